@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,6 +16,7 @@ from click.shell_completion import CompletionItem
 
 from cli.output import refuse_output
 from sortnet.config import GONE, LARGEST_SEED, Config, settings_of
+from sortnet.data import default_cache_dir
 
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
@@ -192,19 +192,11 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
     return add
 
 
-def _cache_folder(ctx: click.Context, parameter: click.Parameter, cache: bool) -> Path | None:
-    if not cache:
-        return None
-    from sortnet.data import default_cache_dir
-
-    return default_cache_dir()
-
-
 # The command gets the folder of the cache, or None.
 data_option = click.option(
     "--cache/--no-cache",
     default=False,
-    callback=_cache_folder,
+    callback=lambda ctx, parameter, cache: default_cache_dir() if cache else None,
     help="Cache the parsed data in the user's cache folder for the next read.",
 )
 threads_option = click.option(
@@ -220,6 +212,13 @@ store_option = click.option(
     show_envvar=True,
     help="Store: a file or postgresql://...; default: sortnet.db in the user's data folder.",
 )
+
+
+def store_and_json(command: C) -> C:
+    """Add `--store` and `--json`."""
+    return store_option(json_option(command))
+
+
 lease_option = click.option(
     "--lease",
     type=Real(1, 86400),

@@ -12,16 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from glob import glob
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
 
 from sortnet.errors import SortNetError
 from sortnet.types import Progress
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+BAR, NAME = 20, 24  # characters of a bar, and of a feature's name
 # Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -55,13 +53,14 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
+def bar(value: float, most: float) -> str:
+    """A bar for a value of which none is larger than `most`."""
+    length = round(BAR * abs(value) / most) if most > 0 else 0
+    return (("+" if value > 0 else "-") * length).ljust(BAR)
+
+
 def print_json(value: Any) -> None:
     put(json.dumps(value, indent=2, allow_nan=False))
-
-
-def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Rows as JSON has them: no NaN."""
-    return frame.astype(object).where(frame.notna(), None).to_dict("records")
 
 
 @contextmanager
@@ -186,16 +185,12 @@ def _unfit(to: str, inputs: Sequence[str]) -> str | None:
         named = Path(name).iterdir() if Path(name).is_dir() else map(Path, glob(name))  # noqa: PTH207
         if any(map(path.samefile, filter(Path.exists, (Path(name), *named)))):
             return f"{name!r} is read, and would be lost: name another file"
-    if _holds_a_model(path.parent):
+    documents = (path.parent / name for name in ("model.json", "run.json"))
+    if any(file.is_file() and b'"sortnet-' in file.read_bytes()[:99] for file in documents):
         return "its folder is that of a model: name a file in another folder"
     if _is_database(path):
         return "that is a database, and would be lost: name another file"
     return None
-
-
-def _holds_a_model(folder: Path) -> bool:
-    documents = (folder / name for name in ("model.json", "run.json"))
-    return any(path.is_file() and b'"sortnet-' in path.read_bytes()[:99] for path in documents)
 
 
 def _is_database(path: Path) -> bool:

@@ -71,9 +71,8 @@ def test_a_bad_annotator_is_named_excluded_and_included_again(home):
     vote("eve", [(loser, winner) for winner, loser in near])
     with_eve = ranked()
     shown = invoke("annotators", "texts")
-    assert [line.split()[0] for line in shown.stdout.splitlines()] == [
-        *("annotator", "ana", "ben", "eve")
-    ]
+    listed = [line.split()[0] for line in shown.stdout.splitlines()]
+    assert listed == ["annotator", "ana", "ben", "eve"]
     assert "inverted" in shown.stdout.splitlines()[3]
     assert "sortnet annotators exclude texts eve --reason inverted" in shown.stderr
     found = reports()
@@ -105,8 +104,7 @@ def test_who_is_out_gets_one_line(home):
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"),
-    [("exclude", "no more questions: ana is excluded"), ("pause", "ana is paused")],
+    ("kind", "why"), [("exclude", "no more questions: ana is excluded"), ("pause", "ana is paused")]
 )
 def test_somebody_at_the_terminal_is_told_with_the_next_answer(home, kind, why):
     with open_store() as store:
@@ -142,10 +140,8 @@ def test_a_quota_ends_the_questions(home):
     answer("ana", "good", 1)
     assert "quota         ana: 3 answers\n" in done("ask", "texts", "--quota", "ana", 3)
     said = answer("ana", "good", 10)
-    assert (said["answered"], said["why"]) == (
-        2,
-        "no more questions: ana has given all 3 answers asked for",
-    )
+    why = "no more questions: ana has given all 3 answers asked for"
+    assert (said["answered"], said["why"]) == (2, why)
     assert "quota" not in done("ask", "texts", "--quota", "ana", 0)
     assert answer("ana", "good", 2)["answered"] == 2
 
@@ -164,6 +160,9 @@ def test_gold_pairs_are_mixed_in_and_scored(home):
     assert again.stderr == "2 pairs of gold.csv already known\n"
     done("annotators", "gold", "texts", "gold.csv", "--remove")
     assert reports()["ana"]["gold"] is None
+    done("items", "add", "other", "texts.csv", "--gold", "gold.csv")
+    assert done("annotators", "gold", "other", "--rate", "0.5").startswith("other: 2 gold pairs;")
+    assert "FILE of gold pairs or --rate" in fault("annotators", "gold", "other")
 
 
 @pytest.mark.parametrize(
@@ -187,14 +186,6 @@ def test_a_gold_pair_of_two_groups_is_refused(home):
     Path("gold.csv").write_text("winner,loser\na,b\na,c\n")
     line = fault("items", "add", "grouped", "grouped.csv", "--group", "topic", "--gold", "gold.csv")
     assert "line 3: item 'c' is of group '2', but 'a' of '1': pairs are within groups" in line
-
-
-def test_items_are_added_with_their_gold_pairs(home):
-    done("items", "add", "other", "texts.csv", "--gold", "gold.csv")
-    assert done("annotators", "gold", "other", "--rate", "0.5").startswith(
-        "other: 2 gold pairs; 50%"
-    )
-    assert "FILE of gold pairs or --rate" in fault("annotators", "gold", "other")
 
 
 def test_a_retired_item_is_not_ranked_until_it_is_restored(home):

@@ -53,9 +53,6 @@ def test_a_healthy_machine_is_told_and_nothing_is_made(home):
     assert found["store"]["exists"] is False
     assert found["store"]["url"] == f"sqlite:///{home}/.local/share/sortnet/sortnet.db"
     assert not [p for p in home.rglob("*") if "sortnet" in p.name], "looking makes nothing"
-
-
-def test_the_report_fits_80_columns_and_ends_with_the_verdict():
     lines = done("doctor").splitlines()
     assert lines[0].startswith(f"sortnet   {__version__}, Python 3.")
     assert lines[-1] == "everything that SortNet needs works"
@@ -247,11 +244,9 @@ def test_runs_fit_the_columns_there_are(home, monkeypatch):
     train(home, "s.db")
     whole = done("runs", "--store", "s.db")
     assert str(home / "m") in whole, "a pipe gets the whole path"
-    for columns in (80, 72):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        lines = done("runs", "--store", "s.db").splitlines()
-        assert max(map(len, lines)) <= columns
-        assert lines[1].endswith("/m")
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = done("runs", "--store", "s.db").splitlines()
+    assert max(map(len, lines)) <= 80 and lines[1].endswith("/m")
     for command in (("show", "last"), ("evaluate",)):
         args = ("m", "fold/test.txt") if command == ("evaluate",) else ("--store", "s.db")
         table = [x for x in done(*command, *args).splitlines() if x[:1] == " " or x[:3] == "map"]

@@ -137,10 +137,7 @@ def test_a_cell_that_fails_is_reported_and_the_others_go_on(run, folder, tmp_pat
     assert shown.exit_code == 1
     found = json.loads(shown.stdout)
     assert [row["parts"] for row in found["summary"]] == [2, 2]
-    assert [cell["cell"] for cell in found["failed"]] == [
-        "err on Fold2",
-        "ranksvm:C=0.1 on Fold2",
-    ]
+    assert [cell["cell"] for cell in found["failed"]] == ["err on Fold2", "ranksvm:C=0.1 on Fold2"]
     assert "two" in found["failed"][0]["why"]
 
 

@@ -76,14 +76,8 @@ def test_columns_may_be_named_and_json_tells_all():
     taken = {"id": "text", "text": "teacher", "image": None, "audio": None}
     taken |= {"group": None, "context": None, "shown": [], "categories": [], "notes": []}
     assert summary == {
-        "collection": "essays",
-        "added": 3,
-        "replaced": 0,
-        "items": 3,
-        "groups": 0,
-        "pairs": 0,
-        "taken": {**taken, "features": ["stars"], "ignored": ["id"]},
-        "made": [],
+        **{"collection": "essays", "added": 3, "replaced": 0, "items": 3, "groups": 0, "pairs": 0},
+        **{"taken": {**taken, "features": ["stars"], "ignored": ["id"]}, "made": []},
     }
     assert stored("essays").texts == ("Ann", "Bob", "Ann")
 
@@ -93,15 +87,8 @@ def test_more_items_are_described_together_with_those_that_are_there():
     Path("more.csv").write_text("id,text\ne4,Birds sing; cats listen.\n")
     said = done("items", "add", "essays", "more.csv")
     assert said.startswith("essays: 1 item added, 4 in all\n")
-    Path("all.csv").write_text(
-        "\n".join(
-            [
-                "id,text",
-                *(",".join(line.split(",")[:2]) for line in ESSAYS.splitlines()[1:]),
-                "e4,Birds sing; cats listen.",
-            ]
-        )
-    )
+    rows = [",".join(line.split(",")[:2]) for line in ESSAYS.splitlines()]
+    Path("all.csv").write_text("\n".join([*rows, "e4,Birds sing; cats listen."]))
     whole = describe(read_items("all.csv"))
     items = stored("essays")
     assert (items.ids, items.feature_names) == (whole.ids, whole.feature_names)

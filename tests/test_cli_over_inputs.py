@@ -100,11 +100,8 @@ def test_the_data_that_is_read_is_kept(made, writer):
         for name in ("fold/test.txt", "fold/../fold/test.txt", "link.txt", "hard.txt"):
             assert "'fold/test.txt' is read" in fault(*WRITERS[writer], name)
         assert "'m' is read" in fault(*WRITERS[writer], "hard.json")
-
-
-def test_a_pattern_of_data_is_kept():
-    with pytest.raises(SortNetError, match=r"'fold/te\*' is read, and would be lost"):
-        refuse_output("fold/test.txt", "fold/te*")
+        with pytest.raises(SortNetError, match=r"'fold/te\*' is read, and would be lost"):
+            refuse_output("fold/test.txt", "fold/te*")
 
 
 def test_a_report_keeps_the_data_of_its_run_and_what_it_is_given(made):
@@ -123,14 +120,11 @@ def test_a_simulation_keeps_its_votes(made):
         assert "'votes.svg' is read" in fault(*args)
 
 
-def test_what_is_no_input_is_replaced(made):
+def test_what_is_no_input_is_replaced_also_beside_somebody_elses_model_json(made, tmp_path):
     Path("old.txt").write_text("old")
     done("rank", "m", "fold/test.txt", "--output", "old.txt")
     assert Path("old.txt").read_text().startswith("q0 Q0 ")
     done("rank", "m", "fold/test.txt", "--output", os.devnull)
-
-
-def test_a_file_beside_somebody_elses_model_json_is_written(made, tmp_path):
     (tmp_path / "model.json").write_text('{"format": "layers-model"}')
     refuse_output(str(tmp_path / "new"))
     (tmp_path / "model.json").write_text('{\n  "format": "sortnet-model"')
@@ -141,11 +135,8 @@ def test_a_file_beside_somebody_elses_model_json_is_written(made, tmp_path):
 @pytest.mark.parametrize("command", [("train", "fold"), ("demo",)])
 def test_a_folder_for_a_model_is_looked_at_before_anything_is_read(made, command):
     Path("file").write_text("mine")
-    places = {
-        "": "does not name a folder",
-        "no/such": "there is no folder 'no'",
-        "file": "that is a file",
-    }
+    places = {"": "does not name a folder", "no/such": "there is no folder 'no'"}
+    places["file"] = "that is a file"
     with nothing_changed(made):
         for place, words in places.items():
             assert words in fault(*command, "--out", place, "--store", "new.db")

@@ -107,17 +107,13 @@ def test_ids_with_spaces_make_csv_the_default_and_trec_is_refused_for_them():
     assert json.loads(lines[0])["docid"] == ranks("texts", "new.csv")[0]["docid"]
 
 
-def test_compare_says_which_of_two_new_items_goes_first():
+def test_explain_says_which_of_two_new_items_goes_first_and_names_the_made_features():
     order = [row["docid"] for row in ranks("texts", "new.csv")]
     said = json.loads(done("explain", "texts", "new.csv", order[-1], order[0], "--json"))
     assert said["first"] == "b" and said["b"]["docid"] == order[0] and said["margin"] < 0
     said = done("explain", "images", "photos of May", "photo 2.png", "photo 1.png")
     assert said.startswith("photo 1.png")
     assert "no document 'essay 99'" in fault("explain", "texts", "new.csv", "essay 99", order[0])
-
-
-def test_explain_names_the_made_features():
-    order = [row["docid"] for row in ranks("texts", "new.csv")]
     said = json.loads(done("explain", "texts", "new.csv", order[0], order[-1], "--json"))
     names = [row["feature"] for row in said["features"]]
     assert tuple(sorted(names)) == tuple(sorted(load_ranker("texts").feature_names))

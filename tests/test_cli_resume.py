@@ -22,7 +22,6 @@ from pandas.testing import assert_frame_equal
 
 import cli.training.training_run
 import sortnet.rankers.sortnet
-from cli.training.training_run import again
 from sortnet.config import MEASURES, PAPER, Config, settings_of
 from sortnet.errors import SortNetError
 from sortnet.rankers.sortnet import Model
@@ -100,8 +99,8 @@ def unkilled(whole):
     return end
 
 
-def killed_at(monkeypatch, owner, name: str, call: int, *, after: bool) -> None:
-    """Let the n-th call of a function be the process's last, before or after its work."""
+def killed_at(owner, name: str, call: int, command: list[str], *, after: bool) -> None:
+    """Run a command that dies at the n-th call of a function, before or after its work."""
     whole, calls = getattr(owner, name), []
 
     def mortal(*args, **options):
@@ -113,7 +112,9 @@ def killed_at(monkeypatch, owner, name: str, call: int, *, after: bool) -> None:
             raise Killed
         return result
 
-    monkeypatch.setattr(owner, name, mortal)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(owner, name, mortal)
+        invoke(*command)
 
 
 PLACES = {
@@ -131,51 +132,19 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_run_that_ends_anywhere_goes_on_to_the_same_end(place, unkilled, monkeypatch):
+def test_a_run_that_ends_anywhere_goes_on_to_the_same_end(place, unkilled):
     owner, name, call, after = PLACES[place]
-    with monkeypatch.context() as patch:
-        killed_at(patch, owner, name, call, after=after)
-        with pytest.raises(Killed):
-            invoke(*train("killed"))
+    killed_at(owner, name, call, train("killed"), after=after)
     done(*train("killed", "--resume"))
     assert_same_end("killed", unkilled)
 
 
-def test_a_run_that_is_killed_after_its_last_state_is_only_finished(unkilled, monkeypatch):
-    with monkeypatch.context() as patch:
-        killed_at(patch, cli.training.training_run, "save_state", len(unkilled[1]), after=True)
-        with pytest.raises(Killed):
-            invoke(*train("killed"))
+def test_a_run_that_is_killed_after_its_last_state_is_only_finished(unkilled):
+    last = len(unkilled[1])
+    killed_at(cli.training.training_run, "save_state", last, train("killed"), after=True)
     result = invoke(*train("killed", "--resume"))
     assert "finished already" in result.stderr
     assert_same_end("killed", unkilled)
-
-
-def test_a_run_that_is_interrupted_says_how_to_go_on(unkilled, monkeypatch):
-    with monkeypatch.context() as patch:
-        record = Run.record
-
-        def interrupted(run, iteration):
-            record(run, iteration)
-            if iteration["iteration"] == 2:
-                raise KeyboardInterrupt
-
-        patch.setattr(Run, "record", interrupted)
-        result = invoke(*train("stopped"))
-    assert result.exit_code == 2
-    message, command = result.stderr.splitlines()[-1].split("; resume with: ")
-    assert message == "sortnet: interrupted"
-    with open_store("stopped.db") as store:
-        assert store.run("last").status == "interrupted"
-    done(*shlex.split(command)[1:])
-    assert_same_end("stopped", unkilled)
-
-
-def test_the_command_to_go_on_with_resumes_and_overwrites_nothing():
-    typed = "sortnet train fold --out 'my --resume' --overwrite --lr 0.1"
-    resuming = again(typed)
-    assert resuming == "sortnet train fold --out 'my --resume' --lr 0.1 --resume"
-    assert again(resuming) == resuming
 
 
 KILLS = 3
@@ -289,9 +258,8 @@ def test_ctrl_c_ends_the_process_with_one_line():
             assert process.wait(600) == 2
     stderr = Path("errors").read_text()
     assert "Traceback" not in stderr
-    said, again = stderr.splitlines()[-1].split("; resume with: ")
-    assert said == "sortnet: interrupted"
-    assert again.startswith("sortnet train fold --out m ")
+    said = "sortnet: interrupted; resume with: sortnet train --resume --out m"
+    assert stderr.splitlines()[-1] == said
     with open_store("m.db") as store:
         assert store.run("last").status == "interrupted"
 
@@ -305,13 +273,10 @@ def test_a_state_that_is_cut_is_refused(whole, tmp_path):
     assert "whole/state.safetensors" in result.stderr
 
 
-def test_a_run_whose_scaling_makes_other_columns_is_resumed(monkeypatch):
+def test_a_run_whose_scaling_makes_other_columns_is_resumed():
     asked = ("--scaling", "quantile+rank", "--max-iter", "2")
     done(*train("whole", *asked))
-    with monkeypatch.context() as patch:
-        killed_at(patch, cli.training.training_run, "save_state", 1, after=True)
-        with pytest.raises(Killed):
-            invoke(*train("killed", *asked))
+    killed_at(cli.training.training_run, "save_state", 1, train("killed", *asked), after=True)
     done(*train("killed", *asked, "--resume"))
     assert_same_end("killed", outcome("whole"))
 
@@ -324,10 +289,7 @@ def test_whatever_the_trials_set_is_resumed_as_they_set_it(monkeypatch):
     settled = Config(quality="ndcg@10").changed(**OTHER)
     monkeypatch.setattr(cli.training.training_run, "choose", lambda *_, **__: (settled, []))
     command = ["train", "fold", "--out", "m", "--store", "m.db"]
-    with monkeypatch.context() as patch:
-        killed_at(patch, cli.training.training_run, "save_state", 1, after=True)
-        with pytest.raises(Killed):
-            invoke(*command)
+    killed_at(cli.training.training_run, "save_state", 1, command, after=True)
     done(*command, "--resume")
     with open_store("m.db") as store:
         run = store.run("last")
@@ -346,7 +308,7 @@ def signalled(monkeypatch: pytest.MonkeyPatch, number: int) -> Result:
                 os.kill(os.getpid(), number)
 
         def hit_again(run, status):
-            if status == "interrupted":
+            if status == "interrupted" and number != signal.SIGINT:
                 os.kill(os.getpid(), number)
             finish(run, status)
 
@@ -355,13 +317,14 @@ def signalled(monkeypatch: pytest.MonkeyPatch, number: int) -> Result:
         return invoke(*train("stopped"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signals_that_end_a_run_end_it_as_ctrl_c_does(unkilled, monkeypatch, number):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_and_signals_end_a_run_that_says_how_to_go_on(unkilled, monkeypatch, number):
+    before = signal.getsignal(number)
     result = signalled(monkeypatch, number)
     assert result.exit_code == 2
     message, command = result.stderr.splitlines()[-1].split("; resume with: ")
     assert message == "sortnet: interrupted"
-    assert signal.getsignal(number) is signal.SIG_DFL
+    assert signal.getsignal(number) is before
     assert "interrupted" in done("runs", "--store", "stopped.db")
     done(*shlex.split(command)[1:])
     assert_same_end("stopped", unkilled)

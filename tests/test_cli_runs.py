@@ -55,16 +55,13 @@ def test_runs_are_listed_the_newest_first_with_their_best():
         assert cells[4] == f"{row['best_iteration']}/{row['iterations']}"
         assert cells[6] == f"{row['best_quality']:.4f}"
         assert cells[7] == str(row["tp"] + row["vp"])
-
-
-def test_runs_as_json_are_the_frame():
     summary = json.loads(done("runs", "--json"))
     assert [row["id"] for row in summary] == [run_of("m2"), run_of("m")]
     assert summary[0]["config"]["quality"] == "ndcg@5"
     assert pd.Timestamp(summary[0]["created"]).tzinfo is not None
 
 
-def test_a_run_is_shown_with_its_iterations(run):
+def test_a_run_is_shown_with_its_iterations_by_a_prefix_or_as_last(run):
     lines = done("show", run.id[:8]).splitlines()
     assert lines[0].split() == ["id", run.id]
     assert lines[2].split(maxsplit=1) == ["command", run.command]
@@ -77,9 +74,6 @@ def test_a_run_is_shown_with_its_iterations(run):
     assert [line.split()[8] for line in lines[-len(frame) :]] == [
         f"{value:.4f}" for value in frame["vali_ndcg@10"]
     ]
-
-
-def test_the_last_run_is_shown_by_that_name():
     lines = done("show", "last").splitlines()
     assert lines[0].split() == ["id", run_of("m2")]
     assert "ndcg@5 on" in lines[10]
@@ -132,14 +126,16 @@ def test_pairs_in_every_format_are_those_of_the_run(run, tmp_path, split):
         assert_frame_equal(frame, expected, check_dtype=False)
 
 
-def test_pairs_come_in_parts_that_join_without_a_seam(run, tmp_path, monkeypatch):
+def test_pairs_come_in_parts_that_join_without_a_seam(run, monkeypatch):
     whole = {form: done("pairs", run.id, "--format", form) for form in ("csv", "jsonl")}
     iter_pairs = Run.iter_pairs
     monkeypatch.setattr(Run, "iter_pairs", lambda run, *, split: iter_pairs(run, 7, split=split))
     for form, text in whole.items():
         assert done("pairs", run.id, "--format", form) == text
-    done("pairs", run.id, "--format", "parquet", "--output", tmp_path / "p")
-    assert_frame_equal(pd.read_parquet(tmp_path / "p"), with_ids(run.pairs_frame()))
+    result = invoke("pairs", run.id, "--format", "parquet")
+    assert result.exit_code == 0
+    found = pd.read_parquet(io.BytesIO(result.stdout_bytes))
+    assert_frame_equal(found, with_ids(run.pairs_frame()))
 
 
 def test_pairs_without_ids_are_those_that_the_store_has(run):
@@ -182,13 +178,6 @@ def test_a_pair_s_documents_are_where_it_says(run):
         assert vali.qids[query[docs]].tolist() == frame["qid"].tolist()
         assert (docs - vali.offsets[query[docs]]).tolist() == frame[f"{side}_place"].tolist()
     assert (vali.grades[frame["winner"]] > vali.grades[frame["loser"]]).all()
-
-
-def test_parquet_goes_down_a_pipe(run):
-    result = invoke("pairs", run.id, "--format", "parquet")
-    assert result.exit_code == 0
-    found = pd.read_parquet(io.BytesIO(result.stdout_bytes))
-    assert_frame_equal(found, with_ids(run.pairs_frame()))
 
 
 def test_parquet_without_pyarrow_says_what_to_install(run, monkeypatch):

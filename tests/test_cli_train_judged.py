@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import FAST, done, fault
+from cli_made import FAST, done, fault, invoke
 from collections_made import made_items
 
 from sortnet.data.divide import hold_out_documents
@@ -119,15 +119,7 @@ def test_later_answers_do_not_disturb_a_run_that_is_resumed(tmp_path):
         [(p.judged.key.tolist(), p.judged.weight.tolist()) for p in b[:2]] for b in before
     )
     assert first == again
-    assert "has finished already" in _stderr("train", "--resume", "--out", "m")
-
-
-def _stderr(*args: str) -> str:
-    from cli_made import invoke
-
-    result = invoke(*args)
-    assert result.exit_code == 0, result.stderr
-    return result.stderr
+    assert "has finished already" in invoke("train", "--resume", "--out", "m").stderr
 
 
 @pytest.fixture

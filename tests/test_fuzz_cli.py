@@ -185,11 +185,8 @@ def test_no_number_on_the_command_line_is_nan_infinite_or_without_end():
     [
         *[("--hidden", "9" * 40), ("--seed", "1e23"), ("--seed", "9223372036854775808")],
         *[("--lr", "nan"), ("--weight-decay", "inf"), ("--epochs", "9" * 30)],
-        *[
-            ("--set", f"{name}={v}")
-            for name in ("momentum", "dropout")
-            for v in ("nan", "9" * 5000)
-        ],
+        *[("--set", f"{name}=nan") for name in ("momentum", "dropout")],
+        ("--set", "dropout=" + "9" * 5000),
     ],
 )
 def test_a_setting_that_no_run_can_have_is_refused_in_a_line(home, option, value):
@@ -205,19 +202,12 @@ def test_a_long_message_keeps_its_beginning_and_its_end(home):
     assert "xxx ... " in message and message.endswith("(see 'sortnet train --help')\n")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"winner": "sweet 1", "loser": "sweet 2", "answer": "left", "annotator": "ana"}',
-        '{"winner": "sweet 1", "loser": "sweet 2", "left": "sweet 1", "right": "sweet 2",'
-        ' "answer": "right", "annotator": "ana"}',
-    ],
-)
-def test_a_judgement_with_winner_loser_and_answer_is_refused_with_its_line(home, line):
-    Path("j.jsonl").write_text(line + "\n")
-    assert "j.jsonl, line 1: has both answer and winner, loser" in fault(
-        "judgements", "import", "some", "j.jsonl"
-    )
+@pytest.mark.parametrize("sides", ["", '"left": "sweet 1", "right": "sweet 2", '])
+def test_a_judgement_with_winner_loser_and_answer_is_refused_with_its_line(home, sides):
+    line = '"winner": "sweet 1", "loser": "sweet 2", "answer": "left", "annotator": "ana"'
+    Path("j.jsonl").write_text(f"{{{sides}{line}}}\n")
+    message = fault("judgements", "import", "some", "j.jsonl")
+    assert "j.jsonl, line 1: has both answer and winner, loser" in message
 
 
 def test_an_index_of_five_thousand_digits_is_refused_in_a_line(home):

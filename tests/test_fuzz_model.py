@@ -69,9 +69,7 @@ def of_items(tmp_path_factory) -> Path:
     lines = [f"i{k},{text},{k % 7},{k % 3}" for k, text in enumerate(items.texts)]
     (home / "test.csv").write_text("\n".join(["id,text,size,label", *lines]) + "\n")
     items = replace(
-        items,
-        features=np.arange(20, dtype=np.float32)[:, None] % 7,
-        feature_names=("size",),
+        items, features=np.arange(20, dtype=np.float32)[:, None] % 7, feature_names=("size",)
     )
     ranker_of(items, made=True, id="id", text="text").save(home / "m")
     return home / "m"
@@ -191,8 +189,8 @@ def text_of(about) -> bytes:
     return json.dumps(about).encode()
 
 
-def damage_settings(folder: Path, rng) -> None:
-    path = folder / "model.json"
+def damage_settings(folder: Path, rng, name: str = "model.json") -> None:
+    path = folder / name
     raw = path.read_bytes()
     bytewise = rng.random() < 0.2
     path.write_bytes(
@@ -290,12 +288,7 @@ def test_a_damaged_run_is_read_or_refused(originals, tmp_path):
     for seed in rounds(150):
         rng = random.Random(seed)
         folder = shutil.copytree(rng.choice(originals), tmp_path / "m")
-        path = folder / "run.json"
-        raw = path.read_bytes()
-        bytewise = rng.random() < 0.2
-        path.write_bytes(
-            mutate_bytes(raw, rng) if bytewise else text_of(mutate_json(json.loads(raw), rng))
-        )
+        damage_settings(folder, rng, "run.json")
 
         def read(folder=folder):
             known = Folder(folder).run()

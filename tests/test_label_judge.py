@@ -17,15 +17,13 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from cli_made import done, fault, runner
+from cli_made import done, fault, invoke
 from click.testing import Result
 from collections_made import made_items
 
-from cli.main import main
 from cli.terminal.asking import ANSWERED
-from cli.terminal.program import Program
-from cli.terminal.program_judge import command_of
-from cli.terminal.verdicts import Fault, Wait, verdict_of
+from cli.terminal.program_judge import Program, command_of
+from cli.terminal.verdicts import Fault, verdict_of
 from sortnet.errors import SortNetError
 from sortnet.preference.session import Session
 from store import Collection, open_store
@@ -66,12 +64,7 @@ def program(code: str, name: str = "judge.py") -> str:
 
 
 def judge(command: str, *args: str) -> Result:
-    result = runner().invoke(
-        main, ["label", "c", "--as", "robot", "--json", "--judge", command, *args]
-    )
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    return invoke("label", "c", "--as", "robot", "--json", "--judge", command, *args)
 
 
 def summary(result: Result, code: int = 0) -> dict:
@@ -107,6 +100,13 @@ def test_it_stops_after_so_many_and_goes_on_later():
     assert (second["answered"], second["in_all"]) == (PAIRS - 2, PAIRS)
 
 
+def told(name: str) -> dict:
+    """What a program is told of the first pair of a collection."""
+    code = "q = ask()\njson.dump(q, open('got.json', 'w'))\nsay(answer='cant-say')\nask()"
+    done("label", name, "--judge", program(code), "--number", "1")
+    return json.loads(Path("got.json").read_text())
+
+
 def test_the_program_is_told_all_that_is_known_of_both_items(tmp_path):
     items = made_items(
         2, texts=("a\u2028\U0001f600\x1b" + "b" * 1_000_000, None), images=(None, "x/y.png"),
@@ -115,9 +115,7 @@ def test_the_program_is_told_all_that_is_known_of_both_items(tmp_path):
     )  # fmt: skip
     with open_store("s.db") as store:
         store.add_items("rich", items)
-    code = "q = ask()\njson.dump(q, open('got.json', 'w'))\nsay(answer='cant-say')\nask()"
-    done("label", "rich", "--judge", program(code), "--number", "1")
-    got = json.loads(Path("got.json").read_text())
+    got = told("rich")
     asked = ["id", "question", "instructions", "left", "right"]
     assert list(got) == asked and got["question"] == "Which is better?"
     assert sorted((got["left"], got["right"]), key=lambda side: side["id"]) == [
@@ -131,9 +129,7 @@ def test_the_program_is_told_all_that_is_known_of_both_items(tmp_path):
 def test_the_program_is_told_the_group_and_its_context():
     with open_store("s.db") as store:
         store.add_items("g", made_items(2, groups=("q", "q"), contexts=("Why?", "Why?")))
-    code = "q = ask()\njson.dump(q, open('got.json', 'w'))\nsay(answer='left')\nask()"
-    done("label", "g", "--judge", program(code), "--number", "1")
-    got = json.loads(Path("got.json").read_text())
+    got = told("g")
     assert (got["group"], got["context"]) == ("q", "Why?")
 
 
@@ -290,10 +286,6 @@ def test_who_has_answered_nothing_is_left_behind_by_no_fault():
         assert [one.name for one in store.collection("c").annotators()] == ["ana", "robot"]
 
 
-def test_no_shell_has_a_hand_in_it():
-    assert command_of("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
-
-
 def test_a_fast_program_waits_for_the_model_and_the_end_counts_every_answer():
     """Of so many items a fit is made aside: no question may be of a model long gone."""
     with open_store("s.db") as store:
@@ -322,11 +314,8 @@ def test_two_at_once_under_one_name_count_every_answer_once():
     said = [json.loads(process.communicate(timeout=600)[0]) for process in both]
     assert [process.returncode for process in both] == [0, 0]
     with open_store("s.db") as store:
-        assert (
-            sum(facts["answered"] for facts in said)
-            == len(store.collection("many").judgements())
-            == 50
-        )
+        stored = len(store.collection("many").judgements())
+    assert sum(facts["answered"] for facts in said) == stored == 50
 
 
 def test_an_answer_given_elsewhere_is_said_and_not_counted(monkeypatch):
@@ -358,13 +347,8 @@ def test_what_a_program_says_besides_is_kept_and_what_is_unknown_told_once():
     assert summary(result)["answered"] == PAIRS
     assert result.stderr.count("'reason' is no key of an answer") == 1
     lines = [json.loads(line) for line in done("judgements", "export", "c").splitlines()]
-    kept = {
-        "comment": "why",
-        "flagged": True,
-        "milliseconds": 1500,
-        "cost": 2.0,
-        "meta": '{"n": 1}',
-    }
+    kept = {"comment": "why", "flagged": True, "milliseconds": 1500, "cost": 2.0}
+    kept["meta"] = '{"n": 1}'
     assert all(line | kept == line for line in lines) and len(lines) == PAIRS
 
 
@@ -408,7 +392,7 @@ while True:
 def test_what_is_no_verdict_is_refused(said, fault):
     with pytest.raises(Fault, match=fault):
         verdict_of(said, "...")
-    assert verdict_of({**said, "retry_after": 3}, "...") == Wait(3.0)
+    assert verdict_of({**said, "retry_after": 3}, "...") == 3.0
 
 
 def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
@@ -426,7 +410,8 @@ def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
     assert (facts["answered"], facts["why"]) == (0, why)
 
 
-def test_a_windows_machine_is_told_so(monkeypatch):
+def test_no_shell_has_a_hand_in_it_and_a_windows_machine_is_told_so(monkeypatch):
+    assert command_of("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
     monkeypatch.setattr("cli.terminal.program_judge.os.name", "nt")
     with pytest.raises(SortNetError, match="needs Linux or macOS"):
         command_of("judge")

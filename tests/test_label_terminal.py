@@ -33,6 +33,7 @@ from store import open_store
 from store.service.labelling import LabellingService
 
 WHICH = "Which is better?"
+WORDS = ["apple pie", "brown bread", "carrot cake", "dried dates"]
 BIG = 151  # items, of which a fit is felt
 
 
@@ -41,7 +42,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     """An empty working folder; the store is s.db in it, with four items that are words."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SORTNET_STORE", "s.db")
-    add("words", ["apple pie", "brown bread", "carrot cake", "dried dates"])
+    add("words", WORDS)
     return tmp_path
 
 
@@ -62,7 +63,7 @@ def said(name: str = "words") -> list[str]:
 
 def texts_of(screen: str) -> list[str]:
     """The texts that are shown, from left to right."""
-    texts = re.findall("apple pie|brown bread|carrot cake|dried dates", screen)
+    texts = re.findall("|".join(WORDS), screen)
     assert len(texts) == 2
     return texts
 
@@ -144,11 +145,7 @@ def test_a_session_by_keys():
         assert store.collection("words").leases() == []
     assert [j.answer for j in stored] == ["left", "tie", "skip", "undo", "cant-say"]
     assert all(0 <= j.milliseconds < 600_000 for j in stored if j.answer != "undo")
-    assert [f"{made_words(stored[0].left)}", f"{made_words(stored[0].right)}"] == two
-
-
-def made_words(number: int) -> str:
-    return ["apple pie", "brown bread", "carrot cake", "dried dates"][number]
+    assert [WORDS[stored[0].left], WORDS[stored[0].right]] == two
 
 
 def test_a_killed_session_goes_on_where_it_was():
@@ -228,10 +225,7 @@ def test_the_context_is_above_the_pair():
     context = "\n".join(["Which is \x1b[31mbetter?", *(f"line {k}" for k in range(99))])
     items = made_items(2, texts=("first", "second"), groups=("q", "q"), contexts=(context,) * 2)
     pair = pair_of(items, question(0, 1), WHICH)
-    with (
-        open_store("s.db") as store,
-        at_a_screen(store.add_items("g", items)) as (screen, _, _),
-    ):
+    with open_store("s.db") as store, at_a_screen(store.add_items("g", items)) as (screen, _, _):
         screen._show_pair(pair, "0 answered")
         shown = screen._console.file.getvalue()
         whole = [line.plain for line in screen._rows("a", pair)]
@@ -276,51 +270,36 @@ def test_keys_typed_ahead_and_a_key_held_down_answer_one_question():
     assert said() == ["right"]
 
 
-def test_it_ends_after_so_many_answers():
-    with label("words", "--as", "bo", "--number", "2") as terminal:
-        terminal.until("bo   0 answered")
-        terminal.press("1")
-        terminal.until("1 answered")
-        terminal.press("2")
-        assert terminal.ended() == 0
-    assert b"bo: 2 answered, 2 in all" in terminal.raw
+@pytest.fixture
+def at():
+    """A screen for the words, a function that presses its keys, and the service."""
+    with open_store("s.db") as store, at_a_screen(store.collection("words")) as found:
+        yield found
 
 
-def test_it_says_that_it_is_enough_and_goes_on_if_one_likes(monkeypatch):
-    with open_store("s.db") as store, at_a_screen(store.collection("words")) as (screen, press, _):
-        press("x\n")
-        assert screen.enough("it is good")
-        press("1q")
-        assert not screen.enough("it is good")
-        assert "Enough: it is good." in screen._console.file.getvalue()
+def test_it_says_that_it_is_enough_and_goes_on_if_one_likes(at):
+    screen, press, _ = at
+    press("x\n")
+    assert screen.enough("it is good")
+    press("1q")
+    assert not screen.enough("it is good")
+    assert "Enough: it is good." in screen._console.file.getvalue()
 
 
-def test_a_question_that_is_no_longer_theirs_is_replaced():
-    with (
-        open_store("s.db") as store,
-        at_a_screen(store.collection("words")) as (screen, _, service),
-    ):
-        service.lease_seconds = 0.0  # so that it looks at once
-        lease = service.collection.lease("ana", service.session.ask("ana"), 60)[0]
-        assert screen.ask(lease, "", lambda: False) == Reply(LATE)
-
-
-def test_a_lease_is_renewed_while_help_or_a_comment_is_open(monkeypatch):
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_lease_is_renewed_also_while_help_or_a_comment_is_open(at, monkeypatch, lost):
     monkeypatch.setattr("cli.terminal.screen.TICK", 0.01)
-    with (
-        open_store("s.db") as store,
-        at_a_screen(store.collection("words")) as (screen, press, service),
-    ):
-        service.lease_seconds = 0.0  # so that it looks at once
-        lease = service.collection.lease("ana", service.session.ask("ana"), 60)[0]
-        steps = iter(["h", "", "", "xc", "", "", "\r", "1"])
+    screen, press, service = at
+    service.lease_seconds = 0.0  # so that it looks at once
+    lease = service.collection.lease("ana", service.session.ask("ana"), 60)[0]
+    steps = iter(["h", "", "", "xc", "", "", "\r", "1"])
 
-        def still() -> bool:
-            press(next(steps, ""))
-            return True
+    def still() -> bool:
+        press("" if lost else next(steps, ""))
+        return not lost
 
-        assert screen.ask(lease, "", still).said == "left"
-        assert not list(steps)
+    reply = screen.ask(lease, "", still)
+    assert reply == Reply(LATE) if lost else (reply.said, [*steps]) == ("left", [])
 
 
 def test_the_ranking_of_images_names_no_file_to_an_annotator():
@@ -356,19 +335,22 @@ def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
     assert len(asked) == 4
 
 
-def test_an_answer_that_comes_too_late_does_not_count_and_says_so(service):
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_an_answer_too_late_or_given_elsewhere_too_does_not_count_and_says_so(service, elsewhere):
     def ask(lease, still):
         assert still()
+        if elsewhere:
+            answer_lease(service.collection, lease, "ana")
+            return "left"
         service.collection.release("ana")
         assert not still()
-        service.collection.release("ana")
         return "left"
 
-    front = Front(ask)
-    asking = Asking(service, "ana")
-    assert asking.put(front, service.next("ana")[0]) == LATE
-    assert front.notes == [TOO_LATE] and asking.answered == 0
-    assert said() == []
+    front, asking = Front(ask), Asking(service, "ana")
+    expected = (ELSEWHERE, ANSWERED) if elsewhere else (LATE, TOO_LATE)
+    assert asking.put(front, service.next("ana")[0]) == expected[0]
+    assert front.notes == [expected[1]] and asking.answered == 0
+    assert said() == ["left"] * elsewhere
 
 
 def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
@@ -408,10 +390,9 @@ def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
     with open_store("s.db") as store:
         service = LabellingService(store.add_items("many", made_items(BIG, d=0)))
         service.settle()
-        front = Front(lambda lease, still: "left")
         asking = Asking(service, "ana")
         monkeypatch.setattr(service.session, "refit", lambda: 1 / 0)
-        asking.put(front, service.next("ana")[0])
+        asking.put(Front(lambda lease, still: "left"), service.next("ana")[0])
         service.update()
         service._fitting.join()
         assert "ZeroDivisionError" in asking._standing()
@@ -471,24 +452,24 @@ def test_lines_may_be_any_key_of_the_screen_and_are_told_once():
     assert "unknown answer" not in result.stderr
     assert said() == [KEYS[key] for key in pressed]
     assert invoke_with("q\nleft\n", "--as", "ben").stdout.startswith("ben: 0 answered")
-    assert invoke_with("1\n1\n1\n1\n1\n1\nz\n", "--as", "cy").stdout.startswith("cy: 5")
+    assert invoke_with("1\n" * 6 + "z\n", "--as", "cy").stdout.startswith("cy: 5")
+    two = invoke_with("1\n" * 6, "--as", "di", "--number", "2").stdout
+    assert two.startswith("di: 2 answered, 2 in all")
 
 
-def test_help_tells_every_key_and_the_bar_fits_every_width():
+def test_help_tells_every_key_and_the_bar_fits_every_width(at):
     first = {line.split()[0].rstrip(",") for line in _HELP.splitlines()[2:] if line}
     assert first == {"1", "2", "0", "space", "?", "z", "c", "f", "a", "r", "h", "q"}
     assert {KEYS.get(key) for key in first} >= {*KEYS.values()}
-    with open_store("s.db") as store, at_a_screen(store.collection("words")) as (screen, _, _):
-        for width in (200, 80, 40, 24):
-            screen._console.size = (width, 24)
-            rows = screen._bar(more=True)
-            assert max(map(len, rows)) <= width
-            assert " ".join(" ".join(rows).split()) == (
-                "1 ← left 2 → right 0 ↓ tie space skip ? can't say "
-                "z undo r ranking a show all c comment f flag h help q quit"
-            )
-            if width >= 80:
-                assert len(rows) == 2
+    screen, _, _ = at
+    for width in (200, 80, 40, 24):
+        screen._console.size = (width, 24)
+        rows = screen._bar(more=True)
+        assert max(map(len, rows)) <= width and (width < 80 or len(rows) == 2)
+        assert " ".join(" ".join(rows).split()) == (
+            "1 ← left 2 → right 0 ↓ tie space skip ? can't say "
+            "z undo r ranking a show all c comment f flag h help q quit"
+        )
 
 
 def test_a_narrow_page_tells_how_to_scroll_and_how_to_close_it():
@@ -534,18 +515,6 @@ def test_on_a_screen_one_key_takes_the_last_answer_back():
         terminal.press("q")
         assert terminal.ended() == 0
     assert said("two") == ["left", "undo", "right"]
-
-
-def test_an_answer_that_was_given_elsewhere_is_said_and_not_counted(service):
-    def ask(lease, still):
-        answer_lease(service.collection, lease, "ana")
-        return "left"
-
-    front = Front(ask)
-    asking = Asking(service, "ana")
-    assert asking.put(front, service.next("ana")[0]) == ELSEWHERE
-    assert front.notes == [ANSWERED] and asking.answered == 0
-    assert said() == ["left"]
 
 
 def test_who_answers_is_by_default_who_is_logged_in(monkeypatch):

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from cli_made import done, fault, invoke
 
-from cli.terminal import follow
 from sortnet import Queries
 from sortnet.types import Pairs
 from store import Run, Store, open_store
@@ -57,7 +56,7 @@ def record(run: Run, i: int) -> None:
 
 @contextmanager
 def watching(*args: object, **options):
-    """`sortnet watch` in a process of its own, which is gone at the end."""
+    """`sortnet show --follow` in a process of its own, which is gone at the end."""
     command = [sys.executable, "-c", "from cli.main import main; main()", "show", "--follow"]
     command += map(str, args)
     started = subprocess.Popen(command, **options)
@@ -178,17 +177,6 @@ def test_without_colour_a_terminal_gets_none(run):
     record(run, 0)
     text = in_terminal(run, "last", "--interval", "0.1", NO_COLOR="1")
     assert not re.search(r"\x1b\[(3|4|9)\d(;|m)", text)
-
-
-def test_a_run_without_news_for_long_may_have_been_killed(run, monkeypatch):
-
-    rows = [{"seconds_sort": 1.0, "seconds_train": 99.0}]
-    assert follow._hint(run, rows, 499.0) is None
-    message = follow._hint(run, rows, 501.0)
-    assert (
-        message.startswith("nothing new for 501 s") and "sortnet train --resume --out m" in message
-    )
-    assert follow._hint(run, [], 119.0) is None
 
 
 def test_what_cannot_be_followed_is_one_line(store, tmp_path):

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from cli.inputs.opened_store import open_collection
-from cli.options import Real, files, json_option, refuse_gone, store_option
-from cli.output import count, print_json, print_table, printable, put, say
+from cli.options import Real, files, refuse_gone, store_and_json, store_option
+from cli.output import count, cut, print_json, print_table, printable, put, say
+from sortnet.items import Items
+from sortnet.preference.annotator_agreement import Agreement
+from sortnet.preference.annotator_agreement import agreement as measured
+from sortnet.preference.judgement_table import Judgements
 
 if TYPE_CHECKING:
     from sortnet.preference.annotator_reports import AnnotatorReport, Measured
@@ -21,10 +28,16 @@ _ABOUT = (
     "with others, with self: share of answers that are the same / expected of average annotators",
 )
 
+_SHOWN = 20  # groups in the table of agreement
+_ROOM = 40  # characters of a group's name
+_AGREEMENT = ["", "alpha", "shared pairs", "with self", "repeats", "cycles", "triples"]
+_ABOUT_AGREEMENT = (
+    "alpha: Krippendorff's, over the pairs with two annotators or more; 1 is perfect, 0 is chance",
+    "with self: share of the repeated answers that are as before; cycles: share of the triples",
+)
+
 
 class _ListedGroup(click.Group):
-    """`sortnet annotators NAME` is `sortnet annotators list NAME`."""
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if len(args) > 1 and not args[1].startswith("-"):
             refuse_gone(ctx, args[0])
@@ -51,8 +64,7 @@ def annotators() -> None:
 
 @annotators.command("list", short_help="Show a row for each annotator.")
 @click.argument("name")
-@store_option
-@json_option
+@store_and_json
 def list_(name: str, store: str | None, as_json: bool) -> None:
     """Show a row for each annotator of the collection NAME.
 
@@ -126,8 +138,7 @@ def _shares(observed: float | None, expected: float | None) -> str:
 
 @annotators.command(short_help="Measure how much the annotators agree.")
 @click.argument("name")
-@store_option
-@json_option
+@store_and_json
 def agreement(name: str, store: str | None, as_json: bool) -> None:
     """Measure how much the annotators of the collection NAME agree, from the answers alone.
 
@@ -145,16 +156,52 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
       sortnet annotators agreement essays
       sortnet annotators agreement essays --json
     """
-    from cli.printing.agreement_table import agreement_of, put_agreement
-
     with open_collection(store, name) as collection:
         judgements, items = collection.counted_judgements(), collection.items()
-    found, groups = agreement_of(judgements, items)
+    found, groups = _agreement_of(judgements, items)
     if as_json:
         named = [{"group": group, **asdict(each)} for group, each in groups]
         print_json({"collection": name, **asdict(found), "groups": named})
     else:
-        put_agreement(name, found, groups)
+        _put_agreement(name, found, groups)
+
+
+def _put_agreement(name: str, found: Agreement, groups: Sequence[tuple[str, Agreement]]) -> None:
+    """Print a row for the collection, and one for each group, the least alpha first."""
+    if not (found.shared_pairs or found.repeats or found.triples):
+        what = "no pair has two annotators, no answer is repeated, no three items are compared"
+        say(f"{name}: nothing to compare yet, {what}: sortnet label {shlex.quote(name)}")
+        return
+    rows = []
+    for who, each in [(name, found), *groups[:_SHOWN]]:
+        shares = each.krippendorff_alpha, each.consistency, each.cycles
+        numbers = each.shared_pairs, each.repeats, each.triples
+        cells = [
+            ("-" if s is None else f"{s:.2f}", str(n)) for s, n in zip(shares, numbers, strict=True)
+        ]
+        rows.append([cut(printable(who), _ROOM), *chain(*cells)])
+    print_table(_AGREEMENT, rows)
+    for text in _ABOUT_AGREEMENT:
+        say(text)
+    if len(groups) > _SHOWN:
+        say(f"{count(len(groups) - _SHOWN, 'group')} more with --json")
+
+
+def _agreement_of(
+    judgements: Judgements, items: Items
+) -> tuple[Agreement, list[tuple[str, Agreement]]]:
+    """The agreement over all, and of each group with judgements, the least alpha first."""
+    groups = []
+    if items.groups is not None and len(judgements):
+        of = np.unique(items.groups, return_inverse=True)[1][judgements.left]
+        rows = np.argsort(of, kind="stable")
+        each = np.split(rows, np.flatnonzero(np.diff(of[rows])) + 1)
+        for some in sorted(each, key=lambda some: int(some[0])):  # by the first judgement
+            group = items.groups[judgements.left[some[0]]]
+            groups.append((group, measured(judgements.where(some))))
+    alpha = [(2.0 if (a := each.krippendorff_alpha) is None else a) for _, each in groups]
+    order = sorted(range(len(groups)), key=alpha.__getitem__)
+    return measured(judgements), [groups[k] for k in order]
 
 
 # What each action and its opposite say when they are done, and the help.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import GoalType, Whole, files, json_option, store_option
+from cli.options import GoalType, Whole, files, store_and_json
 from cli.output import count, print_json, printable, put
 from sortnet.errors import DataError
 
@@ -76,8 +76,7 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
     metavar="ANNOTATOR KIND",
     help="Whether ANNOTATOR is a person or a model; models share errors.",
 )
-@store_option
-@json_option
+@store_and_json
 def ask(
     name: str,
     question: str | None,
@@ -112,13 +111,11 @@ def ask(
     """
     from sortnet.preference.study import Decision
 
-    given = {
-        "question": question,
-        "instructions": None if instructions is None else _text_of(instructions),
-    }
+    rules = None if instructions is None else _text_of(instructions)
+    texts = {"question": question, "instructions": rules}
     wanted = {} if goal is None else {"goal": goal.wrong, "top": goal.top}
     amounts = {**wanted, "deadline": deadline, "overlap": overlap}
-    made = [Decision(kind, reason=text) for kind, text in given.items() if text is not None]
+    made = [Decision(kind, reason=text) for kind, text in texts.items() if text is not None]
     made += [Decision(kind, amount=value) for kind, value in amounts.items() if value is not None]
     made += [Decision("quota", annotator=who, amount=number) for who, number in quotas]
     made += [Decision(kind, annotator=who) for who, kind in kinds]
@@ -149,7 +146,6 @@ def _refuse_all(collection: Collection, top: int) -> None:
 
 
 def _text_of(file: str) -> str:
-    """The text of a file of Markdown."""
     if file == "none":
         return ""
     try:
@@ -162,6 +158,7 @@ def _text_of(file: str) -> str:
 
 def _asked(collection: Collection) -> dict[str, Any]:
     study = collection.study()
+    deadline = datetime.fromtimestamp(study.deadline, UTC).isoformat() if study.deadline else None
     return {
         "name": collection.name,
         "criterion": collection.criterion,
@@ -169,9 +166,7 @@ def _asked(collection: Collection) -> dict[str, Any]:
         "instructions": study.instructions,
         "goal": study.goal or None,
         "top": study.top or None,
-        "deadline": datetime.fromtimestamp(study.deadline, UTC).isoformat()
-        if study.deadline
-        else None,
+        "deadline": deadline,
         "overlap": study.overlap,
         "quotas": dict(study.quotas),
         "models": sorted(study.models),
@@ -182,15 +177,13 @@ def _asked(collection: Collection) -> dict[str, Any]:
 def _lines(asked: dict[str, Any]) -> list[str]:
     from sortnet.preference.goal import WRONG, Goal
 
-    words = asked["instructions"].split()
-    goal = Goal(asked["goal"] or WRONG, asked["top"] or 0)
-    deadline = asked["deadline"]
-    overlap, quotas, models = asked["overlap"], asked["quotas"], asked["models"]
+    words, overlap = asked["instructions"].split(), asked["overlap"]
+    quotas, models = asked["quotas"], asked["models"]
     return [
         f"{printable(asked['name'])}: {printable(asked['question'])}",
         f"  instructions  {count(len(words), 'word') if words else 'none'}",
-        f"  goal          {goal}",
-        f"  deadline      {deadline or 'none'}",
+        f"  goal          {Goal(asked['goal'] or WRONG, asked['top'] or 0)}",
+        f"  deadline      {asked['deadline'] or 'none'}",
         *([f"  overlap       {count(overlap, 'answer')} a pair"] if overlap > 1 else []),
         *(f"  quota         {printable(who)}: {count(n, 'answer')}" for who, n in quotas.items()),
         *([f"  models        {', '.join(map(printable, models))}"] if models else []),

@@ -8,22 +8,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from cli.inputs.opened_store import open_to_write
-from cli.options import SEED, Whole, command_line, json_option, store_option
-from cli.output import print_json, progress, put, refuse_folder
+from cli.options import SEED, Whole, command_line, store_and_json
+from cli.output import print_json, progress, put, refuse_folder, table
 from cli.printing import iterations
 from cli.terminal.signals import signals_as_ctrl_c
+from sortnet.config import Config
+from sortnet.data import Fold
+from sortnet.data.digits import SIDE, digits_fold
 from sortnet.errors import SortNetError
 from sortnet.files import write_atomically
-from sortnet.types import SPLITS
+from sortnet.metrics import parse_metric, per_query
+from sortnet.tables.letor_writer import write_letor
+from sortnet.types import F64, I64, SPLITS, Queries
 
 if TYPE_CHECKING:
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
-    from sortnet.data import Fold
     from sortnet.rankers.base import Ranker
-    from sortnet.types import F64, I64, Queries
     from store import Store
 
 PICTURE, TEST = "sorted.png", "test.txt"
@@ -32,16 +36,12 @@ TIMES = 3  # queries that each image is in
 
 @click.command()
 @click.option(
-    "--out",
-    "-o",
-    default="demo",
-    metavar="DIR",
+    *("--out", "-o"), default="demo", metavar="DIR",
     help="Output folder; a previous demo in it is replaced.",
-)
+)  # fmt: skip
 @click.option("--seed", type=SEED, default=0, help="Random seed.")
 @click.option("--max-iter", type=Whole(1), default=4, help="Maximum number of iterations.")
-@store_option
-@json_option
+@store_and_json
 @click.pass_context
 @signals_as_ctrl_c()
 def demo(
@@ -63,7 +63,10 @@ def demo(
 
     refuse_folder(out)
     folder = Folder(out)
-    _refuse_anothers(folder)
+    known = folder.run()
+    ours = known is not None and known["data"].get("train", {}).get("path") == "digits/train"
+    if folder.has_model and not ours:
+        raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
     with progress() as status:
         status("starting")
         from cli.training.training_run import store_url
@@ -73,7 +76,12 @@ def demo(
         with open_to_write(url) as opened, folder.held():
             fold, training = _begin(seed, max_iter, folder, opened, command_line(ctx), shown)
             if not as_json:
-                _introduce(fold)
+                n = [len(part) for part in (fold.train, fold.vali, fold.test or fold.vali)]
+                put(
+                    f"Queries of {fold.train.sizes[0]} handwritten digits, to be sorted by the "
+                    f"number written: {n[0]} to learn from,\n{n[1]} to choose the best iteration "
+                    f"by, {n[2]} to test the model on.\n"
+                )
             show = iterations.shower(training.config.rank_quality.name, err=as_json)
             model = training.learn(show, status)
             status("drawing")
@@ -85,21 +93,11 @@ def demo(
         _conclude(found, without_passwords(store) if typed and store else None)
 
 
-def _refuse_anothers(folder: Folder) -> None:
-    """Refuse to replace a folder that is not a demo's."""
-    known = folder.run()
-    ours = known is not None and known["data"].get("train", {}).get("path") == "digits/train"
-    if folder.has_model and not ours:
-        raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
-
-
 def _begin(
     seed: int, max_iter: int, folder: Folder, store: Store, command: str, shown: str
 ) -> tuple[Fold, TrainingRun]:
     from cli.training.job import TrainingJob
     from cli.training.training_run import begin
-    from sortnet.config import Config
-    from sortnet.data.digits import digits_fold
 
     config = Config(quality="ndcg", gain="linear", seed=seed, max_iter=max_iter)
     fold = digits_fold(seed, times=TIMES)
@@ -111,19 +109,8 @@ def _begin(
     return fold, replace(training, again=command)  # a demo is not resumed
 
 
-def _introduce(fold: Fold) -> None:
-    put(
-        f"Queries of {fold.train.sizes[0]} handwritten digits, to be sorted by the number written: "
-        f"{len(fold.train)} to learn from,\n{len(fold.vali)} to choose the best iteration by, "
-        f"{len(fold.test or fold.vali)} to test the model on.\n"
-    )
-
-
 def _tested(training: TrainingRun, model: Ranker, test: Queries, store: str) -> dict[str, Any]:
     """Evaluate the model, draw what it sorts and write the queries; the facts to print."""
-    from sortnet.metrics import parse_metric, per_query
-    from sortnet.tables.letor_writer import write_letor
-
     folder, n_pairs = training.folder, {s: len(training.run.pairs(s)) for s in SPLITS}
     orders = {"before": model.order_before(test), "after": model.order(test)}
     metric = parse_metric("spearman")
@@ -151,10 +138,7 @@ def _draw(
     file: Path, test: Queries, orders: dict[str, I64], figures: dict[str, F64], wrong: int
 ) -> None:
     """Draw the query of median quality before and after training."""
-    import numpy as np
-
     from cli.training.picture import Panel, draw
-    from sortnet.data.digits import SIDE
 
     query = int(np.argsort(figures["after"], kind="stable")[len(test) // 2])
     own = slice(*test.offsets[query : query + 2])
@@ -181,11 +165,9 @@ def _conclude(found: dict[str, Any], store: str | None) -> None:
     put(f"{'store':8} {found['store']}, run {found['run']}\n\nnext")
     in_store = "" if store is None else f" --store {shlex.quote(store)}"
     model, test = shlex.quote(found["model"]), shlex.quote(found["test"])
-    commands = {
-        f"sortnet show last{in_store}": "the run's settings and iterations",
-        f"sortnet pairs last{in_store}": "every pair it got wrong",
-        f"sortnet evaluate {model} {test} --metric ndcg": "on the images never seen",
-    }
-    width = max(map(len, commands))
-    for typed, what in commands.items():
-        put(f"  {typed:<{width}}   {what}")
+    commands = [
+        [f"  sortnet show last{in_store}", " the run's settings and iterations"],
+        [f"  sortnet pairs last{in_store}", " every pair it got wrong"],
+        [f"  sortnet evaluate {model} {test} --metric ndcg", " on the images never seen"],
+    ]
+    put("\n".join(table(["", ""], commands, left=2)[1:]))

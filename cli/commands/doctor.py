@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from cli.options import json_option, store_option
-from cli.output import count, print_json, progress, put
+from cli.options import store_and_json
+from cli.output import count, print_json, progress, put, table
 from sortnet import __version__
 from sortnet.errors import SortNetError
+from sortnet.threads import cores
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -29,8 +30,7 @@ Look: TypeAlias = tuple[str, Any]  # what is said of a thing, and the fact in JS
 
 
 @click.command(short_help="Check this installation; say what to do if it is broken.")
-@store_option
-@json_option
+@store_and_json
 @click.pass_context
 def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
     """Check the devices, the threads, the optional extras and the store.
@@ -106,8 +106,6 @@ def _threads(faults: list[str]) -> Look:
     import torch
     from numba import config
 
-    from sortnet.threads import cores
-
     numba: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     threads = {"torch": torch.get_num_threads(), "numba": numba}
     used = ", ".join(f"{name} {n}" for name, n in threads.items())
@@ -115,22 +113,18 @@ def _threads(faults: list[str]) -> Look:
 
 
 def _extras(faults: list[str]) -> Look:
-    """Whether all packages of each extra are there."""
     from packaging.requirements import Requirement
 
     about = metadata.metadata("sortnet")
     extras = [e for e in about.get_all("Provides-Extra") or [] if e not in ("dev", "docs")]
     wanted = [Requirement(line) for line in metadata.requires("sortnet") or []]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for extra in extras:
         of_extra = [w.name for w in wanted if w.marker and w.marker.evaluate({"extra": extra})]
         install = f"pip install 'sortnet[{extra}]'"
         rows.append({"name": extra, "present": all(map(_is_there, of_extra)), "install": install})
-    wide = max((len(row["name"]) for row in rows), default=0)
-    lines = [
-        f"{row['name']:{wide}}  {'installed' if row['present'] else row['install']}" for row in rows
-    ]
-    return "\n".join(lines), rows
+    lines = [[row["name"], "installed" if row["present"] else row["install"]] for row in rows]
+    return "\n".join(table(["", ""], lines, left=2)[1:]), rows
 
 
 def _is_there(distribution: str) -> bool:

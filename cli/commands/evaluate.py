@@ -11,7 +11,8 @@ from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import SETTINGS, Whole, json_option, output_option
 from cli.output import print_json, print_table, progress, put, write_output
 from cli.printing.conventions import conventions_of
-from sortnet.metrics import MEASURED
+from sortnet.metrics import MEASURED, as_metrics, average
+from sortnet.metrics import per_query as of_queries
 
 
 @click.command(short_help="Evaluate a model on labelled queries.")
@@ -34,14 +35,10 @@ from sortnet.metrics import MEASURED
     help="Gain of ndcg; default: as in training.",
 )
 @click.option(
-    "--relevant-from",
-    type=Whole(1),
-    help="Lowest grade that counts as relevant for map, p@n and mrr; default: as in training.",
+    "--relevant-from", type=Whole(1), help="Lowest relevant grade; default: as in training."
 )
 @output_option(
-    "--per-query",
-    inputs=["model", "data"],
-    help="Write the figures of every query to a CSV file (-: stdout).",
+    "--per-query", inputs=["model", "data"], help="CSV file of the figures per query (-: stdout)."
 )
 @data_arguments
 @json_option
@@ -64,9 +61,6 @@ def evaluate(
       sortnet evaluate model test.txt
       sortnet evaluate model test.txt -m ndcg@5 -m ndcg@10 --empty skip --json
     """
-    from sortnet.metrics import as_metrics, average
-    from sortnet.metrics import per_query as of_queries
-
     if per_query == "-" and as_json:
         raise click.UsageError("--json and --per-query - both write to stdout: give one of them")
     with progress() as status:

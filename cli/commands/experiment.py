@@ -34,8 +34,7 @@ _OF_RANKERS = (
         help="How figures are taken; another one trains nothing again.",
     ),
     click.option(
-        "--quality",
-        help="RankQuality, which chooses; default: map for two grades, else ndcg@10.",
+        "--quality", help="RankQuality, which chooses; default: map for two grades, else ndcg@10."
     ),
     click.option(
         "--relevant-from", type=Whole(1), default=1, help="Lowest grade that is relevant."
@@ -51,13 +50,11 @@ _OF_RANKERS = (
         "--search",
         type=click.Choice(("grid", "optuna")),
         default="grid",
-        help="How the settings of a ranker are searched.",
+        help="How settings are tried.",
     ),
     click.option("--trials", type=Whole(1), help="Settings tried a ranker, at most."),
     click.option(
-        "--seconds",
-        type=Real(0),
-        help="Seconds after which no other settings are tried.",
+        "--seconds", type=Real(0), help="Seconds after which no other settings are tried."
     ),
     click.option(
         "--latex", is_flag=True, help="Print the table as LaTeX (booktabs), nothing else."

@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from cli.inputs.model_and_data import data_argument, load_model, model_argument, read_data
 from cli.options import Whole, data_option, json_option
-from cli.output import cut, print_json, print_table, progress, put
-from cli.printing.explanations import BAR, NAME, bar, both, name_of, put_first
+from cli.output import BAR, NAME, bar, cut, print_json, print_table, progress, put
+from sortnet.data.find_documents import find_both
 from sortnet.errors import ComparatorError, DataError, ModelError
+from sortnet.types import Queries
 
 if TYPE_CHECKING:
     from sortnet.explain.attribution import Explanation
+    from sortnet.rankers.base import Ranker
 
 
 @click.command(short_help="Compare two documents, and explain which features decide.")
@@ -50,7 +53,6 @@ def explain(
       sortnet explain model test.txt GX000-00-0000000 GX004-93-7097963
       sortnet explain model test.csv row:12 row:15 --top 5
     """
-    from sortnet.data.find_documents import find_both
     from sortnet.explain.attribution import explain_pair
 
     with progress() as status:
@@ -69,12 +71,12 @@ def explain(
         except (ModelError, ComparatorError) as error:
             explained, why_not = None, str(error)
         margin = explained.margin if explained else float(loaded.margins(one, [i], [j])[0])
-        answer = both(loaded, one, i, j, margin)
+        answer = _both(loaded, one, i, j, margin)
     if as_json:
         print_json(answer | {"members": members} | ({} if explained is None else _json(explained)))
     else:
-        put_first(answer)
-        put(f"margins of {name_of(answer['a'])} over {name_of(answer['b'])}:")
+        _put_first(answer)
+        put(f"margins of {_name_of(answer['a'])} over {_name_of(answer['b'])}:")
         votes = [[f"{value:.4g}" for value in vote.values()] for vote in members]
         rows = [[str(k), *vote] for k, vote in enumerate(votes, start=1)]
         print_table(["member", *members[0]], rows)
@@ -101,7 +103,7 @@ def _json(explained: Explanation) -> dict[str, Any]:
 
 
 def _print(explained: Explanation, answer: dict[str, Any], top: int) -> None:
-    put(f"\nA is {name_of(answer['a'])}, B is {name_of(answer['b'])}")
+    put(f"\nA is {_name_of(answer['a'])}, B is {_name_of(answer['b'])}")
     shown = explained.largest(top)
     most = max(abs(float(explained.values[k])) for k in shown)
     rows = [
@@ -123,3 +125,35 @@ def _print(explained: Explanation, answer: dict[str, Any], top: int) -> None:
     rows += [[what, "", "", f"{value:+.4g}", " " * BAR] for what, value in below.items()]
     print_table(["feature", "in A", "in B", "value", "+ for A, - for B".ljust(BAR)], rows)
     put("values add up to the margin, from that of two documents at the query's mean")
+
+
+def _both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:
+    rank = np.empty(one.n_docs, np.int64)
+    rank[model.order(one)] = np.arange(1, one.n_docs + 1)
+
+    def document(doc: int) -> dict[str, Any]:
+        docid = None if one.docids is None else str(one.docids[doc]) or None
+        return {"docid": docid, "row": int(one.rows[doc]), "rank": int(rank[doc])}
+
+    return {
+        "qid": str(one.qids[0]),
+        "first": "a" if margin > 0 else "b" if margin < 0 else None,
+        "margin": margin,
+        **{key: document(doc) for key, doc in (("a", i), ("b", j))},
+        "n_docs": one.n_docs,
+    }
+
+
+def _put_first(answer: dict[str, Any]) -> None:
+    first, last = ("b", "a") if answer["first"] == "b" else ("a", "b")
+    names = {key: _name_of(answer[key]) for key in "ab"}
+    if answer["first"] is None:
+        put(f"{names['a']} and {names['b']} are the same to the model (margin 0)")
+    else:
+        put(f"{names[first]} goes before {names[last]}, margin {abs(answer['margin']):.4g}")
+    places = f"{answer[first]['rank']} and {answer[last]['rank']} of {answer['n_docs']}"
+    put(f"ranked {places} in query {answer['qid']}")
+
+
+def _name_of(document: dict[str, Any]) -> str:
+    return f"row {document['row']}" if document["docid"] is None else document["docid"]

@@ -9,9 +9,8 @@ import click
 
 from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import SEED, Whole, json_option, output_option
-from cli.output import cut, print_json, print_table, progress, put, write_output
+from cli.output import BAR, NAME, bar, cut, print_json, print_table, progress, put, write_output
 from cli.printing.conventions import conventions_of
-from cli.printing.explanations import BAR, NAME, bar
 
 if TYPE_CHECKING:
     from sortnet.explain.permutation import Importance
@@ -31,10 +30,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=SEED, default=0, help="Random seed of the shuffling.")
 @click.option("--top", type=Whole(1), default=20, help="Number of features shown.")
 @output_option(
-    "--output",
-    "-o",
-    inputs=["model", "data"],
-    help="Write all features to a CSV file (-: stdout).",
+    "--output", "-o", inputs=["model", "data"], help="Write all features to a CSV file (-: stdout)."
 )
 @data_arguments
 @json_option

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.inputs.opened_store import ITEMS_MAKER, open_collection, open_existing, open_to_write
-from cli.options import Whole, files, json_option, store_option
+from cli.options import Whole, files, store_and_json, store_option
 from cli.output import count, cut, print_json, print_table, printable, progress, put, say, width
 from cli.printing.item_rankings import words_of
 from cli.printing.iterations import rows_of
 from sortnet.errors import StoreError
+from sortnet.files import is_table
+from sortnet.items import Columns, Items, describe, given_only, merge, read_with_roles
+from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
+from sortnet.tables.roles import column_of
 
 if TYPE_CHECKING:
-    from sortnet.items import Columns, Items
     from store import Collection
 
 _SHOWN = 20  # items that `show` lists
@@ -57,10 +60,7 @@ def _column_options(command: Any) -> Any:
 @click.argument("file", shell_complete=files)
 @_column_options
 @click.option(
-    "--show",
-    metavar="COLUMN",
-    multiple=True,
-    help="Show this column, too, beside each item; repeatable.",
+    "--show", metavar="COLUMN", multiple=True, help="Show this column beside each item; repeatable."
 )
 @click.option(
     "--ignore",
@@ -82,13 +82,9 @@ def _column_options(command: Any) -> Any:
 )
 @click.option("--update", is_flag=True, help="Replace existing items; their judgements are kept.")
 @click.option(
-    "--gold",
-    metavar="FILE",
-    shell_complete=files,
-    help="Gold pairs, whose answer is known; see sortnet annotators gold.",
+    "--gold", metavar="FILE", shell_complete=files, help="Gold pairs: their answer is known."
 )
-@store_option
-@json_option
+@store_and_json
 def add(
     name: str,
     file: str,
@@ -116,8 +112,6 @@ def add(
       sortnet items add args items.tsv --ignore up --ignore down
       sortnet items add answers answers.csv --group prompt_id --context prompt
     """
-    from sortnet.items import Columns, read_with_roles
-    from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
     from store.collections.collection_rows import checked_new
     from store.collections.gold_file import read_gold
 
@@ -132,13 +126,9 @@ def add(
         named = Columns(**{kind: options[f"{kind}_column"] for kind in _NAMED}, shown=shown)
         if collection is not None:
             named = _known_groups(named, collection, Path(file))
+        few = 1 if old else 2
         new, roles = read_with_roles(
-            file,
-            named,
-            ignore=options["ignore"],
-            like=old,
-            least=1 if old else 2,
-            progress=status,
+            file, named, ignore=options["ignore"], like=old, least=few, progress=status
         )
         all_items = _together(old, new, described, embed, update, status, bool(roles.features))
         alone = lone_groups(all_items)
@@ -171,8 +161,6 @@ def _together(
     numbers: bool,
 ) -> Items:
     """Old and new items with the same features: computed ones are computed again."""
-    from sortnet.items import describe, given_only, merge
-
     all_items = new if old is None else merge(old, new, update=update)
     made = set() if old is None else {*old.feature_names} - {*given_only(old).feature_names}
     embed = embed or any(name.startswith("text: meaning") for name in made)
@@ -183,8 +171,6 @@ def _together(
 
 def _known_groups(named: Columns, collection: Collection, file: Path) -> Columns:
     """Take the group and context columns that the collection has, where none are named."""
-    from sortnet.files import is_table
-
     known = collection.settings.get("columns", {})
     if named.group or not known.get("group") or not is_table(file):
         return named
@@ -200,37 +186,32 @@ def _say_added(
     pairs: int,
     as_json: bool,
 ) -> None:
-    from sortnet.tables.roles import column_of
-
     replaced = len(new) + (0 if old is None else len(old)) - len(all_items)
+    groups = len(set(all_items.groups or ()))
     given = {*roles.features, *roles.categories}
     made = [feature for feature in all_items.feature_names if feature not in given]
     if as_json:
         about = {"collection": name, "added": len(new) - replaced, "replaced": replaced}
-        about |= {"groups": len(set(all_items.groups or ())), "pairs": pairs}
+        about |= {"groups": groups, "pairs": pairs}
         print_json({**about, "items": len(all_items), "taken": vars(roles), "made": made})
         return
     also = f", {replaced} replaced" if replaced else ""
-    added = count(len(new) - replaced, "item")
-    put(f"{name}: {added} added{also}, {len(all_items)} in all")
-    put(f"id        {roles.id or 'row number'}")
-    for kind in _ROLES[1:]:
-        if column := getattr(roles, kind):
-            groups = f", {count(len(set(all_items.groups or ())), 'group')}"
-            put(f"{kind:8}  {column}{groups if kind == 'group' else ''}")
-    if roles.shown:
-        put(f"shown     {_some(roles.shown)}")
-    if pairs:
-        put(f"pairs     {count(pairs, 'pair')} may be asked, no others")
-    features = [_some(roles.features)] if roles.features else []
+    put(f"{name}: {count(len(new) - replaced, 'item')} added{also}, {len(all_items)} in all")
     coded = Counter(column_of(name, ()) for name in roles.categories)
-    if coded:
-        features.append(_some([f"{name} ({count(n, 'value')})" for name, n in coded.items()]))
-    if made:
-        features.append(f"{len(made)} computed from the items")
-    put(f"features  {' and '.join(features) or 'none: answers are learned item by item'}")
-    if roles.ignored:
-        put(f"ignored   {_some(roles.ignored)}")
+    values = [f"{name} ({count(n, 'value')})" for name, n in coded.items()]
+    computed = f"{len(made)} computed from the items" if made else ""
+    features = filter(None, (_some(roles.features), _some(values), computed))
+    lines = {kind: getattr(roles, kind) for kind in _ROLES} | {
+        "id": roles.id or "row number",
+        "group": roles.group and f"{roles.group}, {count(groups, 'group')}",
+        "shown": _some(roles.shown),
+        "pairs": f"{count(pairs, 'pair')} may be asked, no others" if pairs else "",
+        "features": " and ".join(features) or "none: answers are learned item by item",
+        "ignored": _some(roles.ignored),
+    }
+    for kind, said in lines.items():
+        if said:
+            put(f"{kind:8}  {said}")
     for note in roles.notes:
         say(note)
     if roles.features and not made and any((*all_items.texts, *all_items.images)):
@@ -245,8 +226,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 @items.command("list")
-@store_option
-@json_option
+@store_and_json
 def list_(store: str | None, as_json: bool) -> None:
     """List the collections, oldest first.
 
@@ -254,30 +234,25 @@ def list_(store: str | None, as_json: bool) -> None:
     Examples:
       sortnet items list --json
     """
+    counts = ["items", "features", "annotators", "judgements"]
     with open_existing(store, ITEMS_MAKER) as opened:
-        names = ["name", "created", *_COUNTS]
-        rows = rows_of(opened.collections_frame()[names])
+        rows = rows_of(opened.collections_frame()[["name", "created", *counts]])
     if as_json:
         print_json([row | {"created": row["created"].replace(" ", "T")} for row in rows])
     elif not rows:
         say(f"no collections yet: {ITEMS_MAKER} makes one")
     else:
         lines = [
-            [row["name"], *(str(row[name]) for name in _COUNTS), str(row["created"])[:16]]
-            for row in rows
+            [row["name"], *(str(row[name]) for name in counts), row["created"][:16]] for row in rows
         ]
-        print_table(["collection", *_COUNTS, "started UTC"], lines)
-
-
-_COUNTS = ("items", "features", "annotators", "judgements")
+        print_table(["collection", *counts, "started UTC"], lines)
 
 
 @items.command("show")
 @click.argument("name")
 @click.argument("id_", metavar="[ID]", required=False)
 @click.option("--limit", type=Whole(1), default=_SHOWN, help="Maximum number of items shown.")
-@store_option
-@json_option
+@store_and_json
 def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bool) -> None:
     """Show the first items of a collection, or all details of the item ID.
 
@@ -291,10 +266,18 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
         if id_ is not None:
             about = _facts(all_items, _number(name, all_items, id_), features=True)
             (print_json if as_json else _show_item)(about)
-        elif as_json:
-            print_json([_facts(all_items, k) for k in range(min(limit, len(all_items)))])
-        else:
-            _show_items(all_items, limit)
+            return
+        shown = range(min(limit, len(all_items)))
+        if as_json:
+            print_json([_facts(all_items, k) for k in shown])
+            return
+        names = [printable(all_items.ids[k]) for k in shown]
+        first = max(map(len, names))
+        for k, name in enumerate(names):
+            line = f"{name.ljust(first)}  {words_of(all_items, k)}".rstrip()
+            put(cut(line, width() or _COLUMNS))
+        if len(all_items) > limit:
+            say(f"and {len(all_items) - limit} more (--limit)")
 
 
 def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any]:
@@ -304,10 +287,8 @@ def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any
     some = {"group": all_items.groups, "context": all_items.contexts, "shown": all_items.shown}
     known = {kind: values[k] for kind, values in {**kinds, **some}.items() if values}
     about = {"id": all_items.ids[k]} | {kind: x for kind, x in known.items() if x is not None}
-    if features:
-        numbers = zip(all_items.feature_names, all_items.features[k], strict=True)
-        about["features"] = plain(dict(numbers))
-    return about
+    numbers = zip(all_items.feature_names, all_items.features[k], strict=True)
+    return about | ({"features": plain(dict(numbers))} if features else {})
 
 
 def _show_item(about: dict[str, Any]) -> None:
@@ -328,16 +309,6 @@ def _show_item(about: dict[str, Any]) -> None:
             for name, value in about["features"].items()
         ]
         print_table(["feature", "value"], rows)
-
-
-def _show_items(all_items: Items, limit: int) -> None:
-    columns = width() or _COLUMNS
-    names = [printable(name) for name in all_items.ids[:limit]]
-    first = max(map(len, names))
-    for k, name in enumerate(names):
-        put(cut(f"{name.ljust(first)}  {words_of(all_items, k)}".rstrip(), columns))
-    if len(all_items) > limit:
-        say(f"and {len(all_items) - limit} more (--limit)")
 
 
 @items.command()

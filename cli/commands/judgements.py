@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import Whole, files, json_option, output_option, store_option
+from cli.options import Whole, files, output_option, store_and_json, store_option
 from cli.output import count, cut, print_json, print_table, printable, put, say, write_output
 from cli.printing.iterations import rows_of
+from sortnet.preference.base import TARGETS
 
 _SHOWN = 20  # judgements that `list` shows
 _ROOM = 24  # characters of an item's id
@@ -32,8 +33,7 @@ def judgements() -> None:
 @judgements.command("list")
 @click.argument("name")
 @click.option("--limit", type=Whole(1), default=_SHOWN, help="Maximum number of judgements shown.")
-@store_option
-@json_option
+@store_and_json
 def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
     """List the newest judgements of the collection NAME, oldest first.
 
@@ -45,8 +45,6 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
       sortnet judgements list essays
       sortnet judgements list essays --limit 100 --json
     """
-    from sortnet.preference.base import TARGETS
-
     with open_collection(store, name) as collection:
         frame = collection.judgements_frame()
         rows = rows_of(frame.tail(limit))
@@ -83,14 +81,11 @@ def _line(row: dict[str, Any], more: Sequence[str]) -> list[str]:
         answer,
         "-" if seconds is None else f"{seconds / 1000:.1f}",
         "-" if row["at"] is None else row["at"][:16].replace("T", " "),
-        *(_fact(row[name]) for name in more),
+        *(
+            f"{fact:.3g}" if isinstance(fact, float) else cut(printable(fact or "-"), _ROOM)
+            for fact in (row[name] for name in more)
+        ),
     ]
-
-
-def _fact(value: float | str | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3g}" if isinstance(value, float) else cut(printable(value), _ROOM)
 
 
 _OF_PAIRS = ("chosen", "conversational")  # formats with a line per pair
@@ -171,8 +166,7 @@ def export(
     help="Label Studio: the fields of a task with the left and the right item; default: by their "
     "names, such as text1 and text2.",
 )
-@store_option
-@json_option
+@store_and_json
 def import_(
     name: str,
     file: str,

@@ -5,29 +5,25 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import GoalType, Real, Whole, json_option, lease_option, store_option
+from cli.options import GoalType, Real, Whole, lease_option, store_and_json
 from cli.output import print_json, progress, put
-from cli.terminal.asking import Asking, Front
+from cli.terminal.asking import Ask, Asking, Front
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
     from store import Collection
-    from store.service.labelling import LabellingService
 
 INTERRUPTED = "interrupted"
-KEY = "SORTNET_KEY"  # the variable that has a server's key by default
-# Asks an annotator, at most that many questions; why it ended, and further facts.
-Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 
 
 @click.command(short_help="Compare pairs of items in a terminal, by a program or a language model.")
@@ -35,10 +31,7 @@ Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 @click.option("--as", "annotator", metavar="ANA", help="Annotator; default: your login name.")
 @click.option("--number", type=Whole(1), metavar="N", help="Stop after N answers.")
 @click.option(
-    "--until",
-    type=GoalType(),
-    metavar="GOAL",
-    help="Another goal than that of sortnet ask: 0.1, or 'top 10'.",
+    "--until", type=GoalType(), metavar="GOAL", help="Another goal than ask's: 0.1, or 'top 10'."
 )
 @click.option("--place", metavar="ID", help="Find the rank of this item among the others.")
 @click.option("--judge", metavar="COMMAND", help="Program that answers; see above.")
@@ -49,10 +42,7 @@ Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
     help="Timeout for an answer of the program or model, in seconds.",
 )
 @click.option(
-    "--workers",
-    type=Whole(1, 64),
-    default=1,
-    help="Number of copies of the program, or of calls of the model, at once.",
+    "--workers", type=Whole(1, 64), default=1, help="Copies of the program, or calls, at once."
 )
 @click.option(
     "--batch", type=Whole(1, 1000), default=1, help="Pairs in a line for the program, as an array."
@@ -60,7 +50,7 @@ Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 @click.option("--model", metavar="MODEL", help="Language model that answers, by its name there.")
 @click.option("--server", metavar="URL", help="Server of the model, such as http://localhost:8000.")
 @click.option(
-    "--key", metavar="VARIABLE", help=f"Variable that has the server's key.  [default: {KEY}]"
+    "--key", metavar="VARIABLE", help="Variable that has the server's key.  [default: SORTNET_KEY]"
 )
 @click.option("--prompt", metavar="FILE", help="Jinja template of the prompt.")
 @click.option("--show-prompt", is_flag=True, help="Show the prompt of one pair; ask nothing.")
@@ -76,22 +66,16 @@ Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 )
 @click.option("--insecure", is_flag=True, help="Allow a server without https.")
 @lease_option
-@store_option
-@json_option
+@store_and_json
 def label(
     name: str,
     annotator: str | None,
     number: int | None,
     until: Goal | None,
-    place: str | None,
-    judge: str | None,
-    timeout: float,
-    workers: int,
-    batch: int,
     lease: float,
     store: str | None,
     as_json: bool,
-    **model: Any,
+    **how: Any,
 ) -> None:
     """Say which of two items of the collection NAME is better, pair by pair, one key per answer.
 
@@ -123,37 +107,39 @@ def label(
       sortnet label essays --judge 'python judge.py' --as model-7 --number 200
       sortnet label essays --model qwen3 --server http://localhost:8000 --estimate
     """
-    _refuse_together(judge, place, model)
-    if batch > 1 and judge is None:
-        raise click.UsageError("--batch is for --judge")
-    if model["show_prompt"] or model["estimate"]:
+    _refuse_together(how)
+    if how["show_prompt"] or how["estimate"]:
         from cli.terminal.model_run import show_prompt_or_estimate
 
         with open_collection(store, name) as collection:
-            show_prompt_or_estimate(collection, model, number, until, as_json=as_json)
+            show_prompt_or_estimate(collection, how, number, until, as_json=as_json)
         return
-    who = annotator or model["model"] or _login()
+    who = annotator or how["model"] or _login()
     from store.service.labelling import LabellingService
 
-    by_hand = judge is None and model["model"] is None
-    ask = _ask_by(judge, model, place, timeout, workers, batch)
-    wait = 4 * timeout * batch + (0 if judge else model["patience"])
-    seconds = lease if by_hand else max(lease, wait)
+    judge, by_hand = how["judge"], not (how["judge"] or how["model"])
+    ask = _ask_by(how)
+    if not by_hand:
+        wait = 4 * how["timeout"] * how["batch"]
+        lease = max(lease, wait if judge else wait + how["patience"])
     found: list[dict[str, Any]] = []
     with (
         open_collection(store, name, write=True) as collection,
         _none_without_answer(collection, who),
     ):
         several = (asked := collection.asked()) != [collection]
-        if several and place is not None:
+        if several and how["place"] is not None:
             collection.check_one_question()
         for each in asked:
             left = None if number is None else number - sum(one["answered"] for one in found)
             if left == 0 or any(one["quit"] for one in found):
                 break
-            service = LabellingService(each, lease_seconds=seconds, goal=until, record=True)
+            service = LabellingService(each, lease_seconds=lease, goal=until, record=True)
             with closing(service):
-                _fit(service, at_once=by_hand and place is None and _has_screen())
+                with progress() as status:
+                    status("fitting the answers so far")
+                    at_once = by_hand and how["place"] is None and _has_screen()
+                    (service.update if at_once else service.settle)()
                 if several and service.known and service.remaining.stop:
                     continue
                 found.append(_labelled(Asking(service, who), left, ask))
@@ -180,14 +166,7 @@ def _none_without_answer(collection: Collection, who: str) -> Iterator[None]:
             collection.forget(who)
 
 
-def _fit(service: LabellingService, *, at_once: bool) -> None:
-    with progress() as status:
-        status("fitting the answers so far")
-        (service.update if at_once else service.settle)()
-
-
 def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
-    """What came of asking an annotator."""
     service, who = asking.service, asking.annotator
     name = service.collection.name
     if closed := service.why_closed(who):
@@ -217,7 +196,6 @@ def _say_labelled(found: dict[str, Any], criterion: str | None) -> None:
 def _by_hand(
     asking: Asking, number: int | None, *, place: str | None
 ) -> tuple[str, dict[str, Any]]:
-    """Why it ended, and further facts."""
     why: str = INTERRUPTED
     extra: dict[str, Any] = {}
     try:
@@ -233,53 +211,32 @@ def _by_hand(
     return why, extra
 
 
-def _by_program(
-    command: list[str], seconds: float, n_workers: int, batch: int, asking: Asking,
-    number: int | None,
-) -> tuple[str, dict[str, Any]]:  # fmt: skip
-    from cli.terminal.judging import Judging
-    from cli.terminal.program_judge import ProgramWorker
+def _ask_by(how: dict[str, Any]) -> Ask:
+    if how["judge"] is not None:
+        from cli.terminal.program_judge import by_program
 
-    unknown: set[str] = set()
-    workers = [
-        ProgramWorker(command, seconds, batch=batch > 1, unknown=unknown) for _ in range(n_workers)
-    ]
-    judging = Judging(asking.service, asking.annotator, number, batch=batch)
-    with ended_by_signals():
-        judging.run(workers)
-    asking.answered += judging.votes
-    return judging.why, {"failed": judging.failed, "fault": judging.fault}
-
-
-def _ask_by(
-    judge: str | None, model: dict[str, Any], place: str | None, timeout: float, workers: int,
-    batch: int,
-) -> Ask:  # fmt: skip
-    """What asks: a person, a program or a language model."""
-    if judge is not None:
-        from cli.terminal.program_judge import command_of
-
-        return partial(_by_program, command_of(judge), timeout, workers, batch)
-    if model["model"]:
+        return by_program(how["judge"], how["timeout"], how["workers"], how["batch"])
+    if how["model"]:
         from cli.terminal.model_run import by_model
 
-        return by_model(model, timeout, workers)
-    return partial(_by_hand, place=place)
+        return by_model(how)
+    return partial(_by_hand, place=how["place"])
 
 
-def _refuse_together(judge: str | None, place: str | None, model: dict[str, Any]) -> None:
-    """Refuse options that do not go together."""
-    if place is not None and (judge or model["model"]):
+def _refuse_together(how: dict[str, Any]) -> None:
+    if how["place"] is not None and (how["judge"] or how["model"]):
         raise click.UsageError("--place is for people: leave out --judge and --model")
-    if judge is not None and model["model"]:
+    if how["judge"] is not None and how["model"]:
         raise click.UsageError("--judge and --model cannot be combined")
-    needed = "show_prompt" if model["show_prompt"] else "estimate" if model["estimate"] else None
-    if model["model"] and not model["server"] and needed is None:
+    if how["batch"] > 1 and how["judge"] is None:
+        raise click.UsageError("--batch is for --judge")
+    asks = not (how["show_prompt"] or how["estimate"])
+    if how["model"] and not how["server"] and asks:
         raise click.UsageError("--model needs --server URL")
     for option in ("server", "prompt", "both_orders", "max_calls", "max_tokens", "max_cost", "key"):
-        if model[option] and not model["model"] and needed is None:
+        if how[option] and not how["model"] and asks:
             raise click.UsageError(f"--{option.replace('_', '-')} is for --model")
-    if model["max_cost"] is not None and model["price_in"] is None and model["price_out"] is None:
+    if how["max_cost"] is not None and how["price_in"] is None and how["price_out"] is None:
         raise click.UsageError("--max-cost needs --price-in or --price-out")
 
 

@@ -15,11 +15,11 @@ from cli.inputs.opened_store import open_run, run_ids
 from cli.options import output_option, store_option
 from cli.output import progress, say, write_file, write_output
 from sortnet.errors import SortNetError
+from sortnet.types import SPLITS, Split, Str
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sortnet.types import Split, Str
     from store import Run
 
 
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option("--split", type=click.Choice(["train", "vali", "all"]), default="all")
 @click.option(
-    "--ids/--no-ids",
-    default=True,
-    help="Add the documents' ids from the run's data, if it still exists.",
+    "--ids/--no-ids", default=True, help="Add the documents' ids, if the run's data still exists."
 )
 @store_option
 def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | None) -> None:
@@ -62,7 +60,6 @@ def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | 
 def _docids(run: Run, only: Split | None) -> dict[Split, Str]:
     """The document ids of each part of a run whose data still exists and has ids."""
     from cli.report.sources import PARTS, read_part
-    from sortnet.types import SPLITS
 
     found: dict[Split, Str] = {}
     for split in [only] if only else SPLITS:

@@ -6,8 +6,9 @@ import csv
 import json
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 
 import click
 
@@ -15,9 +16,7 @@ from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import output_option
 from cli.output import progress, write_output
 from sortnet.errors import DataError
-
-if TYPE_CHECKING:
-    from sortnet.types import I64, Queries
+from sortnet.types import I64, Queries
 
 
 class Ranked(NamedTuple):
@@ -75,12 +74,11 @@ def rank(
 
 
 def _ranked(queries: Queries, order: I64) -> Iterator[Ranked]:
-    """The documents query by query, best first."""
-    rows, docids = queries.rows[order].tolist(), None
-    if queries.docids is not None:
-        docids = queries.docids[order].tolist()
-    for k, qid in enumerate(queries.qids.tolist()):
-        begin, end = int(queries.offsets[k]), int(queries.offsets[k + 1])
+    rows = queries.rows[order].tolist()
+    docids = None if queries.docids is None else queries.docids[order].tolist()
+    for qid, (begin, end) in zip(
+        queries.qids.tolist(), pairwise(queries.offsets.tolist()), strict=True
+    ):
         for at in range(begin, end):
             docid = (docids[at] or None) if docids else None
             yield Ranked(qid, docid, rows[at], at - begin + 1, float(end - 1 - at))

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import Whole, json_option, output_option, store_option
+from cli.options import Whole, output_option, store_and_json
 from cli.output import count, printable, say, width, write_output
 from cli.printing.item_rankings import ranking_frame, ranking_json, ranking_lines
 from sortnet.errors import StoreError
+from sortnet.items import Items
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sortnet.items import Items
-    from sortnet.preference.judgement_table import Judgements
-    from sortnet.preference.stopping import Remaining
     from store import Collection
+    from store.service.labelling import LabellingService
 
 _WIDE = 80  # columns, if the width of a line is unknown
 
@@ -32,8 +31,7 @@ _WIDE = 80  # columns, if the width of a line is unknown
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option("--top", type=Whole(1), metavar="N", help="Only the best N items of each group.")
 @click.option("--group", metavar="GROUP", help="Only the items of this group.")
-@store_option
-@json_option
+@store_and_json
 def ranking(
     name: str,
     form: str,
@@ -84,7 +82,10 @@ def _ranked(collection: Collection, group: str | None, top: int | None) -> _Rank
     service.settle()
     remaining, items = service.remaining, service.items
     if group is not None and group not in (items.groups or ()):
-        raise StoreError(f"collection {name!r} has no group {group[:60]!r}{_some(items)}")
+        names = list(dict.fromkeys(items.groups or ()))
+        known = f"; groups: {', '.join(map(printable, names[:10]))}"
+        known = known if names else ": its items have no groups (items add --group)"
+        raise StoreError(f"collection {name!r} has no group {group[:60]!r}{known}")
     frame = ranking_frame(service.ranking, items)
     if items.groups is None:
         frame = frame.head(top or len(items))
@@ -93,8 +94,7 @@ def _ranked(collection: Collection, group: str | None, top: int | None) -> _Rank
         frame = frame.groupby("group", sort=False).head(top or len(items))
     if collection.criterion is not None:
         frame.insert(0, "criterion", collection.criterion)
-    events, models = service.session.judgements(), service.study.models
-    said = _standing(name, len(items), events, models, remaining)
+    said = _standing(service)
     if group is not None and items.groups is not None and remaining.groups:
         of_it = remaining.groups[list(dict.fromkeys(items.groups)).index(group)]
         about = f"{count(of_it.items, 'item')}, {count(of_it.answers, 'answer')}"
@@ -103,12 +103,6 @@ def _ranked(collection: Collection, group: str | None, top: int | None) -> _Rank
     if collection.criterion is not None:
         said = [f"{collection.criterion}: {line}" for line in said]
     return _Ranked(name, frame, items, said)
-
-
-def _some(items: Items) -> str:
-    names = list(dict.fromkeys(items.groups or ()))
-    known = ", ".join(printable(name) for name in names[:10])
-    return f"; groups: {known}" if names else ": its items have no groups (items add --group)"
 
 
 def _write(form: str, found: Sequence[_Ranked], file: IO[str]) -> None:
@@ -131,30 +125,26 @@ def _write(form: str, found: Sequence[_Ranked], file: IO[str]) -> None:
         frame.to_csv(file, index=False, lineterminator="\n")
 
 
-def _standing(
-    name: str, n: int, events: Judgements, models: Container[str], remaining: Remaining
-) -> list[str]:
-    """The number of answers, and the distance from the goal."""
+def _standing(service: LabellingService) -> list[str]:
+    """The number of answers, the distance from the goal, and how the model is right.
+
+    That is by the hold-out judgements, which do not influence any choice.
+    """
+    events, remaining = service.session.judgements(), service.remaining
     answers = int(events.is_vote.sum())
     if not answers:
-        return [f"no judgements yet: sortnet label {shlex.quote(name)}"]
+        return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
     numbers = set(events.annotator[events.is_vote].tolist())
-    by_model = sum(events.annotators.order[number] in models for number in numbers)
+    by_model = sum(events.annotators.order[number] in service.study.models for number in numbers)
     people = len(numbers) - by_model
-    of_people = [f"{people} people" if people > 1 else "1 person"] if people else []
-    of_models = [count(by_model, "model")] if by_model else []
-    by = " and ".join(of_people + of_models)
-    summary = f"{n} items, {count(answers, 'answer')} by {by}; {remaining.why}"
-    # Once the goal is reached, `why` already contains this check.
-    return [summary] if remaining.reached else [summary, _checked(remaining)]
-
-
-def _checked(remaining: Remaining) -> str:
-    """Compare the model with the hold-out judgements, which do not influence any choice."""
+    by = [f"{people} people" if people > 1 else "1 person"] if people else []
+    by += [count(by_model, "model")] if by_model else []
+    said = f"{len(service.items)} items, {count(answers, 'answer')} by {' and '.join(by)}"
+    summary = f"{said}; {remaining.why}"
+    if remaining.reached:  # then `why` already contains this check
+        return [summary]
     if not remaining.holdout_n:
-        return "no hold-out judgements yet to check the model"
+        return [summary, "no hold-out judgements yet to check the model"]
     what = "left-out" if remaining.left_out else "hold-out"
-    return (
-        f"the model predicts {remaining.holdout_right:.0%} of {remaining.holdout_n} {what} "
-        f"judgements correctly; expected: {remaining.holdout_expected:.0%}"
-    )
+    right = f"{remaining.holdout_right:.0%} of {remaining.holdout_n} {what} judgements correctly"
+    return [summary, f"the model predicts {right}; expected: {remaining.holdout_expected:.0%}"]

@@ -15,13 +15,15 @@ from cli.options import (
     data_option,
     files,
     folders,
-    json_option,
     output_option,
-    store_option,
+    store_and_json,
     threads_option,
 )
 from cli.output import print_json, progress, put, refuse_output, say, write_output
+from cli.printing.conventions import conventions_of, metrics_of
+from sortnet.config import Config
 from sortnet.errors import StoreError
+from sortnet.threads import set_threads
 
 if TYPE_CHECKING:
     from cli.report.sources import Sources
@@ -37,10 +39,7 @@ if TYPE_CHECKING:
     help="HTML file, replaced if it exists; -: stdout; default: report-NAME.html in this folder.",
 )
 @click.option(
-    "--model",
-    metavar="DIR",
-    shell_complete=folders,
-    help="Model folder of the run, if it was moved.",
+    "--model", metavar="DIR", shell_complete=folders, help="Model folder of the run, if moved."
 )
 @click.option(
     "--data",
@@ -58,8 +57,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @data_option
 @threads_option
-@store_option
-@json_option
+@store_and_json
 def report(
     name: str,
     output: str | None,
@@ -104,7 +102,6 @@ def report(
         return
     from cli.report.page import refuse_without_iterations, render
     from cli.report.sources import find_sources
-    from sortnet.threads import set_threads
 
     with progress() as status, open_run(store, name) as found:
         set_threads(threads)
@@ -152,11 +149,13 @@ def _collection_of(store: str | None, name: str) -> str | None:
         return name.removeprefix(PREFIX)
     with open_existing(store) as opened:
         collections: list[str] = opened.collections_frame()["name"].tolist()
+        if not collections:
+            return None
         try:
             run = opened.run(name).id
         except StoreError as error:
-            if name in collections or not collections:
-                return name if collections else None
+            if name in collections:
+                return name
             known = ", ".join(collections[:10])
             raise StoreError(f"{error}; collections: {known}") from None
     if name not in collections:
@@ -169,9 +168,7 @@ def _collection_of(store: str | None, name: str) -> str | None:
 
 
 def _conventions(run: Run, sources: Sources) -> list[str]:
-    from cli.printing.conventions import conventions_of, metrics_of
     from cli.report.sources import PARTS
-    from sortnet.config import Config
 
     if not sources.data:  # nor need the run have settings of a training
         return []

@@ -7,16 +7,15 @@ from typing import Any
 import click
 
 from cli.inputs.opened_store import open_existing, resume
-from cli.options import json_option, store_option
+from cli.options import store_and_json
 from cli.output import print_json, print_table, say, width
 from cli.printing.iterations import rows_of
 
-_PATH = 16  # least number of characters of a path
+_PATH = 8  # least number of characters of a path
 
 
 @click.command()
-@store_option
-@json_option
+@store_and_json
 def runs(store: str | None, as_json: bool) -> None:
     """List the training runs, newest first.
 
@@ -33,32 +32,22 @@ def runs(store: str | None, as_json: bool) -> None:
             say("no runs yet: sortnet train makes one")
         else:
             header = ["run", "started UTC", "status", "best", "quality", "pairs", "model"]
-            print_table(header, _fitted([_run_line(row) for row in rows], header, width()), left=3)
+            print_table(header, _fitted([_run_line(row) for row in rows], header), left=3)
             if killed := [row for row in rows if row["status"] == "killed" and row["out"]]:
                 others = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
                 run = f"run {killed[0]['id']}{others}"
                 say(f"{run} was killed; resume with: {resume(killed[0]['out'])}")
 
 
-def _fitted(rows: list[list[str]], header: list[str], columns: int | None) -> list[list[str]]:
-    """Shorten rows to the width: first the time of day is cut, then the start of long paths."""
-    if columns is None:
+def _fitted(rows: list[list[str]], header: list[str]) -> list[list[str]]:
+    """Shorten rows to the width there is: the start of long paths is cut."""
+    if (columns := width()) is None:
         return rows
-    for kept in (16, 10):  # a date with its time, a date
-        rows = [[row[0], row[1][:kept], *row[2:]] for row in rows]
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        space = columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
-        if space >= min(widths[-1], _PATH):
-            break
-    return [[*row[:-1], _end_of(row[-1], max(space, _PATH // 2))] for row in rows]
-
-
-def _end_of(path: str, space: int) -> str:
-    """
-    >>> _end_of("/very/long/path", 8), _end_of("m", 8)
-    ('.../path', 'm')
-    """
-    return path if len(path) <= space else f"...{path[3 - space :]}"
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    space = max(columns - sum(widths[:-1]) - 2 * (len(widths) - 1), _PATH)
+    return [
+        [*row, path if len(path) <= space else f"...{path[3 - space :]}"] for *row, path in rows
+    ]
 
 
 def _run_line(row: dict[str, Any]) -> list[str]:

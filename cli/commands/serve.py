@@ -50,25 +50,17 @@ def _public(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option(
-    "--host",
-    default="127.0.0.1",
-    help="Address to listen on; 0.0.0.0: all addresses of this machine.",
+    "--host", default="127.0.0.1", help="Address to listen on; 0.0.0.0: all of this machine."
 )
 @click.option(
     "--port", type=Whole(0, 65535), default=8000, help="Port to listen on; 0: any free port."
 )
 @click.option(
-    "--annotator",
-    "annotators",
-    multiple=True,
-    metavar="ANA",
-    help="Annotator who gets a link; repeatable.",
+    "--annotator", "annotators", multiple=True, metavar="ANA", help="Who gets a link; repeatable."
 )
 @lease_option
 @click.option(
-    "--url",
-    callback=_public,
-    help="Public address of a reverse proxy, such as https://example.org/label",
+    "--url", callback=_public, help="Public address of a proxy, such as https://example.org/label"
 )
 @click.option(
     "--together",
@@ -160,10 +152,8 @@ def _site(
     from sortnet.preference.fit_process import FitProcess
 
     call = stack.enter_context(closing(FitProcess()))
-    pages, people = (
-        stack.enter_context(closing(pages_of(collection, call=call, **asked))),
-        People(collection),
-    )
+    pages = stack.enter_context(closing(pages_of(collection, call=call, **asked)))
+    people = People(collection)
     for who in annotators:
         people.add(who)
     return pages, people
@@ -219,8 +209,7 @@ def _names(host: str, port: int, url: str | None) -> Names:
     if everywhere:
         hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
     named = {f"{_in_url(each)}:{port}" for each in hosts} | (hosts if port == 80 else set())
-    if url:
-        named.add(urlsplit(url).netloc)
+    named |= {urlsplit(url).netloc} if url else set()
     return Names(frozenset(named), any_address=everywhere)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import open_run, resume, run_ids
-from cli.options import Real, json_option, store_option
-from cli.output import print_json, put, say
+from cli.inputs.opened_store import again, open_run, run_ids
+from cli.options import Real, store_and_json
+from cli.output import count, print_json, progress, put, say
 from cli.printing import iterations
-from cli.printing.trials import chosen, flat, trial_shower
+
+if TYPE_CHECKING:
+    from sortnet.types import Progress
+    from store import Run
 
 
 @click.command()
@@ -22,8 +26,7 @@ from cli.printing.trials import chosen, flat, trial_shower
     "--interval", type=Real(0.1, 3600), default=2.0,
     help="Seconds between two reads of the store (with --follow).",
 )  # fmt: skip
-@store_option
-@json_option
+@store_and_json
 def show(run: str, follow: bool, interval: float, store: str | None, as_json: bool) -> None:
     """Show a run and its iterations. RUN is a run id, a prefix of one, or `last`.
 
@@ -42,9 +45,7 @@ def show(run: str, follow: bool, interval: float, store: str | None, as_json: bo
         raise click.UsageError("--follow and --json cannot be combined")
     with open_run(store, run) as found:
         if follow:
-            from cli.terminal import follow as terminal
-
-            terminal.follow(found, interval)
+            _follow(found, interval)
             return
         standing = found.status_text
         rows = iterations.rows_of(found.iterations_frame())
@@ -69,14 +70,45 @@ def show(run: str, follow: bool, interval: float, store: str | None, as_json: bo
             put(f"scaling  {spec}: a margin depends on {on}")
         quality = iterations.quality_of(about["config"])
         put()
-        trials, show_trial = about["config"].get("tuning", []), trial_shower(quality, put)
+        config = about["config"]
+        trials, show_trial = config.get("tuning", []), iterations.trial_shower(quality, put)
         for trial in trials:
             show_trial(trial)
-        if line := chosen(flat(about["config"]), trials):
+        if line := iterations.chosen({**config, **config.get("training", {})}, trials):
             put(f"{line}\n")
         for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
             put(text)
         if not rows:
             say("no iteration has ended yet")
-        if about["status"] in ("interrupted", "failed", "killed") and about["out"]:
-            say(f"next: {resume(about['out'])}")
+        if about["status"] in ("interrupted", "failed", "killed") and (step := again(found)):
+            say(f"next: {step}")
+
+
+def _follow(run: Run, interval: float) -> None:
+    """Print the iterations of a run until it ends, or until Ctrl-C, which does not stop it."""
+    try:
+        with progress() as status:
+            ended, n = _rows_until_it_ends(run, interval, status)
+    except KeyboardInterrupt:
+        say(f"no longer following run {run.id}")
+        return
+    step = f"resume with: {again(run)}" if again(run) else f"next: sortnet report {run.id}"
+    how = "was killed" if ended == "killed" else f"is {ended}"
+    say(f"run {run.id} {how}, {count(n, 'iteration')}; {step}")
+
+
+def _rows_until_it_ends(run: Run, interval: float, progress: Progress) -> tuple[str, int]:
+    """Its last status, and the number of its iterations."""
+    quality, shown = iterations.quality_of(run.config), 0
+    while True:
+        progress(run.status_text)
+        status = run.status  # read before the rows: an ended run has all of them
+        rows = iterations.rows_of(run.iterations_frame())
+        for text in iterations.header(quality) if rows and not shown else ():
+            put(text, bold=True)
+        for row in rows[shown:]:
+            put(iterations.line(row, quality))
+        shown = len(rows)
+        if status != "running":
+            return status, shown
+        time.sleep(interval)

@@ -25,28 +25,26 @@ from cli.output import print_json, progress, put, refuse_folder, say, silent
 from cli.printing import iterations
 from cli.printing.conventions import conventions_of, interval, measures
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
+from sortnet.config import PRESETS, Config
 from sortnet.errors import SortNetError
+from sortnet.metrics import can_choose
+from sortnet.threads import set_threads
+from sortnet.types import Progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sqlalchemy import URL
-
     from cli.training.job import TrainingJob
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
-    from sortnet.config import Config
-    from sortnet.learning.loop import Callback, Iteration
+    from sortnet.learning.loop import Callback
     from sortnet.rankers.base import Ranker
-    from sortnet.types import Progress
     from store import Store
 
 _FILES = ("out", "resume", "overwrite", "store", "cache")
 
 
 class _SectionedCommand(click.Command):
-    """A command whose help groups the options under headings."""
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
         for option in (p for p in self.get_params(ctx) if isinstance(p, click.Option)):
@@ -92,9 +90,7 @@ class _SectionedCommand(click.Command):
 @threads_option
 @click.option("--no-tune", is_flag=True, help="Fixed values for what is left open.")
 @click.option(
-    "--preset",
-    type=click.Choice(["paper"]),
-    help="Settings to start from; paper: Algorithm 3.1.",
+    "--preset", type=click.Choice(["paper"]), help="Settings to start from; paper: Algorithm 3.1."
 )
 @json_option
 @click.option(
@@ -143,12 +139,10 @@ def train(
       sortnet train --resume --out m
     """
     from cli.training.job import read_job
-    from cli.training.other_kinds import values_set
+    from cli.training.other_kinds import fit_other, values_set
     from cli.training.run_folder import Folder
     from cli.training.training_run import agree, follow, refuse_changes, shared, store_url
-    from sortnet.config import Config
     from sortnet.learning.distributed import broadcast, joined, threads_of
-    from sortnet.threads import set_threads
 
     refuse_folder(out)
     _trackers(logs)  # a misspelt one is refused before anything is read
@@ -158,7 +152,7 @@ def train(
             raise click.UsageError("--resume, --preset, --no-tune and --log are of a sortnet alone")
         if os.environ.get("WORLD_SIZE", "1") != "1":
             raise click.UsageError(f"one process fits {ranker}: leave torchrun out")
-        _fit_other(ctx, data, folder, ranker, store_url(store, None)[0], cache)
+        fit_other(ctx.params, typed_settings(ctx), folder, store_url(store, None)[0])
         return
     typed = typed_settings(ctx) | values_set(Config(), extra)
     with joined() as group, silent(group.rank > 0), progress() as status:
@@ -185,41 +179,20 @@ def train(
             _learn(training, shown, status, logs, as_json=as_json)
 
 
-def _fit_other(
-    ctx: click.Context, data: Sequence[str], folder: Folder, kind: str, store: URL,
-    cache: Path | None,
-) -> None:  # fmt: skip
-    from cli.training.job import read_job
-    from cli.training.other_kinds import asked_of, fit_and_save, values_set
-    from sortnet.rankers.base import settings_for
-    from sortnet.threads import set_threads
-
-    typed = ctx.params
-    settings = settings_for(kind).changed(**typed_settings(ctx))
-    settings = settings.changed(**values_set(settings, typed["extra"]))
-    with progress() as status:
-        set_threads(typed["threads"])
-        if not typed["overwrite"]:
-            folder.refuse_if_taken()
-        job = read_job(data, asked_of(settings), cache=cache, progress=status, store=store)
-        fit_and_save(job, settings, folder, status, as_json=typed["as_json"])
-
-
 def _begin(
     job: TrainingJob, folder: Folder, store: Store, known: dict[str, Any] | None, shown: str,
     progress: Progress, *, as_json: bool,
 ) -> TrainingRun:  # fmt: skip
     """Start or resume the run, and print what was chosen for it."""
-    from cli.printing.trials import chosen, trial_shower
     from cli.training.training_run import begin
 
     for text in _choosing(job) if known is None else ():
         put(text, err=as_json)
-    show = trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
+    show = iterations.trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
     command = command_line(click.get_current_context())
     training = begin(job, folder, store, known, command, shown, progress, show)
     if known is None and (trials := training.run.config.get("tuning")):
-        put(f"{chosen(training.config.flat(), trials)}\n", err=as_json)
+        put(f"{iterations.chosen(training.config.flat(), trials)}\n", err=as_json)
     if training.finished:
         say(f"the run in {folder} has finished already")
     return training
@@ -229,13 +202,9 @@ def _learn(
     training: TrainingRun, store: str, progress: Progress, logs: Sequence[str], *, as_json: bool
 ) -> None:
     show = iterations.shower(training.job.metrics[0].name, err=as_json)
-
-    def show_iteration(record: Iteration) -> None:
-        show(record)
-        raise_if_signalled()
-
     about = (training.run.id, {"command": training.run.command, **training.config.flat()})
-    model = training.learn(show_iteration, progress, _trackers(logs, *about))
+    callbacks = [lambda *_: raise_if_signalled(), *_trackers(logs, *about)]
+    model = training.learn(show, progress, callbacks)
     _conclude(training, model, store, as_json=as_json)
 
 
@@ -255,8 +224,6 @@ def _trackers(
 
 def _choosing(job: TrainingJob) -> Iterator[str]:
     """The measure that chooses the iteration, and the number of queries it can choose by."""
-    from sortnet.metrics import can_choose
-
     judged = job.vali.judged
     n, m = int(can_choose(job.metrics[0], job.vali).sum()), len(job.vali)
     judges = f"{n} of {m} validation queries can choose"
@@ -268,7 +235,6 @@ def _choosing(job: TrainingJob) -> Iterator[str]:
 
 
 def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
-    """The record of the run to resume; None for a new run."""
     if resume and overwrite:
         raise click.UsageError(
             "--resume continues a run and --overwrite starts again: give one of them"
@@ -290,8 +256,6 @@ def _asked(
     preset: str | None,
 ) -> tuple[Config, Sequence[str]]:
     """The settings and data paths; a resumed run uses its own where none are given."""
-    from sortnet.config import PRESETS, Config
-
     typed = {**(PRESETS[preset] if preset else {}), **typed}
     if known is None:
         return Config().changed(**typed), data
@@ -299,29 +263,14 @@ def _asked(
     return Config.from_json(known["asked"]).changed(**typed), data or paths
 
 
-def _kept(kind: str, tried: Mapping[str, float]) -> str:
-    """Which ranker was kept, and by how much it is the better one."""
-    names = {"sortnet": "the comparator", "posterior": "the posterior"}
-    (other,) = tried.keys() - {kind}
-    return (
-        f"kept {names[kind]}: accuracy {tried[kind]:.4f} on the judgements held out, "
-        f"{names[other]}'s is {tried[other]:.4f}"
-    )
-
-
 def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool) -> None:
-    """Print the measures of the model, its folder and the next step."""
     job, folder = training.job, training.folder
     rows = iterations.rows_of(training.run.iterations_frame())
     best = rows[model.info["iteration"]]
     names = [metric.name for metric in job.metrics]
-    figures = {
-        split: {name: best[f"{split}_{name}"] for name in names} for split in ("train", "vali")
-    }
-    said = {
-        split: conventions_of(queries, job.metrics, job.config.empty)
-        for split, queries in (("train", job.train), ("vali", job.vali))
-    }
+    parts = {"train": job.train, "vali": job.vali}
+    figures = {split: {name: best[f"{split}_{name}"] for name in names} for split in parts}
+    said = {s: conventions_of(part, job.metrics, job.config.empty) for s, part in parts.items()}
     if as_json:
         print_json(
             {
@@ -349,7 +298,13 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
     if job.vali.judged is not None:
         put(f"vali: {interval(figures['vali']['accuracy'], len(job.vali.judged))}")
     if tried := model.info.get("tried"):
-        put(f"\n{_kept(model.config.kind, tried)}")
+        kept = model.config.kind
+        (other,) = tried.keys() - {kept}
+        names_of = {"sortnet": "the comparator", "posterior": "the posterior"}
+        put(
+            f"\nkept {names_of[kept]}: accuracy {tried[kept]:.4f} on the judgements held out, "
+            f"{names_of[other]}'s is {tried[other]:.4f}"
+        )
     put(f"\njudge  answered for {model.info['answers']:,} training pairs")
     put(f"model  {folder}")
     put(f"run    {training.run.id} in {store}")

@@ -11,7 +11,8 @@ import click
 from cli.experiments.comparison import Comparison, published_rows
 from cli.experiments.work import Where, results_of
 from cli.options import command_line
-from cli.output import print_json, print_table, progress, put, records, say, write_output
+from cli.output import print_json, print_table, progress, put, say, write_output
+from cli.printing.iterations import rows_of
 from sortnet.experiments.cells import Cell
 from sortnet.files import make_folder
 
@@ -94,4 +95,4 @@ def _as_json(made: Comparison) -> dict[str, Any]:
     frames = {"summary": made.summary, "by_query": made.by_query, "by_part": made.by_part}
     about = {"data": made.data, "measures": made.measures, "conventions": made.said}
     failed = [{"cell": cell.name, "why": why} for cell, why in made.found.failed]
-    return {**about, **{name: records(f) for name, f in frames.items()}, "failed": failed}
+    return {**about, **{name: rows_of(f) for name, f in frames.items()}, "failed": failed}

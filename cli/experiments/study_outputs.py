@@ -16,11 +16,11 @@ from cli.output import (
     print_table,
     progress,
     put,
-    records,
     say,
     write_file,
     write_output,
 )
+from cli.printing.iterations import rows_of
 from sortnet.errors import SortNetError
 from sortnet.experiments.studies import STUDIES, Point, Study, frame_of
 from sortnet.files import make_folder
@@ -74,7 +74,7 @@ def run_study(
     notes = [*study.notes(frame), f"{cells}; {took:.0f} CPU seconds in all; {study.source}"]
     if as_json:
         about = {"study": name, "question": study.says, "x": study.x}
-        print_json({**about, "rows": records(frame), "notes": notes})
+        print_json({**about, "rows": rows_of(frame), "notes": notes})
     else:
         _print(study, frame, notes)
     if out is not None:

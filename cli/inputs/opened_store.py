@@ -1,11 +1,11 @@
-"""Open the store, the run or the collection that a command names; complete a run's id."""
+"""The store, the run or the collection that a command names; complete a run's id."""
 
 from __future__ import annotations
 
 import shlex
 import sqlite3
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
     from store import Collection, Run, Store
+    from store.service.judged import Source
 
 _NEWEST = 30  # runs that are offered for completion
 ITEMS_MAKER = "sortnet items add"  # the command that creates a store with collections
@@ -35,12 +36,12 @@ def open_existing(
         StoreError: if it cannot be opened, or contains invalid values.
     """
     from store import open_store
-    from store.database.engine import parse_url
 
-    parsed = parse_url(url)
-    if parsed.drivername == "sqlite" and not Path(parsed.database or "").exists():
+    if (parsed := _existing(url)) is None:
+        from store.database.engine import parse_url
+
         raise StoreError(
-            f"store {parsed.database}: no such file; {maker} makes one, --store or "
+            f"store {parse_url(url).database}: no such file; {maker} makes one, --store or "
             "SORTNET_STORE choose another"
         )
     with open_to_write(parsed) if write else open_store(parsed, write=False) as opened:
@@ -92,6 +93,58 @@ def open_run(store: str | None, name: str) -> Iterator[Run]:
         if opened.runs_frame().empty:
             raise StoreError(f"{opened.database.name} has no runs yet: sortnet train makes one")
         yield opened.run(name)
+
+
+def collections_of(url: URL | str | None) -> list[str]:
+    """The names of the store's collections; none if there is no store yet."""
+    from store import open_store
+
+    if (parsed := _existing(url)) is None:
+        return []
+    with open_store(parsed, write=False) as opened:
+        names: list[str] = opened.collections_frame()["name"].tolist()
+    return names
+
+
+def _existing(url: URL | str | None) -> URL | None:
+    """The parsed URL; None if it is of a file that there is not."""
+    from store.database.engine import parse_url
+
+    parsed = parse_url(url)
+    missing = parsed.drivername == "sqlite" and not Path(parsed.database or "").exists()
+    return None if missing else parsed
+
+
+def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
+    """The collection that the arguments of `train` name; None if they name files.
+
+    Raises:
+        SortNetError: if a file and a collection have the name, or nothing has it.
+    """
+    from store.service.judged import PREFIX, Source
+
+    if len(set(paths)) != 1:
+        return None
+    name = paths[0]
+    if (source := Source.parse(name)) is not None or len(paths) > 1:
+        return source
+    is_file = Path(name).exists()
+    try:
+        is_collection = name in collections_of(url)
+    except StoreError:
+        if not is_file:
+            raise
+        is_collection = False  # a store that cannot be read yet holds none of this name
+    if is_file and is_collection:
+        raise SortNetError(
+            f"{name} is a file here and a collection in the store: write ./{name} for the file, "
+            f"{PREFIX}{name} for the collection"
+        )
+    if not is_file and not is_collection:
+        raise SortNetError(
+            f"{name}: no such folder, and no collection of the store (sortnet items list)"
+        )
+    return Source(name) if is_collection else None
 
 
 def resume(out: str) -> str:

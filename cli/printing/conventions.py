@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from cli.output import table
-from sortnet.metrics import measured
-
-if TYPE_CHECKING:
-    from sortnet.config import Settings
-    from sortnet.metrics import Empty, Metric
-    from sortnet.types import Queries
+from sortnet.config import Settings
+from sortnet.metrics import Empty, Metric, conventions, count_empty, measured, outcomes
+from sortnet.types import Queries
 
 
 def metrics_of(config: Settings) -> list[Metric]:
@@ -22,10 +20,6 @@ def metrics_of(config: Settings) -> list[Metric]:
 
 def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) -> list[str]:
     """Conventions of the measures, one line for all with the same number of empty queries."""
-    import numpy as np
-
-    from sortnet.metrics import conventions, count_empty, outcomes
-
     by_count: dict[int, list[Metric]] = {}
     for metric in metrics:
         values = outcomes(metric, queries, np.arange(queries.n_docs))

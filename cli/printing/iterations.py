@@ -1,13 +1,14 @@
-"""The table of iterations, in 80 columns."""
+"""The tables of iterations, in 80 columns, and of the trials by which settings were chosen."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cli.output import put
+from sortnet.metrics import parse_metric
 from sortnet.types import SPLITS
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from sortnet.learning.loop import Iteration
 
+Trial: TypeAlias = Mapping[str, Any]
+_OPEN = ("scaling", "weight_decay")  # what trials may choose
+_FIRST = 24  # columns; a scaling may be long
 LABELLING = "order"  # the quality of a collection's labelling, see store.service.convergence
 _LABELLING = "{:>10} {:>8} {:>8} {:>9} {:>8} {:>8}"
 _FORMAT = "{:>4} {:>9} {:>7} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7} {}"
@@ -87,24 +91,16 @@ def flat(record: Iteration) -> dict[str, Any]:
 
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The store's frame as rows of Python types."""
-    import pandas as pd
-
+    """A frame as rows of what JSON has: None in place of NaN."""
     from store.database.engine import plain
 
-    def missing(value: Any) -> bool:
-        return pd.api.types.is_scalar(value) and bool(pd.isna(value))
-
-    return [
-        {str(name): None if missing(value) else plain(value) for name, value in row.items()}
-        for row in frame.to_dict("records")
-    ]
+    known = frame.astype(object).where(frame.notna(), None)
+    rows: list[dict[str, Any]] = plain(known.to_dict("records"))
+    return rows
 
 
 def quality_of(config: Mapping[str, Any]) -> str:
     """The name of the RankQuality as used for figures."""
-    from sortnet.metrics import parse_metric
-
     given = config.get("quality", "map")
     return LABELLING if given == LABELLING else parse_metric(given).name
 
@@ -116,3 +112,38 @@ def total(*numbers: int | None, number: str = "{}") -> str:
 
 def share(value: float | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.4f}"
+
+
+def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial], None]:
+    """Format each trial as a line of settings and RankQuality, with a header above the first."""
+    headed = False
+
+    def show(trial: Trial) -> None:
+        nonlocal headed
+        first, *names = _settings_of(trial)
+        width = max(map(len, (*names, quality))) + 2
+        if not headed:
+            line(f"{first:{_FIRST}}" + "".join(f"{name:>{width}}" for name in (*names, quality)))
+            headed = True
+        cells = [*(_typed(trial[name]) for name in names), f"{trial['quality']:.4f}"]
+        line(f"{_typed(trial[first]):{_FIRST}}" + "".join(f"{cell:>{width}}" for cell in cells))
+
+    return show
+
+
+def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
+    """A line of the settings, and of how many trials they are the best; empty if there are none."""
+    tried = _settings_of(trials[0]) if trials else _OPEN
+    said = ", ".join(
+        f"{name} {_typed(config[name])}" for name in tried if name != "epochs" and name in config
+    )
+    how = "chosen" if len(trials) > 1 else "one trial" if trials else "no trials"
+    return f"{how}: {said}" if said else ""
+
+
+def _settings_of(trial: Trial) -> list[str]:
+    return [name for name in trial if name not in ("quality", "iteration")]
+
+
+def _typed(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from cli.terminal.keys import END
 from sortnet.errors import LeaseError
@@ -31,15 +31,9 @@ NOT_STORED = {LATE: TOO_LATE, ELSEWHERE: ANSWERED}
 
 
 class Reply(NamedTuple):
-    """What an annotator said of a pair.
+    """What an annotator said of a pair; only an answer keeps the comment and the flag."""
 
-    Attributes:
-        said: an answer, UNDO, QUIT or LATE.
-        milliseconds: after how many.
-        comment, flagged: as in `Judgement`; only an answer keeps them.
-    """
-
-    said: str
+    said: str  # an answer, UNDO, QUIT or LATE
     milliseconds: int = 0
     comment: str | None = None
     flagged: bool | None = None
@@ -66,18 +60,13 @@ class Front(Protocol):
 
 
 class Asking:
-    """One annotator of a labelling service.
-
-    Attributes:
-        answered: number of their answers that were not undone, skips and can't-says aside.
-        began: the same number at the start.
-        quit: whether they asked for no more questions.
-    """
+    """One annotator of a labelling service."""
 
     def __init__(self, service: LabellingService, annotator: str) -> None:
         self.service, self.annotator = service, annotator
+        # Answers that were not undone, skips and can't-says aside: now, and at the start.
         self.answered = self.began = service.session.answered(annotator)
-        self.quit = False
+        self.quit = False  # whether they asked for no more questions
         self._since = time.monotonic()
 
     def go_on(self, front: Front, number: int | None = None) -> str:
@@ -112,10 +101,8 @@ class Asking:
         if reply == UNDO:
             taken = may_undo() and self._take_back()
             front.notify("undone" if taken else "there is nothing to undo")
-        elif reply == LATE:
-            front.notify(TOO_LATE)
         elif reply != QUIT:
-            reply = self._store(lease, given)
+            reply = LATE if reply == LATE else self._store(lease, given)
             front.notify(NOT_STORED.get(reply, f"stored: {reply}"))
         return reply
 
@@ -158,6 +145,10 @@ class Asking:
         if self.service.fault:
             parts.append(self.service.fault)
         return "   ".join(parts)
+
+
+# Asks an annotator, at most that many questions; why it ended, and further facts.
+Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 
 
 def nothing_left(service: LabellingService, annotator: str) -> str:

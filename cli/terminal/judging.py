@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from queue import Queue
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeAlias
 
 from cli.output import say
-from cli.terminal.asking import ANSWERED, nothing_left
+from cli.terminal.asking import ANSWERED, Asking, nothing_left
+from cli.terminal.signals import ended_by_signals
 from cli.terminal.verdicts import Enough, Fault, Refused, Verdict
 from sortnet.errors import LeaseError, StudyError
 from sortnet.items import Items
@@ -28,51 +30,30 @@ Pair: TypeAlias = dict[str, Any]  # what is asked, as a program reads it
 LEFT_OUT = "not asked: the judge could not take an item of this pair"
 
 
-class _Job(NamedTuple):
-    """What a worker is asked about at once."""
-
-    leases: list[Lease]
-    pairs: list[Pair]
-
-
 class Worker(Protocol):
-    """Answers several pairs at once; any thread may stop it."""
+    """Answers several pairs at once, a verdict for each; any thread may stop it.
 
-    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each.
+    A Fault is of these pairs, a Refused of all that come. `end` stops an idle one.
+    """
 
-        Raises:
-            Fault: if it failed at these.
-            Refused: if it will fail at all.
-        """
+    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]: ...
 
-    def stop(self) -> None:
-        """Cancel what is asked now, and refuse what comes."""
+    def stop(self) -> None: ...
 
-    def end(self) -> None:
-        """Stop the idle worker."""
+    def end(self) -> None: ...
 
 
 def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) -> Pair:
     """What is asked about a leased pair; `turned`: with its sides exchanged."""
     items, study, question = service.items, service.study, lease.question
     left, right = (question.left, question.right)[:: -1 if turned else 1]
-    asked = {"id": lease.id, "question": study.question, "instructions": study.instructions}
+    asked: Pair = {"id": lease.id, "question": study.question, "instructions": study.instructions}
     if service.collection.criterion is not None:
         asked["criterion"] = service.collection.criterion
-    return {
-        **asked,
-        **_group(items, left),
-        "left": _side(items, left),
-        "right": _side(items, right),
-    }
-
-
-def _group(items: Items, k: int) -> Pair:
-    """The group and its context, where items have groups."""
-    if items.groups is None:
-        return {}
-    return {"group": items.groups[k], "context": items.contexts and items.contexts[k]}
+    if items.groups is not None:
+        context = items.contexts and items.contexts[left]
+        asked |= {"group": items.groups[left], "context": context}
+    return asked | {"left": _side(items, left), "right": _side(items, right)}
 
 
 def _side(items: Items, k: int) -> Pair:
@@ -91,43 +72,20 @@ def _side(items: Items, k: int) -> Pair:
 
 @dataclass
 class Judging:
-    """Distribute pairs to workers and store answers; one thread calls the service.
+    """Distribute pairs to workers and store answers; one thread calls the service."""
 
-    Attributes:
-        service: of the collection.
-        who: the annotator that the judge answers as.
-        number: how many pairs to answer; None: until the goal is reached.
-        name: what messages call the judge.
-        batch: pairs that a worker is asked about at once.
-        both_orders: whether each pair is asked a second time with its sides exchanged.
-        spent: why no more may be asked, such as a cost that is reached; empty: it may.
-        on_progress: called with the progress.
-        prepared: what makes of a pair what a worker is asked.
-        answered: number of answered pairs.
-        votes: those that were not skipped.
-        failed: number of pairs at which the judge failed.
-        why: why it ended.
-        fault: the last error, if the judge was given up.
-    """
-
-    service: LabellingService
-    who: str
-    number: int | None = None
-    name: str = "--judge"
-    batch: int = 1
-    both_orders: bool = False
-    spent: Callable[[], str] = lambda: ""
+    asking: Asking  # the annotator that the judge answers as
+    number: int | None = None  # of pairs to answer; None: until the goal is reached
+    name: str = "--judge"  # in messages
+    batch: int = 1  # pairs that a worker is asked about at once
+    both_orders: bool = False  # ask each pair a second time with its sides exchanged
+    spent: Callable[[], str] = lambda: ""  # why no more may be asked; empty: it may
     on_progress: Callable[[str], None] = lambda text: None
-    prepared: Callable[[Pair], Pair] = lambda pair: pair
-    answered: int = 0
-    votes: int = 0
-    failed: int = 0
-    why: str = ""
-    fault: str = ""
+    prepared: Callable[[Pair], Pair] = lambda pair: pair  # what a worker is asked of a pair
+    answered: int = 0  # pairs
+    failed: int = 0  # pairs
+    fault: str = ""  # the last error, if the judge was given up
     _open: set[str] = field(default_factory=set)  # leases that are to be answered
-    _pending: int = 0  # jobs
-    _jobs: Queue[_Job | None] = field(default_factory=Queue)
-    _done: Queue[tuple[_Job, Exception | None]] = field(default_factory=Queue)
     _failed_at: set[str] = field(default_factory=set)
     _left_out: set[str] = field(default_factory=set)
     _in_a_row: int = 0
@@ -136,43 +94,55 @@ class Judging:
     _began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, workers: Sequence[Worker]) -> None:
+    def __post_init__(self) -> None:
+        self.service, self.who = self.asking.service, self.asking.annotator
+        self._orders = (False, True) if self.both_orders else (False,)  # whether it is turned
+
+    def run(self, workers: Sequence[Worker]) -> tuple[str, dict[str, Any]]:
         """Let workers answer until the goal is reached, `number` are answered, or they fail.
 
         Each answer is stored at once, by the thread that has it, before that asks again. Of several
         workers each has its next question ready. Pairs at which a worker fails are released; after
-        three failures in a row for each worker the judge is given up.
+        three failures in a row for each worker the judge is given up. Returns why it ended, and the
+        number of failures and the fault.
 
         Raises:
             SortNetError: if it cannot be started.
         """
-        try:
-            self._run(workers)
-        except KeyboardInterrupt:
-            self.why = self.fault = "interrupted"
-        finally:
-            for worker in workers:
-                worker.end()
-            self.service.release(self.who)
+        with ended_by_signals():
+            try:
+                self._run(workers)
+            except KeyboardInterrupt:
+                self.fault = "interrupted"
+            finally:
+                for worker in workers:
+                    worker.end()
+                self.service.release(self.who)
+        why = self.fault or self._why()
+        return why, {"failed": self.failed, "fault": self.fault}
 
     def _run(self, workers: Sequence[Worker]) -> None:
-        threads = [threading.Thread(target=self._work, args=(one,), daemon=True) for one in workers]
+        idle: SimpleQueue[Worker] = SimpleQueue()
+        for worker in workers:
+            idle.put(worker)
+        asked: dict[Future[None], list[Lease]] = {}
         most = len(workers) * (1 if len(workers) == 1 else 2)
-        for thread in threads:
-            thread.start()
+        pool = ThreadPoolExecutor(len(workers))
         try:
             while True:
-                for leases in self._batches(most - self._pending):
-                    pairs = self._pairs(leases)
+                for leases in self._batches(most - len(asked)):
+                    pairs = [
+                        self.prepared(pair_of(self.service, lease, turned=turned))
+                        for lease in leases
+                        for turned in self._orders
+                    ]
                     with self._lock:
                         self._open |= {lease.id for lease in leases}
-                    self._pending += 1
-                    self._jobs.put(_Job(leases, pairs))
-                if not self._pending:
+                    asked[pool.submit(self._ask, idle, leases, pairs)] = leases
+                if not asked:
                     break
-                self._take(*self._done.get(), patience=PATIENCE * len(workers))
-                while not self._done.empty():
-                    self._take(*self._done.get(), patience=PATIENCE * len(workers))
+                for done in wait(asked, return_when=FIRST_COMPLETED).done:
+                    self._take(asked.pop(done), done.exception(), PATIENCE * len(workers))
                 self.on_progress(self._progress())
                 self.service.keep_up()
         except BaseException:
@@ -181,51 +151,36 @@ class Judging:
                 worker.stop()
             raise
         finally:
-            for _ in threads:
-                self._jobs.put(None)
-            for thread in threads:
-                thread.join()  # what was answered meanwhile is stored
+            pool.shutdown(cancel_futures=True)  # what was answered meanwhile is stored
         if not self.fault:
             self.service.settle()
-        self.why = self.fault or self._why()
 
-    def _work(self, worker: Worker) -> None:
-        """Ask and store, in a thread of its own, until there are no more jobs."""
-        while (job := self._jobs.get()) is not None:
-            error: Exception | None = None
-            try:
-                if not self._over:
-                    self._keep(job.leases, worker.ask(job.pairs))
-            except Exception as found:  # of any kind: raised where all is ended
-                error = found
-                if isinstance(found, Fault):
-                    self._keep(job.leases, found.answered)
-            self._done.put((job, error))
+    def _ask(self, idle: SimpleQueue[Worker], leases: list[Lease], pairs: list[Pair]) -> None:
+        """Ask an idle worker and store what it answers, in a thread of its own."""
+        if self._over:
+            return
+        worker = idle.get()
+        try:
+            self._keep(leases, worker.ask(pairs))
+        except Fault as fault:
+            self._keep(leases, fault.answered)
+            raise
+        finally:
+            idle.put(worker)
 
     def _keep(self, leases: Sequence[Lease], verdicts: Sequence[Verdict]) -> None:
-        each = 2 if self.both_orders else 1
+        given = iter(verdicts)
         with self._lock:
-            for k, lease in enumerate(leases):
-                if some := verdicts[each * k : each * (k + 1)]:
+            for lease in leases:
+                if some := list(islice(given, len(self._orders))):
                     self._store(lease, some)
 
-    def _pairs(self, leases: Sequence[Lease]) -> list[Pair]:
-        orders = (False, True) if self.both_orders else (False,)
-        return [
-            self.prepared(pair_of(self.service, lease, turned=turned))
-            for lease in leases
-            for turned in orders
-        ]
-
-    def _batches(self, most: int) -> Iterator[list[Lease]]:
+    def _batches(self, most: int) -> list[list[Lease]]:
         """Pairs for idle workers, except reserved pairs that were given up."""
-        while leases := self._leases(most * self.batch):
+        kept: list[Lease] = []
+        while not kept and (leases := self._leases(most * self.batch)):
             kept = [lease for lease in leases if not self._leave_out(lease)]
-            if kept:
-                given = iter(kept)
-                while some := list(islice(given, self.batch)):
-                    yield some
-                return
+        return [kept[k : k + self.batch] for k in range(0, len(kept), self.batch)]
 
     def _leases(self, most: int) -> list[Lease]:
         if self._over:
@@ -244,7 +199,6 @@ class Judging:
         return bool(self.fault or self.spent()) or self.service.remaining.stop
 
     def _leave_out(self, lease: Lease) -> bool:
-        """Skip a pair with an item that the judge cannot take, without a call."""
         items, question = self.service.items, lease.question
         out = self._left_out & {items.ids[question.left], items.ids[question.right]}
         if out:
@@ -252,11 +206,10 @@ class Judging:
                 self._store(lease, [Verdict("skip", comment=LEFT_OUT)])
         return bool(out)
 
-    def _take(self, job: _Job, error: Exception | None, *, patience: int) -> None:
-        """Note what came of a job; its answers are stored."""
-        self._pending -= 1
+    def _take(self, leases: list[Lease], error: BaseException | None, patience: int) -> None:
+        """Note what came of asking about these; the answers are stored."""
         with self._lock:
-            self._open -= {lease.id for lease in job.leases}
+            self._open -= {lease.id for lease in leases}
         if error is None:
             self._in_a_row = 0
         elif isinstance(error, Enough):
@@ -264,8 +217,7 @@ class Judging:
         elif isinstance(error, Refused):
             self.fault = self.fault or str(error)
         elif isinstance(error, Fault):
-            each = 2 if self.both_orders else 1
-            unanswered = job.leases[-(-len(error.answered) // each) :]
+            unanswered = leases[-(-len(error.answered) // len(self._orders)) :]
             self._failed_at |= {lease.id for lease in unanswered}
             self.failed += len(unanswered)
             self._in_a_row += 1
@@ -302,7 +254,7 @@ class Judging:
             self.service.collection.append([second])
             self.service.sync()
         self.answered += new
-        self.votes += new and verdicts[0].answer in TARGETS
+        self.asking.answered += new and verdicts[0].answer in TARGETS
         if not new:
             say(ANSWERED)
 

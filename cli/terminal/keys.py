@@ -76,7 +76,6 @@ class Keys:
 
 
 def _name(part: str) -> str:
-    """Unprintable if it has no name."""
     return _NAMES.get(part, part.lower())
 
 

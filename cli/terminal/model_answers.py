@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cli.terminal.verdicts import Fault, quote, stored_text
+from cli.terminal.verdicts import Fault, quote
 from sortnet.preference import Answer
 
 CHARACTERS = 4  # of a token, about
@@ -23,11 +23,7 @@ FIRST = re.compile(r"[\s*_\"'`(\[#]*([ABC])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
 
 
 def parsed(raw: bytes) -> dict[str, Any]:
-    """The text, log-probabilities and usage of an answer.
-
-    Raises:
-        Fault: if it is none.
-    """
+    """The text, log-probabilities and usage of an answer, or a Fault."""
     try:
         said = json.loads(raw)
         choice = said["choices"][0]
@@ -60,16 +56,11 @@ def letter_in(text: str) -> str | None:
 
 def tokens_of(reply: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> list[int]:
     """The tokens of a call; about as many as there are where the server does not say."""
-    before = sum(len(_text_of(message["content"])) for message in messages)
+    texts = [message["content"] for message in messages]  # with images a list of parts
+    parts = [part for text in texts for part in (text if isinstance(text, list) else [text])]
+    before = sum(len(part if isinstance(part, str) else part.get("text", "")) for part in parts)
     about = (before // CHARACTERS, len(reply["text"]) // CHARACTERS + 1)
     return [said or guess for said, guess in zip(reply["usage"], about, strict=True)]
-
-
-def _text_of(content: Any) -> str:
-    """The text of a message, which may have images."""
-    if isinstance(content, str):
-        return content
-    return "".join(part.get("text", "") for part in content)
 
 
 def probability(tokens: Sequence[Any], letter: str | None = None) -> float | None:
@@ -98,12 +89,6 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
             return None
         return min(max((mass["A"] + mass["C"] / 2) / total, 0.0), 1.0)
     return None
-
-
-def reason_in(text: str) -> str | None:
-    """What stands beside the letter."""
-    kept = stored_text(text)
-    return kept if kept and len(kept) > 3 else None
 
 
 def message_of(raw: bytes) -> str:

@@ -23,19 +23,10 @@ from cli.terminal.model_answers import (
     message_of,
     parsed,
     probability,
-    reason_in,
     tokens_of,
 )
 from cli.terminal.prompts import AGAIN
-from cli.terminal.verdicts import (
-    Enough,
-    Fault,
-    Refused,
-    Verdict,
-    stored_meta,
-    stored_text,
-    word_of,
-)
+from cli.terminal.verdicts import Enough, Fault, Refused, Verdict, stored_meta, stored_text, word_of
 from sortnet.errors import SortNetError
 
 LONGEST = 1 << 20  # bytes of an answer
@@ -51,31 +42,20 @@ _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
 
 @dataclass
 class Spent:
-    """What calls have cost so far, and what they may.
-
-    Attributes:
-        max_calls, max_tokens, max_cost: at which no more are made; None: no such end.
-        price_in, price_out: of a million tokens of prompts and of answers.
-        calls, tokens_in, tokens_out: so far.
-    """
+    """What calls have cost so far, and what they may; None: no such end."""
 
     max_calls: int | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
-    price_in: float | None = None
-    price_out: float | None = None
+    price_in: float | None = None  # of a million tokens of prompts
+    price_out: float | None = None  # and of answers
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def call(self) -> None:
-        """Count a call that is about to be made.
-
-        Raises:
-            Enough: if the last one that is allowed was made.
-        """
+        """Count a call that is about to be made, or raise Enough after the last that is allowed."""
         with self._lock:
             if why := self.why():
                 raise Enough(why)
@@ -109,41 +89,24 @@ class Spent:
             return f"--max-cost: {cost:.4g} was spent"
         return ""
 
-    def progress(self) -> str:
-        """The same while it goes on."""
-        rate = self.calls / max(time.monotonic() - self.began, 1e-3)
-        return f"{self.text()}, {rate:.1f} calls a second"
-
     def text(self) -> str:
-        """The calls, tokens and cost, for people."""
         cost = "" if self.cost is None else f", {self.cost:.4g} spent"
         return f"{count(self.calls, 'call')}, {self.tokens_in + self.tokens_out:,} tokens{cost}"
 
 
 @dataclass
 class Server:
-    """A server of language models.
+    """A server of language models, shared by all workers."""
 
-    Attributes:
-        url: up to and with `/v1`, or its root.
-        model: its name there.
-        key: for the header; never in a message.
-        timeout: seconds for a call.
-        patience: seconds in all for which a pair is asked again where the server is busy.
-        spent: shared by all workers.
-        tops: numbers of log-probabilities to ask for; the first is asked for until it is refused.
-        without: parameters that the model has refused.
-    """
-
-    url: str
-    model: str
-    key: str | None
-    timeout: float
-    patience: float
+    url: str  # up to and with `/v1`, or its root
+    model: str  # its name there
+    key: str | None  # for the header; never in a message
+    timeout: float  # seconds for a call
+    patience: float  # seconds in all for which a pair is asked again where the server is busy
     spent: Spent
     insecure: bool = False
-    tops: list[int] = field(default_factory=lambda: [*_TOPS])
-    without: set[str] = field(default_factory=set)
+    tops: list[int] = field(default_factory=lambda: [*_TOPS])  # the first is asked for
+    without: set[str] = field(default_factory=set)  # parameters that the model has refused
     client: Any = None
 
     def __post_init__(self) -> None:
@@ -161,10 +124,8 @@ class Server:
             import httpx  # noqa: F401
         except ImportError:
             raise SortNetError("--model needs httpx: pip install 'sortnet[llm]'") from None
-        path = parts.path.rstrip("/")
-        path = path.removesuffix("/chat/completions")
-        path = path if path.endswith("/v1") else f"{path}/v1"
-        self.url = f"{parts.scheme}://{parts.netloc}{path}/chat/completions"
+        path = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/v1")
+        self.url = f"{parts.scheme}://{parts.netloc}{path}/v1/chat/completions"
 
     @contextmanager
     def connected(self) -> Iterator[None]:
@@ -180,11 +141,7 @@ class Server:
             yield
 
     def post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
-        """The status, headers and body of the answer.
-
-        Raises:
-            Fault: if there is none, or a very long one.
-        """
+        """The status, headers and body of the answer; a Fault is none, or a very long one."""
         import httpx
 
         self.spent.call()
@@ -245,12 +202,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class ModelWorker:
-    """Asks the server about one pair after the other.
-
-    Args:
-        server: shared by all workers.
-        seed: of the jitter of pauses.
-    """
+    """Asks the server about one pair after the other; `seed` is of the jitter of pauses."""
 
     def __init__(self, server: Server, seed: int) -> None:
         self.server = server
@@ -299,17 +251,14 @@ class ModelWorker:
             p = probability(reply["logprobs"], None if FIRST.match(text) else letter)
             if letter is not None or p is not None:
                 answer = LETTERS[letter] if p is None and letter else word_of(p or 0.0)
-                return Verdict(answer, p, comment=reason_in(text), **facts)
+                beside = stored_text(text) if len(text.strip()) > 3 else None
+                return Verdict(answer, p, comment=beside, **facts)
             again = {"role": "assistant", "content": text or "-"}
             messages = [*messages, again, {"role": "user", "content": AGAIN}]
         return Verdict("skip", comment=stored_text(text), **facts)
 
     def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
-        """What the server says; waits while it is busy.
-
-        Raises:
-            Fault, Refused: see there.
-        """
+        """What the server says; waits while it is busy."""
         server, waited, pause = self.server, 0.0, _FIRST_WAIT
         while True:
             if self._over.is_set():
@@ -334,7 +283,6 @@ class ModelWorker:
             return self._refused(status, headers, said, pair)
 
     def _refused(self, status: int, headers: Mapping[str, str], said: str, pair: Pair) -> Verdict:
-        """What to make of a status that is no answer."""
         if status in (401, 403) and self.server.key is None:
             raise Refused(f"the server asks for a key ({status}), which --key tells about: {said}")
         if status in (401, 403):

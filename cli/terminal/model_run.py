@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from cli.output import count, print_json, printable, progress, put, say
-from cli.terminal.asking import Asking
+from cli.terminal.asking import Ask, Asking
 from cli.terminal.judging import Judging, Pair, pair_of
 from cli.terminal.model_answers import CHARACTERS
 from cli.terminal.model_judge import ModelWorker, Server, Spent
 from cli.terminal.prompts import Prompt
-from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.preference import Question
 from sortnet.preference.goal import Goal
@@ -24,14 +23,12 @@ from sortnet.preference.groups import Groups
 from store import Collection, Lease
 from store.service.labelling import LabellingService
 
-_KEY = "SORTNET_KEY"
+KEY = "SORTNET_KEY"  # the variable that has a server's key by default
 _SAMPLE = 50  # prompts of which an estimate takes the mean length
 _ANSWER = 2  # tokens, about
-COUNTED = ("calls", "tokens_in", "tokens_out", "cost")
-Ask = Callable[[Asking, "int | None"], tuple[str, dict[str, Any]]]
 
 
-def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
+def by_model(options: Mapping[str, Any]) -> Ask:
     """What asks a language model.
 
     Raises:
@@ -39,32 +36,27 @@ def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
     """
     prompt, spent = Prompt(options["prompt"]), _spent(options)
     server = Server(
-        options["server"], options["model"], _key(options["key"]), timeout, options["patience"],
-        spent, insecure=options["insecure"],
+        options["server"], options["model"], _key(options["key"]), options["timeout"],
+        options["patience"], spent, insecure=options["insecure"],
     )  # fmt: skip
 
     def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
-        workers = [ModelWorker(server, seed) for seed in range(n_workers)]
+        workers = [ModelWorker(server, seed) for seed in range(options["workers"])]
         meta = {"prompt": prompt.hash}
         _tell_others(asking, server.model, prompt)
-        with server.connected(), progress() as status, ended_by_signals():
-            judging = Judging(
-                asking.service, asking.annotator, number, name="--model",
+        with server.connected(), progress() as status:
+            why, failures = Judging(
+                asking, number, name="--model",
                 both_orders=options["both_orders"], spent=spent.why,
-                on_progress=lambda text: status(f"{text}, {spent.progress()}"),
+                on_progress=lambda text: status(f"{text}, {spent.text()}"),
                 prepared=lambda pair: pair | {"messages": prompt.messages(pair), "meta": meta},
-            )  # fmt: skip
-            judging.run(workers)
-        asking.answered += judging.votes
+            ).run(workers)  # fmt: skip
         # The fault has a line of its own.
-        why = spent.text() if judging.fault else f"{judging.why} ({spent.text()})"
-        facts: dict[str, Any] = {
-            "calls": spent.calls,
-            "tokens_in": spent.tokens_in,
-            "tokens_out": spent.tokens_out,
+        why = spent.text() if failures["fault"] else f"{why} ({spent.text()})"
+        facts = {
+            name: getattr(spent, name) for name in ("calls", "tokens_in", "tokens_out", "cost")
         }
-        facts |= {"cost": spent.cost, "failed": judging.failed, "fault": judging.fault}
-        return why, facts
+        return why, facts | failures
 
     return ask
 
@@ -141,9 +133,9 @@ def _spent(options: Mapping[str, Any]) -> Spent:
 
 def _key(variable: str | None) -> str | None:
     """The key in the environment; only a variable that was named must be there."""
-    key = os.environ.get(variable or _KEY, "").strip() or None
+    key = os.environ.get(variable or KEY, "").strip() or None
     if key is None and variable is not None:
         raise SortNetError(f"--key: the variable {variable} is not set")
     if key is not None and not (key.isascii() and key.isprintable()):
-        raise SortNetError(f"the key in {variable or _KEY} has characters that no key has")
+        raise SortNetError(f"the key in {variable or KEY} has characters that no key has")
     return key

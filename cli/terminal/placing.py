@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from cli.terminal.asking import NOT_STORED, QUIT, UNDO, Asking, Front
@@ -33,22 +34,21 @@ def place_item(
     Raises:
         SortNetError: if there is no such item, or another annotator has reserved a pair.
     """
-    items = asking.service.items
+    service = asking.service
+    items, collection = service.items, service.collection
     if id not in items.ids:
-        raise SortNetError(f"collection {asking.service.collection.name!r} has no item {id!r}")
-    if items.ids.index(id) in asking.service.study.retired:
+        raise SortNetError(f"collection {collection.name!r} has no item {id!r}")
+    if items.ids.index(id) in service.study.retired:
         raise SortNetError(f"item {id!r} is retired: sortnet items restore brings it back")
-    asking.service.collection.release(
-        asking.annotator
-    )  # a killed session may still have reserved a pair
+    collection.release(asking.annotator)  # a killed session may still have reserved a pair
     search = _Search(asking, front, items.ids.index(id), number)
-    if search.n_items == 1:
+    if not search.others:
         raise SortNetError(f"item {id!r} may be compared with no other")
     try:
         rank = search.rank()
     except _Stopped:
         return f"{id} has no place yet: resume with the same command", {"placed": id, "rank": None}
-    return f"{id} is number {rank} of {search.n_items}", {"placed": id, "rank": rank}
+    return f"{id} is number {rank} of {len(search.others) + 1}", {"placed": id, "rank": rank}
 
 
 class _Search:
@@ -58,19 +58,13 @@ class _Search:
         ranking, allows = asking.service.ranking, asking.service.session.allows
         self._score = ranking.score.tolist()
         others = (k for k in ranking.order.tolist() if k != item)
-        self._others = [k for k in others if allows((min(item, k), max(item, k)))]
-
-    @property
-    def n_items(self) -> int:
-        return len(self._others) + 1
+        self.others = [k for k in others if allows((min(item, k), max(item, k)))]
 
     def rank(self) -> int:
         while True:
-            live = LiveRanking(self._prefer, [(k, k) for k in self._others])
-            try:
+            live = LiveRanking(self._prefer, [(k, k) for k in self.others])
+            with suppress(_Again):
                 return live.insert(self._item, self._item)
-            except _Again:
-                continue
 
     def _prefer(self, item: int, other: int) -> float:
         """1 if the item is better, -1 if the other one is, 0 for a tie."""
@@ -82,7 +76,6 @@ class _Search:
         return 2 * (target if said.left == item else 1 - target) - 1
 
     def _said(self, other: int) -> Judgement | None:
-        """The annotator's last answer about the item and another."""
         events = self._asking.service.session.judgements()
         about = (events.left == self._item) & (events.right == other)
         about |= (events.left == other) & (events.right == self._item)

@@ -4,16 +4,44 @@ from __future__ import annotations
 
 import json
 import os
+import selectors
 import shlex
+import signal
+import subprocess
 import threading
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from cli.output import say
-from cli.terminal.judging import Pair
-from cli.terminal.program import GRACE, Program
-from cli.terminal.verdicts import KNOWN, Fault, Verdict, Wait, quote, verdict_of
+from cli.output import printable, say
+from cli.terminal.asking import Ask, Asking
+from cli.terminal.judging import Judging, Pair
+from cli.terminal.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
 from sortnet.errors import SortNetError
+
+LONGEST = 1 << 18  # maximum bytes of an answer
+_GRACE = 1.0  # seconds for a program to exit by itself at the end
+_TAIL = 4096  # bytes of its stderr that are kept
+_SHOWN = 200  # characters of it in a message
+
+
+def by_program(typed: str, seconds: float, n_workers: int, batch: int) -> Ask:
+    """What asks a program, of which that many copies run.
+
+    Raises:
+        SortNetError: if it is no command.
+    """
+    command, unknown = command_of(typed), set[str]()
+
+    def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
+        workers = [
+            ProgramWorker(command, seconds, batch=batch > 1, unknown=unknown)
+            for _ in range(n_workers)
+        ]
+        return Judging(asking, number, batch=batch).run(workers)
+
+    return ask
 
 
 def command_of(typed: str) -> list[str]:
@@ -33,14 +61,121 @@ def command_of(typed: str) -> list[str]:
     return words
 
 
-class ProgramWorker:
-    """One copy of the program, started on demand; a line has a pair, or an array with `batch`.
+class Program:
+    """A running program, in a process group of its own.
 
-    Args:
-        command: of the program.
-        seconds: in which it has to answer.
-        batch: whether a line is an array of pairs, answered by an array.
-        unknown: keys of answers that were reported already; shared by all workers.
+    Raises:
+        SortNetError: if it cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        pipe = subprocess.PIPE
+        try:
+            # In its own process group, so that Ctrl-C reaches only us.
+            self._process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise SortNetError(f"--judge: cannot start {command[0]!r}: {why}") from None
+        streams = self._process.stdin, self._process.stdout, self._process.stderr
+        self._streams = [stream for stream in streams if stream is not None]
+        self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in self._streams)
+        for stream in self._streams:
+            os.set_blocking(stream.fileno(), False)
+        self._said, self._errors = b"", b""
+
+    def ask(self, line: bytes, seconds: float) -> bytes:
+        """Send a line and return the reply line; a Fault if no valid one comes in time."""
+        until = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._stdout, selectors.EVENT_READ)
+            selector.register(self._stderr, selectors.EVENT_READ)
+            if self._said or (selector.select(0) and self._hears(selector, self._stdout)):
+                raise Fault("it sent output without a question")
+            selector.register(self._stdin, selectors.EVENT_WRITE)
+            while b"\n" not in self._said:
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise Fault(f"no answer after {seconds:g} seconds{self._last_words()}")
+                for key, _ in selector.select(left):
+                    if key.fd == self._stdin:
+                        line = self._send(line, selector)
+                    else:
+                        self._hears(selector, key.fd)
+        if line:
+            raise Fault("it answered before it had read the pair")
+        answer, _, self._said = self._said.partition(b"\n")
+        return answer
+
+    def end(self, grace: float = 0.0) -> None:
+        """Stop the program and its children."""
+        self._streams[0].close()
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(grace)
+        finally:
+            self.kill()  # the group outlives the program if a child still runs
+            self._process.wait()
+            for stream in self._streams:
+                stream.close()
+
+    def kill(self) -> None:
+        """Kill the program and its children; an `ask` in another thread then raises Fault."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _send(self, line: bytes, selector: selectors.BaseSelector) -> bytes:
+        try:
+            line = line[os.write(self._stdin, line) :]
+        except BrokenPipeError:
+            selector.unregister(self._stdin)  # it has exited, which its output will show
+            return line
+        if not line:
+            selector.unregister(self._stdin)
+        return line
+
+    def _hears(self, selector: selectors.BaseSelector, fd: int) -> bool:
+        """Read from one stream; return whether it was (part of) an answer."""
+        try:
+            read = os.read(fd, LONGEST)
+        except BlockingIOError:
+            return False
+        if fd == self._stderr:
+            self._errors = (self._errors + read)[-_TAIL:]
+            if not read:
+                selector.unregister(fd)
+            return False
+        if not read:
+            raise Fault(self._ending())
+        self._said += read
+        if len(self._said) > LONGEST:
+            raise Fault(f"its answer is longer than {LONGEST:,} bytes")
+        return True
+
+    def _ending(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE)
+        code = self._process.returncode
+        with suppress(OSError):
+            self._errors += os.read(self._stderr, 16 * _TAIL)
+        if code is None:
+            how = "it closed its output"
+        else:
+            how = f"it ended with code {code}" if code >= 0 else f"it was killed by signal {-code}"
+        return how + self._last_words()
+
+    def _last_words(self) -> str:
+        lines = self._errors.decode("utf-8", "replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f": {printable(last[:_SHOWN])}" if last else ""
+
+
+class ProgramWorker:
+    """One copy of the program, started on demand; `seconds` are those in which it has to answer.
+
+    A line has a pair, with `batch` an array of pairs. `unknown` are the keys of answers that were
+    reported already, shared by all workers.
     """
 
     def __init__(
@@ -61,13 +196,13 @@ class ProgramWorker:
         """Ask as long as the program says to ask again later."""
         while True:
             found = self._said(pairs, line.encode() + b"\n")
-            waits = [each.seconds for each in found if isinstance(each, Wait)]
+            waits = [each for each in found if isinstance(each, float)]
             if not waits:
                 return [each for each in found if isinstance(each, Verdict)]
             if self._over.wait(max(waits)):
                 raise Fault("interrupted")
 
-    def _said(self, pairs: Sequence[Pair], line: bytes) -> list[Verdict | Wait]:
+    def _said(self, pairs: Sequence[Pair], line: bytes) -> list[Verdict | float]:
         with self._lock:
             if self._over.is_set():
                 raise Fault("interrupted")
@@ -80,12 +215,8 @@ class ProgramWorker:
                 program.end()
             raise
 
-    def _parsed(self, line: bytes, pairs: Sequence[Pair]) -> list[Verdict | Wait]:
-        """The verdicts in a line of the program.
-
-        Raises:
-            Fault: if it has none, or answers other questions.
-        """
+    def _parsed(self, line: bytes, pairs: Sequence[Pair]) -> list[Verdict | float]:
+        """The verdicts in a line of the program, or a Fault."""
         try:
             said = json.loads(line)
         except (ValueError, RecursionError):
@@ -101,14 +232,10 @@ class ProgramWorker:
             if one.get("id", pair["id"]) != pair["id"]:
                 raise Fault(f"an answer to another pair: {quote(line)}")
         found = [verdict_of(one, quote(line)) for one in said]
-        for one in said:
-            self._tell_unknown(one)
-        return found
-
-    def _tell_unknown(self, said: dict[str, Any]) -> None:
-        for name in said.keys() - set(KNOWN) - self._unknown:
+        for name in {name for one in said for name in one} - {*KNOWN} - self._unknown:
             self._unknown.add(name)
             say(f"--judge: {quote(name)!r} is no key of an answer and not kept: put it into meta")
+        return found
 
     def stop(self) -> None:
         """Cancel the pending request and stop the worker."""
@@ -120,4 +247,4 @@ class ProgramWorker:
     def end(self) -> None:
         """Stop the idle program."""
         if self._program is not None:
-            self._program.end(GRACE)
+            self._program.end(_GRACE)

@@ -53,14 +53,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 
 class Prompt:
-    """A template of prompts, in Jinja's sandbox.
-
-    Args:
-        file: of the template; None: the one of SortNet.
-
-    Attributes:
-        name: for messages.
-        hash: tells the template from others.
+    """A template of prompts, in Jinja's sandbox: that of a file, or the one of SortNet.
 
     Raises:
         SortNetError: if the file cannot be read, or is no template.
@@ -78,7 +71,7 @@ class Prompt:
             self._template = sandbox.from_string(text)
         except TemplateError as error:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
-        self.hash = hashlib.sha256(text.encode()).hexdigest()[:8]
+        self.hash = hashlib.sha256(text.encode()).hexdigest()[:8]  # tells it from others
 
     def of(self, pair: Pair) -> str:
         """The prompt of a pair.

@@ -15,15 +15,7 @@ from cli.output import printable
 from cli.printing.item_rankings import ranking_frame, ranking_lines
 from cli.terminal.asking import KEYS, LATE, UNDO, Reply
 from cli.terminal.keys import END, Keys, keys_of
-from cli.terminal.pair_view import (
-    Pair,
-    draw_pair,
-    fitted,
-    heading,
-    pair_of,
-    pair_whole,
-    text_lines,
-)
+from cli.terminal.pair_view import Pair, draw_pair, fitted, heading, pair_of, pair_whole, text_lines
 from sortnet.preference.base import LONGEST_COMMENT
 from store import Lease
 from store.service.labelling import LabellingService
@@ -104,14 +96,12 @@ class Screen:
             self._late = not self._still()
 
     def _show_instructions(self) -> None:
-        """Show the instructions before the first pair, and again after a change."""
         before, self._instructions = self._instructions, self._service.study.instructions
         if self._instructions and self._instructions != before:
             self._keys.drop()
             self._page(self._told, "go on")
 
     def _told(self) -> list[Text]:
-        """The question and the instructions as rows."""
         width = self._console.width
         asked = Text("\n".join(text_lines(self._service.study.question)), style="bold")
         return [*asked.wrap(self._console, width), Text(), *self._markdown()]
@@ -127,7 +117,6 @@ class Screen:
         return [Text.assemble(*row) for row in parts]
 
     def _typed(self, before: str, show: Callable[[str], object]) -> str:
-        """A line that is typed below the pair."""
         text = before
         while True:
             room = max(self._console.width - len(_COMMENT) - 1, 1)

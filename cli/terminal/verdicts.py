@@ -20,11 +20,7 @@ _SECONDS = 86_400.0  # a day: more is no time that an answer took, or that one w
 
 
 class Fault(Exception):
-    """A failure at one pair, in one line; the next may succeed.
-
-    Attributes:
-        answered: what was answered before it, which counts.
-    """
+    """A failure at one pair, in one line; the next may succeed. What was answered before counts."""
 
     def __init__(self, why: str, answered: Sequence[Verdict] = ()) -> None:
         super().__init__(why)
@@ -41,34 +37,20 @@ class Enough(Fault):
 
 @dataclass(frozen=True)
 class Verdict:
-    """An answer about a pair.
+    """An answer about a pair, with the facts of a `Judgement`."""
 
-    Attributes:
-        answer: as of a person.
-        p: how probably the left item is better, if the judge gives a probability.
-        comment, flagged, milliseconds, cost, meta: as in `Judgement`.
-        left_out: an item that the judge cannot take, and is not asked about again.
-    """
-
-    answer: Answer
-    p: float | None = None
+    answer: Answer  # as of a person
+    p: float | None = None  # how probably the left item is better
     comment: str | None = None
     flagged: bool | None = None
     milliseconds: int | None = None
     cost: float | None = None
     meta: str | None = None
-    left_out: str | None = None
+    left_out: str | None = None  # an item that the judge cannot take: not asked about again
 
     def facts(self) -> dict[str, Any]:
         """What a judgement holds besides the answer."""
         return {k: v for k, v in vars(self).items() if k not in ("answer", "left_out")}
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Ask again after some seconds."""
-
-    seconds: float
 
 
 def word_of(p: float) -> Answer:
@@ -80,14 +62,14 @@ def word_of(p: float) -> Answer:
     return "tie" if p == 0.5 else "left" if p > 0.5 else "right"
 
 
-def verdict_of(said: Mapping[str, Any], quoted: str) -> Verdict | Wait:
-    """The verdict in a program's answer; `quoted` is the answer for a message.
+def verdict_of(said: Mapping[str, Any], quoted: str) -> Verdict | float:
+    """The verdict in a program's answer, or after how many seconds it is to be asked again.
 
     Raises:
-        Fault: if it is none.
+        Fault: if it is neither; the message has the answer `quoted`.
     """
     if (seconds := _number(said, "retry_after", _SECONDS, quoted)) is not None:
-        return Wait(seconds)
+        return seconds
     p = _number(said, "p", 1.0, quoted)
     answer = said.get("answer")
     if answer is None and p is not None:

@@ -6,32 +6,31 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cli.inputs.judged_source import judged_source
+import numpy as np
+from sqlalchemy import URL
+
+from cli.inputs.opened_store import judged_source, open_collection
 from cli.output import printable, say
 from cli.printing.conventions import metrics_of
+from sortnet.comparators import make_comparator
 from sortnet.config import Config, choose_quality
+from sortnet.data import fingerprint, read_fold, read_queries
 from sortnet.errors import SortNetError
+from sortnet.learning.judges import check_can_be_learned
 from sortnet.metrics import Metric, evaluate
+from sortnet.rankers.base import check_same_features
 from sortnet.tables.rows import listed
 from sortnet.types import Progress, Queries
-
-if TYPE_CHECKING:
-    from sqlalchemy import URL
-
-    from store.service.judged import Source
+from store.service.judged import read_judged
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """Settings and data of a run.
+    """Settings and data of a run."""
 
-    Attributes:
-        config: the settings as requested, with a RankQuality.
-    """
-
-    config: Config
+    config: Config  # as requested, with a RankQuality
     train: Queries
     vali: Queries
     data: dict[str, dict[str, str]]  # {split: {"path", "fingerprint"}}
@@ -64,10 +63,11 @@ def read_job(
     Raises:
         SortNetError: for data or settings that cannot be used for training.
     """
-    from sortnet.data import fingerprint, read_fold, read_queries
-
     if (source := judged_source(paths, store)) is not None:
-        return _judged_job(source, config, store, progress)
+        with open_collection(store, source.name) as collection:
+            found = read_judged(collection, source.events, seed=config.seed, progress=progress)
+        progress("checking the data")
+        return _checked(found.train, found.vali, config, found.fingerprint)
     test = None
     if len(paths) == 1:
         progress(f"reading {paths[0]}")
@@ -85,29 +85,10 @@ def read_job(
     return _checked(train, vali, config, lambda part: fingerprint(part.source), test=test)
 
 
-def _judged_job(
-    source: Source, config: Config, store: URL | str | None, progress: Progress
-) -> TrainingJob:
-    """The job of a collection: its judgements, some of them held out."""
-    from cli.inputs.opened_store import open_collection
-    from store.service.judged import read_judged
-
-    with open_collection(store, source.name) as collection:
-        found = read_judged(collection, source.events, seed=config.seed, progress=progress)
-    progress("checking the data")
-    return _checked(found.train, found.vali, config, found.fingerprint)
-
-
 def _checked(
     train: Queries, vali: Queries, config: Config, mark: Callable[[Queries], str], **more: Any
 ) -> TrainingJob:
     """The job of data that can be trained on; `mark` gives what recognises a part again."""
-    import numpy as np
-
-    from sortnet.comparators import make_comparator
-    from sortnet.learning.judges import check_can_be_learned
-    from sortnet.rankers.base import check_same_features
-
     if train.ignored:
         say(f"{train.source}: no features are made of {listed(map(printable, train.ignored))}")
     check_same_features(train, vali)

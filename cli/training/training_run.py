@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from sqlalchemy import URL
 
-from cli.inputs.opened_store import open_existing
-from cli.printing.trials import Trial
+from cli.inputs.opened_store import open_existing, resume
+from cli.printing.iterations import Trial
 from cli.training.job import TrainingJob
 from cli.training.run_folder import Folder
 from sortnet import __version__
@@ -42,30 +42,17 @@ def _interrupted(again: str) -> SortNetError:
     return SortNetError(f"interrupted; resume with: {again}")
 
 
-def again(command: str) -> str:
-    """The command that resumes the run that a command line has started or resumed."""
-    words = [word for word in shlex.split(command) if word != "--overwrite"]
-    return shlex.join(words if "--resume" in words else [*words, "--resume"])
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """A run that is ready to train.
-
-    Attributes:
-        config: the settings used for training: those of the job, or the tuned ones.
-        state: the state to resume from; None for a new run.
-        again: the command that resumes the run.
-        group: the processes that share the work; the first one alone keeps folder and run.
-    """
+    """A run that is ready to train."""
 
     job: TrainingJob
-    config: Config
+    config: Config  # used for training: that of the job, or the tuned one
     folder: Folder
     run: Run
-    state: State | None
-    again: str
-    group: Group = field(default_factory=Alone)
+    state: State | None  # to resume from; None for a new run
+    group: Group = field(default_factory=Alone)  # of which the first alone keeps folder and run
+    again: str | None = None  # the command that does it again; None: the one that resumes it
 
     @property
     def finished(self) -> bool:
@@ -92,19 +79,13 @@ class TrainingRun:
             save_state(self.folder.state, state)
             show(record)
 
+        info = {"run": self.run.id, "data": self.job.data}
         with self._status():
             model = fit(
-                self.job.train,
-                self.job.vali,
-                self.config,
-                sink=self.run,
-                callbacks=[keep, *callbacks],
-                save=lambda model: model.save(self.folder.path),
-                progress=progress,
-                state=self.state,
-                info={"run": self.run.id, "data": self.job.data},
-                group=self.group,
-            )
+                self.job.train, self.job.vali, self.config,
+                sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
+                save=lambda model: model.save(self.folder.path), state=self.state, group=self.group,
+            )  # fmt: skip
             kept = model if self.job.vali.judged is None else self._better(model)
             if not self.group.rank:
                 kept.save(self.folder.path)
@@ -129,7 +110,7 @@ class TrainingRun:
             yield
         except KeyboardInterrupt:
             self.run.finish("interrupted")
-            raise _interrupted(self.again) from None
+            raise _interrupted(self.again or resume(str(self.folder))) from None
         except BaseException:
             with suppress(SortNetError):  # a full disk cannot store the status either
                 self.run.finish("failed")
@@ -153,7 +134,7 @@ def begin(
         state = None
         if folder.state.exists():
             state = _state(folder, job, config, read_bytes(folder.state))
-        return TrainingRun(job, config, folder, store.run(known["run"]), state, again(command))
+        return TrainingRun(job, config, folder, store.run(known["run"]), state)
     if "--resume" not in shlex.split(command):
         folder.clear()
     try:
@@ -161,33 +142,18 @@ def begin(
             job.train, job.vali, job.config, progress=progress, on_trial=show_trial
         )
     except KeyboardInterrupt:
-        raise _interrupted(again(command)) from None
+        raise _interrupted(command) from None
+    settled, versions = config.to_json(), {"sortnet": __version__}
+    versions["python"] = platform.python_version()
+    versions |= {"torch": torch.__version__, "numpy": np.__version__}
     run = store.start_run(
-        command=command,
-        config=config.to_json() | ({"tuning": trials} if trials else {}),
-        seed=config.seed,
-        versions={
-            "sortnet": __version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
-        train=job.train,
-        vali=job.vali,
-        data=job.data,
-        out=folder.path.resolve(),
-    )
-    about = {
-        "run": run.id,
-        "store": shown,
-        "command": command,
-        "threads": torch.get_num_threads(),
-        "asked": job.config.to_json(),
-        "config": config.to_json(),
-        "data": job.data,
-    }
+        command=command, config=settled | ({"tuning": trials} if trials else {}), seed=config.seed,
+        versions=versions, train=job.train, vali=job.vali, data=job.data, out=folder.path.resolve(),
+    )  # fmt: skip
+    about: dict[str, Any] = {"run": run.id, "store": shown, "command": command, "config": settled}
+    about |= {"threads": torch.get_num_threads(), "asked": job.config.to_json(), "data": job.data}
     folder.write_run(about)
-    return TrainingRun(job, config, folder, run, None, again(command))
+    return TrainingRun(job, config, folder, run, None)
 
 
 def shared(training: TrainingRun, group: Group) -> TrainingRun:
@@ -211,7 +177,7 @@ def follow(job: TrainingJob, folder: Folder, url: URL, group: Group) -> Iterator
     config = Config.from_json(about["config"])
     state = _state(folder, job, config, raw) if raw else None
     with open_existing(url, write=True) as store:
-        yield TrainingRun(job, config, folder, store.run(about["run"]), state, "", group)
+        yield TrainingRun(job, config, folder, store.run(about["run"]), state, group)
 
 
 def agree(job: TrainingJob, group: Group) -> None:
