@@ -28,10 +28,13 @@ OWN_DATA = ("SORTNET_STORE", "SORTNET_NOTEBOOK_STORE", "SORTNET_NOTEBOOK_LETOR")
 # What a reader waits for and a test need not: {as it stands: as it is run here}.
 SHORTER = {
     "max_iter=6,": "max_iter=2,",
-    "batch_size=256, weight_decay=1e-4)": "batch_size=256, weight_decay=1e-4, epochs=3)",
-    "--max-iter 10": "--max-iter 3 --epochs 3",
-    'SortNetRanker(quality="ndcg@10",': 'SortNetRanker(quality="ndcg@10", max_iter=2, epochs=2,',
+    "batch_size=256, weight_decay=1e-4)": "batch_size=256, weight_decay=1e-4, epochs=1)",
+    "--max-iter 10": "--max-iter 2 --epochs 1",
+    'SortNetRanker(quality="ndcg@10",': 'SortNetRanker(quality="ndcg@10", max_iter=1, epochs=1,',
     "committee=8": "committee=1",
+    "committee=2)": "committee=1)",
+    '("large", 150), ("small", 60)': '("large", 30), ("small", 20)',
+    "for _ in range(5):": "for _ in range(2):",
     "for _ in range(80):": "for _ in range(12):",
     "for _ in range(24):": "for _ in range(4):",
     "for _ in range(12):": "for _ in range(2):",
