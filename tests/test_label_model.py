@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from model_made import Model, serving
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from cli.terminal.model_answers import letter_in, parsed, probability
+from cli.terminal.model_judge import Spent
 from cli.terminal.prompts import Prompt
 from cli.terminal.verdicts import Fault
 from sortnet.errors import SortNetError
@@ -141,6 +143,12 @@ def test_a_model_that_takes_no_such_parameter_is_asked_without(status):
     assert (facts["answered"], facts["failed"]) == (4, 0)
     assert facts["calls"] == 4 + 2 + 2  # temperature, max_tokens; ten and five log-probabilities
     assert not any(j.answer == "skip" for j in judgements())
+
+
+def test_a_server_that_refuses_log_probabilities_is_asked_without():
+    no = [lambda body: JSONResponse({"error": {"message": "logprobs are not supported"}}, 400)]
+    with serving(made(faults=no)) as url:
+        assert label(url, "--number", 3)["calls"] == 4
 
 
 def test_a_prompt_that_is_too_long_is_no_parameter_that_is_refused():
@@ -433,3 +441,15 @@ def test_a_soft_answer_counts_as_its_share_of_both_words():
     left, right = genuine(z, np.ones(3), tie), genuine(z, np.zeros(3), tie)
     for k in range(3):
         np.testing.assert_allclose(soft[k], 0.7 * left[k] + 0.3 * right[k])
+
+
+def test_spending_is_counted_told_with_its_rate_and_ends():
+    spent = Spent(max_calls=2, price_in=2.0)
+    spent.call()
+    spent.add(500_000, 7)
+    assert spent.cost == spent.cost_of(500_000, 7) == 1.0
+    spent.call()
+    with pytest.raises(Fault, match="2 calls were made"):
+        spent.call()
+    assert spent.text() == "2 calls, 500,007 tokens, 1 spent"
+    assert re.fullmatch(re.escape(spent.text()) + r", \d+\.\d calls a second", spent.progress())

@@ -52,6 +52,7 @@ class Spent:
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
+    _began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def call(self) -> None:
@@ -88,6 +89,10 @@ class Spent:
         if self.max_cost is not None and cost is not None and cost >= self.max_cost:
             return f"--max-cost: {cost:.4g} was spent"
         return ""
+
+    def progress(self) -> str:
+        rate = self.calls / max(time.monotonic() - self._began, 1e-3)
+        return f"{self.text()}, {rate:.1f} calls a second"
 
     def text(self) -> str:
         cost = "" if self.cost is None else f", {self.cost:.4g} spent"

@@ -48,7 +48,7 @@ def by_model(options: Mapping[str, Any]) -> Ask:
             why, failures = Judging(
                 asking, number, name="--model",
                 both_orders=options["both_orders"], spent=spent.why,
-                on_progress=lambda text: status(f"{text}, {spent.text()}"),
+                on_progress=lambda text: status(f"{text}, {spent.progress()}"),
                 prepared=lambda pair: pair | {"messages": prompt.messages(pair), "meta": meta},
             ).run(workers)  # fmt: skip
         # The fault has a line of its own.
