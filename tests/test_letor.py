@@ -261,8 +261,8 @@ GOOD = "1 qid:1 1:1 2:2\n"
         ("0 qid:1 1:1 2:inf", "feature 2: 'inf' is infinite in float32"),
         ("0 qid:1 1:1 2:3.4028236e38", "feature 2: '3.4028236e38' is infinite in float32"),
         ("0 qid:1 0:1 1:2", "feature indexes count from 1, here is '0:1'"),
-        ("0 qid:1 1:1 1:2", "feature 1 is given twice: '1:2'"),
-        ("0 qid:1 2:1 1:2 2:2", "feature 2 is given twice: '2:2'"),
+        ("0 qid:1 1:1 1:2", "a feature is given twice: '1:2'"),
+        ("0 qid:1 2:1 1:2 2:2", "a feature is given twice: '2:2'"),
         ("0 qid:1 -1:1", "'-1:1' is not index:value"),
         ("0 qid:1 :1", "':1' is not index:value"),
         ("0 qid:1 1:1 qid:1", "'qid:1' is not index:value"),
@@ -276,7 +276,7 @@ GOOD = "1 qid:1 1:1 2:2\n"
         ("0.5 qid:1 1:1", "grade '0.5' is not a whole number from 0; MAP"),
         ("1e999 qid:1 1:1", "grade '1e999' is not a whole number"),
         (f"0 qid:{'q' * 2000} 1:1", "a name of 2000 bytes is too long"),
-        (f"0 qid:1 1:1 #docid = {'d' * 2000}", "a document id of 2000 bytes is too long"),
+        (f"0 qid:1 1:1 #docid = {'d' * 2000}", "a name of 2000 bytes is too long"),
         ("0 qid:1 1:1 2:\0", "zero byte"),
     ],
 )
@@ -316,24 +316,27 @@ def test_a_file_without_features_is_refused(tmp_path):
     assert "no line has a feature" in fault(tmp_path, "1 qid:1\n0 qid:1\n")
 
 
+CUT = ": the file ends in the middle of this line"
+
+
 @pytest.mark.parametrize(
     "tail", ["+", "0", "0 q", "0 qid:", "0 qid:2", "0 qid:2 1:", "0 qid:2 1:1 2:1e-"]
 )
 def test_a_file_cut_in_the_middle_of_a_line_is_refused(tmp_path, tail):
     message = fault(tmp_path, GOOD + GOOD + tail)
-    assert message == f", line 3: the file ends in the middle of this line: ...{tail!r}"
+    assert message.startswith(", line 3: ") and message.endswith(CUT)
 
 
 def test_a_dense_file_cut_anywhere_before_its_last_value_is_refused(tmp_path):
     whole = "1 qid:7 1:0.5 2:0.25 3:0.125 #docid = a\n" * 3 + "0 qid:7 1:0.5 2:0.25 3:0.125"
     for end in range(whole.rindex("\n") + 2, whole.rindex(":") + 1):
-        assert ", line 4: the file ends in the middle" in fault(tmp_path, whole[:end])
+        assert fault(tmp_path, whole[:end]).endswith(CUT)
 
 
 def test_a_short_last_line_is_good_in_a_sparse_file(tmp_path):
     q = read_letor(written(tmp_path, "1 qid:1 1:1 3:1\n0 qid:1 1:1 2:2 3:3\n0 qid:1 2:2"))
     assert q.features[2].tolist() == [0, 2, 0]
-    assert ", line 2: the file ends in" in fault(tmp_path, "1 qid:1 1:1 3:1\n0 qid:1")
+    assert fault(tmp_path, "1 qid:1 1:1 3:1\n0 qid:1") == f", line 2: 0 features{CUT}"
 
 
 def test_features_beyond_or_short_of_what_is_expected_are_refused(tmp_path):
