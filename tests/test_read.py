@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from files_made import assert_same
 
 from sortnet import from_frame, write_letor
 from sortnet.data import cache, default_cache_dir, fingerprint, read_fold, read_queries
@@ -28,15 +29,6 @@ def made(n: int = 200, seed: int = 0) -> Queries:
     return Queries.from_arrays(
         X, rng.integers(3, size=n), qid=qid, docids=[f"d{k}" for k in range(n)]
     )
-
-
-def assert_same(a: Queries, b: Queries) -> None:
-    for name in ("features", "grades", "offsets", "qids", "rows", "docids"):
-        x, y = getattr(a, name), getattr(b, name)
-        assert (x is None) == (y is None)
-        if x is not None:
-            np.testing.assert_array_equal(x, y, name)
-    assert a.feature_names == b.feature_names
 
 
 # ------------------------------------------------------------------------------------ the folder
@@ -99,16 +91,6 @@ def test_a_folder_that_is_none_or_is_ambiguous_is_refused(tmp_path):
     write_letor(made(), tmp_path / "train.txt.gz")
     with pytest.raises(DataError, match=r"which one is it, train\.txt or train\.txt\.gz"):
         read_fold(tmp_path)
-
-
-def test_mq2008_has_the_figures_that_are_known_of_it():
-    if not MQ2008.exists():
-        pytest.skip("MQ2008 is not here")
-    fold = read_fold(MQ2008 / "Fold1")
-    parts = (fold.train, fold.vali, fold.test)
-    assert sum(map(len, parts)) == 784 and sum(p.n_docs for p in parts) == 15_211
-    assert np.bincount(np.concatenate([p.grades for p in parts])).tolist() == [12279, 2001, 931]
-    assert fold.train.docids[0] == "GX008-86-4444840"
 
 
 # ------------------------------------------------------------------------------------ the cache

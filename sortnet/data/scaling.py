@@ -96,31 +96,21 @@ class Scaler:
         Cost: one array of the scaled features, on disk beyond 256 MiB (see `room`), filled a run
         of queries at a time.
         """
-        self._check(queries)
-        if not self.tables:
-            return queries
-        names = queries.feature_names
-        return replace(
-            queries,
-            features=self._filled(queries),
-            feature_names=None if names is None else tuple(names[k] for k in self.sources),
-        )
-
-    def _check(self, queries: Queries) -> None:
         if queries.n_features != self.n_features:
             raise DataError(
                 f"{queries.source}: {queries.n_features} features where "
                 f"{self.n_features} were scaled in training"
             )
-
-    def _filled(self, queries: Queries) -> F32:
-        out: F32 = room(
-            (queries.n_docs, self.n_columns), what=f"{queries.source}: the scaled features"
-        )
+        if not self.tables:
+            return queries
+        what = f"{queries.source}: the scaled features"
+        out: F32 = room((queries.n_docs, self.n_columns), what=what)
         docs_at_once = _CHUNK // max(self.n_columns, self.n_features, 1)
         for docs, offsets in _chunks(queries.offsets, docs_at_once):
             self._fill(out[docs], queries.features[docs], offsets)
-        return out
+        names = queries.feature_names
+        names = None if names is None else tuple(names[k] for k in self.sources)
+        return replace(queries, features=out, feature_names=names)
 
     def _fill(self, out: F32, X: F32, offsets: I64) -> None:
         """Scale whole queries; of one that is longer than a chunk, some features at a time."""
@@ -246,16 +236,12 @@ def _moments(X: F32, seed: int, of: Callable[[F32], F32] = lambda x: x) -> F64:
     return table
 
 
-def _quantiles(X: F32, seed: int) -> F64:
-    return _at_levels(X, seed, min(_REFERENCES, max(len(X), 2)))
-
-
 def _bins(X: F32, seed: int) -> F64:
     raise DataError("scaling piecewise is of models made before 0.3: take normal in its place")
 
 
-def _at_levels(X: F32, seed: int, n: int) -> F64:
-    """(n, n_features) quantiles."""
+def _quantiles(X: F32, seed: int) -> F64:
+    n = min(_REFERENCES, max(len(X), 2))
     levels, table = np.linspace(0, 1, n), np.zeros((n, X.shape[1]))
     for k, column in _columns(X, seed):
         table[:, k] = np.quantile(column.astype(np.float64), levels)
