@@ -43,7 +43,7 @@ def test_a_folder_is_one_fold(tmp_path):
         np.testing.assert_array_equal(getattr(fold, name).features, queries.features)
 
 
-@pytest.mark.parametrize("vali", ["vali.txt", "valid.txt.gz", "validation.txt"])
+@pytest.mark.parametrize("vali", ["vali.txt", "VALID.TXT.gz", "validation.txt"])
 def test_a_fold_needs_no_test_part_and_knows_the_names_of_the_validation_part(tmp_path, vali):
     write_letor(made(), tmp_path / "train.txt")
     with pytest.raises(DataError, match=r"there is no vali\.txt"):
@@ -74,12 +74,6 @@ def test_tables_of_a_fold_must_have_the_columns_of_training_in_any_order(tmp_pat
     (tmp_path / "vali.txt").write_text("0 qid:1 1:1 2:2\n")
     with pytest.raises(DataError, match=r"vali\.txt: has no feature names, .*train\.csv has"):
         read_fold(tmp_path)
-
-
-def test_the_files_of_a_fold_may_be_named_in_capitals(tmp_path):
-    for name in ("TRAIN.CSV", "Vali.csv"):
-        (tmp_path / name).write_text("qid,label,x\n1,0,2\n1,1,3\n")
-    assert read_fold(tmp_path).train.n_docs == 2
 
 
 def test_a_folder_that_is_none_or_is_ambiguous_is_refused(tmp_path):

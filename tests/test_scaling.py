@@ -161,35 +161,6 @@ def test_parts_stand_side_by_side_and_no_column_is_nan_or_infinite(train, test):
     assert first == scaler.n_columns
 
 
-@pytest.mark.parametrize("part", SCALINGS)
-@given(st.integers(0, 999))
-@settings(deadline=None, max_examples=20)
-def test_scaling_commutes_with_shuffling_a_feature_within_a_query(part, seed):
-    queries = made([5, 0, 1, 7], seed, missing=0.2)
-    queries.features[0, :] = np.nan  # so that `missing` has columns
-    scaler = fit_scaler(part, queries)
-    rng = np.random.default_rng(seed)
-    order = np.lexsort((rng.random(queries.n_docs), queries.query_of_docs()))
-    changed = queries.features.copy()
-    changed[:, 1] = changed[order, 1]
-    expected = scaler(queries).features
-    columns = scaler.sources == 1
-    expected[:, columns] = expected[order][:, columns]
-    scaled = scaler(queries.with_features(changed)).features
-    np.testing.assert_allclose(scaled, expected, atol=1e-6)
-
-
-def test_the_order_of_rows_and_queries_does_not_matter():
-    queries = made([5, 3, 1, 7], 4, missing=0.2)
-    scaler = fit_scaler(ALL, queries)
-    rng = np.random.default_rng(0)
-    rows = rng.permutation(queries.n_docs)
-    qid = queries.query_of_docs()
-    again = scaler(Queries.from_arrays(queries.features[rows], qid=qid[rows]))
-    found = again.in_row_order(again.features)
-    np.testing.assert_allclose(found, scaler(queries).features[rows], atol=1e-6)
-
-
 def test_chunks_do_not_change_the_result(monkeypatch):
     queries = made([5, 0, 9, 1, 0, 7, 30, 0], 1, missing=0.2)
     scalers = [fit_scaler(spec, queries) for spec in (*SCALINGS, ALL)]
@@ -296,8 +267,3 @@ def test_other_features_and_unknown_scalings_are_refused():
         Config(scaling="rank+query+rank")
     with pytest.raises(DataError, match="unknown scaling 5"):
         Config(scaling=5)
-
-
-def test_a_scaling_without_columns_is_refused():
-    with pytest.raises(DataError, match="scaling missing makes no column"):
-        fit_scaler("missing", made([3], 0))

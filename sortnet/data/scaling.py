@@ -200,10 +200,6 @@ def _chunks(offsets: I64, docs_at_once: int) -> Iterator[tuple[slice, I64]]:
         yield slice(own[0], own[-1]), own - own[0]
 
 
-def _no_table(X: F32, seed: int) -> F64:
-    return np.empty((0, X.shape[1]))
-
-
 def _means(X: F32, seed: int) -> F64:
     sums, counts = np.zeros((1, X.shape[1])), np.zeros(X.shape[1])
     for some in _runs(X):
@@ -400,10 +396,6 @@ def _bins_of(table: F64) -> tuple[I64, I64]:
     return features, bins
 
 
-def _of_each(table: F64) -> I64:
-    return np.arange(table.shape[1])
-
-
 @dataclass(frozen=True)
 class _Part:
     """What a word of `sortnet.config.SCALINGS` stands for.
@@ -417,9 +409,9 @@ class _Part:
     """
 
     scale: Callable[[F32, I64, F64], NDArray[Any]]
-    fit: Callable[[F32, int], F64] = _no_table
+    fit: Callable[[F32, int], F64] = lambda X, seed: np.empty((0, X.shape[1]))
     rows: tuple[float, float] = (0, 0)
-    sources: Callable[[F64], I64] = _of_each
+    sources: Callable[[F64], I64] = lambda table: np.arange(table.shape[1])
 
 
 _PARTS = {

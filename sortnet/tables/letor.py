@@ -242,8 +242,9 @@ class _Growing:
         self.n_bytes += len(block.buf)
         if not len(block):
             return
-        if self.table.width == 0:  # the first line shows how wide most tables are
-            width = block.parse(0, 1, np.empty((1, 0), np.float32))
+        if self.table.width == 0:  # a few lines show how wide most tables are
+            few = min(len(block), _LINES_A_TASK)
+            width = block.parse(0, few, np.empty((few, 0), np.float32))
             self.table.next_rows(len(block), width)
         largest = self._parse(block, self.table.width)
         if largest > self.table.width:
