@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from files_made import assert_same
 
 from sortnet import read_letor, write_letor
 from sortnet.data import fingerprint, read_fold, read_queries
@@ -35,12 +36,6 @@ def write(path: Path, rows: pd.DataFrame) -> None:
         )
         text = "".join(lines).encode()
         path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
-
-
-def assert_same(a: Queries, b: Queries) -> None:
-    for name in ("features", "grades", "offsets", "qids", "rows", "docids"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
-    assert a.feature_names == b.feature_names
 
 
 @pytest.fixture(params=["", ".txt", ".txt.gz", ".csv", ".csv.gz", ".tsv", ".parquet"])

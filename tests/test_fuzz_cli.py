@@ -214,7 +214,7 @@ def test_an_index_of_five_thousand_digits_is_refused_in_a_line(home):
     zeros = "0" * 5000
     Path("t.txt").write_text(f"1 qid:1 {zeros}1:1 {zeros}1:2\n")
     message = fault("rank", "m", "t.txt")
-    assert "t.txt, line 1: feature 1 is given twice" in message and len(message) <= 310
+    assert "t.txt, line 1: a feature is given twice" in message and len(message) <= 310
     message = fault("explain", "m", "fold/test.txt", "0", "9" * 5000)
     assert "no document" in message and len(message) <= 310
 

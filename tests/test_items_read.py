@@ -181,7 +181,7 @@ def test_a_table_is_refused_with_its_line_and_value(tmp_path, text, message):
         ('{"id": "b", "text": "\\ud800"}', "the text of 'b' is not Unicode"),
         ('{"id": "b", "id": "c"}', "'id' occurs twice"),
         ('{"id": "b"', "is no JSON"),
-        ("[1, 2]", "is no JSON object: '[1, 2]'"),
+        ("[1, 2]", "is no JSON object: [1, 2]"),
         ("[" * 100_000, "maximum recursion depth"),
         ('{"id": null, "text": "x"}', "the id is missing"),
     ],

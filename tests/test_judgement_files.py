@@ -243,7 +243,7 @@ FAULTS = [
     ("f.csv", f"{HEAD}\n".encode() + b"ana,a,b\xff,left\n", 2, "is not UTF-8"),
     ("f.jsonl", f'{GOOD}}}\n{GOOD}, "ri', 2, "half a line, the file was cut"),
     ("f.jsonl", f"{GOOD}}}\nnonsense\n{GOOD}}}\n", 2, "is no JSON"),
-    ("f.jsonl", "[1]\n", 1, "is no JSON object: '[1]'"),
+    ("f.jsonl", "[1]\n", 1, "is no JSON object: [1]"),
     ("f.jsonl", "[" * 100_000 + "\n", 1, "maximum recursion depth"),
     ("f.jsonl", f'{GOOD}, "probability": NaN}}\n', 1, "probability nan is not a number"),
     ("f.jsonl", f'{GOOD}, "probability": 1.01}}\n', 1, "probability 1.01 is not a number"),

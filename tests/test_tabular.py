@@ -4,9 +4,11 @@ import gzip
 import sys
 from pathlib import Path
 
+import files_made
 import numpy as np
 import pandas as pd
 import pytest
+from files_made import refusal as fault
 
 from sortnet import from_frame
 from sortnet.data import read_queries
@@ -28,18 +30,7 @@ FRAME = pd.DataFrame(
 
 
 def written(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
-    path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def fault(path: Path, **options: bool) -> str:
-    """The message a file is refused with, which must be one line that begins with the file."""
-    with pytest.raises(DataError) as raised:
-        read_queries(path, **options)
-    message = str(raised.value)
-    assert message.startswith(str(path)) and "\n" not in message
-    return message.removeprefix(str(path))
+    return files_made.written(folder, text, name)
 
 
 def assert_is_the_frame(q):
@@ -53,28 +44,34 @@ def assert_is_the_frame(q):
 
 
 def test_a_frame_is_read_whatever_its_index_and_its_numeric_types():
-    assert_is_the_frame(from_frame(FRAME))
-    assert_is_the_frame(from_frame(FRAME.set_axis([5, 5, 5])))
-    assert_is_the_frame(from_frame(FRAME.convert_dtypes()))
-    assert_is_the_frame(from_frame(FRAME.astype({"length": object, "votes": object})))
-    assert_is_the_frame(from_frame(FRAME.astype({"qid": "category"})))
+    for frame in (
+        FRAME,
+        FRAME.set_axis([5, 5, 5]),
+        FRAME.convert_dtypes(),
+        FRAME.astype({"length": object, "votes": object}),
+        FRAME.astype({"qid": "category"}),
+    ):
+        assert_is_the_frame(from_frame(frame))
 
 
 def test_csv_tsv_their_gz_and_parquet_hold_the_same(tmp_path):
     text = FRAME.to_csv(index=False)
-    assert_is_the_frame(read_queries(written(tmp_path, text)))
-    assert_is_the_frame(read_queries(written(tmp_path, "\ufeff" + text)))
-    assert_is_the_frame(read_queries(written(tmp_path, text.replace("\n", "\r\n\r\n"))))
-    assert_is_the_frame(read_queries(written(tmp_path, text.replace(",,", ",NULL,"))))
-    assert_is_the_frame(read_queries(written(tmp_path, text.rstrip("\n"))))
-    assert_is_the_frame(read_queries(written(tmp_path, gzip.compress(text.encode()), "x.csv.gz")))
+    tabs = text.replace(",", "\t")
+    files = (
+        (text, "x.csv"),
+        ("\ufeff" + text, "x.csv"),
+        (text.replace("\n", "\r\n\r\n"), "x.csv"),
+        (text.replace(",,", ",NULL,"), "x.csv"),
+        (text.rstrip("\n"), "x.CSV"),
+        (gzip.compress(text.encode()), "x.csv.gz"),
+        (gzip.compress(text.encode()), "x.CSV.GZ"),
+        (tabs, "x.tsv"),
+        (tabs, "y.TSV"),
+    )
+    for content, name in files:
+        assert_is_the_frame(read_queries(written(tmp_path, content, name)))
     FRAME.to_parquet(tmp_path / "x.PARQUET")
     assert_is_the_frame(read_queries(tmp_path / "x.PARQUET"))
-    for name in ("x.tsv", "y.TSV"):
-        assert_is_the_frame(read_queries(written(tmp_path, text.replace(",", "\t"), name)))
-    for name in ("x.CSV", "x.CSV.GZ"):
-        raw = gzip.compress(text.encode()) if "GZ" in name else text
-        assert_is_the_frame(read_queries(written(tmp_path, raw, name)))
 
 
 def test_rows_that_are_only_ranked_need_no_grades(tmp_path):
@@ -217,9 +214,15 @@ def test_a_row_is_found_behind_fields_of_several_lines(tmp_path):
 
 
 def test_columns_that_are_missing_twice_or_not_numeric_are_refused(tmp_path):
-    assert "there are two columns 'x'" in fault(written(tmp_path, "qid,label,x,x\n1,0,1,2\n"))
-    assert "there is no column 'qid'" in fault(written(tmp_path, "label,x\n1,0\n"))
-    assert "there is no feature column" in fault(written(tmp_path, "qid,label\n1,0\n"))
+    for text, what in (
+        ("", "no rows"),
+        ("\n\n", "no rows"),
+        ("qid,label,x\n", "no documents"),
+        ("qid,label,x,x\n1,0,1,2\n", "there are two columns 'x'"),
+        ("label,x\n1,0\n", "there is no column 'qid'"),
+        ("qid,label\n1,0\n", "there is no feature column"),
+    ):
+        assert what in fault(written(tmp_path, text))
     for values in (["a"], [1j], [b"x"], [None]):
         with pytest.raises(DataError, match=r"frame: (there is no feature column|no column can)"):
             from_frame(pd.DataFrame({"qid": [1], "label": [0], "x": values}))
@@ -229,19 +232,11 @@ def test_columns_that_are_missing_twice_or_not_numeric_are_refused(tmp_path):
         from_frame(pd.DataFrame([[1, 0, 1, 2]], columns=["qid", "label", "x", "x"]))
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "qid,label,x\n"])
-def test_a_table_without_documents_is_refused(tmp_path, text):
-    assert "no documents" in (message := fault(written(tmp_path, text))) or "no rows" in message
-
-
 def test_damaged_files_are_refused(tmp_path):
     text = FRAME.to_csv(index=False)
     assert "cut or damaged" in fault(
         written(tmp_path, gzip.compress(text.encode())[:-9], "x.csv.gz")
     )
-    assert ": " in fault(written(tmp_path, b"qid,label,x\n1,0,\xff\xfe\n"))
-    assert ": " in fault(written(tmp_path, b"qid,label,\xff\n1,0,1\n"))
-    assert ": " in fault(written(tmp_path, b'qid,label,x\n1,0,"1\n'))
     FRAME.to_parquet(tmp_path / "x.parquet")
     whole = (tmp_path / "x.parquet").read_bytes()
     for cut in (0, 10, len(whole) // 2, len(whole) - 1):

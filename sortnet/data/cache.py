@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,7 +48,12 @@ def cached(
     Raises:
         DataError: if the file cannot be read or parsed.
     """
-    state = _hash([FORMAT, *chain.from_iterable(map(_state, data_files(path)))])
+    known: list[Any] = [FORMAT]
+    with reading(path):
+        for each in data_files(path):
+            stat = each.stat()
+            known += [stat.st_size, stat.st_mtime_ns, sample_hash(each)]
+    state = _hash(known)
     home = folder / f"{path.name}-{_hash([os.fspath(path.resolve()), options])}"
     kept = _load(home / state, str(path))
     if kept is not None:
@@ -61,12 +65,6 @@ def cached(
         _save(queries, home, state)
         return _load(home / state, str(path)) or queries  # what was parsed takes memory
     return queries
-
-
-def _state(path: Path) -> list[Any]:
-    with reading(path):
-        stat = path.stat()
-        return [stat.st_size, stat.st_mtime_ns, sample_hash(path)]
 
 
 def _hash(what: list[Any]) -> str:
@@ -107,11 +105,6 @@ def _save(queries: Queries, home: Path, state: str) -> None:
         temporary.rename(home / state)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    _clean(home, state)
-
-
-def _clean(home: Path, state: str) -> None:
-    """Remove older states and what a killed writer has left."""
     for other in home.iterdir():
         writing = other.name.startswith(".writing-")
         with suppress(OSError):

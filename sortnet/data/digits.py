@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sortnet.data.read import Fold
-from sortnet.types import I64, Queries
+from sortnet.types import Queries
 
 SIDE = 8  # pixels of an image's side
 SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}  # of the images
@@ -43,7 +43,8 @@ Queries('digits/test': 20 queries, 720 documents, 64 features))
     for split, images in zip(
         SHARES, np.split(generator.permutation(len(pixels)), cuts), strict=True
     ):
-        drawn = _draw(images, size, times, generator)
+        full = len(images) // size * size  # so no query has an image twice
+        drawn = np.concatenate([generator.permutation(images)[:full] for _ in range(times)])
         parts[split] = Queries.from_arrays(
             ink[drawn],
             numbers[drawn],
@@ -53,9 +54,3 @@ Queries('digits/test': 20 queries, 720 documents, 64 features))
             source=f"digits/{split}",
         )
     return Fold(**parts)
-
-
-def _draw(images: I64, size: int, times: int, generator: np.random.Generator) -> I64:
-    """Images for whole queries; no query has an image twice."""
-    full = len(images) // size * size
-    return np.concatenate([generator.permutation(images)[:full] for _ in range(times)])

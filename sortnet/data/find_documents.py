@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sortnet.errors import DataError
@@ -34,7 +32,13 @@ def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Querie
             )
     shared = np.intersect1d(query[found[0]], query[found[1]])
     if len(shared) != 1:
-        raise DataError(f"{queries.source}: {_not_one(queries, found, shared, (a, b))}")
+        one, other = (queries.qids[query[docs[0]]] for docs in found)
+        apart = "only documents of one query are compared"
+        what = f"{a!r} is in query {one}, {b!r} in query {other}: {apart}"
+        if len(shared):
+            several = ", ".join(queries.qids[shared[:5]])
+            what = f"both documents are in {len(shared)} queries ({several}): say which with --qid"
+        raise DataError(f"{queries.source}: {what}")
     k = int(shared[0])
     numbers = []
     for name, docs in zip((a, b), found, strict=True):
@@ -55,15 +59,3 @@ def documents_called(queries: Queries, name: str) -> I64:
     number = name.removeprefix(ROW)
     row = int(number) if number.isascii() and number.isdigit() and len(number) <= _DIGITS else -1
     return np.flatnonzero(queries.rows == row).astype(np.int64, copy=False)
-
-
-def _not_one(queries: Queries, found: list[I64], shared: Any, names: tuple[str, str]) -> str:
-    query = queries.query_of_docs()
-    if len(shared):
-        several = ", ".join(queries.qids[shared[:5]])
-        return f"both documents are in {len(shared)} queries ({several}): say which with --qid"
-    a, b = (queries.qids[query[docs[0]]] for docs in found)
-    return (
-        f"{names[0]!r} is in query {a}, {names[1]!r} in query {b}: "
-        "only documents of one query are compared"
-    )

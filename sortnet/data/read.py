@@ -130,13 +130,9 @@ def read_fold(
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(
-            f"{folder}: no such folder"
-            if not folder.exists()
-            else f"{folder}: is a file, not a folder"
-        )
-    files = {part: file_of(folder, part) for part in _STEMS}
-    train_file, vali_file, test_file = files["train"], files["vali"], files["test"]
+        what = "is a file, not a folder" if folder.exists() else "no such folder"
+        raise DataError(f"{folder}: {what}")
+    train_file, vali_file, test_file = (file_of(folder, part) for part in _STEMS)
     if train_file is None or vali_file is None:
         part = "train" if train_file is None else "vali"
         raise DataError(f"{folder}: there is no {part}.txt (or {', '.join(_ENDINGS[1:])})")

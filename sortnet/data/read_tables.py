@@ -187,13 +187,13 @@ def _roles(describer: Describer) -> Columns:
 def _refuse_other_kind(items: Items, describer: Describer) -> None:
     kinds = {"text": items.texts, "image": items.images, "sound": items.audio}
     there = [kind for kind, values in kinds.items() if any(values)]
-    needed = [("text", describer.of_texts), ("image", describer.of_images)]
-    for kind, is_needed in needed:
-        if is_needed and kind not in there:
-            have = f": they have {' and '.join(f'{kind}s' for kind in there)}" if there else ""
-            raise DataError(
-                f"{items.source}: the model ranks items by {kind}, these have none{have}"
-            )
+    needed = {"text": describer.of_texts, "image": describer.of_images}
+    missing = [kind for kind, is_needed in needed.items() if is_needed and kind not in there]
+    if missing:
+        have = f": they have {' and '.join(f'{kind}s' for kind in there)}" if there else ""
+        raise DataError(
+            f"{items.source}: the model ranks items by {missing[0]}, these have none{have}"
+        )
 
 
 def _grades(rows: Rows, label: str, labelled: bool) -> I32:

@@ -96,31 +96,21 @@ class Scaler:
         Cost: one array of the scaled features, on disk beyond 256 MiB (see `room`), filled a run
         of queries at a time.
         """
-        self._check(queries)
-        if not self.tables:
-            return queries
-        names = queries.feature_names
-        return replace(
-            queries,
-            features=self._filled(queries),
-            feature_names=None if names is None else tuple(names[k] for k in self.sources),
-        )
-
-    def _check(self, queries: Queries) -> None:
         if queries.n_features != self.n_features:
             raise DataError(
                 f"{queries.source}: {queries.n_features} features where "
                 f"{self.n_features} were scaled in training"
             )
-
-    def _filled(self, queries: Queries) -> F32:
-        out: F32 = room(
-            (queries.n_docs, self.n_columns), what=f"{queries.source}: the scaled features"
-        )
+        if not self.tables:
+            return queries
+        what = f"{queries.source}: the scaled features"
+        out: F32 = room((queries.n_docs, self.n_columns), what=what)
         docs_at_once = _CHUNK // max(self.n_columns, self.n_features, 1)
         for docs, offsets in _chunks(queries.offsets, docs_at_once):
             self._fill(out[docs], queries.features[docs], offsets)
-        return out
+        names = queries.feature_names
+        names = None if names is None else tuple(names[k] for k in self.sources)
+        return replace(queries, features=out, feature_names=names)
 
     def _fill(self, out: F32, X: F32, offsets: I64) -> None:
         """Scale whole queries; of one that is longer than a chunk, some features at a time."""
@@ -210,10 +200,6 @@ def _chunks(offsets: I64, docs_at_once: int) -> Iterator[tuple[slice, I64]]:
         yield slice(own[0], own[-1]), own - own[0]
 
 
-def _no_table(X: F32, seed: int) -> F64:
-    return np.empty((0, X.shape[1]))
-
-
 def _means(X: F32, seed: int) -> F64:
     sums, counts = np.zeros((1, X.shape[1])), np.zeros(X.shape[1])
     for some in _runs(X):
@@ -246,16 +232,12 @@ def _moments(X: F32, seed: int, of: Callable[[F32], F32] = lambda x: x) -> F64:
     return table
 
 
-def _quantiles(X: F32, seed: int) -> F64:
-    return _at_levels(X, seed, min(_REFERENCES, max(len(X), 2)))
-
-
 def _bins(X: F32, seed: int) -> F64:
     raise DataError("scaling piecewise is of models made before 0.3: take normal in its place")
 
 
-def _at_levels(X: F32, seed: int, n: int) -> F64:
-    """(n, n_features) quantiles."""
+def _quantiles(X: F32, seed: int) -> F64:
+    n = min(_REFERENCES, max(len(X), 2))
     levels, table = np.linspace(0, 1, n), np.zeros((n, X.shape[1]))
     for k, column in _columns(X, seed):
         table[:, k] = np.quantile(column.astype(np.float64), levels)
@@ -414,10 +396,6 @@ def _bins_of(table: F64) -> tuple[I64, I64]:
     return features, bins
 
 
-def _of_each(table: F64) -> I64:
-    return np.arange(table.shape[1])
-
-
 @dataclass(frozen=True)
 class _Part:
     """What a word of `sortnet.config.SCALINGS` stands for.
@@ -431,9 +409,9 @@ class _Part:
     """
 
     scale: Callable[[F32, I64, F64], NDArray[Any]]
-    fit: Callable[[F32, int], F64] = _no_table
+    fit: Callable[[F32, int], F64] = lambda X, seed: np.empty((0, X.shape[1]))
     rows: tuple[float, float] = (0, 0)
-    sources: Callable[[F64], I64] = _of_each
+    sources: Callable[[F64], I64] = lambda table: np.arange(table.shape[1])
 
 
 _PARTS = {

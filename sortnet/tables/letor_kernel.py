@@ -75,13 +75,6 @@ def _is_missing(buf, p, end):
 
 
 @_compiled
-def _scaled(mantissa, exponent):
-    if exponent < 0:
-        return mantissa / _POWERS[-exponent]
-    return mantissa * _POWERS[exponent]
-
-
-@_compiled
 def _power(buf, p):
     """(value, start, end) of the digits of an exponent and its sign."""
     down = buf[p] == 45
@@ -131,7 +124,8 @@ def _number(buf, p):
         return (-0.0 if negative else 0.0), p, True
     if exponent < -60 or exponent > 60:
         return 0.0, p, False
-    value = _scaled(np.float64(mantissa), exponent)
+    power10 = _POWERS[abs(exponent)]
+    value = mantissa / power10 if exponent < 0 else mantissa * power10
     sure = value < _LARGEST
     if dropped or mantissa >= _EXACT or exponent < -22 or exponent > 22:
         # The float64 may be off by a few units, which matters to the float32 only near a tie.
@@ -152,19 +146,16 @@ def _index(buf, p):
 
 
 @_compiled
-def _same(buf, a, b, length):
-    for k in range(length):  # noqa: SIM110 - the kernel is no place for a generator
-        if buf[a + k] != buf[b + k]:
-            return False
-    return True
-
-
-@_compiled
 def _same_qid(buf, fields, line):
     """Has the line the qid of the one before?"""
     before, qid = fields[line - 1, QID], fields[line, QID]
     length = fields[line, QID_END] - qid
-    return fields[line - 1, QID_END] - before == length and _same(buf, before, qid, length)
+    if fields[line - 1, QID_END] - before != length:
+        return False
+    for k in range(length):  # noqa: SIM110 - the kernel is no place for a generator
+        if buf[before + k] != buf[qid + k]:
+            return False
+    return True
 
 
 @_compiled

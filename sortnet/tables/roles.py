@@ -6,8 +6,10 @@ Short texts that repeat become features here; those that do not are described by
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -96,7 +98,7 @@ def choose_columns(
     _refuse_nested(rows, left)
     coded = tuple(f for f in known or () if f not in rows.columns and column_of(f, left) in left)
     taken = {*explicit, *named.shown, *(column_of(name, left) for name in coded)}
-    words = {c: v for c, v in left.items() if c not in taken and _is_of_words(v)}
+    words = {c: v for c, v in left.items() if c not in taken and not is_numeric(v)}
     words = {c: v for c, v in words.items() if c.lower() not in GRADES}
     notes = (*_notes(rows, words, named), *_group_notes(rows, named, ignore))
     image = named.image or _media(words, IMAGES)
@@ -106,7 +108,10 @@ def choose_columns(
     by_name = named.id or _named_id(rows, {c: v for c, v in left.items() if c not in explicit})
     words.pop(by_name or "", None)
     text = named.text or _text(words)
-    id_ = by_name or _first_unique(words)
+    short = (
+        c for c, v in words.items() if max(map(len, _strings(v)), default=999) <= _LONGEST_NAME
+    )
+    id_ = by_name or next((c for c in short if _is_unique(words[c])), None)
     special = {id_, text, image, audio, named.group, named.context}
     if features is None:
         rest = {c: v for c, v in left.items() if c not in special}
@@ -118,13 +123,9 @@ def choose_columns(
     else:
         coded = ()
     seen = (text, image, audio, *named.shown, *features, *coded)
-    if not any(seen) and not (id_ and _is_of_words(left[id_])):
+    if not any(seen) and not (id_ and not is_numeric(left[id_])):
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
-    used = {
-        *special,
-        *named.shown,
-        *(column_of(name, rows.columns) for name in (*features, *coded)),
-    }
+    used = {*special, *named.shown, *(column_of(f, rows.columns) for f in (*features, *coded))}
     ignored = tuple(c for c in rows.columns if c not in used)
     chosen = replace(named, id=id_, text=text, image=image, audio=audio, features=tuple(features))
     return replace(chosen, ignored=ignored, categories=coded, notes=notes)
@@ -198,17 +199,12 @@ def _finite(rows: Rows, name: str) -> F64:
     return numbers
 
 
-def _is_of_words(cells: Cells) -> bool:
-    """Whether a column holds something else than numbers."""
-    return not isinstance(cells, np.ndarray) and not is_numeric(cells)
-
-
 def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
-    for column, values in columns.items():
-        for row, value in enumerate(() if isinstance(values, np.ndarray) else values):
-            if isinstance(value, list | dict):
+    for column, cells in columns.items():
+        for row, cell in enumerate(() if isinstance(cells, np.ndarray) else cells):
+            if isinstance(cell, list | dict):
                 what = f"column {shown(column)} holds a nested value"
-                raise DataError(f"{rows.place(row)}: {what}: {shown(value)}")
+                raise DataError(f"{rows.place(row)}: {what}: {shown(cell)}")
 
 
 def _notes(rows: Rows, columns: dict[str, Cells], named: Columns) -> tuple[str, ...]:
@@ -220,7 +216,7 @@ def _notes(rows: Rows, columns: dict[str, Cells], named: Columns) -> tuple[str, 
             continue
         for name, values in columns.items():
             there = {row: v for row, v in enumerate(values) if v is not None and v != ""}
-            alike = [isinstance(v, str) and _ends(v, suffixes) for v in there.values()]
+            alike = [str(v).strip().lower().endswith(suffixes) for v in there.values()]
             if 2 * sum(alike) < max(len(alike), 1):
                 continue
             row = next(r for r, v in there.items() if not _is_file(v, suffixes))
@@ -232,17 +228,17 @@ def _notes(rows: Rows, columns: dict[str, Cells], named: Columns) -> tuple[str, 
     return tuple(notes)
 
 
-def _group_notes(rows: Rows, named: Columns, ignore: Collection[str]) -> Iterator[str]:
+def _group_notes(rows: Rows, named: Columns, ignore: Collection[str]) -> list[str]:
     """A line about the first column that is named like a group and whose values repeat."""
-    for name, values in rows.columns.items():
-        if name.lower() not in GROUPS or named.group or name in ignore:
-            continue
-        if len(values) >= 2 * len({str(value) for value in values}):
-            yield (
-                f"{rows.path}: column {shown(name)} repeats its values: with --group {name}, only "
-                "items of the same value are compared"
-            )
-            return
+    repeated = (
+        f"{rows.path}: column {shown(name)} repeats its values: with --group {name}, only "
+        "items of the same value are compared"
+        for name, cells in rows.columns.items()
+        if name.lower() in GROUPS
+        and name not in ignore
+        and len(cells) >= 2 * len({str(cell) for cell in cells})
+    )
+    return [] if named.group else [*islice(repeated, 1)]
 
 
 def _strings(values: Cells) -> list[str]:
@@ -251,21 +247,16 @@ def _strings(values: Cells) -> list[str]:
     return there if all(isinstance(v, str) for v in there) else []
 
 
-def _media(columns: dict[str, Cells], suffixes: Collection[str]) -> str | None:
+def _media(columns: dict[str, Cells], suffixes: tuple[str, ...]) -> str | None:
     """The first column with files of that kind only."""
-    for name, values in columns.items():
-        there = _strings(values)
-        if there and all(_is_file(value, suffixes) for value in there):
-            return name
-    return None
+    texts = {name: _strings(cells) for name, cells in columns.items()}
+    files = (n for n, there in texts.items() if all(_is_file(v, suffixes) for v in there) and there)
+    return next(files, None)
 
 
-def _is_file(value: Any, suffixes: Collection[str]) -> bool:
-    return isinstance(value, str) and "://" not in value and _ends(value, suffixes)
-
-
-def _ends(value: str, suffixes: Collection[str]) -> bool:
-    return value.strip().lower().endswith(tuple(suffixes))
+def _is_file(value: Any, suffixes: tuple[str, ...]) -> bool:
+    there = isinstance(value, str) and "://" not in value
+    return there and value.strip().lower().endswith(suffixes)
 
 
 def _named_id(rows: Rows, columns: dict[str, Cells]) -> str | None:
@@ -275,14 +266,6 @@ def _named_id(rows: Rows, columns: dict[str, Cells]) -> str | None:
     if not candidates or candidates[0].lower() == "id":
         return candidates[0] if candidates else None
     return next((c for c in candidates if _is_unique(columns[c])), None)
-
-
-def _first_unique(columns: dict[str, Cells]) -> str | None:
-    """The first column of short, unique strings."""
-    for name, values in columns.items():
-        if _is_unique(values) and max(map(len, _strings(values)), default=999) <= _LONGEST_NAME:
-            return name
-    return None
 
 
 def _is_unique(values: Cells) -> bool:
@@ -296,10 +279,7 @@ def _text(columns: dict[str, Cells]) -> str | None:
     for name in TEXTS:
         if name in by_name:
             return by_name[name]
-    words = {name: _words(_strings(v)) for name, v in columns.items() if not levels(v)}
+    texts = {name: _strings(v) for name, v in columns.items() if not levels(v)}
+    words = {name: fmean(len(v.split()) for v in there) for name, there in texts.items() if there}
     longest = max(words, key=lambda name: words[name], default=None)
     return longest if longest and words[longest] >= _WORDS_OF_A_TEXT else None
-
-
-def _words(values: Sequence[str]) -> float:
-    return sum(len(v.split()) for v in values) / len(values) if values else 0.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,15 +36,11 @@ MAX_COLUMNS = 100_000
 _CELLS_AT_ONCE = 1 << 19
 _LONGEST_LINE = 64 << 20
 _LISTED = 20  # names of columns that a message shows
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
 _FIELD_LIMIT = threading.Lock()  # csv has one global limit
 
 Chunk: TypeAlias = tuple[dict[str, Cells], Sequence[int]]  # columns, and where each row is
 Keep: TypeAlias = Callable[[str], bool]
-
-
-def _everything(column: str) -> bool:
-    """Keep each column as it was read."""
-    return True
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,11 @@ class Rows:
 
 
 def read_rows(
-    path: Path, kind: str | None = None, *, may_be_empty: bool = False, keep: Keep = _everything
+    path: Path,
+    kind: str | None = None,
+    *,
+    may_be_empty: bool = False,
+    keep: Keep = lambda column: True,
 ) -> Rows:
     """Read a table, or several of the same columns as one, see `data_files`.
 
@@ -125,7 +126,7 @@ def read_rows(
     return Rows(path, columns, lines, first.unit, files=[*zip(starts, paths, strict=False)])
 
 
-def rows_of_frame(frame: Any, source: str, keep: Keep = _everything) -> Rows:
+def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> Rows:
     """The rows of a data frame of pandas, or of another library such as polars.
 
     Raises:
@@ -236,13 +237,11 @@ def _joined(parts: Sequence[Cells]) -> Cells:
         return parts[0]
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)
-    return [cell for part in parts for cell in (_cells(part))]
-
-
-def _cells(part: Cells) -> Any:
-    if not isinstance(part, np.ndarray):
-        return part
-    return [None if number != number else word(number) for number in part.tolist()]
+    cells: list[Any] = []
+    for part in parts:
+        numbers = isinstance(part, np.ndarray)
+        cells += [word(number) or None for number in part.tolist()] if numbers else part
+    return cells
 
 
 class _Lines:
@@ -263,21 +262,16 @@ class _Lines:
             while line := text.readline(_LONGEST_LINE):
                 if len(line) == _LONGEST_LINE and not line.endswith("\n"):
                     raise DataError(f"{self.path}: has a line longer than {_LONGEST_LINE >> 20} MB")
-                if not line.isascii():
-                    self._check(line, number)
+                wrong = None if line.isascii() else _NO_UTF8.search(line)
+                if wrong:  # the decoder left it as a surrogate
+                    what = f"byte {ord(wrong[0]) - 0xDC00:#04x} is not UTF-8"
+                    raise DataError(f"{self.path}, line {number}: {what}")
                 self.cut = not line.endswith(("\n", "\r"))
                 number += 1
                 yield line
 
-    def _check(self, line: str, number: int) -> None:
-        """Refuse bytes that are not UTF-8, which the decoder left as surrogates."""
-        wrong = next((ord(c) for c in line if "\udc80" <= c <= "\udcff"), None)
-        if wrong is not None:
-            what = f"byte {wrong - 0xDC00:#04x} is not UTF-8"
-            raise DataError(f"{self.path}, line {number}: {what}")
 
-
-class _Quotes(Exception):
+class _Quotes(DataError):
     """A misplaced quote."""
 
 
@@ -287,22 +281,22 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
         header = lines.first()
         separator = next((s for s in ",;\t" if s in header), ",")
 
-    def read(quoting: int) -> Rows:
+    def read(quoting: Any) -> Rows:
         with _long_fields():
-            chunks = _csv_chunks(lines, separator, quoting)
+            reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
+            chunks = _csv_chunks(lines.path, reader, separator)
             return _grown(lines.path, chunks, keep, "line", unfinished=lines)
 
     try:
         return read(csv.QUOTE_MINIMAL)
-    except _Quotes as fault:
+    except _Quotes:
         if separator != "\t":
-            raise DataError(str(fault)) from None
+            raise
     return read(csv.QUOTE_NONE)  # most TSV files have no quoting
 
 
-def _csv_chunks(lines: _Lines, separator: str, quoting: Any) -> Iterator[Chunk]:
-    path = lines.path
-    records = _records(path, csv.reader(lines, delimiter=separator, quoting=quoting, strict=True))
+def _csv_chunks(path: Path, reader: Any, separator: str) -> Iterator[Chunk]:
+    records = _records(path, reader)
     line, header = next(records, (0, []))
     if not header:
         return
@@ -364,7 +358,8 @@ def _jsonl(lines: _Lines) -> Iterator[Chunk]:
     # Not splitlines: JSON may hold an unescaped U+2028.
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            records.append(_object(f"{lines.path}, line {number}", line, cut=lines.cut))
+            place = f"{lines.path}, line {number}"
+            records.append(_object(place, _value(place, line, cut=lines.cut)))
             at.append(number)
             n = max(1, min(n, _CELLS_AT_ONCE // max(1, len(records[-1]))))
         if len(records) >= n:
@@ -380,10 +375,9 @@ def _array(path: Path) -> Iterator[Chunk]:
             data += piece
             refuse_too_large(16 * len(data), f"{path}: the table of more than {len(data)} bytes")
     records = _value(str(path), decoded(path, bytes(data)))
-    for number, record in enumerate(records, start=1):
-        if not isinstance(record, dict):
-            raise DataError(f"{path}, record {number}: is no JSON object: {shown(record)}")
-    yield _table(path, records), [*range(1, len(records) + 1)]
+    numbers = range(1, len(records) + 1)
+    rows = [_object(f"{path}, record {k}", each) for k, each in zip(numbers, records, strict=True)]
+    yield _table(path, rows), numbers
 
 
 def _table(path: Path, records: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -393,10 +387,9 @@ def _table(path: Path, records: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {name: [record.get(name) for record in records] for name in names}
 
 
-def _object(place: str, line: str, *, cut: bool) -> dict[str, Any]:
-    value = _value(place, line, cut=cut)
+def _object(place: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise DataError(f"{place}: is no JSON object: {shown(line.strip())}")
+        raise DataError(f"{place}: is no JSON object: {shown(value)}")
     return value
 
 

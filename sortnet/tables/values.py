@@ -6,7 +6,6 @@ A missing number is NaN from here on; what a comparator sees of it says
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from typing import Any, TypeAlias
@@ -48,8 +47,9 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
     plain[:] = [cell if isinstance(cell, _PLAIN) else None for cell in cells]
     try:
         numbers = np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
-    except OverflowError:  # a whole number beyond float64
-        numbers = np.array([_number(cell) for cell in plain])
+    except OverflowError:  # a whole number beyond float64: as text it is read as infinite
+        plain[:] = [str(cell) if type(cell) is int else cell for cell in plain]
+        numbers = np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
     rest = np.flatnonzero(np.isnan(numbers))
     dates = [k for k in rest if isinstance(cells[k], str) and _DATE.fullmatch(cells[k].strip())]
     if dates:
@@ -61,15 +61,6 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
     wrong = np.zeros(len(cells), bool)
     wrong[rest] = [not is_missing(cells[k]) for k in rest]
     return numbers, wrong & np.isnan(numbers)
-
-
-def _number(cell: Any) -> float:
-    try:
-        return math.nan if cell is None else float(cell)
-    except OverflowError:
-        return math.inf
-    except ValueError:
-        return math.nan
 
 
 def _days(times: Any) -> F64:

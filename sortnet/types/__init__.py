@@ -347,10 +347,7 @@ class PairSink(Protocol):
 
 def whole_grades(y: ArrayLike, source: str = "data") -> I32:
     """Check grades: integers from 0 (the only ones that the measures take)."""
-    try:
-        values = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{source}: grades must be numbers: {error}") from None
+    values = _numbers(y, f"{source}: grades")
     if values.ndim != 1:
         raise DataError(f"{source}: grades must be one number a row, got shape {values.shape}")
     bad = ~((values >= 0) & (values == np.floor(values)) & (values <= np.iinfo(np.int32).max))
@@ -366,6 +363,13 @@ def grade_fault(text: str) -> str:
         f"grade {text[:60]!r} is not a whole number from 0; "
         "MAP, P@n, MRR and NDCG@n (gain 2^grade - 1) take just those"
     )
+
+
+def _numbers(values: ArrayLike, what: str) -> F64:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be numbers: {error}") from None
 
 
 def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
@@ -390,10 +394,7 @@ def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
 
 def _weights(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32:
     """(n_docs,) weights of the rows, given for them or for their queries."""
-    try:
-        given = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{source}: weights must be numbers: {error}") from None
+    given = _numbers(weights, f"{source}: weights")
     if given.shape not in ((len(codes),), (n_queries,)):
         raise DataError(
             f"{source}: weights must be one a row ({len(codes)}) or one a query ({n_queries}), "

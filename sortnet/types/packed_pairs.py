@@ -197,10 +197,6 @@ class Pairs:
         """The pairs that are in both sets."""
         return Pairs.of_keys(np.intersect1d(self.key, other.key, assume_unique=True))
 
-    def __sub__(self, other: Pairs) -> Pairs:
-        """The pairs that are not in the other set."""
-        return Pairs.of_keys(np.setdiff1d(self.key, other.key, assume_unique=True))
-
     def among(self, others: Pairs | None) -> NDArray[np.bool_]:
         """(m,) whether each pair is one of the others; None: all are."""
         if others is None:
