@@ -61,7 +61,6 @@ class AdminState:
                 for name, token in tokens.items()
             ],
             "paused": None in study.paused,
-            "decided": service.moment[1],
             "gold_rate": study.gold_rate,
             "gold": [
                 {"item": pair.item, "other": pair.other}

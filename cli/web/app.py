@@ -22,6 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 from cli.web import downloads
 from cli.web.admin_state import AdminState
+from cli.web.curve import drawn_curve
 from cli.web.downloads import EXPORTS
 from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
 from cli.web.pages import Pages, People
@@ -175,10 +176,10 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
 
     def tables(_: str, request: Request, body: dict[str, Any]) -> Response:
         known, base = request.query_params.get("known"), request.url.path.removesuffix("/tables")
-        return JSONResponse(tables_of(viewed(request).state(_view(request)), base, known))
-
-    def study(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(viewed(request).study())
+        seen, view = viewed(request), _view(request)
+        state = seen.state(view)
+        facts = {"state": state, "curve": drawn_curve(state), "view": view, "study": seen.study()}
+        return JSONResponse(tables_of(base, known, **facts))
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = _name(body)
@@ -199,7 +200,6 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         ("GET", ""): page,
         ("GET", "/state"): state,
         ("GET", "/tables"): tables,
-        ("GET", "/study"): study,
         ("POST", "/annotators"): add,
         ("POST", "/decisions"): decide,
         ("GET", "/{kind:str}/{number:int}"): partial(_media, pages),
