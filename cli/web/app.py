@@ -33,6 +33,7 @@ from sortnet.preference import ANSWERS, Answer
 from sortnet.preference.base import LONGEST_COMMENT
 from sortnet.preference.study import ABOUT_ONE, LONGEST, WORDS, Decision
 from store.collections.collection_rows import LONGEST_NAME, is_name
+from store.service.labelling import LabellingService
 
 GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
 WHOLE = ("quota", "overlap", "top")  # decisions with a whole number
@@ -136,25 +137,13 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
         markdown = _flag(body, "markdown")
         return JSONResponse(pages.undo(name, _criterion(body), last or 0, markdown))
 
-    def content(name: str, request: Request, body: dict[str, Any]) -> Response:
-        """A file or the whole of a text, of an item that the annotator was asked about."""
-        kind, number, items = *_asked_for(request), pages.items
-        if not pages.sees(name, number):
-            raise HTTPException(404, f"there is no such {kind[:20]}")
-        texts = {"text": items.texts, "context": items.contexts}.get(kind)
-        if texts is None or number >= len(items):
-            return _media(pages, name, request, body)
-        if texts[number] is None:
-            raise HTTPException(404, f"there is no such {kind}")
-        return PlainTextResponse(texts[number], headers=downloads.HEADERS)
-
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
         ("POST", "/next"): _unless_revoked(pages, next_pairs),
         ("POST", "/answer"): _unless_revoked(pages, answer),
         ("POST", "/undo"): _unless_revoked(pages, undo),
         ("GET", "/instructions"): instructions,
-        ("GET", "/{kind:str}/{number:int}"): content,
+        ("GET", "/{kind:str}/{number:int}"): partial(_content, pages),
     }
     return _routes("/a", who, works)
 
@@ -174,15 +163,8 @@ def _unless_revoked(pages: Pages, work: Work) -> Work:
 def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
     states = {each.collection.criterion: AdminState(each, people) for each in pages.services}
 
-    def of(criterion: str | None) -> AdminState:
-        """The state of a criterion, by default of the first."""
-        found = next(iter(states)) if criterion is None else criterion
-        if found not in states:
-            raise HTTPException(422, f"there is no criterion {str(found)[:60]!r}")
-        return states[found]
-
     def viewed(request: Request) -> AdminState:
-        return of(request.query_params.get("criterion"))
+        return _of(states, request.query_params.get("criterion"))
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
         facts = {"collection": pages.collection.name, "base": request.url.path}
@@ -207,7 +189,7 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
     def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
         criterion, decision = _criterion(body), _decision(body, people)
         of_all = criterion is None and decision.kind not in ABOUT_ONE
-        one = pages.collection if of_all else of(criterion).service.collection
+        one = pages.collection if of_all else _of(states, criterion).service.collection
         made = one.decide(decision)
         for service in pages.services:
             service.sync()
@@ -215,12 +197,7 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         return JSONResponse({"number": made[0].number if made else None}, 201)
 
     def export(_: str, request: Request, body: dict[str, Any]) -> Response:
-        file = request.path_params["file"]
-        if file not in EXPORTS:
-            raise HTTPException(404, f"there is no {file}; there are {', '.join(EXPORTS)}")
-        kind, write = EXPORTS[file]
-        saved = {"Content-Disposition": f'attachment; filename="{file}"'}
-        return Response(write(viewed(request).service), media_type=kind, headers=saved)
+        return _export(viewed(request).service, request.path_params["file"])
 
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
@@ -232,6 +209,35 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         ("GET", "/{file:str}"): export,
     }
     return _routes("/admin", lambda token: "admin" if people.is_admin(token) else None, works)
+
+
+def _of(states: Mapping[str | None, AdminState], criterion: str | None) -> AdminState:
+    """The state of a criterion, by default of the first."""
+    found = next(iter(states)) if criterion is None else criterion
+    if found not in states:
+        raise HTTPException(422, f"there is no criterion {str(found)[:60]!r}")
+    return states[found]
+
+
+def _export(service: LabellingService, file: str) -> Response:
+    if file not in EXPORTS:
+        raise HTTPException(404, f"there is no {file}; there are {', '.join(EXPORTS)}")
+    kind, write = EXPORTS[file]
+    saved = {"Content-Disposition": f'attachment; filename="{file}"'}
+    return Response(write(service), media_type=kind, headers=saved)
+
+
+def _content(pages: Pages, name: str, request: Request, body: dict[str, Any]) -> Response:
+    """A file or the whole of a text, of an item that the annotator was asked about."""
+    kind, number, items = *_asked_for(request), pages.items
+    if not pages.sees(name, number):
+        raise HTTPException(404, f"there is no such {kind[:20]}")
+    texts = {"text": items.texts, "context": items.contexts}.get(kind)
+    if texts is None or number >= len(items):
+        return _media(pages, name, request, body)
+    if texts[number] is None:
+        raise HTTPException(404, f"there is no such {kind}")
+    return PlainTextResponse(texts[number], headers=downloads.HEADERS)
 
 
 def _media(pages: Pages, _: str, request: Request, body: dict[str, Any]) -> Response:
