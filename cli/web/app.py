@@ -22,7 +22,6 @@ from starlette.staticfiles import StaticFiles
 
 from cli.web import downloads
 from cli.web.admin_state import AdminState
-from cli.web.curve import drawn_curve
 from cli.web.downloads import EXPORTS
 from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
 from cli.web.pages import Pages, People
@@ -175,10 +174,7 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
 
     def tables(_: str, request: Request, body: dict[str, Any]) -> Response:
         known, base = request.query_params.get("known"), request.url.path.removesuffix("/tables")
-        seen, view = viewed(request), _view(request)
-        state = seen.state(view)
-        facts = {"state": state, "curve": drawn_curve(state), "view": view, "study": seen.study()}
-        return JSONResponse(tables_of(base, known, **facts))
+        return JSONResponse(tables_of(base, known, viewed(request).shown(_view(request))))
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = _text(body, "name", LONGEST_NAME)

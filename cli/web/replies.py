@@ -17,7 +17,7 @@ def drawn_page(template: str, **facts: Any) -> HTMLResponse:
     return HTMLResponse(_templates().get_template(template).render(facts))
 
 
-def tables_of(base: str, known: str | None, **facts: Any) -> dict[str, Any]:
+def tables_of(base: str, known: str | None, facts: dict[str, Any]) -> dict[str, Any]:
     """What the admin page shows as HTML, and `study`; both None if `known` is the key of that."""
     html = _templates().get_template("tables.html").render(facts, base=base)
     key = hashlib.sha256(f"{facts['study']}{html}".encode()).hexdigest()
