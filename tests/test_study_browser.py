@@ -74,7 +74,7 @@ def test_a_study_of_three_annotators_two_criteria_and_a_prompt_per_group(
 
 
 def study_of(driver, site: Served, who: str) -> int:
-    page = Page(driver, site.base + site.link(who))
+    page = Page(driver, site, site.link(who))
     page.until(lambda: page.find("#manual").is_displayed())
     assert "Read both." in page.text("#instructions")
     page.find("#manual .close").click()

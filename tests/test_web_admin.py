@@ -1,4 +1,4 @@
-"""What the admin page shows: ranking by pages, the curve, disputes, comments, what is asked."""
+"""The admin page over HTTP: what it shows and decides, and what annotators see then."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from collections_made import Clock, made_items
 from web_made import served
 
 from cli.web import ranking_rows
+from cli.web.curve import drawn_curve
 from sortnet.preference import Judgement
 from sortnet.preference.goal import Goal
 from sortnet.preference.study import LONGEST, QUESTION, Decision
 from store import open_store
 from store.service.labelling import LabellingService
+
+SCRIPT = "<script>document.title = 'taken'</script>"
 
 
 @pytest.fixture
@@ -35,6 +38,7 @@ def collection(store):
 def site(collection):
     with served(collection) as made:
         made.link("ana")
+        made.link("eve")
         yield made
 
 
@@ -59,15 +63,6 @@ def append(collection, *said: tuple) -> None:
     """Store answers: (annotator, left, right, answer) and further fields by name."""
     facts = [(row[:4], row[4] if len(row) > 4 else {}) for row in said]
     collection.append([Judgement(*row, **more) for row, more in facts])
-
-
-def test_a_page_of_the_ranking_reads_no_text_unless_one_is_searched(many, monkeypatch):
-    ranking_rows._found.cache_clear()
-    reads = []
-    monkeypatch.setattr("cli.web.ranking_rows._has", lambda *given: reads.append(1) or True)
-    shown = state(many, page=2, sort="score")
-    assert (shown["found"], len(shown["ranking"]), reads) == (120, 50, [])
-    assert state(many, find="text")["found"] == len(reads) == 120
 
 
 def test_the_whole_ranking_comes_in_pages(many):
@@ -155,7 +150,7 @@ def test_the_pace_leaves_breaks_out(site, collection):
     times = (1000, 1010, 1020, 5000, 5010)
     append(collection, *(("ana", 0, k + 1, "left", {"at": at}) for k, at in enumerate(times)))
     site.pages.services[0].sync()
-    (ana,) = state(site)["people"]
+    ana, _ = state(site)["people"]
     assert (ana["pace"], ana["last"]) == (6.0, 5010)
 
 
@@ -203,8 +198,26 @@ def test_with_a_goal_of_a_top_the_page_shows_how_probably_each_item_is_of_it(sit
     assert found == sorted(service.ranking.among_top.tolist(), reverse=True)
     assert sum(found) == pytest.approx(3)
     html = site.client.get(f"{site.admin}/tables").json()["html"]
-    assert "Top 3 expected wrong" in html and "Share of the top 3 that belong there" in html
-    assert f'<td class="of-top">{100 * service.ranking.among_top.max():.0f} %</td>' in html
+    assert "Top 3 expected wrong" in html
+    assert f"<td>{100 * service.ranking.among_top.max():.0f} %</td>" in html
+
+
+def test_the_curve_is_drawn_to_scale_and_said():
+    points = [{"answers": n, "expected": 0.5 + n / 40, "holdout": n / 20} for n in (5, 10, 15)]
+    of = {"curve": points, "goal": 0.1, "top": None, "wanted": ""}
+    drawn = drawn_curve(of)
+    assert drawn["said"] == (
+        "After 15 answers 88 % of the pairs are expected in the right order, 75 % of the hold-out "
+        "predicted; the goal is 90 %."
+    )
+    assert drawn["lines"]["expected"][0] == pytest.approx((100 / 3, 100 * 0.375 / 0.8))
+    assert drawn["goal"] == pytest.approx(100 * 0.1 / 0.8)
+    assert [n for _, n in drawn["answers"]] == [0, 5, 10, 15]
+    assert [share for _, share in drawn["shares"]] == [f"{n} %" for n in (100, 80, 60, 40, 20)]
+    top = drawn_curve(of | {"top": 2, "wanted": "the top 2"})
+    assert top["said"].startswith("After 15 answers 88 % of the top 2 are expected to belong there")
+    assert top["said"].endswith("; the goal is the top 2.") and top["goal"] is None
+    assert drawn_curve(of | {"curve": points[:1]}) is None
 
 
 def decide(site, kind, **facts):
@@ -213,12 +226,11 @@ def decide(site, kind, **facts):
 
 def study(site, **asked):
     query = "&".join(f"{name}={value}" for name, value in asked.items())
-    return site.client.get(f"{site.admin}/study?{query}").json()
+    return site.client.get(f"{site.admin}/tables?{query}").json()["study"]
 
 
 def test_what_is_asked_is_changed_while_serving(site):
     long = "é\n" * (LONGEST["instructions"] // 2)
-    before = state(site)["decided"]
     deadline = 4e9 + 0.5
     for kind, facts in (
         ("question", {"reason": "Which is clearer?"}),
@@ -230,7 +242,7 @@ def test_what_is_asked_is_changed_while_serving(site):
         assert decide(site, kind, **facts).status == 201
     expected = {"question": "Which is clearer?", "instructions": long.strip()}
     assert study(site) == expected | {"goal": 0.05, "top": 3, "deadline": deadline}
-    assert (state(site)["decided"], state(site)["goal"]) == (before + 5, 0.05)
+    assert state(site)["goal"] == 0.05
     assert site.pages.services[0].session.goal == Goal(0.05, top=3)
     for kind, facts in (
         ("question", {"reason": ""}),
@@ -259,9 +271,20 @@ def test_what_is_asked_is_changed_while_serving(site):
         ({"kind": "overlap", "amount": 1.5}, "'amount' is not a whole number"),
         ({"kind": "pause", "annotator": ""}, "'annotator' is not a text"),
         ({"kind": "pause", "criterion": "clear"}, "no criterion 'clear'"),
+        ({}, "'kind' is not a text"),
+        ({"kind": "hide"}, "Unknown decision 'hide'"),
+        ({"kind": "exclude"}, "is about annotator"),
+        ({"kind": "exclude", "annotator": "zoe"}, "there is no annotator 'zoe'"),
+        ({"kind": "exclude", "annotator": ["eve"]}, "'annotator' is not a text"),
+        ({"kind": "include", "annotator": "eve"}, "Annotator 'eve' is not excluded"),
+        ({"kind": "gold", "item": 1, "other": 99}, "no item 99"),
+        ({"kind": "gold", "item": True, "other": 2}, "'item' is not a whole number"),
+        ({"kind": "gold", "item": 1, "other": 1}, "cannot be compared with itself"),
+        ({"kind": "quota", "annotator": "eve", "amount": -1}, "'amount' is not a whole number"),
+        ({"kind": "retire", "item": "x"}, "'item' is not a whole number"),
     ],
 )
-def test_a_study_that_cannot_be_is_refused_in_one_line(site, collection, body, fault):
+def test_a_decision_that_cannot_be_is_refused_in_one_line(site, collection, body, fault):
     reply = site.client.post(f"{site.admin}/decisions", body)
     assert reply.status == 422 and fault in reply.json()["error"]
     assert "\n" not in reply.json()["error"]
@@ -328,6 +351,7 @@ def test_a_search_looks_at_the_items_once_for_each_ranking(many, monkeypatch):
     monkeypatch.setattr(ranking_rows, "_has", looked)
     service = many.pages.services[0]
     monkeypatch.setattr(service, "ranking", replace(service.ranking))
+    assert len(state(many, page=2, sort="score")["ranking"]) == 50 and not looked.called
     pages = [state(many, page=page, find="text")["ranking"] for page in (1, 2, 1)]
     calls = looked.call_count
     assert pages[0] == pages[2] != pages[1] and calls >= len(service.items)
@@ -344,7 +368,120 @@ def test_the_tables_are_escaped_and_sent_once_while_nothing_changes(site):
     sent = site.client.get(f"{site.admin}/tables").json()
     assert "&lt;b&gt;ana&lt;/b&gt;" in sent["html"] and "<b>" not in sent["html"]
     again = site.client.get(f"{site.admin}/tables?known={sent['key']}").json()
-    assert again == sent | {"html": None}
+    assert again == sent | {"html": None, "study": None}
     site.link("ben")
     later = site.client.get(f"{site.admin}/tables?known={sent['key']}").json()
     assert later["key"] != sent["key"] and "ben" in later["html"]
+
+
+def person(site, name):
+    return next(who for who in state(site)["people"] if who["name"] == name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "undo", "why"),
+    [
+        ("exclude", "include", "No more questions: eve is excluded, until"),
+        ("pause", "resume", "No questions for now: eve is paused, until"),
+    ],
+)
+def test_somebody_who_is_out_gets_one_line_and_their_answer_is_not_counted(
+    site, collection, kind, undo, why
+):
+    eve = site.link("eve")
+    (lease, *_) = (pair["lease"] for pair in site.client.post(f"{eve}/next").json()["pairs"])
+    assert decide(site, kind, annotator="eve").status == 201
+    reply = site.client.post(f"{eve}/answer", {"lease": lease, "answer": "left"})
+    assert reply.status == 410 and "taken back" in reply.json()["error"]
+    assert reply.json()["pairs"] == [] and reply.json()["why"].startswith(why)
+    assert collection.judgements() == []
+    assert site.client.get(eve).status == 200
+    assert person(site, "eve")["state"] in why
+    assert decide(site, undo, annotator="eve").status == 201
+    assert len(site.client.post(f"{eve}/next").json()["pairs"]) == 3
+
+
+def test_a_full_quota_is_said(site):
+    decide(site, "quota", annotator="ana", amount=2)
+    ana = site.link("ana")
+    reply = site.client.post(f"{ana}/next").json()
+    assert len(reply["pairs"]) == 2
+    for pair in reply["pairs"]:
+        body = {"lease": pair["lease"], "answer": "left"}
+        reply = site.client.post(f"{ana}/answer", body).json()
+    assert reply["pairs"] == [] and not reply["stop"]
+    assert reply["why"] == "No more questions: ana has given all 2 answers asked for."
+    undone = site.client.post(f"{ana}/undo", {"last": reply["last"]}).json()
+    assert undone["undone"] and len(undone["pairs"]) == 1
+
+
+def test_a_revoked_link_is_a_page_that_says_so_and_a_new_one_opens(site):
+    old = site.link("eve")
+    decide(site, "revoke", annotator="eve")
+    page = site.client.get(old, Accept="text/html")
+    assert page.status == 403 and "This link was revoked" in page.body.decode()
+    for path in ("next", "answer", "undo"):
+        reply = site.client.post(f"{old}/{path}")
+        assert reply.status == 403 and "was revoked" in reply.json()["error"]
+    assert person(site, "eve")["revoked"]
+    decide(site, "renew", annotator="eve")
+    new = person(site, "eve")["path"]
+    assert new != old and site.client.get(new).status == 200
+    assert site.client.get(old).status == 404
+    assert site.client.get(site.link("ana")).status == 200
+
+
+def test_a_link_that_was_revoked_elsewhere_is_refused_at_once(site, collection):
+    eve = site.link("eve")
+    lease = site.client.post(f"{eve}/next").json()["pairs"][0]["lease"]
+    collection.decide(Decision("revoke", "eve"))
+    body = {"lease": lease, "answer": "left"}
+    assert site.client.post(f"{eve}/answer", body).status == 403
+    assert site.client.post(f"{eve}/next").status == 403
+    assert collection.judgements() == []
+
+
+def test_the_admin_chooses_gold_pairs(site, collection):
+    assert decide(site, "gold", item=3, other=5).status == 201
+    assert decide(site, "gold", item=3, other=5).json() == {"number": None}
+    assert state(site)["gold"] == [{"item": 3, "other": 5, "better": "text 3", "worse": "text 5"}]
+    assert "is a gold pair already" in decide(site, "gold", item=5, other=3).json()["error"]
+    eve = site.link("eve")
+    reply = site.client.post(f"{eve}/next").json()
+    assert "strategy" not in reply["pairs"][0]
+    assert decide(site, "no-gold", item=5, other=3).status == 201
+    assert state(site)["gold"] == []
+
+
+def test_only_the_admin_decides_and_only_from_its_own_page(site, collection):
+    body = {"kind": "exclude", "annotator": "eve"}
+    assert site.client.post(f"{site.link('ana')}/decisions", body).status in (404, 405)
+    assert site.client.post("/admin/nobody/decisions", body).status == 404
+    foreign = {"Origin": "http://evil.example"}
+    assert site.client.post(f"{site.admin}/decisions", body, **foreign).status == 403
+    assert site.client.get(f"{site.admin}/decisions").status == 404
+    assert collection.decisions() == []
+
+
+def test_the_table_reports_on_everybody_also_the_excluded(site, collection):
+    for name, answer in (("ana", "left"), ("eve", "right")):
+        for _ in range(4):
+            pair = site.client.post(f"{site.link(name)}/next").json()["pairs"][0]
+            body = {"lease": pair["lease"], "answer": answer, "milliseconds": 900}
+            site.client.post(f"{site.link(name)}/answer", body)
+    decide(site, "exclude", annotator="eve", reason=SCRIPT)
+    site.pages.services[0].settle()
+    found = {who["name"]: who for who in state(site)["people"]}
+    assert {name: who["report"]["answers"] for name, who in found.items()} == {"ana": 4, "eve": 4}
+    assert found["eve"]["report"]["reason"] == SCRIPT and found["eve"]["excluded"]
+    assert found["ana"]["report"]["reliability"] is None  # nobody else's answers count
+    assert found["ana"]["state"] == "active"
+    assert site.pages.services[0].session.answered("eve") == 0
+
+
+def test_decisions_of_a_command_reach_a_running_server(site, collection):
+    eve = site.link("eve")
+    assert site.client.post(f"{eve}/next").json()["pairs"]
+    collection.decide(Decision("exclude", "eve"))
+    reply = site.client.post(f"{eve}/next").json()  # before the background has looked
+    assert reply["pairs"] == [] and "eve is excluded" in reply["why"]

@@ -6,10 +6,9 @@ import pytest
 from collections_made import made_items
 from PIL import Image
 from selenium import webdriver
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
-from test_web_browser import CONTRAST, SCRIPT, WAIT
+from selenium.webdriver.support.ui import Select
+from test_web_browser import SCRIPT, Page, pictures, seen, violations
 from web_made import served
 
 from sortnet.preference import Judgement
@@ -26,6 +25,13 @@ SIZE = """
 const thumbs = [...document.querySelectorAll(".thumb")];
 return Math.max(...thumbs.map((thumb) => thumb[arguments[0]]));
 """
+# In one script each, as the page redraws its tables at intervals.
+LABELS = """
+const row = document.querySelectorAll("#people tbody tr")[arguments[0]];
+return [...row.querySelectorAll("button")].map((button) => button.textContent);
+"""
+FOCUS = "document.querySelectorAll(arguments[0])[arguments[1]].focus()"
+FOCUSED = "return document.activeElement.getAttribute('aria-label')"
 DEADLINE = """
 const field = document.querySelector("[data-kind=deadline]");
 field.value = arguments[0];
@@ -39,41 +45,30 @@ def store(tmp_path):
         yield opened
 
 
-class Admin:
+class Admin(Page):
     """The admin page of a site, once it shows a ranking."""
 
-    def __init__(self, browser: webdriver.Chrome, site) -> None:
-        self.browser, self.site = browser, site
-        browser.get_log("browser")  # of earlier pages
+    def __init__(self, driver: webdriver.Chrome, site) -> None:
         for service in site.pages.services:
             service.settle()
-        browser.get(site.base + site.admin)
+        super().__init__(driver, site, site.admin)
+
+    def reload(self) -> None:
+        self.driver.get(self.url)
         self.until(lambda: self.column(0))
 
-    def find(self, selector: str):
-        return self.browser.find_element(By.CSS_SELECTOR, selector)
-
-    def text(self, selector: str) -> str:
-        return self.find(selector).text
-
     def column(self, number: int) -> list[str]:
-        return self.browser.execute_script(ROWS, number)
+        return self.driver.execute_script(ROWS, number)
 
-    def until(self, true) -> None:
-        WebDriverWait(self.browser, WAIT, 0.02).until(lambda _: true())
-
-    def press(self, selector: str) -> None:
+    def enter_at(self, selector: str, place: int = 0) -> None:
         """Enter at a button, as a table may be drawn again while the mouse is on its way."""
-        self.browser.execute_script(f"document.querySelector({selector!r}).focus()")
-        webdriver.ActionChains(self.browser).send_keys(Keys.ENTER).perform()
+        self.driver.execute_script(FOCUS, selector, place)
+        webdriver.ActionChains(self.driver).send_keys(Keys.ENTER).perform()
 
     def write(self, kind: str, text: str) -> None:
         field = self.find(f"[data-kind={kind}]")
         field.clear()
         field.send_keys(text)
-
-    def complaints(self) -> list[str]:
-        return [entry["message"] for entry in self.browser.get_log("browser")]
 
 
 def test_a_ranking_of_images_is_paged_and_sorted_and_stays_small(driver, store, tmp_path):
@@ -83,8 +78,8 @@ def test_a_ranking_of_images_is_paged_and_sorted_and_stays_small(driver, store, 
     items = made_items(60, d=1, texts=(None,) * 60, images=images, root=tmp_path)
     with served(store.add_items("pictures", items)) as site:
         admin = Admin(driver, site)
-        thumbs = driver.find_elements(By.CSS_SELECTOR, "#ranking .thumb img")
-        assert len(thumbs) == 50
+        thumbs = admin.all("#ranking .thumb img")
+        assert len(thumbs) == len(admin.all("#ranking svg .bar")) == 50
         assert {thumb.get_attribute("loading") for thumb in thumbs} == {"lazy"}
         admin.until(lambda: thumbs[0].get_attribute("naturalWidth") in ("3000", "40"))
         assert driver.execute_script(SIZE, "offsetWidth") <= 100
@@ -92,18 +87,21 @@ def test_a_ranking_of_images_is_paged_and_sorted_and_stays_small(driver, store, 
         assert driver.execute_script("return document.documentElement.scrollWidth") <= 1200
         ranks = admin.column(0)
         assert ranks == [str(rank) for rank in range(1, 51)]
-        admin.press("#after")
+        admin.enter_at("#pager button:last-child")
         admin.until(lambda: admin.column(0) == [str(rank) for rank in range(51, 61)])
-        assert admin.text("#page") == "Page 2 of 2" and not admin.find("#after").is_enabled()
-        admin.press("[data-sort=item]")
+        assert (
+            admin.text("#page") == "Page 2 of 2"
+            and not admin.find("#pager button:last-child").is_enabled()
+        )
+        admin.enter_at("#ranking th:nth-child(2) button")
         admin.until(lambda: admin.column(1)[:2] == ["i0", "i1"])
         assert admin.text("#page") == "Page 1 of 2"
         assert admin.find("th:nth-child(2)[scope=col][aria-sort]")
-        admin.press("[data-sort=item]")
+        admin.enter_at("#ranking th:nth-child(2) button")
         admin.until(lambda: admin.column(1)[:2] == ["i9", "i8"])
         admin.find("#find").send_keys("i5")
         admin.until(lambda: len(admin.column(1)) == 11)
-        assert not admin.find("#pager").is_displayed()
+        assert not admin.all("#pager button")
         assert "11 of 60 items found" in admin.text("#caption")
         assert admin.complaints() == []
 
@@ -140,18 +138,6 @@ def test_the_admin_sees_what_was_said_by_each_criterion(driver, replies):
     for left, right in ((0, 2), (0, 3), (0, 4), (0, 5), (1, 4), (1, 5)):
         kind.collection.append([Judgement("ana", left, right, "left")])
     assert not admin.find("#curve").is_displayed()  # a curve has two points
-
-    def bright() -> bool:
-        found = driver.execute_script(CONTRAST)
-        return len(found) > 60 and min(contrast for contrast, _ in found) >= 4.5
-
-    for scheme in ("light", "dark"):
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        try:
-            admin.until(bright)  # colours change slowly
-        finally:
-            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert admin.complaints() == []
 
 
@@ -160,19 +146,19 @@ def test_the_admin_changes_what_is_asked(driver, replies):
     try:
         admin = Admin(driver, replies)
         admin.until(lambda: admin.find("[data-kind=question]").get_attribute("value"))
-        admin.press("#study-title + details summary")
+        admin.enter_at("#study-title + details summary")
         admin.until(lambda: admin.find("#study").is_displayed())
         assert "Asia/Calcutta" in admin.text("#zone") or "Asia/Kolkata" in admin.text("#zone")
         assert not admin.find("#save").is_enabled()
         admin.write("question", "thrown away")
-        admin.press("#discard")
+        admin.enter_at("#discard")
         admin.until(lambda: not admin.find("#save").is_enabled())
         admin.write("question", f"Which is clearer? {SCRIPT}")
         admin.write("instructions", "# Read\n\nboth.")
         admin.write("goal", "7.5")
         driver.execute_script(DEADLINE, "2040-01-02T03:30")
-        driver.execute_script("decided = null; refresh()")  # what is written stays
-        admin.press("#save")
+        driver.execute_script("known = ''; refresh()")  # what is written stays
+        admin.enter_at("#save")
         clear, kind = replies.pages.services
         admin.until(lambda: clear.study.deadline and not admin.find("#save").is_enabled())
         assert clear.study.deadline == kind.study.deadline == 2209068000  # 2040-01-01 22:00 UTC
@@ -185,7 +171,7 @@ def test_the_admin_changes_what_is_asked(driver, replies):
         expected = [clear.study.question, "# Read\n\nboth.", "", "7.5", "2040-01-02T03:30"]
         admin.until(lambda: driver.execute_script(shown) == expected)
         assert admin.text("#asked").startswith(f"{clear.study.question} Goal: at most 7.5 % of")
-        admin.press("#study-title + details summary")
+        admin.enter_at("#study-title + details summary")
         admin.write("goal", "60")
         assert not admin.find("#save").is_enabled()
         assert admin.complaints() == []
@@ -193,30 +179,140 @@ def test_the_admin_changes_what_is_asked(driver, replies):
         driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
 
 
-def test_the_curve_is_drawn_and_said(driver, store):
+def test_the_curve_is_drawn_and_without_its_goal_for_a_top(driver, store, monkeypatch):
     collection = store.add_items("essays", made_items(6, d=1))
     points = [{"answers": n, "expected": 0.5 + n / 40, "holdout": n / 20} for n in (5, 10, 15)]
+    monkeypatch.setattr("cli.web.admin_state._curve", lambda *_: points)
     with served(collection) as site:
-        site.pages.services[0].settle()
         admin = Admin(driver, site)
-        driver.execute_script("drawCurve({curve: arguments[0], goal: 0.1})", points)
-        assert len(driver.find_elements(By.CSS_SELECTOR, "#curve circle.expected")) == 3
-        label = admin.find("#curve svg").get_attribute("aria-label")
-        assert label.startswith(
-            "After 15 answers 88 % of the pairs are expected in the right order"
-        )
-        assert "75 % of the hold-out predicted; the goal is 90 %" in label
-        assert len(driver.find_elements(By.CSS_SELECTOR, "#curve line.goal")) == 1
-        assert not admin.find("th.of-top").is_displayed()
+        assert len(admin.all("#curve circle.expected")) == 3
+        assert admin.find("#curve svg").get_attribute("aria-label").startswith("After 15 answers")
+        assert len(admin.all("#curve line.goal")) == 1
+        assert "In the top" not in admin.text("#ranking thead")
         collection.decide(Decision("top", amount=2))
         site.pages.services[0].sync()
         site.pages.services[0].settle()
-        admin.until(lambda: admin.find("th.of-top").is_displayed())
+        admin.until(lambda: "In the top" in admin.text("#ranking thead"))
         assert admin.text("#asked").endswith("Goal: the top 2, at most 0 of them wrong")
-        goal = "goal: 0.1, top: 2, wanted: 'the top 2'"
-        driver.execute_script(f"drawCurve({{curve: arguments[0], {goal}}})", points)
-        label = admin.find("#curve svg").get_attribute("aria-label")
-        assert label.startswith("After 15 answers 88 % of the top 2 are expected to belong there")
-        assert label.endswith("; the goal is the top 2.")
-        assert not driver.find_elements(By.CSS_SELECTOR, "#curve line.goal")
+        assert not admin.all("#curve line.goal")
         assert "Share of the top 2 that belong there" in admin.text("#curve figcaption")
+
+
+def test_who_watches_sees_how_far_each_group_is(driver, store):
+    items = made_items(6, d=1, groups=("x", "x", "x", "y", "y", SCRIPT))
+    with served(store.add_items("grouped", items)) as site:
+        admin = Admin(driver, site)
+        assert "0 of 3 groups have reached the goal" in admin.text("#groups summary")
+        admin.find("#groups summary").click()
+        rows = [row.text for row in admin.all("#groups tbody tr")]
+        assert len(rows) == 3 and rows[-1].startswith(f"{SCRIPT} 1 0 0 %")
+        of_x = next(row for row in range(3) if rows[row].startswith("x 3 0 "))
+        admin.all("#groups tbody button")[of_x].click()
+        admin.until(lambda: admin.column(0) == ["1", "2", "3"])
+        assert admin.complaints() == []
+
+
+def refused_pages(site) -> list[str]:
+    """Addresses that are answered by a page saying why not: unknown, revoked, another host, bad."""
+    ben = site.link("ben")
+    site.pages.collection.decide(Decision("revoke", "ben"))
+    site.people.read()
+    other = site.base.replace("127.0.0.1", "other.localhost")
+    return [
+        *(f"{site.base}/nothing", f"{site.base}/a/unknown", f"{site.base}{ben}"),
+        *(f"{other}/a/unknown", f"{site.base}{site.admin}/state?sort=bad"),
+    ]
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+def test_axe_finds_no_violation_in_refusals_and_a_full_admin_page(
+    driver, store, tmp_path, monkeypatch, scheme, width
+):
+    points = [{"answers": n, "expected": n / 20, "holdout": n / 30} for n in (5, 10)]
+    monkeypatch.setattr("cli.web.admin_state._curve", lambda *_: points)
+    collection = store.add_items("all", pictures(tmp_path, groups=("x",) * 3 + ("y",) * 3))
+    said = [
+        Judgement("ana", 0, 1, "left", comment="short", at=1e9),
+        Judgement("ben", 1, 0, "left", flagged=True, at=2e9),
+    ]
+    collection.append(said)
+    collection.decide(Decision("gold", item=1, other=2))
+    with seen(driver, scheme, width), served(collection) as site:
+        found = {}
+        for address in refused_pages(site):
+            driver.get(address)
+            assert driver.find_element("css selector", "main.fault p"), address
+            found[address] = violations(driver)
+        admin = Admin(driver, site)
+        admin.until(lambda: admin.find("#disputed").is_displayed())
+        driver.execute_script(
+            "for (const at of document.querySelectorAll('details')) at.open = true"
+        )
+        for shown in ("#comments", "#gold", "#study", "#curve svg", "#groups table"):
+            assert admin.find(shown).is_displayed()
+        found["admin"] = violations(driver)
+        collection.decide(Decision("deadline", amount=1.0))
+        page = Page(driver, site)
+        page.until(lambda: "deadline" in page.text("#notice"))
+        found["deadline"] = violations(driver)
+    driver.get_log("browser")
+    assert not any(found.values()), found
+
+
+@pytest.fixture
+def admin(driver, store):
+    """The admin page of six items and one annotator."""
+    with served(store.add_items("essays", made_items(6, d=1))) as site:
+        site.link("ana")
+        yield Admin(driver, site)
+
+
+def test_the_admin_makes_a_link_and_decides_about_it_by_keys_and_undoes_it(admin, driver):
+    def labels(row: int) -> list[str]:
+        return driver.execute_script(LABELS, row)
+
+    eve, site = f"eve {SCRIPT}", admin.site
+    admin.find("#name").send_keys(eve)
+    admin.find("#add").click()
+    admin.until(lambda: "/a/" in admin.text("#added"))
+    admin.until(lambda: len(admin.all("#people tbody tr")) == 2)
+    assert admin.text("#people tbody tr:nth-child(2) th") == eve
+    link = admin.find("#people tr:nth-child(2) a").get_attribute("href")
+    assert site.client.get(link.removeprefix(site.base)).status == 200
+    before, after = ["Exclude", "Pause", "Revoke link"], ["Include", "Resume", "New link"]
+    assert labels(1) == before
+    for place in range(3):
+        admin.enter_at("#people tbody tr:nth-child(2) button", place)
+        for label in (after[place], before[place]):
+            admin.until(lambda label=label, place=place: labels(1)[place] == label)
+            # The focus stays in its place, so that Enter undoes it.
+            assert driver.execute_script(FOCUSED) == f"{label}: {eve}"
+            if label in after:
+                webdriver.ActionChains(driver).send_keys(Keys.ENTER).perform()
+    for label in ("Resume everybody", "Pause everybody"):
+        admin.find("#pause").click()
+        admin.until(lambda label=label: admin.text("#pause") == label)
+    kinds = [decision.kind for decision in site.pages.collection.decisions()]
+    expected = ["exclude", "include", "pause", "resume", "revoke", "renew", "pause", "resume"]
+    assert kinds == expected
+    assert labels(0) == before
+    assert driver.title == "essays – ranking and annotators"
+    assert admin.complaints() == []
+
+
+def test_the_admin_chooses_a_gold_pair_in_the_ranking(admin):
+    site = admin.site
+    assert not admin.find("#add-gold").is_enabled() and not admin.find("#gold").is_displayed()
+    admin.enter_at("#ranking tbody button", 2 * 4)
+    admin.enter_at("#ranking tbody button", 2 * 1 + 1)
+    better, worse = admin.text("#better"), admin.text("#worse")
+    admin.find("#add-gold").click()
+    admin.until(lambda: admin.find("#gold").is_displayed())
+    (pair,) = site.pages.collection.study().gold.values()
+    assert (f"text {pair.item}", f"text {pair.other}") == (better, worse)
+    assert admin.text("#gold tbody tr").startswith(f"{better} {worse}")
+    assert not admin.find("#add-gold").is_enabled()
+    admin.enter_at("#gold tbody button", 0)
+    admin.until(lambda: not admin.find("#gold").is_displayed())
+    assert site.pages.collection.study().gold == {}
+    assert admin.complaints() == []

@@ -54,9 +54,7 @@ def _pictures(made: Comparison) -> list[dict[str, str]]:
             "p of a paired t-test over all queries, Holm's correction; the arrow points to the "
             "better one.",
             "matrix of p values",
-            lambda: p_value_matrix(
-                as_matrix(made.by_query, names), names, list(made.summary[measure])
-            ),
+            p_value_matrix(as_matrix(made.by_query, names), names, list(made.summary[measure])),
         )
     ]
     table = by_part(made.figures, measure, names)
@@ -69,7 +67,7 @@ def _pictures(made: Comparison) -> list[dict[str, str]]:
                 f"Friedman's p {result.p:.3g}; rankers under one bar do not differ by Nemenyi's "
                 f"test at {_ALPHA:.0%}.",
                 "critical difference diagram",
-                lambda: critical_difference_diagram(list(result.mean_ranks), names, width),
+                critical_difference_diagram(list(result.mean_ranks), names, width),
             )
         )
     return found

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from cli.output import count
 from cli.report.page import rendered
 
 _ROWS = 200  # of the ranking
 _ANSWERS = 12  # about a pair
+_SMALL = Markup("{} <small>{}</small>")
 
 
 def render(parts: Sequence[dict[str, Any]], name: str) -> str:
@@ -21,14 +24,22 @@ def render(parts: Sequence[dict[str, Any]], name: str) -> str:
     """
     shown = [
         part
-        | {
-            "summary": [*_summary(part)],
-            "reliability": [*_reliability(part)],
-            "shown": part["ranking"][:_ROWS],
-        }
+        | {"summary": [*_summary(part)], "reliability": [*_reliability(part)]}
+        | {"judge_rows": [_judge(judge) for judge in part["judges"]]}
+        | {"shown": part["ranking"][:_ROWS]}
         for part in parts
     ]
-    return rendered("collection.html", title=f"SortNet: {name}", parts=shown, most_answers=_ANSWERS)
+    sections = [
+        *(("summary-1", "Question", True), ("reliability-1", "How reliable it is", True)),
+        *(("judges-1", "Judges", True), ("top-1", "Ranking", True)),
+        ("doubt-1", "Pairs most in doubt", parts[0]["in_doubt"]),
+    ]
+    if parts[0]["criterion"]:
+        sections = [(f"summary-{k}", part["criterion"], True) for k, part in enumerate(parts, 1)]
+    return rendered(
+        "collection.html", title=f"SortNet: {name}", parts=shown, sections=sections,
+        most_answers=_ANSWERS,
+    )  # fmt: skip
 
 
 def _summary(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -45,6 +56,33 @@ def _summary(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
     checked = part["remaining"]
     if checked["holdout_n"]:
         yield "Held-out accuracy", f"{checked['holdout_right']:.0%} of {checked['holdout_n']}"
+
+
+def _judge(judge: dict[str, Any]) -> list[str]:
+    """A row of the table of judges."""
+    state = "" if judge["state"] == "active" else f" ({judge['state']})"
+    calls, tokens = judge["calls"], judge["tokens_in"] + judge["tokens_out"]
+    return [
+        f"{judge['name']}{state}",
+        judge["kind"],
+        *(f"{judge[name]:,}" for name in ("answers", "skipped")),
+        *(_measured(judge[name]) for name in ("reliability", "side_bias")),
+        *(_share(judge[name], judge[f"expected_{name}"]) for name in ("agreement", "consistency")),
+        _measured(judge["gold"]),
+        *(f"{n:,}" if calls else "-" for n in (calls, tokens)),
+        "-" if judge["cost"] is None else f"{judge['cost']:.4g}",
+        judge["verdict"] or "-",
+    ]
+
+
+def _measured(found: dict[str, float] | None) -> str:
+    return "-" if found is None else _SMALL.format(
+        f"{found['value']:.2f}", f"[{found['low']:.2f}, {found['high']:.2f}]"
+    )  # fmt: skip
+
+
+def _share(seen: float | None, expected: float | None) -> str:
+    return "-" if seen is None else _SMALL.format(f"{seen:.2f}", f"/ {expected:.2f}")
 
 
 def _reliability(part: dict[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from store.plots.figures import before_after
 
 PAIRS, DOCUMENTS = 12, 20  # maximum rows per query
 RECURRING = 20  # rows
+Table: TypeAlias = tuple[str, list[str], list[list[Any]]]  # its caption, heads and rows
 
 
 def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[dict[str, Any]]:
@@ -44,60 +45,81 @@ def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> 
         "part": PARTS[split],
         "n_pairs": len(own),
         "times": int(own["times"].sum()),
-        "pairs": _pair_rows(own.nlargest(PAIRS, "times"), sources),
-        "documents": [],
-        "graded": False,
+        "documents": None,
         "picture": None,
     }
+    more = f": {PAIRS} of {len(own)}" if len(own) > PAIRS else ""
+    about = "Its pairs, those wrong in the most iterations first"
+    found["pairs"] = _pair_table(f"{about}{more}", own.nlargest(PAIRS, "times"), sources)
     queries, model = sources.data.get(split), sources.model
     one = None if queries is None else queries.take(np.flatnonzero(queries.qids == qid))
     if one is None or len(one) != 1 or model is None:
         return found
     order = order_frame(one, model.order_before(one), model.order(one))
-    first = order.sort_values("after").head(DOCUMENTS)
-    documents = rows_of(first.assign(document=first["document"].map(sources.name_of)))
+    shown = order.sort_values("after").head(DOCUMENTS)
+    shown = shown.assign(document=shown["document"].map(sources.name_of))
+    columns = {"after": "rank", "document": "document", "grade": "grade"}
+    columns |= {"before": "rank before training"}
+    if one.judged is not None:
+        del columns["grade"]
+    first = f", the first {DOCUMENTS} of {len(order)}" if len(order) > DOCUMENTS else ""
+    rows = [[row[name] for name in columns] for row in rows_of(shown)]
     alt = f"Ranks of the documents of query {qid} before and after training; see the table."
     about = "Before training (random weights) and after, by the kept model."
-    drawn = picture(f"Query {qid}", about, alt, lambda: before_after(order, top=DOCUMENTS))
-    known = {"documents": documents, "n_docs": len(order), "graded": one.judged is None}
-    return found | known | {"picture": drawn}
+    return found | {
+        "documents": (
+            f"Its documents as the kept model ranks them{first}.", [*columns.values()], rows
+        ),
+        "picture": picture(f"Query {qid}", about, alt, before_after(order, top=DOCUMENTS)),
+    }  # fmt: skip
 
 
-def recurring(pairs: pd.DataFrame, sources: Sources) -> tuple[list[dict[str, Any]], int]:
-    """The pairs that were wrong in the most iterations, and the number of equally wrong pairs.
+def recurring(pairs: pd.DataFrame, sources: Sources) -> Table | None:
+    """The pairs that were wrong in the most iterations; None without pairs.
 
-    Among equally wrong pairs the first ones are returned; the others are only counted.
+    Among equally wrong pairs the first ones are shown; the others are only counted.
 
     Args:
         pairs: of `Run.pairs_frame`.
         sources: where to look up their documents.
     """
+    if pairs.empty:
+        return None
     worst = pairs.nlargest(RECURRING, "times")
-    return _pair_rows(worst, sources), int((pairs["times"] >= worst["times"].min()).sum())
+    as_often = int((pairs["times"] >= worst["times"].min()).sum())
+    more = f": {len(worst)} of {as_often} that were wrong as often" if as_often > len(worst) else ""
+    about = f"The pairs that were wrong in the most iterations{more}"
+    return _pair_table(about, worst, sources, named=True)
 
 
-def _pair_rows(worst: pd.DataFrame, sources: Sources) -> list[dict[str, Any]]:
-    """Rows of the page's table: documents by id if they have one, else by place."""
-    rows = []
+def _pair_table(about: str, worst: pd.DataFrame, sources: Sources, *, named: bool = False) -> Table:
+    """Pairs with their documents by id if they have one, else by place; `named`: and queries."""
+    rows, graded, placed = [], False, False
     for pair in rows_of(worst):
         queries = sources.data.get(pair["split"])
         first, last = pair["first_iteration"], pair["last_iteration"]
-        docs = [pair[side] for side in ("winner", "loser")]
-        graded = None if queries is None or queries.judged is not None else queries
-        grades = [] if graded is None else graded.grades[docs].tolist()
+        sides = [(pair[side], pair[f"{side}_place"]) for side in ("winner", "loser")]
+        grades: list[int] = []
+        if queries is not None and queries.judged is None:
+            grades = queries.grades[[document for document, _ in sides]].tolist()
+        graded, placed = graded or bool(grades), placed or queries is None
         rows.append(
-            {
-                "query": pair["qid"],
-                "part": PARTS[pair["split"]],
-                "winner": _name(sources, queries, pair["winner"], pair["winner_place"]),
-                "loser": _name(sources, queries, pair["loser"], pair["loser_place"]),
-                "placed": queries is None,
-                "grades": " > ".join(map(str, grades)),
-                "times": pair["times"],
-                "iterations": str(first) if first == last else f"{first} to {last}",
-            }
+            [
+                *((pair["qid"], PARTS[pair["split"]]) if named else ()),
+                *(_name(sources, queries, *side) for side in sides),
+                " > ".join(map(str, grades)) or "-",
+                pair["times"],
+                str(first) if first == last else f"{first} to {last}",
+            ]
         )
-    return rows
+    heads = [*(("query", "part") if named else ()), "belongs first", "before", "grades"]
+    heads += ["iterations wrong", "first to last"]
+    if not graded:
+        heads.remove("grades")
+        for row in rows:
+            del row[-3]
+    places = " Documents are named by their place in the query's data, from 0." if placed else ""
+    return f"{about}.{places}", heads, rows
 
 
 def _name(sources: Sources, queries: Queries | None, document: int, place: int) -> str:

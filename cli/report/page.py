@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from cli.inputs.opened_store import again
 from cli.output import count
@@ -81,22 +82,30 @@ def render(
     sources = sources or Sources()
     frame, pairs = run.iterations_frame(), run.pairs_frame()
     labelling = quality_of(run.config) == LABELLING
+    names = measure_names(frame)
+    recorded = str(frame.attrs.get("conventions") or "not recorded")
     pictures, missing = _pictures(run, pairs, _LABELLING if labelling else PLOTS)
-    returning, as_often = recurring(pairs, sources)
+    data = [
+        [part, *map(facts.get, ("path", "n_queries", "n_docs", "n_features")), _digest(facts)]
+        for part, facts in run.data.items()
+    ]
     return rendered(
         "report.html",
         title=f"SortNet run {run.id}",
         run=run,
-        status=run.status,
+        data=data,
         summary=summary(run, frame),
         status_line=status_line(run, len(frame)),
-        conventions=[] if labelling else conventions or _recorded(frame),
+        conventions=[] if labelling else conventions or [recorded],
         labelling="\n".join(_labelling_lines(frame)) if labelling else None,
-        table=iteration_table(run, frame),
+        measures=names,
+        iterations=[
+            (iterations.cells(row, names, "{:,}"), row["iteration"] == frame.attrs.get("kept"))
+            for row in iterations.rows_of(frame)
+        ],
         pictures=pictures,
         notes=[*([] if labelling else sources.notes), *missing],
-        recurring=returning,
-        as_often=as_often,
+        recurring=recurring(pairs, sources),
         hard=hardest(pairs, sources, top=top),
         settings=list(_settings(run.config)),
         again=again(run),
@@ -104,33 +113,29 @@ def render(
 
 
 def rendered(template: str, **values: Any) -> str:
-    """A page of a template, with its style inside and the time it was written."""
+    """A page of a template, with its style inside and the time it was written.
+
+    Its Content-Security-Policy allows only that style and images inside, no scripts.
+    """
     style = (files("cli.report") / "templates" / "report.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; "
+    policy += "base-uri 'none'; form-action 'none'"
     page = Environment(
         loader=PackageLoader("cli.report"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     ).get_template(template)  # fmt: skip
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    common = {"style": style, "policy": content_policy(style), "written": written}
-    return page.render(**common, **values)
+    return page.render(style=style, policy=policy, written=written, **values)
 
 
-def _recorded(frame: pd.DataFrame) -> list[str]:
-    return [str(frame.attrs.get("conventions") or "not recorded")]
+def _digest(facts: Mapping[str, Any]) -> str:
+    return Markup("<code>{}</code>").format(facts.get("fingerprint") or "not recorded")
 
 
 def _labelling_lines(frame: pd.DataFrame) -> list[str]:
     rows = iterations.rows_of(frame)
     return iterations.header(LABELLING) + [iterations.line(row, LABELLING) for row in rows]
-
-
-def content_policy(style: str) -> str:
-    """The Content-Security-Policy: only its own style and images, no scripts."""
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
 
 
 def _pictures(
@@ -144,9 +149,9 @@ def _pictures(
             frames[plot.frame] = getattr(run, plot.frame)()
         frame = frames[plot.frame]
         try:
-            draw = getattr(plots, plot.draw)
+            figure = getattr(plots, plot.draw)(frame)
             alt = f"{plot.title}. {_in_words(plot.draw, frame)}"
-            made.append(picture(plot.title, plot.about, alt, lambda d=draw, f=frame: d(f)))  # type: ignore[misc]
+            made.append(picture(plot.title, plot.about, alt, figure))
         except DataError as error:
             missing.append(f"{plot.title}: {error}")
     return made, missing
@@ -221,17 +226,6 @@ def refuse_without_iterations(run: Run) -> None:
     else:
         step = f"resume it: {again(run) or run.command}"
     raise SortNetError(f"run {run.id} ({run.status}) has no iteration yet; {step}")
-
-
-def iteration_table(run: Run, frame: pd.DataFrame) -> dict[str, list[Any]]:
-    """The measures and the rows of the table of iterations; the kept one is marked."""
-    names = measure_names(frame)
-    kept = frame.attrs.get("kept")
-    rows = []
-    for row in iterations.rows_of(frame):
-        cells = iterations.cells(row, names, "{:,}")
-        rows.append({"cells": cells, "kept": row["iteration"] == kept})
-    return {"measures": names, "rows": rows}
 
 
 def _settings(values: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, str]]:

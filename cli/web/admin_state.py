@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cli.web.curve import drawn_curve
 from cli.web.pages import People
 from cli.web.ranking_rows import View, item_shown, ranking_rows
 from sortnet.preference.annotator_agreement import agreement, disputed, first_better
@@ -36,13 +37,13 @@ class AdminState:
         self._counted: tuple[tuple[int, ...], dict[str, Any]] = ((), {})
         self._again = 0.0
 
-    def state(self, view: View | None = None) -> dict[str, Any]:
+    def state(self, view: View) -> dict[str, Any]:
         """The state to draw, with the rows of the ranking that are viewed."""
         service, session = self.service, self.service.session
         counted, tokens = self._counts(), self._people.tokens
         study = service.study
         known = service.known
-        return ranking_rows(service, view or View()) | {
+        return ranking_rows(service, view) | {
             "items": len(service.items),
             "answers": session.n_votes,
             **{name: counted[name] for name in ("per_hour", "agreement", "disputed", "comments")},
@@ -61,7 +62,6 @@ class AdminState:
                 for name, token in tokens.items()
             ],
             "paused": None in study.paused,
-            "decided": service.moment[1],
             "gold_rate": study.gold_rate,
             "gold": [
                 {"item": pair.item, "other": pair.other}
@@ -70,10 +70,12 @@ class AdminState:
             ],
         }
 
-    def study(self) -> dict[str, Any]:
-        """What is asked, and until when."""
+    def shown(self, view: View) -> dict[str, Any]:
+        """What the tables are made of; `study` is what is asked, and until when."""
         names = ("question", "instructions", "top", "goal", "deadline")
-        return {name: getattr(self.service.study, name) for name in names}
+        state, study = self.state(view), self.service.study
+        drawn = {"state": state, "curve": drawn_curve(state), "view": view}
+        return drawn | {"study": {name: getattr(study, name) for name in names}}
 
     def _called(self, item: int | None) -> str:
         """The start of an item's text, or its id."""

@@ -120,18 +120,19 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
 
     def answer(name: str, request: Request, body: dict[str, Any]) -> Response:
         lease, criterion = _text(body, "lease", 100), _criterion(body)
-        given, facts, markdown = _given(body), _facts(body), _flag(body, "markdown")
+        given = _text(body, "answer", 20)
+        if given not in GIVEN:
+            raise HTTPException(422, f"unknown answer {given!r}; known are {', '.join(GIVEN)}")
+        facts, markdown = _facts(body), _flag(body, "markdown")
         try:
             asked = pages.criteria.service_of(criterion).question(name, lease)
-            judgement = asked.answered(name, given, **facts)
+            judgement = asked.answered(name, cast(Answer, given), **facts)
             return JSONResponse(pages.answer(criterion, lease, judgement, markdown))
         except LeaseError as error:
             return JSONResponse({"error": _sentence(error), **pages.next(name, markdown)}, 410)
 
     def undo(name: str, request: Request, body: dict[str, Any]) -> Response:
-        last = body.get("last")
-        if last is not None and (not isinstance(last, int) or isinstance(last, bool)):
-            raise HTTPException(422, "'last' is not the number of a judgement")
+        last = _checked(body, "last", _whole, "not the number of a judgement")
         markdown = _flag(body, "markdown")
         return JSONResponse(pages.undo(name, _criterion(body), last or 0, markdown))
 
@@ -141,9 +142,7 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
         ("POST", "/answer"): _unless_revoked(pages, answer),
         ("POST", "/undo"): _unless_revoked(pages, undo),
         ("GET", "/instructions"): instructions,
-        ("GET", "/text/{number:int}"): partial(_whole_text, pages),
-        ("GET", "/context/{number:int}"): partial(_whole_text, pages),
-        ("GET", "/{kind:str}/{number:int}"): partial(_own_media, pages),
+        ("GET", "/{kind:str}/{number:int}"): partial(_content, pages),
     }
     return _routes("/a", who, works)
 
@@ -175,13 +174,12 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
 
     def tables(_: str, request: Request, body: dict[str, Any]) -> Response:
         known, base = request.query_params.get("known"), request.url.path.removesuffix("/tables")
-        return JSONResponse(tables_of(viewed(request).state(_view(request)), base, known))
-
-    def study(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(viewed(request).study())
+        return JSONResponse(tables_of(base, known, viewed(request).shown(_view(request))))
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
-        name = _name(body)
+        name = _text(body, "name", LONGEST_NAME)
+        if not is_name(name):
+            raise HTTPException(422, f"{name[:60]!r} has characters that cannot be read or typed")
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
 
     def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
@@ -189,7 +187,9 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         of_all = criterion is None and decision.kind not in ABOUT_ONE
         one = pages.collection if of_all else _of(states, criterion).service.collection
         made = one.decide(decision)
-        _sync(pages, people)
+        for service in pages.services:
+            service.sync()
+        people.read()
         return JSONResponse({"number": made[0].number if made else None}, 201)
 
     def export(_: str, request: Request, body: dict[str, Any]) -> Response:
@@ -199,7 +199,6 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         ("GET", ""): page,
         ("GET", "/state"): state,
         ("GET", "/tables"): tables,
-        ("GET", "/study"): study,
         ("POST", "/annotators"): add,
         ("POST", "/decisions"): decide,
         ("GET", "/{kind:str}/{number:int}"): partial(_media, pages),
@@ -216,44 +215,37 @@ def _of(states: Mapping[str | None, AdminState], criterion: str | None) -> Admin
     return states[found]
 
 
-def _sync(pages: Pages, people: People) -> None:
-    for service in pages.services:
-        service.sync()
-    people.read()
-
-
-def _export(service: LabellingService, name: str) -> Response:
-    if name not in EXPORTS:
-        raise HTTPException(404, f"there is no {name}; there are {', '.join(EXPORTS)}")
-    kind, write = EXPORTS[name]
-    saved = {"Content-Disposition": f'attachment; filename="{name}"'}
+def _export(service: LabellingService, file: str) -> Response:
+    if file not in EXPORTS:
+        raise HTTPException(404, f"there is no {file}; there are {', '.join(EXPORTS)}")
+    kind, write = EXPORTS[file]
+    saved = {"Content-Disposition": f'attachment; filename="{file}"'}
     return Response(write(service), media_type=kind, headers=saved)
 
 
-def _whole_text(pages: Pages, name: str, request: Request, body: dict[str, Any]) -> Response:
-    """The whole of a text or a context, of an item that the annotator was asked about."""
-    number, items = request.path_params["number"], pages.items
-    texts = items.texts if "/text/" in request.url.path else items.contexts
-    found = texts[number] if texts is not None and number < len(items) else None
-    if found is None or not pages.sees(name, number):
-        raise HTTPException(404, "unknown text")
-    return PlainTextResponse(found, headers=downloads.HEADERS)
-
-
-def _own_media(pages: Pages, name: str, request: Request, body: dict[str, Any]) -> Response:
-    """An image or sound, of an item that the annotator was asked about."""
-    if not pages.sees(name, request.path_params["number"]):
-        raise HTTPException(404, "there is no such file")
-    return _media(pages, name, request, body)
+def _content(pages: Pages, name: str, request: Request, body: dict[str, Any]) -> Response:
+    """A file or the whole of a text, of an item that the annotator was asked about."""
+    kind, number, items = *_asked_for(request), pages.items
+    if not pages.sees(name, number):
+        raise HTTPException(404, f"there is no such {kind[:20]}")
+    texts = {"text": items.texts, "context": items.contexts}.get(kind)
+    if texts is None or number >= len(items):
+        return _media(pages, name, request, body)
+    if texts[number] is None:
+        raise HTTPException(404, f"there is no such {kind}")
+    return PlainTextResponse(texts[number], headers=downloads.HEADERS)
 
 
 def _media(pages: Pages, _: str, request: Request, body: dict[str, Any]) -> Response:
-    kind, number = request.path_params["kind"], request.path_params["number"]
-    found = downloads.find_file(pages.items, kind, number)
+    found = downloads.find_file(pages.items, *_asked_for(request))
     if found is None:
         raise HTTPException(404, "there is no such file")
     path, content_type = found
     return FileResponse(path, media_type=content_type, headers=downloads.HEADERS)
+
+
+def _asked_for(request: Request) -> tuple[str, int]:
+    return request.path_params["kind"], request.path_params["number"]
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -266,18 +258,23 @@ async def _body(request: Request) -> dict[str, Any]:
     return body
 
 
+def _checked(body: dict[str, Any], name: str, fits: Callable[[Any], bool], what: str) -> Any:
+    """A value of the body that fits, or None."""
+    value = body.get(name)
+    if value is not None and not fits(value):
+        raise HTTPException(422, f"{name!r} is {what}")
+    return value
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
 def _text(body: dict[str, Any], name: str, longest: int) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value.strip() or len(value) > longest:
         raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
     return value.strip()
-
-
-def _name(body: dict[str, Any]) -> str:
-    name = _text(body, "name", LONGEST_NAME)
-    if not is_name(name):
-        raise HTTPException(422, f"{name[:60]!r} has characters that cannot be read or typed")
-    return name
 
 
 def _criterion(body: dict[str, Any]) -> str | None:
@@ -287,26 +284,23 @@ def _criterion(body: dict[str, Any]) -> str | None:
 def _decision(body: dict[str, Any], people: People) -> Decision:
     """A decision as the page sends it; what it is about is checked by the collection."""
     kind = _text(body, "kind", 20)
-    facts: dict[str, Any] = {"kind": kind, "amount": _amount(body, whole=kind in WHOLE)}
+    facts: dict[str, Any] = {"kind": kind}
     for name, longest in (("annotator", LONGEST_NAME), ("reason", LONGEST.get(kind, 500))):
         if body.get(name) is not None and not (kind in WORDS and body[name] == ""):
             facts[name] = _text(body, name, longest)
     if facts.get("annotator") not in (None, *people.tokens):
         raise HTTPException(422, f"there is no annotator {facts['annotator'][:60]!r}")
     for name in ("item", "other"):
-        value = body.get(name)
-        if value is not None and (type(value) is not int or not 0 <= value < 2**31):
-            raise HTTPException(422, f"{name!r} is not a whole number from 0 on")
-        facts[name] = value
+        facts[name] = _checked(body, name, _whole, "not a whole number from 0 on")
+    if kind in WHOLE:
+        facts["amount"] = _checked(body, "amount", _whole, "not a whole number from 0 on")
+    else:
+        facts["amount"] = _checked(body, "amount", _number, "not a number from 0 on")
     return Decision(**facts)
 
 
-def _amount(body: dict[str, Any], *, whole: bool) -> float | None:
-    value = body.get("amount")
-    fits = type(value) is int or (type(value) is float and not whole)
-    if value is None or (fits and 0 <= value < 2**53):
-        return value
-    raise HTTPException(422, f"'amount' is not a {'whole ' if whole else ''}number from 0 on")
+def _number(value: Any) -> bool:
+    return _whole(value) or (type(value) is float and 0 <= value < 2**53)
 
 
 def _view(request: Request) -> View:
@@ -321,40 +315,21 @@ def _view(request: Request) -> View:
     return View(find, sort.removeprefix("-"), down, max(int(page), 1))
 
 
-def _given(body: dict[str, Any]) -> Answer:
-    text = _text(body, "answer", 20)
-    if text not in GIVEN:
-        raise HTTPException(422, f"unknown answer {text!r}; known are {', '.join(GIVEN)}")
-    return cast(Answer, text)
-
-
 def _flag(body: dict[str, Any], name: str) -> bool:
-    value = body.get(name, False)
-    if not isinstance(value, bool):
-        raise HTTPException(422, f"{name!r} is neither true nor false")
-    return value
-
-
-def _comment(body: dict[str, Any]) -> str | None:
-    """The comment, without characters that no database keeps; None if there is nothing in it."""
-    text = body.get("comment") or ""
-    if not isinstance(text, str) or len(text) > LONGEST_COMMENT:
-        raise HTTPException(422, f"'comment' is not a text of at most {LONGEST_COMMENT} characters")
-    return text.replace("\0", "").encode(errors="replace").decode().strip() or None
+    return bool(_checked(body, name, lambda value: type(value) is bool, "neither true nor false"))
 
 
 def _facts(body: dict[str, Any]) -> dict[str, Any]:
-    """What a judgement holds besides the answer."""
+    """What a judgement holds besides the answer; a comment without what no database keeps."""
+    text = body.get("comment") or ""
+    if not isinstance(text, str) or len(text) > LONGEST_COMMENT:
+        raise HTTPException(422, f"'comment' is not a text of at most {LONGEST_COMMENT} characters")
+    comment = text.replace("\0", "").encode(errors="replace").decode().strip() or None
+    # An invalid time measured by a page must not lose the answer.
+    took: Any = body.get("milliseconds")
+    known = type(took) in (int, float) and 0 <= took <= LONGEST_MS
     flagged = _flag(body, "flagged") or None
-    return {"milliseconds": _milliseconds(body), "comment": _comment(body), "flagged": flagged}
-
-
-def _milliseconds(body: dict[str, Any]) -> int | None:
-    """The time measured by a page; an invalid value must not lose the answer."""
-    value = body.get("milliseconds")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if 0 <= value <= LONGEST_MS else None
+    return {"milliseconds": int(took) if known else None, "comment": comment, "flagged": flagged}
 
 
 def _sentence(error: Exception) -> str:

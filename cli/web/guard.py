@@ -77,10 +77,10 @@ def _is_address(host: str) -> bool:
 class Rate:
     """Rate limit per name: `per_second` requests after a burst of `at_once`.
 
-    >>> clock = iter([0.0, 0.0, 0.0, 0.6]).__next__
+    >>> clock = iter([0.0, 0.0, 0.0, 0.6, 99.0, 99.0, 99.0]).__next__
     >>> rate = Rate(per_second=2, at_once=2, clock=clock)
-    >>> [rate.allows("ana") for _ in range(4)]
-    [True, True, False, True]
+    >>> [rate.allows("ana") for _ in range(7)]
+    [True, True, False, True, True, True, False]
     """
 
     per_second: float = 20.0
@@ -116,11 +116,6 @@ class Guard:
         self.root, self.patience = root, patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self.app(scope, receive, send)
-            return
-
         started = False
 
         async def send_with_headers(message: Message) -> None:

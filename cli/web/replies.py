@@ -17,14 +17,12 @@ def drawn_page(template: str, **facts: Any) -> HTMLResponse:
     return HTMLResponse(_templates().get_template(template).render(facts))
 
 
-def tables_of(state: dict[str, Any], base: str, known: str | None) -> dict[str, Any]:
-    """The tables of the admin page as HTML, and what its script draws; `html` is None if `known` is
-    the key of just that."""
-    drawn = ("curve", "goal", "top", "wanted", "decided", "page", "pages")
-    rest = {name: state[name] for name in drawn}
-    html = _templates().get_template("tables.html").render(state=state, base=base)
-    key = hashlib.sha256(f"{rest}{html}".encode()).hexdigest()
-    return rest | {"key": key, "html": None if key == known else html}
+def tables_of(base: str, known: str | None, facts: dict[str, Any]) -> dict[str, Any]:
+    """What the admin page shows as HTML, and `study`; both None if `known` is the key of that."""
+    html = _templates().get_template("tables.html").render(facts, base=base)
+    key = hashlib.sha256(f"{facts['study']}{html}".encode()).hexdigest()
+    new = key != known
+    return {"key": key, "html": html if new else None, "study": facts["study"] if new else None}
 
 
 def refusal(

@@ -113,10 +113,12 @@ def curves(
     for k, ((name, points), style) in enumerate(zip(groups, _styles(len(groups)), strict=True)):
         label = {"label": draw.literal(str(name)), "gid": str(name)}
         if names is None:
-            _draw_line(axes, points.sort_values(x, kind="stable"), x, y, style, label, faint)
+            points = points.sort_values(x, kind="stable")
+            at, band = points[x].tolist(), faint
         else:
             at = [names.index(one) + 0.12 * (k - (len(groups) - 1) / 2) for one in points[x]]
-            _draw_marks(axes, at, points, y, style, label)
+            band = None
+        _draw_group(axes, at, points, y, style | label, band)
     axes.set(xlabel=x, ylabel=y, xscale="log" if log and names is None else "linear")
     if frame[x].dtype.kind in "iu" and not log:
         axes.xaxis.set_major_locator(draw.whole_numbers())
@@ -132,34 +134,22 @@ def curves(
     return figure
 
 
-def _draw_line(
-    axes: Axes, points: pd.DataFrame, x: str, y: str, style: dict[str, Any],
-    label: dict[str, Any], faint: float,
+def _draw_group(
+    axes: Axes, at: list[float], points: pd.DataFrame, y: str, look: dict[str, Any],
+    band: float | None,
 ) -> None:  # fmt: skip
-    """A line in its band."""
-    at, middle, error = points[x].to_numpy(), points[y].to_numpy(np.float64), _errors(points, y)
-    axes.plot(at, middle, **label, **style)
+    """A line in a band that dark; None: marks with error bars, as between names is nothing."""
+    middle, error = points[y].to_numpy(np.float64), None
+    if f"{y}_error" in points:
+        error = points[f"{y}_error"].fillna(0).to_numpy(np.float64)  # 0 where there is none
+    if band is None:
+        marks = look | {"linestyle": "none"}
+        axes.errorbar(at, middle, yerr=error, capsize=2, elinewidth=1.0, **marks)
+        return
+    axes.plot(at, middle, **look)
     if error is not None:
-        axes.fill_between(at, middle - error, middle + error, color=style["color"],
-                          alpha=faint, linewidth=0, gid=label["gid"])  # fmt: skip
-
-
-def _draw_marks(
-    axes: Axes, at: list[float], points: pd.DataFrame, y: str, style: dict[str, Any],
-    label: dict[str, Any],
-) -> None:  # fmt: skip
-    """Marks with error bars, of values that have names: between them is nothing."""
-    axes.errorbar(
-        at, points[y].to_numpy(np.float64), yerr=_errors(points, y), capsize=2, elinewidth=1.0,
-        **label, **{**style, "linestyle": "none"},
-    )  # fmt: skip
-
-
-def _errors(points: pd.DataFrame, y: str) -> F64 | None:
-    """Standard errors, 0 where there is none; None without a column of them."""
-    if f"{y}_error" not in points:
-        return None
-    return points[f"{y}_error"].fillna(0).to_numpy(np.float64)
+        axes.fill_between(at, middle - error, middle + error, color=look["color"],
+                          alpha=band, linewidth=0, gid=look["gid"])  # fmt: skip
 
 
 def alike(ranks: F64, cd: float) -> list[tuple[int, int]]:

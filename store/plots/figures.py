@@ -180,23 +180,18 @@ def cycles(cycles: pd.DataFrame) -> Figure:
     return figure
 
 
-def before_after(
-    order: pd.DataFrame, *, top: int = 30, names: tuple[str, str] = ("before", "after")
-) -> Figure:
+def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     """A query's documents in two rankings, with their grades; lines that cross changed places.
 
-    The frame is of `store.frames.order_frame`; `top` counts documents of the ranking after, `names`
-    are those of the two rankings.
+    The frame is of `store.frames.order_frame`; `top` counts documents of the ranking after.
     """
     check(order, ("document", "grade", "before", "after"), "give the rankings of a query")
     shown = order.sort_values("after").head(top)
-    title = f"{names[0]} and {names[1]}".capitalize() + (
-        f", query {draw.literal(str(order.attrs['qid']))}" if "qid" in order.attrs else ""
-    )
+    query = f", query {draw.literal(str(order.attrs['qid']))}" if "qid" in order.attrs else ""
     more = f"the first {len(shown)} of {len(order)} documents" if len(shown) < len(order) else None
     lowest = int(shown[["before", "after"]].to_numpy().max())
     height = 1.5 + 0.2 * max(min(lowest, 2 * top), 4)
-    figure, (axes,) = draw.new_figure(5.6, height, 1, 1, title, more)
+    figure, (axes,) = draw.new_figure(5.6, height, 1, 1, f"Before and after{query}", more)
     styles = draw.grade_styles(order["grade"].unique().tolist())
     at, per_rank = 0.0, 72 * (height - 1.5) / lowest  # points
     columns = (shown[name].tolist() for name in ("document", "grade", "before", "after"))
@@ -208,7 +203,7 @@ def before_after(
         axes.annotate(label, (1, after), textcoords="offset points",
                       xytext=(aside, (after - at) * per_rank), fontsize=7.5, va="center",
                       color=INK, arrowprops=leader)  # fmt: skip
-    axes.set_xticks([0, 1], names)
+    axes.set_xticks([0, 1], ["before", "after"])
     axes.set(ylabel="rank", xlim=(-0.08, 1.08))
     axes.set_ylim(lowest + 0.7, 0.3)
     axes.yaxis.set_major_locator(draw.whole_numbers())
