@@ -60,7 +60,7 @@ def top_margins(posterior: Posterior, groups: Groups, top: int) -> F64:
     Cost: a partition of each group's scores in each draw.
     """
     scores = posterior.draws[:, : posterior.n_items]
-    margins = np.empty_like(scores)
+    margins = np.full_like(scores, -_ALL)  # of items that are compared no more
     for m in groups.members:
         margins[:, m] = above_edge(scores[:, m], top)
     return margins

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -14,7 +16,7 @@ from sortnet.errors import JudgementError
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
-from sortnet.preference.fit_process import Call, call_here
+from sortnet.preference.fit_process import Call
 from sortnet.preference.fits import (
     ENOUGH,
     Fits,
@@ -59,6 +61,15 @@ _UNFITTED = 4  # events after which there is a new fit, or 5 % if that is more
 _AT_A_TIME = 64  # answers observed one by one; more of them wait for the next fit
 _SHARED = 0.5  # share of hold-out questions that another annotator has answered
 _REPEAT_AFTER = 10  # answers of an annotator before one of them is repeated
+
+
+class _Asked(NamedTuple):
+    """Who is asked a question, and what is free for them."""
+
+    annotator: str
+    taken: set[Pair]  # pairs that are being asked now
+    free: Free
+    rng: np.random.Generator
 
 
 class Session:
@@ -111,7 +122,7 @@ class Session:
         groups: Iterable[Hashable] | None = None,
         study: Study | None = None,
         keep: Path | None = None,
-        call: Call = call_here,
+        call: Call = operator.call,
     ) -> None:
         self.study = study or Study()
         self._call = call
@@ -134,8 +145,7 @@ class Session:
         self._fits = self._fit(0, None)
         self._fitted_at = self._observed = 0
         self._merge: MergePass | None = None
-        self._order = self._lasting_order(self._fits)
-        self._among_top = self._lasting_top(self._fits)
+        self._best = self._best_by(self._fits)
 
     @property
     def events(self) -> int:
@@ -312,20 +322,23 @@ class Session:
         kept = self.study.retired.keys().isdisjoint(pair)
         return of_one and kept and (self._allowed is None or pair in self._allowed)
 
-    def weighted(self) -> tuple[Votes, F64]:
-        """All answers about the order that are not undone, and each one's weight in training.
+    def weighted(self) -> tuple[Votes, dict[str, float]]:
+        """All answers about the order that are not undone, and each annotator's weight in training.
 
-        That is its annotator's reliability, 1 for the average one and below 0 for who prefers the
-        worse item, times the share of their answers that are not given blindly.
+        That is their reliability, 1 for the average one and below 0 for who prefers the worse item,
+        times the share of their answers that are not given blindly; none without answers.
 
         Cost: see `choose_scales`, unless they are kept; no other fit is needed.
         """
-        votes, weights = self._weights()
-        return votes, np.array([*weights.values()])[votes.annotator]
-
-    def annotator_weights(self) -> dict[str, float]:
-        """The weight in training of each annotator's answers, by name; see `weighted`."""
-        return self._weights()[1] if self.n_votes else {}
+        with self._lock:
+            votes, names = self._votes(self.events), [*self._history.annotators]
+            known = self._with_known(votes)
+        if not len(votes):
+            return votes, {}
+        keep = self._keep if len(votes) >= ENOUGH else None
+        people = kept_scales(self._X, known, len(names), seed=self.seed, keep=keep).annotators
+        weight: F64 = people.reliability * (1 - people.blind)
+        return votes, dict(zip(names, weight.tolist(), strict=True))
 
     def reports(
         self,
@@ -368,15 +381,6 @@ class Session:
         with self._lock:
             return self._history.events.so_far()
 
-    def _weights(self) -> tuple[Votes, dict[str, float]]:
-        with self._lock:
-            votes, names = self._votes(self.events), [*self._history.annotators]
-            known = self._with_known(votes)
-        keep = self._keep if len(votes) >= ENOUGH else None
-        people = kept_scales(self._X, known, len(names), seed=self.seed, keep=keep).annotators
-        weight: F64 = people.reliability * (1 - people.blind)
-        return votes, dict(zip(names, weight.tolist(), strict=True))
-
     @property
     def _n_pairs(self) -> int:
         """The number of pairs that one annotator may be asked about."""
@@ -403,114 +407,97 @@ class Session:
     def _refit(self, *, keep_net: bool = False) -> None:
         upto = self.events
         fits = self._fit(upto, self._fits, keep_net=keep_net)
-        order = self._lasting_order(fits)  # before the lock, so that `ask` does not wait
-        top = self._lasting_top(fits)
+        best = self._best_by(fits)  # before the lock, so that `ask` does not wait
         with self._lock:
-            self._fits, self._fitted_at, self._observed = fits, upto, upto
-            self._order, self._among_top = order, top
+            self._fits, self._fitted_at, self._observed, self._best = fits, upto, upto, best
 
     def _catch_up(self) -> None:
         """Update the posterior by the events since the last fit."""
         posterior = self._fits.choosing.posterior
-        if posterior.covariance is not None and self.events - self._observed <= _AT_A_TIME:
-            late = self._history.votes(self.events, after=self._observed, holdout=False)
-            models = self._models()
-            for left, right, target, annotator in late.rows():
-                if annotator < len(posterior.reliability):
-                    kind = MODEL if annotator in models else PERSON
-                    posterior.observe(left, right, target, annotator, kind)
-            self._observed = self.events
+        if posterior.covariance is None or not 0 < self.events - self._observed <= _AT_A_TIME:
+            return
+        late = self._history.votes(self.events, after=self._observed, holdout=False)
+        models = self._models()
+        for left, right, target, annotator in late.rows():
+            if annotator < len(posterior.reliability):
+                kind = MODEL if annotator in models else PERSON
+                posterior.observe(left, right, target, annotator, kind)
+        self._observed, self._best = self.events, self._best_by(self._fits)
 
     def _question(self, annotator: str, taken: set[Pair]) -> Question | None:
         again = self._history.undone(annotator)
         if again is not None and again.pair not in taken and self.allows(again.pair):
             return again.question
         self._asked += 1
-        rng = np.random.default_rng(
-            [self.seed, crc32(annotator.encode()), self.events, self._asked]
-        )
-        drawn = rng.random()
-        ways = [self._random if drawn < self.holdout else self._chosen, self._random]
+        seed = self.seed, crc32(annotator.encode()), self.events, self._asked
+        to = _Asked(annotator, taken, self._free(annotator, taken), np.random.default_rng(seed))
+        drawn = to.rng.random()
+        ways = [self._random if drawn < self.holdout else self._chosen, self._random, self._skipped]
         if self.holdout <= drawn:
             ways.insert(0, self._overlap)
         if self.holdout <= drawn < self.holdout + self.repeats:
             ways.insert(0, self._repeat)
         elif drawn >= 1 - self.study.gold_rate:
             ways.insert(0, self._gold)
-        found = (way(annotator, taken, rng) for way in ways)
-        return next(filter(None, found), None) or self._skipped(annotator, taken)
+        return next(filter(None, (way(to) for way in ways)), None)
 
-    def _chosen(
-        self, annotator: str, taken: set[Pair], rng: np.random.Generator
-    ) -> Question | None:
-        view, n_pairs = self._view(self._free(annotator, taken), taken), self._n_pairs
+    def _chosen(self, to: _Asked) -> Question | None:
+        view = self._view(to.free, to.taken)
         for strategy in self._strategies:
-            pair = strategy(view, rng)
+            pair = strategy(view, to.rng)
+            if pair is not None and strategy is random_pair:  # not part of the hold-out
+                return self._to_question(to, pair, "uniform", 1 / self._n_pairs)
             if pair is not None:
                 name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
-                if strategy is random_pair:
-                    name = "uniform"  # chosen at random, but not part of the hold-out
-                probability = 1 / n_pairs if name == "uniform" else 1.0
-                return self._to_question(annotator, pair, name, probability)
+                return self._to_question(to, pair, name)
         return None
 
-    def _random(
-        self, annotator: str, taken: set[Pair], rng: np.random.Generator
-    ) -> Question | None:
+    def _random(self, to: _Asked) -> Question | None:
         """A question of the hold-out; half of them are ones that another annotator has answered."""
-        free = self._free(annotator, taken)
-        shared = [pair for pair in self._history.holdout_pairs(annotator) if free(*pair)]
+        shared = [pair for pair in self._history.holdout_pairs(to.annotator) if to.free(*pair)]
         share = _SHARED if shared else 0.0
-        if rng.random() < share:
-            pair = shared[rng.integers(len(shared))]
-            return self._to_question(annotator, pair, HOLDOUT, share / len(shared))
-        drawn = random_pair(self._view(free), rng)
-        if drawn is None:
-            return None
-        return self._to_question(annotator, drawn, HOLDOUT, (1 - share) / self._n_pairs)
+        if to.rng.random() < share:
+            pair = shared[to.rng.integers(len(shared))]
+            return self._to_question(to, pair, HOLDOUT, share / len(shared))
+        drawn = random_pair(self._view(to.free), to.rng)
+        return drawn and self._to_question(to, drawn, HOLDOUT, (1 - share) / self._n_pairs)
 
-    def _repeat(
-        self, annotator: str, taken: set[Pair], rng: np.random.Generator
-    ) -> Question | None:
+    def _repeat(self, to: _Asked) -> Question | None:
         """A pair that this annotator answered some time ago, sides swapped."""
-        drawn = self._history.draw_once(annotator, rng, but_last=_REPEAT_AFTER)
-        if drawn is None or drawn[0].pair in taken or not self.allows(drawn[0].pair):
+        drawn = self._history.draw_once(to.annotator, to.rng, but_last=_REPEAT_AFTER)
+        if drawn is None or drawn[0].pair in to.taken or not self.allows(drawn[0].pair):
             return None
         was, many = drawn
         return Question(was.right, was.left, "repeat", 1 / many, self._fitted_at)
 
-    def _skipped(self, annotator: str, taken: set[Pair]) -> Question | None:
+    def _skipped(self, to: _Asked) -> Question | None:
         """When nothing else is left: a pair that the annotator skipped."""
-        for judgement in self._history.skipped(annotator):
-            if judgement.pair not in taken and self.allows(judgement.pair):
-                return self._to_question(annotator, judgement.pair, "skipped", 1.0)
+        for judgement in self._history.skipped(to.annotator):
+            if judgement.pair not in to.taken and self.allows(judgement.pair):
+                return self._to_question(to, judgement.pair, "skipped")
         return None
 
-    def _gold(self, annotator: str, taken: set[Pair], rng: np.random.Generator) -> Question | None:
+    def _gold(self, to: _Asked) -> Question | None:
         """One of the pairs whose answer is known, which this annotator has not answered."""
-        free = self._free(annotator, taken)
-        pairs = [pair for pair in self.study.gold if isinstance(pair, tuple) and free(*pair)]
+        pairs = [pair for pair in self.study.gold if to.free(*pair)]
         if not pairs:
             return None
-        pair = pairs[rng.integers(len(pairs))]
-        return self._to_question(annotator, pair, "gold", 1 / len(pairs))
+        return self._to_question(to, pairs[to.rng.integers(len(pairs))], "gold", 1 / len(pairs))
 
-    def _overlap(
-        self, annotator: str, taken: set[Pair], rng: np.random.Generator
-    ) -> Question | None:
+    def _overlap(self, to: _Asked) -> Question | None:
         """The oldest pair that others have answered, but fewer people than the overlap."""
-        del rng
-        free, overlap = self._free(annotator, taken), self.study.overlap
+        overlap = self.study.overlap
         pairs = self._history.answered_by_few(overlap) if overlap > 1 else []
-        found = next((pair for pair in pairs if free(*pair)), None)
-        return found and self._to_question(annotator, found, "overlap", 1.0)
+        found = next((pair for pair in pairs if to.free(*pair)), None)
+        return found and self._to_question(to, found, "overlap")
 
     def _to_question(
-        self, annotator: str, pair: Pair, strategy: str, probability: float
+        self, to: _Asked, pair: Pair, strategy: str, probability: float = 1.0
     ) -> Question:
         """A pair as a question; its sides depend on the annotator."""
         low, high = min(pair), max(pair)
-        side = np.random.default_rng([self.seed, crc32(annotator.encode()), low, high]).random()
+        seed = self.seed, crc32(to.annotator.encode()), low, high
+        side = np.random.default_rng(seed).random()
         left, right = (low, high) if side < 0.5 else (high, low)
         return Question(left, right, strategy, float(probability), self._fitted_at)
 
@@ -524,12 +511,11 @@ class Session:
         return free
 
     def _view(self, free: Free, taken: Collection[Pair] = ()) -> View:
-        posterior = self._fits.choosing.posterior
         asked = np.array(sorted(taken), np.int64).ravel()
         pending = np.bincount(asked, minlength=self.n_items)
         return View(
-            posterior,
-            self._order_by(posterior) if self._order is None else self._order,
+            self._fits.choosing.posterior,
+            *self._best,
             self._history.seen_usable + pending,
             pending,
             self._history.components(),
@@ -538,25 +524,13 @@ class Session:
             self._groups,
             self._every,
             self._among is not None,
-            self._top_by(posterior) if self._among_top is None else self._among_top,
         )
 
-    def _lasting_order(self, fits: Fits) -> I64 | None:
-        """The items, best first; None if single answers change the posterior, see `observe`."""
-        posterior = fits.choosing.posterior
-        return self._order_by(posterior) if posterior.covariance is None else None
-
-    def _lasting_top(self, fits: Fits) -> F64 | None:
-        """See `_top_by`; None if single answers change it, as those of `_lasting_order`."""
-        posterior = fits.choosing.posterior
-        return self._top_by(posterior) if posterior.covariance is None else None
-
-    def _top_by(self, posterior: Posterior) -> F64 | None:
-        """How probably each item is among the top; None if the whole order is wanted."""
-        return among_top(posterior, self._groups, self.goal.top) if self.goal.top else None
-
-    def _order_by(self, posterior: Posterior) -> I64:
-        return np.lexsort((-posterior.scores, self._groups.of))
+    def _best_by(self, fits: Fits) -> tuple[I64, F64 | None]:
+        """The items, best first; how probably each is of the top, None without such a goal."""
+        posterior, groups, top = fits.choosing.posterior, self._groups, self.goal.top
+        order = np.lexsort((-posterior.scores, groups.of))
+        return order, among_top(posterior, groups, top) if top else None
 
     def _merge_pass(self) -> MergePass:
         """The current merge sort, rebuilt from the answers after an undo."""
@@ -612,7 +586,7 @@ class Session:
                 self._with_known(self._votes(upto, holdout=False)),
                 self._milestone(upto),
             )
-        call = self._call if upto and not self._small else call_here
+        call = self._call if upto and not self._small else operator.call
         # Kept is what a session that starts with these events would find.
         keep = self._keep if len(everything) >= ENOUGH and not keep_net else None
         basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)

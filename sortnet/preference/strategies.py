@@ -108,6 +108,7 @@ class View:
     Attributes:
         posterior: of the scores, from all answers except the hold-out.
         order: (n,) the items, best first; group by group if there are groups.
+        among_top: (n,) see `Ranking`; None if the whole order is wanted.
         seen: (n,) answers about an item, including pending questions.
         pending: (n,) pending questions about an item.
         component: (n,) each item's connected component in the graph of answers.
@@ -117,11 +118,11 @@ class View:
         every: (m,), (m,) the only pairs that may be asked at all; None for all pairs within groups
             if they are many.
         listed: whether `every` is a list that was given, and not all pairs within groups.
-        among_top: (n,) see `Ranking`; None if the whole order is wanted.
     """
 
     posterior: Posterior
     order: I64
+    among_top: F64 | None
     seen: I64
     pending: I64
     component: I64
@@ -130,7 +131,6 @@ class View:
     groups: Groups
     every: tuple[I64, I64] | None
     listed: bool
-    among_top: F64 | None = None
 
 
 Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from sortnet.data.divide import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.items import Describer, Items
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64, Progress, Queries
+from sortnet.types import Progress, Queries
 from store.collections.collection import Collection
 from store.service.labelling import new_session
 
@@ -98,8 +99,8 @@ def read_judged(
     session = new_session(collection, stored)
     session.replay(judgements)
     progress("weighing the annotators")
-    votes, weight = session.weighted()
-    queries = replace(_queries(items, votes, weight, source), describer=describer)
+    votes, weights = session.weighted()
+    queries = replace(_queries(items, votes, weights, source), describer=describer)
     parts = hold_out_documents(queries, seed=seed)
     return JudgedData(*parts, _facts(stored, votes))
 
@@ -114,7 +115,7 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
     """
     session = new_session(collection, collection.items())
     session.replay(collection.judgements())
-    return session.annotator_weights()
+    return session.weighted()[1]
 
 
 def _facts(items: Items, votes: Votes) -> str:
@@ -132,7 +133,7 @@ def _hash(*values: Any) -> str:
     return found.hexdigest()
 
 
-def _queries(items: Items, votes: Votes, weight: F64, source: Source) -> Queries:
+def _queries(items: Items, votes: Votes, weights: Mapping[str, float], source: Source) -> Queries:
     if not len(votes):
         raise DataError(
             f"{source.name}: nobody has said yet which of two items is better, excluded annotators "
@@ -145,5 +146,6 @@ def _queries(items: Items, votes: Votes, weight: F64, source: Source) -> Queries
         feature_names=items.feature_names,
         source=str(source),
     )
+    weight = np.array([*weights.values()])[votes.annotator]
     target = np.where(weight < 0, 1 - votes.target, votes.target)
     return queries.with_judgements(votes.left, votes.right, soft=target, weight=np.abs(weight))

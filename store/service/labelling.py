@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_reports import AnnotatorReport
-from sortnet.preference.fit_process import Call, call_here
+from sortnet.preference.fit_process import Call
 from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.judgement_table import Judgements
@@ -92,7 +93,7 @@ class LabellingService:
         lease_seconds: float = 600,
         goal: Goal | None = None,
         record: bool = False,
-        call: Call = call_here,
+        call: Call = operator.call,
     ) -> None:
         self.collection = collection
         self.lease_seconds = lease_seconds
