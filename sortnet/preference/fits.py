@@ -10,11 +10,10 @@ from scipy.special import log_ndtr, xlogy
 
 from sortnet.preference.kept import Arrays, kept
 from sortnet.preference.laplace import Fitted, choose_scales, fit
-from sortnet.preference.posterior import Posterior
 from sortnet.preference.problem import Scales
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64, I64, Bool, Pairs, Queries
+from sortnet.types import F64, Bool, Pairs, Queries
 
 ENOUGH = 200  # votes from which on a net is tried
 _PLENTY = 20_000  # votes it is tried on, at most
@@ -75,7 +74,7 @@ def choose_basis(
         def learn() -> Arrays:
             return {"units": learned_features(features, votes, n_annotators, seed=seed)}
 
-        learned = kept(keep, ("units", features, *_columns(votes), seed), learn)
+        learned = kept(keep, ("units", features, *vars(votes).values(), seed), learn)
         milestone, together = at, np.hstack((features, learned["units"]))
     else:
         milestone, together = net.milestone, net.features
@@ -91,7 +90,7 @@ def kept_scales(
     def choose() -> Arrays:
         return choose_scales(features, votes, n_annotators, seed=seed).arrays()
 
-    inputs = ("scales", features, *_columns(votes), n_annotators, seed)
+    inputs = ("scales", features, *vars(votes).values(), n_annotators, seed)
     return Scales.from_arrays(kept(keep, inputs, choose))
 
 
@@ -119,7 +118,7 @@ def fit_both(
         parts = {"choosing": choosing.arrays(), "all": ranking.arrays()}
         return {f"{part}.{name}": a for part, of in parts.items() for name, a in of.items()}
 
-    votes = (*_columns(usable), *_columns(everything))
+    votes = (*vars(usable).values(), *vars(everything).values())
     inputs = ("fits", basis.features, *scales.arrays().values(), *votes, n_annotators, start, seed)
     found = kept(keep, inputs, fit_them)
 
@@ -139,8 +138,7 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
 
     Cost: two fits to 20,000 votes at most.
     """
-    if len(votes) > _PLENTY:
-        votes = votes.where(np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes))
+    votes = _at_most(votes, seed)
     own = votes.annotator == number
     if own.all() or not own.any():
         return False
@@ -158,8 +156,10 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
     return bool(gain.mean() > _BETTER * gain.std() / np.sqrt(len(gain)))
 
 
-def _columns(votes: Votes) -> tuple[F64 | I64 | None, ...]:
-    return votes.left, votes.right, votes.target, votes.annotator, votes.weight, votes.kind
+def _at_most(votes: Votes, seed: int) -> Votes:
+    if len(votes) <= _PLENTY:
+        return votes
+    return votes.where(np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes))
 
 
 def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> F64:
@@ -184,8 +184,7 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     nothing = np.empty((len(features), 0))
     if len(votes) < ENOUGH or not features.shape[1]:
         return nothing
-    if len(votes) > _PLENTY:
-        votes = votes.where(np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes))
+    votes = _at_most(votes, seed)
     held_out = _hold_out(votes, len(features), seed)
     if held_out.all() or not held_out.any():
         return nothing
@@ -206,11 +205,7 @@ def _hold_out(votes: Votes, n: int, seed: int) -> Bool:
 def _likelihoods(features: F64, votes: Votes, n_annotators: int, held_out: Bool, seed: int) -> F64:
     """Log-likelihood of each held-out vote, by a fit to the others."""
     posterior = fit(features, votes.where(~held_out), n_annotators, seed=seed, draws=16).posterior
-    return _log_likelihood(posterior, votes.where(held_out))
-
-
-def _log_likelihood(posterior: Posterior, votes: Votes) -> F64:
-    """(m,) of each vote."""
+    votes = votes.where(held_out)
     mean, variance = posterior.difference(votes.left, votes.right)
     z = mean / np.sqrt(1 + variance)
     likelihood: F64 = votes.target * log_ndtr(z) + (1 - votes.target) * log_ndtr(-z)
@@ -238,9 +233,6 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
 
 def _pairs(votes: Votes) -> Pairs:
     """Soft targets as pairs: the winner of a vote wins two pairs, a tie is one pair each way."""
-    left, tie = votes.target == 1, votes.target == 0.5
-    winner = np.where(left | tie, votes.left, votes.right)
-    loser = np.where(left | tie, votes.right, votes.left)
-    again_winner = np.where(tie, loser, winner)
-    again_loser = np.where(tie, winner, loser)
-    return Pairs(np.append(winner, again_winner), np.append(loser, again_loser))
+    first = np.append(votes.target >= 0.5, votes.target > 0.5)
+    left, right = np.tile(votes.left, 2), np.tile(votes.right, 2)
+    return Pairs(np.where(first, left, right), np.where(first, right, left))

@@ -123,7 +123,8 @@ def _fit(
     """The fit, and (k, d) how the uncertainty of the reliabilities moves the draws' weights."""
     (n, d), scales = problem.features.shape, problem.scales
     theta = np.zeros(problem.n_unknowns)
-    theta[: 0 if start is None else len(start)] = () if start is None else start
+    if start is not None:
+        theta[: len(start)] = start
     draws = draws or (DRAWS if problem.large else _MANY_DRAWS)
     chosen = _prior_of_each(draws, scales)
     parts = []
@@ -176,14 +177,9 @@ def _spread_out(
     mean[:n] = features @ weights.mean
     there = np.concatenate((some, np.arange(n, n + a), n + a + some if errors else some[:0]))
     mean[there], draws[:, there] = known.mean, known.draws
-    theta = np.append(part.theta[:d], _put(np.zeros(n), some, part.theta[d:]))
+    theta = np.zeros(d + n + a)
+    theta[np.concatenate((np.arange(d), d + there[: len(some) + a]))] = part.theta
     return Fitted(_posterior(mean, None, draws, n, rng, scales), theta, weights)
-
-
-def _put(values: F64, some: I64, known: F64) -> F64:
-    """Values of all items with those of some put in; those of annotators follow."""
-    values[some] = known[: len(some)]
-    return np.append(values, known[len(some) :])
 
 
 def _together(problem: Problem, parts: Sequence[Part], rng: np.random.Generator) -> Posterior:

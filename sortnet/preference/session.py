@@ -34,6 +34,7 @@ from sortnet.preference.judgement_table import UNDO, Judgements
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import (
     NO_HOLDOUT,
+    Check,
     Remaining,
     about_models,
     group_standings,
@@ -288,19 +289,19 @@ class Session:
         with self._lock:
             posterior = self._fits.all.posterior
             asked = self._history.n_votes + self.n_items / 2
-            checked, left_out = self._check_holdout()
+            check = self._check_holdout()
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
             parts, seen = self._history.all_components(), self._history.seen.copy()
             n_models = len(self._models())
             others = bool(self.study.gold) or n_models < len(self._history.annotators)
         found = progress(posterior, self._groups, self.goal, asked=asked, seed=self.seed)
-        stop, why = whether_to_stop(found, self.goal, free, *checked, left_out=left_out)
+        stop, why = whether_to_stop(found, self.goal, free, check)
         left = found.questions if found.questions is None else min(found.questions, free)
         groups: tuple[GroupStanding, ...] = ()
         if len(self._groups) > 1:
             of = self._groups, seen, self.goal
-            groups = group_standings(posterior, *of, passed=checked[3], seed=self.seed)
+            groups = group_standings(posterior, *of, passed=check.passed, seed=self.seed)
             reached = sum(group.stop for group in groups)
             done = "all groups have reached the goal"
             some = f"{reached} of {len(groups)} groups have reached the goal"
@@ -310,8 +311,8 @@ class Session:
             why = f"{why}; {apart}"
         if unsure := about_models(n_models, others):
             why = f"{why}; {unsure}"
-        shares = found.wrong, found.reached, *checked[:3]
-        return Remaining(left, *shares, stop, why, groups, left_out)
+        shares = found.wrong, found.reached, *check[:3]
+        return Remaining(left, *shares, stop, why, groups, check.left_out)
 
     def allows(self, pair: Pair) -> bool:
         """Whether a pair (the lower number first) may be asked: of one group, none of it retired,
@@ -543,15 +544,14 @@ class Session:
                 _answer_merge(self._merge, judgement)
         return self._merge
 
-    def _check_holdout(self) -> tuple[tuple[int, float, float, bool], bool]:
-        """See `holdout_check`; and whether answers were left out for want of a hold-out."""
+    def _check_holdout(self) -> Check:
         votes, posterior = self._history.decided(holdout=True), self._fits.choosing.posterior
         left_out = not len(votes) and self._history.n_votes >= NO_HOLDOUT
         if left_out:
             votes, posterior = self._history.decided(holdout=False), self._fits.all.posterior
         p = posterior.predicted(votes.marked(self._models()), left_out=left_out)
         right = (p > 0.5) == (votes.target > 0.5)
-        return holdout_check(np.maximum(p, 1 - p), right), left_out
+        return holdout_check(np.maximum(p, 1 - p), right, left_out=left_out)
 
     def _votes(self, upto: int, *, holdout: bool = True) -> Votes:
         with self._lock:
