@@ -92,11 +92,10 @@ def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list
     """
     table = Judgements.of(judgements)
     votes = SharedVotes.of(table)
-    spread, ends = disagreement(votes), np.append(votes.starts[1:], len(votes.rows))
+    spread = disagreement(votes)
     found = np.flatnonzero(spread)
     found = found[np.lexsort((votes.oldest()[found], -spread[found]))]
-    answers = (np.sort(votes.rows[votes.starts[k] : ends[k]]) for k in found[:most].tolist())
-    return len(found), [[table[row] for row in rows.tolist()] for rows in answers]
+    return len(found), [votes.answers(table, pair) for pair in found[:most].tolist()]
 
 
 def disagreement(votes: SharedVotes) -> F64:
@@ -140,10 +139,8 @@ def _cycles(votes: SharedVotes) -> tuple[float | None, int]:
     low, high, wins = _decided(votes)
     circular = triples = 0
     for ab, bc, ac in triples_of(low, high, _MOST_TRIPLES):
-        circular, triples = (
-            circular + int(cyclic(wins[ab], wins[bc], wins[ac]).sum()),
-            triples + len(ab),
-        )
+        circular += int(cyclic(wins[ab], wins[bc], wins[ac]).sum())
+        triples += len(ab)
     return (circular / triples if triples else None), triples
 
 

@@ -46,12 +46,10 @@ def in_doubt(posterior: Posterior, judgements: Judgements, most: int) -> list[Do
     mean, variance = posterior.difference(low, high)
     p = ndtr(mean / np.sqrt(variance))
     spread = disagreement(votes)
-    ends = np.append(votes.starts[1:], len(votes.rows))
     found = []
     for k in np.lexsort((np.abs(p - 0.5), -spread))[:most].tolist():
-        first, second = int(low[k]), int(high[k])
-        rows = np.sort(votes.rows[votes.starts[k] : ends[k]])
-        pair = (first, second) if p[k] >= 0.5 else (second, first)
-        answers = [judgements[row] for row in rows.tolist()]
+        pair = int(low[k]), int(high[k])
+        pair = pair if p[k] >= 0.5 else pair[::-1]
+        answers = votes.answers(judgements, k)
         found.append(Doubt(pair, float(max(p[k], 1 - p[k])), bool(spread[k] > 0), answers))
     return found

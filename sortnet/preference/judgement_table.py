@@ -359,6 +359,11 @@ class SharedVotes:
         pair, starts = np.cumsum(new) - 1, np.flatnonzero(new)
         return cls(rows, low, high, pair, annotator, better, first, starts)
 
+    def answers(self, judgements: Judgements, pair: int) -> list[Judgement]:
+        """Those to a pair, in the order of the table that they were taken of."""
+        rows = np.sort(self.rows[slice(*np.append(self.starts, len(self.rows))[pair : pair + 2])])
+        return [judgements[row] for row in rows.tolist()]
+
     def oldest(self) -> I64:
         """(p,) the row of the first answer to each pair."""
         return np.minimum.reduceat(self.rows, self.starts) if len(self.rows) else self.rows
