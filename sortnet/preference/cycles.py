@@ -25,7 +25,7 @@ class CycleTest:
     Attributes:
         triples: number of triples of items of which all pairs are decided by majority.
         cyclic: how many of them are cyclic: a over b over c over a.
-        expected: the share of cyclic ones in simulated answers; None without triples.
+        expected: the share in simulated answers; None, as the others, without triples.
         low, high: 90 % of the simulations are between them.
         p: share of the simulations with as large a share as was seen, or a larger one.
     """
@@ -52,13 +52,7 @@ def cycle_test(
     posterior, the same annotators answer the same questions with their reliability, side bias,
     ties and blind answers, and p = (1 + #{simulated share >= seen share}) / (1 + #simulated). It
     is cautious: the scores were fitted to the same answers. Answers with a probability count by
-    their word.
-
-    Args:
-        posterior: fitted to the judgements, its annotators numbered as theirs.
-        judgements: those that count.
-        models: the annotators that share errors, if they are in the posterior.
-        seed: of the simulations.
+    their word. `models` are the annotators that share errors, if they are in the posterior.
 
     Cost: 400 times a look at the answers about 50,000 triples at most.
     """

@@ -32,12 +32,7 @@ class Doubt:
 
 def in_doubt(posterior: Posterior, judgements: Judgements, most: int) -> list[Doubt]:
     """The judged pairs whose order is most in doubt: first those whose answers differ, the most
-    disputed first, then those whose order is least probable, P = Φ(μ / σ) near ½.
-
-    Args:
-        posterior: of the scores.
-        judgements: those that count.
-        most: the number of pairs that are wanted.
+    disputed first, then those whose order is least probable, P = Φ(μ / σ) near ½; at most `most`.
 
     Cost: a sort of the judgements, and one of their pairs.
     """

@@ -64,7 +64,7 @@ def choose_basis(
     seed: int = 0,
     keep: Path | None = None,
 ) -> Basis:
-    """Learned features and scales, from the votes up to a milestone; or the features of `net`.
+    """Learned features, or those of `net`, and scales, from the votes up to a milestone.
 
     `keep` is a folder for what is found, see `kept`.
     """
@@ -104,10 +104,7 @@ def fit_both(
     seed: int = 0,
     keep: Path | None = None,
 ) -> Fits:
-    """Fit the scores to the answers without the hold-out, and to all answers.
-
-    `keep` is a folder for the fits, see `kept`.
-    """
+    """Fit the scores to the answers without the hold-out, and to all; `keep`: see `kept`."""
     scales = basis.scales
 
     def fit_them() -> Arrays:
@@ -171,12 +168,6 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     not, or there are few votes, there are none (h = 0). Held out are all votes on some of the
     items: a net that memorises items is useless, as the items' residuals do that already and it
     would not generalise to items that nobody has compared.
-
-    Args:
-        features: (n, d) standardised.
-        votes: the answers.
-        n_annotators: number of annotators.
-        seed: of the net and of the held-out items.
 
     Cost: none up to 200 votes; above, a training and two fits to at most 20,000 votes, about five
     seconds.

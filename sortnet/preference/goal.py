@@ -83,13 +83,9 @@ def among_top(posterior: Posterior, groups: Groups, top: int) -> F64:
 
 
 def wrong_of_top(margins: F64, tie: float = 0.0) -> I64:
-    """(draws,) how many of the chosen items are not among the top, in each draw.
+    """(draws,) how many of the chosen items, given by their (draws, k) margins, are not of the top.
 
     An item that is below the edge by less than half of the tie threshold is as good as those above.
-
-    Args:
-        margins: (draws, k) of the chosen items.
-        tie: the tie threshold.
     """
     wrong: I64 = np.count_nonzero(margins < -tie / 2, axis=1)
     return wrong

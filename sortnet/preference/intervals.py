@@ -43,12 +43,12 @@ class Ranking:
 
 
 def rank_items(posterior: Posterior, judgements: I64, groups: Groups, *, top: int = 0) -> Ranking:
-    """Rank by expected score; intervals from the ranks in draws from the posterior.
+    """Rank by expected score, each group by itself; intervals from the ranks in draws.
 
     Args:
         posterior: of the scores.
         judgements: (n,) number of answers about an item.
-        groups: of the items, each of which is ranked by itself.
+        groups: of the items.
         top: number of top items wanted of each group; 0: all.
 
     Cost: one sort, and one per draw.

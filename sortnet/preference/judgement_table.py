@@ -101,11 +101,7 @@ class Judgements(Sequence[Judgement]):
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
-        """Judgements whose fields are given in the order of those of `Judgement`.
-
-        Raises:
-            JudgementError: as `Judgement`.
-        """
+        """Judgements whose fields are in the order of those of `Judgement`; errors are the same."""
         table = cls._of_sound(rows)
         if not table._sound():
             for row in rows:
@@ -195,10 +191,7 @@ class Judgements(Sequence[Judgement]):
         return found
 
     def where(self, rows: I64 | Bool) -> Judgements:
-        """The judgements of these rows, or selected by a mask; undone are those that are by them.
-
-        Cost: a copy.
-        """
+        """Those of these rows, or selected by a mask; undone are those that are by them."""
         found = self._like({name: self._column(name)[rows] for name in self._columns})
         kept = np.arange(self._n)[rows].tolist() if any(self.texts.values()) else []
         for name, texts in self.texts.items():

@@ -31,8 +31,7 @@ class Weights:
     """What a fit says of items that nobody compared: s = Φw + u with u ~ N(0, υ²).
 
     Attributes:
-        mean: (d,) of w.
-        draws: (k, d) of w.
+        mean, draws: (d,) of w, and (k, d).
         residual: υ².
     """
 
@@ -95,9 +94,8 @@ def fit(
         votes: the answers.
         n_annotators: a, the number of annotators.
         scales: α², υ² and so on. None: choose them, see `choose_scales`.
-        start: start of Newton's method, from an earlier fit, perhaps with fewer annotators.
-        seed: of the draws.
-        draws: number of draws; None: 256, or 48 above a thousand unknowns.
+        start: of Newton's method, from an earlier fit, perhaps with fewer annotators.
+        seed, draws: of the draws, and their number; None: 256, or 48 above a thousand unknowns.
 
     Cost: up to a thousand unknowns, a few factorisations of (d + n + 2 a)², and about fifty if
     the scales are chosen; above, conjugate gradients, linear in answers and in n d. Of more than
@@ -162,8 +160,6 @@ def _spread_out(
 
     No answer depends on their u, so the posterior is that of a fit of all items. As from a thousand
     unknowns on, variances are taken from 48 draws: within 20 % (one standard error).
-
-    Cost: n d for each draw.
     """
     (n, d), a, weights = features.shape, len(scales.annotators.side), part.weights
     known = part.posterior

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from sortnet.types import F64
-
-if TYPE_CHECKING:
-    from sortnet.preference.problem import Problem
+from sortnet.preference.vote_arrays import Votes
+from sortnet.types import F64, I64
 
 _VOTES = 1_000_000  # whose second derivatives, nine each or more, are written out at once
+
+
+class Answers(Protocol):
+    """What is needed of a `Problem`; see there."""
+
+    @property
+    def votes(self) -> Votes: ...
+    @property
+    def size(self) -> int: ...
+    def to_scores(self, theta: F64) -> F64: ...
+    def pull_back(self, slope: F64) -> F64: ...
+    def diagonal(self, curvature: F64) -> F64: ...
+    def summed(self, pull: F64) -> F64: ...
+    def curvature(self, weight: F64, some: slice = ...) -> tuple[I64, I64, F64]: ...
 
 
 class Dense:
     """The posterior's precision at a point, factorised."""
 
-    def __init__(self, problem: Problem, weight: F64, precision: F64) -> None:
+    def __init__(self, problem: Answers, weight: F64, precision: F64) -> None:
         i, j, x = problem.curvature(weight)
         size = problem.size
         curvature = np.asarray(np.bincount(i * size + j, x, size * size), np.float64)
@@ -57,7 +69,7 @@ class Dense:
 class Large:
     """The same precision by its products only; variances are estimated from draws."""
 
-    def __init__(self, problem: Problem, weight: F64, precision: F64) -> None:
+    def __init__(self, problem: Answers, weight: F64, precision: F64) -> None:
         votes, size = problem.votes, problem.size
         self._problem, self._weight = problem, weight
         self._curvature = sparse.csr_array((size, size))

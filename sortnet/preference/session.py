@@ -181,16 +181,11 @@ class Session:
 
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
-
-        Cost: O(1); after an undo, the next question costs a pass over the answers.
         """
         self.replay([judgement])
 
     def replay(self, judgements: Iterable[Judgement]) -> None:
-        """Add events as `tell`, all or none.
-
-        Cost: about 1 us each of a table.
-        """
+        """Add events as `tell`, all or none; about 1 us each of a table."""
         new = Judgements.of(judgements).without(self.study.excluded)
         with self._lock:
             self._history.add(new)
@@ -315,9 +310,7 @@ class Session:
         return Remaining(left, *shares, stop, why, groups, check.left_out)
 
     def allows(self, pair: Pair) -> bool:
-        """Whether a pair (the lower number first) may be asked: of one group, none of it retired,
-        and in `among`.
-        """
+        """Whether a pair, the lower number first, may be asked: of a group, kept, in `among`."""
         group = self._groups.of
         of_one = bool(group[pair[0]] == group[pair[1]])
         kept = self.study.retired.keys().isdisjoint(pair)
@@ -349,10 +342,8 @@ class Session:
     ) -> list[AnnotatorReport]:
         """What is known of each annotator by the last fit.
 
-        Args:
-            annotators: their names.
-            judgements: with those of excluded annotators; None: the session's own.
-            study: its state by now; None: the session's own.
+        By other judgements than the session's own, as with those of excluded annotators, or another
+        study, its state by now.
         """
         with self._lock:
             posterior, numbers = self._fits.all.posterior, self._history.annotators
@@ -363,10 +354,7 @@ class Session:
         return annotator_reports(named, events, posterior, study, features=features)
 
     def better_without(self, annotator: str) -> bool:
-        """Whether held-out answers of the others are predicted better without this annotator's.
-
-        Cost: two fits, see `predicted_better_without`.
-        """
+        """See `predicted_better_without`: two fits."""
         with self._lock:
             number, basis = self._history.annotators.get(annotator), self._fits.basis
         votes = self._votes(self.events)

@@ -41,8 +41,7 @@ class Remaining:
         holdout_n: hold-out answers, without ties.
         holdout_right: share of them that the model predicts; it was fitted without them.
         holdout_expected: share that it should predict if it is well calibrated.
-        stop: whether to stop.
-        why: the reason, as text.
+        stop, why: whether to stop, and the reason, as text.
         groups: how close each group is; empty without groups.
         left_out: whether these are no hold-out answers, but all, each predicted from the others.
     """
@@ -90,14 +89,7 @@ class Progress(NamedTuple):
 def progress(
     posterior: Posterior, groups: Groups, goal: Goal, *, asked: float, seed: int = 0
 ) -> Progress:
-    """How far the goal is.
-
-    Args:
-        posterior: of the scores.
-        groups: of the items.
-        goal: the goal.
-        asked: number of answers, where the prior counts as some.
-        seed: of a sample of pairs, if there are many.
+    """How far the goal is; the prior counts as some of the questions `asked`.
 
     Cost: 20,000 pairs at most; of top items, a partition of the scores of each draw.
     """

@@ -37,10 +37,7 @@ class MergePass:
 
     Every item is compared, and the comparisons connect all items. They are those of a textbook
     merge sort: at most n ceil(log2 n). Merges of different parts of the list wait at the same time,
-    so that several annotators can answer.
-
-    Args:
-        orders: the items, in the initial order; several such lists are sorted each by itself.
+    so that several annotators can answer. Several lists are sorted each by itself.
 
     Attributes:
         ranking: the items best first, once the sort is finished; list after list.

@@ -120,11 +120,9 @@ class Study:
         quotas: number of answers after which an annotator is done.
         overlap: number of people who should answer a pair before new pairs are asked.
         gold_rate: share of gold questions, if there are gold pairs.
-        goal: share that may be wrong, see `Goal`; 0: the default.
-        top: number of top items wanted; 0: the whole order.
+        goal, top: as in `Goal`; 0: the default.
         deadline: seconds since 1970 after which nothing is asked; 0: none.
-        question: what annotators are asked, in plain text.
-        instructions: what they read first, in Markdown; empty if there are none.
+        question, instructions: what annotators are asked, in plain text; read first, in Markdown.
 
     The first six map to the decision, which holds the reason.
 
@@ -166,12 +164,7 @@ class Study:
         return None if quota is None else max(quota - answered, 0)
 
     def why_closed(self, annotator: str, answered: int, now: float = 0) -> str:
-        """Why an annotator is asked nothing, in words; empty if they are.
-
-        Args:
-            answered: number of their answers.
-            now: seconds since 1970.
-        """
+        """Why an annotator is asked nothing, in words; empty if they are."""
         for_now, no_more = "no questions for now", "no more questions"
         if annotator in self.excluded:
             return f"{no_more}: {annotator} is excluded, until the administrator undoes that"
@@ -240,12 +233,9 @@ def questions_at(decisions: Iterable[Decision], times: Iterable[float | None]) -
 
 
 def check_decision(study: Study, decision: Decision, called: str) -> None:
-    """Refuse a decision that changes nothing.
+    """Refuse a decision that changes nothing; `called` is its subject, such as `annotator 'eve'`.
 
     A link may be renewed at any time: the old one is then nobody's.
-
-    Args:
-        called: the subject in a message, such as `annotator 'eve'`.
 
     Raises:
         StudyError: with the reason.

@@ -49,11 +49,8 @@ class Votes:
         """The same votes, those of models marked, and after them the known answers to gold pairs.
 
         Without gold pairs a model is not marked that answers alone: what it sees and its errors
-        cannot be separated. Nothing is added to no votes.
-
-        Args:
-            models: the numbers of the annotators that are models.
-            gold: the better item and the other one of each pair.
+        cannot be separated. Nothing is added to no votes. Models are numbers of annotators; of a
+        gold pair the better item is the first.
         """
         known = np.array([*gold], np.int64).reshape(-1, 2)
         if not len(known):
@@ -107,11 +104,8 @@ class Votes:
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
     """Means and variances of z as they would be without each answer, given those with it.
 
-    Laplace's approximation of leaving one out (Vehtari and others, 2016, eq. 29).
-
-    Args:
-        mean, variance: (m,) of z.
-        slope, weight: (m,) of each answer's log-likelihood, see `Likelihood`.
+    Laplace's approximation of leaving one out (Vehtari and others, 2016, eq. 29), by the slope and
+    weight of each answer's log-likelihood, see `Likelihood`; (m,) each.
     """
     without = variance / np.maximum(1 - weight * variance, 0.1)
     return mean - without * slope, without
@@ -119,12 +113,7 @@ def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]
 
 def unseen_in_blocks(mean: F64, C: F64, votes: Votes, slope: F64, weight: F64) -> tuple[F64, F64]:
     """As `unseen`, for gaps s_left - s_right without all answers of the same annotator, or without
-    blocks of them if they are many.
-
-    Args:
-        C: (n + a, n + a) covariance.
-
-    Cost: O(_BLOCK²) per answer.
+    blocks of them if they are many, given the (n + a, n + a) covariance C.
     """
     mean, variance = mean.copy(), np.empty_like(mean)
     by_annotator = np.argsort(votes.annotator, kind="stable")
