@@ -204,17 +204,16 @@ def _verdict(
     for side in ("left", "right"):
         if _share(replies[side], decided).low > ONE_SIDE:
             return f"always {side}"
-    if reliability is not None and reliability.high < 0 and reliability.low < INVERTED:
-        return "inverted"
-    if reliability is not None and reliability.high < BELOW and reliability.low < RANDOM:
-        return "answers at random"
-    if reliability is not None and reliability.high < UNRELIABLE:
-        return "unreliable"
-    if gold is not None and gold.high < HALF:
-        return "wrong on gold pairs"
-    if too_fast:
-        return "too fast"
-    return BELOW_AVERAGE if reliability is not None and reliability.high < BELOW else ""
+    c = reliability or Measured(1, np.inf, np.inf)
+    found = {
+        "inverted": c.high < 0 and c.low < INVERTED,
+        "answers at random": c.high < BELOW and c.low < RANDOM,
+        "unreliable": c.high < UNRELIABLE,
+        "wrong on gold pairs": gold is not None and gold.high < HALF,
+        "too fast": too_fast,
+        BELOW_AVERAGE: c.high < BELOW,
+    }
+    return next((verdict for verdict, holds in found.items() if holds), "")
 
 
 def _reliability(

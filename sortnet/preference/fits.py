@@ -176,21 +176,16 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     if len(votes) < ENOUGH or not features.shape[1]:
         return nothing
     votes = _at_most(votes, seed)
-    held_out = _hold_out(votes, len(features), seed)
+    some = max(1, round(len(features) * (1 - np.sqrt(1 - _CHECKED))))
+    of = np.zeros(len(features), np.bool_)
+    of[np.random.default_rng(seed).permutation(len(features))[:some]] = True
+    held_out = of[votes.left] | of[votes.right]
     if held_out.all() or not held_out.any():
         return nothing
     units = _hidden_units(features, votes.where(~held_out), votes.where(held_out), seed)
     without = _likelihoods(features, votes, n_annotators, held_out, seed)
     gain = _likelihoods(np.hstack((features, units)), votes, n_annotators, held_out, seed) - without
     return units if gain.mean() > _BETTER * gain.std() / np.sqrt(len(gain)) else nothing
-
-
-def _hold_out(votes: Votes, n: int, seed: int) -> Bool:
-    """(m,) whether a vote is held out: all votes on some of the items are, about a quarter."""
-    some = max(1, round(n * (1 - np.sqrt(1 - _CHECKED))))
-    of = np.zeros(n, np.bool_)
-    of[np.random.default_rng(seed).permutation(n)[:some]] = True
-    return of[votes.left] | of[votes.right]
 
 
 def _likelihoods(features: F64, votes: Votes, n_annotators: int, held_out: Bool, seed: int) -> F64:

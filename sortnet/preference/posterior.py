@@ -70,12 +70,6 @@ class Posterior:
             variance = C[i, i] + C[j, j] - 2 * C[i, j]
         return mean, np.maximum(variance, 1e-12)
 
-    def probability(self, i: I64, j: I64) -> F64:
-        """(m,) probabilities that an annotator of reliability 1 without bias prefers i to j."""
-        mean, variance = self.difference(i, j)
-        p: F64 = ndtr(mean / np.sqrt(1 + variance))
-        return p
-
     def predicted(self, votes: Votes, *, left_out: bool = False) -> F64:
         """(m,) probabilities of "left" among left and right, given who answers; who may be new.
 

@@ -43,12 +43,11 @@ from sortnet.preference.stopping import (
     whether_to_stop,
 )
 from sortnet.preference.strategies import (
+    FEW,
     STRATEGIES,
     Free,
     MergePass,
-    Strategy,
     View,
-    few_pairs,
     random_pair,
     top_pair,
 )
@@ -133,12 +132,16 @@ class Session:
         self.seed, self.holdout, self.repeats = seed, holdout, repeats
         self.goal = goal if isinstance(goal, Goal) else Goal(goal)
         top = self.goal.top and strategy == "default"
-        self._strategies = (top_pair,) if top else _named(strategy)
+        if strategy not in STRATEGIES:
+            known = ", ".join(STRATEGIES)
+            raise JudgementError(f"unknown strategy {strategy!r}; known are {known}")
+        self._strategies = (top_pair,) if top else STRATEGIES[strategy]
         self._groups = Groups(groups, self.n_items, without=self.study.retired)
         self._among = None if among is None else _checked_pairs(among, self._groups)
         self._allowed = None if self._among is None else {(i, j) for i, j in self._among.tolist()}
         # Tried one by one: the given pairs, or all of them if they are few.
-        self._every = few_pairs(self._groups) if self._among is None else tuple(self._among.T)
+        few = self._groups.every() if self._groups.n_pairs <= FEW else None
+        self._every = few if self._among is None else tuple(self._among.T)
         self._history = History(self.n_items)
         self._lock = threading.RLock()
         self._fitting = threading.Lock()
@@ -325,7 +328,7 @@ class Session:
         Cost: see `choose_scales`, unless they are kept; no other fit is needed.
         """
         with self._lock:
-            votes, names = self._votes(self.events), [*self._history.annotators]
+            votes, names = self._history.votes(self.events), [*self._history.annotators]
             known = self._with_known(votes)
         if not len(votes):
             return votes, {}
@@ -357,7 +360,7 @@ class Session:
         """See `predicted_better_without`: two fits."""
         with self._lock:
             number, basis = self._history.annotators.get(annotator), self._fits.basis
-        votes = self._votes(self.events)
+            votes = self._history.votes(self.events)
         return number is not None and predicted_better_without(number, basis, votes, seed=self.seed)
 
     def answered(self, annotator: str) -> int:
@@ -541,10 +544,6 @@ class Session:
         right = (p > 0.5) == (votes.target > 0.5)
         return holdout_check(np.maximum(p, 1 - p), right, left_out=left_out)
 
-    def _votes(self, upto: int, *, holdout: bool = True) -> Votes:
-        with self._lock:
-            return self._history.votes(upto, holdout=holdout)
-
     def _models(self) -> list[int]:
         """The numbers of the annotators that are models."""
         numbers = self._history.annotators
@@ -568,19 +567,17 @@ class Session:
 
     def _fit(self, upto: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
         with self._lock:
-            n_annotators = len(self._history.annotators)
-            everything, usable, at = (
-                self._with_known(self._votes(upto)),
-                self._with_known(self._votes(upto, holdout=False)),
-                self._milestone(upto),
-            )
+            n_annotators, at = len(self._history.annotators), self._milestone(upto)
+            everything = self._with_known(self._history.votes(upto))
+            usable = self._with_known(self._history.votes(upto, holdout=False))
         call = self._call if upto and not self._small else operator.call
         # Kept is what a session that starts with these events would find.
         keep = self._keep if len(everything) >= ENOUGH and not keep_net else None
         basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)
         if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
             net = basis if keep_net else None
-            early = self._with_known(self._votes(at, holdout=False))
+            with self._lock:
+                early = self._with_known(self._history.votes(at, holdout=False))
             basis = call(choose_basis, self._X, early, at, net=net, seed=self.seed, keep=keep)
             del early  # ten million take 320 MB
             start = start if keep_net else None
@@ -599,12 +596,6 @@ def _checked_pairs(among: ArrayLike, groups: Groups) -> I64:
         if groups.of[low] != groups.of[high]:
             raise JudgementError(f"({low}, {high}) is a pair across groups")
     return pairs
-
-
-def _named(strategy: str) -> tuple[Strategy, ...]:
-    if strategy not in STRATEGIES:
-        raise JudgementError(f"unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")
-    return STRATEGIES[strategy]
 
 
 def _answer_merge(merge: MergePass, judgement: Judgement) -> None:

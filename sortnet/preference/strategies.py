@@ -16,7 +16,7 @@ from sortnet.types import F64, I64
 
 Free: TypeAlias = Callable[[int, int], bool]
 
-_FEW = 20_000  # pairs up to which each is a candidate, those of 200 items
+FEW = 20_000  # pairs up to which each is a candidate, those of 200 items
 _SOME = 4_000  # candidate pairs among more
 _MANY = 20_000  # items of which the least judged ones are candidates; of more, a sample
 _NEAR = 10  # ranks between two neighbours, at most
@@ -275,14 +275,9 @@ def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:
     return i[within], j[within]
 
 
-def few_pairs(groups: Groups) -> tuple[I64, I64] | None:
-    """All pairs within groups, None if they are too many to try each."""
-    return groups.every() if groups.n_pairs <= _FEW else None
-
-
 def _some(every: tuple[I64, I64], rng: np.random.Generator) -> tuple[I64, I64]:
     i, j = every
-    if len(i) > _FEW:
+    if len(i) > FEW:
         at = rng.integers(len(i), size=_SOME)
         return i[at], j[at]
     return i, j
