@@ -131,9 +131,7 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
 
     Each of the others' answers is predicted as if it had not been fitted. All count alike here, as
     they do in an export: a model that knows who is unreliable hardly needs to leave anybody out.
-    Better is by a standard error of the mean log-likelihood.
-
-    Cost: two fits to 20,000 votes at most.
+    Better is by a standard error of the mean log-likelihood, in two fits to 20,000 votes at most.
     """
     votes = _at_most(votes, seed)
     own = votes.annotator == number
@@ -163,7 +161,7 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     """(n, h) standardised hidden units of a DirectRanker trained on the votes; h may be 0.
 
     The net f of r(x, y) = τ(w · (f(x) - f(y))) learns from soft targets: each vote is one pair, a
-    tie is half a pair each way. A quarter of the votes is held out for early stopping and to decide
+    tie is a pair each way. A quarter of the votes is held out for early stopping and to decide
     whether to keep the units: they must improve the likelihood of the held-out votes. If they do
     not, or there are few votes, there are none (h = 0). Held out are all votes on some of the
     items: a net that memorises items is useless, as the items' residuals do that already and it
@@ -218,7 +216,7 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
 
 
 def _pairs(votes: Votes) -> Pairs:
-    """Soft targets as pairs: the winner of a vote wins two pairs, a tie is one pair each way."""
+    """The likelier winner of each vote first; of a tie, either."""
     first = np.append(votes.target >= 0.5, votes.target > 0.5)
     left, right = np.tile(votes.left, 2), np.tile(votes.right, 2)
     return Pairs(np.where(first, left, right), np.where(first, right, left))

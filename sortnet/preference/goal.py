@@ -55,9 +55,7 @@ def top_margins(posterior: Posterior, groups: Groups, top: int) -> F64:
     """(draws, n) by how much each item is above the edge of its group's top k, in each draw.
 
     The edge is half-way between the k-th and the next score; of a group with no more than k items
-    all margins are large.
-
-    Cost: a partition of each group's scores in each draw.
+    all margins are large. It takes a partition of each group's scores in each draw.
     """
     scores = posterior.draws[:, : posterior.n_items]
     margins = np.full_like(scores, -_ALL)  # of items that are compared no more

@@ -200,10 +200,7 @@ class Judgements(Sequence[Judgement]):
         return found
 
     def places(self, numbers: I64) -> I64:
-        """The rows of the judgements with these numbers; -1 where there is none.
-
-        Cost: a binary search for each; a sort if the numbers do not ascend.
-        """
+        """The rows of these numbers, -1 where there is none, by binary searches."""
         if not self._n:
             return np.full(len(numbers), -1)
         order = None if self._ascending else np.argsort(self.number, kind="stable")

@@ -91,8 +91,7 @@ class Session:
         groups: (n,) name or number of each item's group; pairs are asked, ranked and counted
             within groups only. None: all items are compared with each other.
         study: whose judgements do not count, which items are retired, gold pairs, overlap.
-        keep: folder in which fits to many answers are kept for later sessions, see `kept`; None:
-            nowhere. Results are the same.
+        keep: folder in which fits to many answers are kept, see `kept`; results are the same.
         call: calls the functions of a fit that takes more than a few milliseconds; a `FitProcess`
             does so in another process.
 
@@ -103,7 +102,7 @@ class Session:
     >>> session = Session(None, 4, seed=1)
     >>> while questions := session.ask("ana"):
     ...     q = questions[0]
-    ...     session.tell(Judgement("ana", q.left, q.right, "left" if q.left > q.right else "right"))
+    ...     session.tell(q.answered("ana", "left" if q.left > q.right else "right"))
     >>> session.ranking().order.tolist()
     [3, 2, 1, 0]
     """
@@ -248,8 +247,8 @@ class Session:
     def refit(self) -> None:
         """Fit the model to all events so far; other threads may ask and tell meanwhile.
 
-        Cost: see `fit`; about a second at 10,000 items and 100,000 answers, about fifteen if the
-        scales are chosen again, which happens each time there are a quarter more answers.
+        Cost: see `fit`; about a second at 10,000 items and 100,000 answers, 15 if the scales are
+        chosen again, which happens each time there are a quarter more answers.
         """
         with self._fitting:
             if self.stale:
@@ -258,8 +257,7 @@ class Session:
     def ranking(self, *, fresh: bool = True, top: int | None = None) -> Ranking:
         """All items in order, with intervals; `fresh=False` takes the last fit.
 
-        With `top`, that of the goal if it is None, also the probability of being one of that
-        number of top items of a group.
+        With `top`, by default that of the goal, also how probably each is of its group's top.
         """
         if fresh:
             self.refit()
@@ -279,8 +277,7 @@ class Session:
         """How close it is to its goal; `fresh=False` takes the last fit.
 
         It is done if the goal is reached, and the hold-out does not show that the model is
-        overconfident. If the votes were imported there is no hold-out: then every vote is predicted
-        from all others.
+        overconfident. Imported votes have no hold-out: then each is predicted from all others.
         """
         if fresh:
             self.refit()

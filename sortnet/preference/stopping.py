@@ -204,8 +204,7 @@ def questions_left(
     """About how many questions until the share of wrong pairs falls to the goal.
 
     Variances are assumed to fall as 1 / (number of answers), where `asked` includes the prior, and
-    the squared difference to gain a part of what the variance loses. None if a million questions
-    are not enough.
+    the squared difference to gain a part of what they lose. None if a million are not enough.
     """
 
     def enough(m: int) -> bool:

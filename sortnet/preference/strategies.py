@@ -106,8 +106,7 @@ class View:
         posterior: of the scores, from all answers except the hold-out.
         order: (n,) the items, best first; group by group if there are groups.
         among_top: (n,) see `Ranking`; None if the whole order is wanted.
-        seen: (n,) answers about an item, including pending questions.
-        pending: (n,) pending questions about an item.
+        seen, pending: (n,) answers about an item, pending questions included, and these alone.
         component: (n,) each item's connected component in the graph of answers.
         merge: returns the current merge sort, built on first use.
         free: whether a pair may be asked of this annotator.
@@ -167,10 +166,8 @@ def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
 
 
 def connect(view: View, rng: np.random.Generator) -> Pair | None:
-    """The most informative pair that joins two components: an active spanning tree.
-
-    For the first n - 1 answers, every question connects an item or a group of items that has not
-    been compared with the others.
+    """The most informative pair that joins two components: an active spanning tree, which takes
+    the first n - 1 answers.
     """
     i, j = _candidates(view, rng)
     separate = view.component[i] != view.component[j]

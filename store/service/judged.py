@@ -106,12 +106,9 @@ def read_judged(
 
 
 def annotator_weights(collection: Collection) -> dict[str, float]:
-    """How much the answers of each annotator are worth: 1 is the average annotator's.
+    """How much the answers of each annotator are worth, see `Session.weighted`: 1 is the average.
 
     Those of excluded annotators, and of those who never said which item is better, are not in it.
-
-    Cost: a replay of the judgements, one fit of the annotators' reliability; see
-    `Session.weighted`.
     """
     session = new_session(collection, collection.items())
     session.replay(collection.judgements())

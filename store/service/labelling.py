@@ -81,9 +81,7 @@ class LabellingService:
         StoreError: on a collection of fewer than two items.
 
     Attributes:
-        session: the session.
-        study: who is excluded or paused, which items are retired, the gold pairs.
-        items: the items to sort.
+        session, study, items: the session, the study's present state, and the items to sort.
         ranking, remaining: of the last fit; before the first one, by the features alone.
         fault: the error of the last fit, else empty.
 
