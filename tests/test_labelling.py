@@ -18,7 +18,6 @@ from sqlalchemy import text
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import Answer, Judgement
 from sortnet.preference.base import Pair
-from sortnet.preference.session import Session
 from store import Collection, Lease, Store, open_store
 from store.service.labelling import LabellingService
 
@@ -35,6 +34,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def collection(store: Store, clock: Clock) -> Collection:
     return store.collection("args", clock=clock)
+
+
+@pytest.fixture
+def two(store: Store, collection: Collection) -> list[LabellingService]:
+    """Services of two processes."""
+    return [
+        LabellingService(each)
+        for each in (collection, store.collection("args", clock=collection.clock))
+    ]
 
 
 @pytest.fixture
@@ -179,11 +187,10 @@ def test_fewer_than_two_items_are_nothing_to_compare(store: Store, n: int) -> No
         LabellingService(store.add_items("few", made_items(n)))
 
 
-def test_two_services_on_one_database_see_each_other(store: Store, collection: Collection) -> None:
-    one, other = (
-        LabellingService(collection),
-        LabellingService(store.collection("args", clock=collection.clock)),
-    )
+def test_two_services_on_one_database_see_each_other(
+    two: list[LabellingService], collection: Collection
+) -> None:
+    one, other = two
     held = one.next("ana", 3)
     assert not pairs(held) & {lease.question.pair for lease in other.next("bo", 10)}
     assert other.next("ana", 3) == held, "who reloads from another process goes on"
@@ -197,12 +204,9 @@ def test_two_services_on_one_database_see_each_other(store: Store, collection: C
 
 
 def test_judgements_of_other_processes_are_added_in_order(
-    store: Store, collection: Collection
+    two: list[LabellingService], collection: Collection
 ) -> None:
-    one, other = (
-        LabellingService(collection),
-        LabellingService(store.collection("args", clock=collection.clock)),
-    )
+    one, other = two
     (mine,), (theirs,) = one.next("ana"), other.next("bo")
     answer_lease(other, theirs, "bo", "tie")
     collection.append([Judgement("cy", 0, 1, "left")])
@@ -268,13 +272,8 @@ def test_leases_on_items_that_are_not_known_yet_are_left_alone(
     assert max(n for lease in service.next("ana", 3) for n in lease.question.pair) < N
 
 
-def test_two_services_put_no_question_twice_to_one_name(
-    store: Store, collection: Collection
-) -> None:
-    one, other = (
-        LabellingService(collection),
-        LabellingService(store.collection("args", clock=collection.clock)),
-    )
+def test_two_services_put_no_question_twice_to_one_name(two: list[LabellingService]) -> None:
+    one, other = two
     assert one.next("bot") and other.next("bot")
     assert other.next("bot") == one.next("bot"), "what was there when it began is taken over"
     for _ in range(5):
@@ -288,11 +287,10 @@ def test_two_services_put_no_question_twice_to_one_name(
     assert mine.question.pair != theirs.question.pair
 
 
-def test_a_service_takes_back_only_what_it_handed_out(store: Store, collection: Collection) -> None:
-    one, other = (
-        LabellingService(collection),
-        LabellingService(store.collection("args", clock=collection.clock)),
-    )
+def test_a_service_takes_back_only_what_it_handed_out(
+    two: list[LabellingService], collection: Collection
+) -> None:
+    one, other = two
     assert one.undo("bot") is None
     (stored,) = answer(other, "bot")
     (mine,) = one.next("bot")
@@ -314,12 +312,8 @@ def test_a_repeated_answer_is_distinguished_from_a_new_one(service: LabellingSer
 
 
 def test_threads_at_two_services_leave_both_with_the_stored_events(
-    store: Store, collection: Collection
+    two: list[LabellingService], collection: Collection
 ) -> None:
-    services = [
-        LabellingService(collection),
-        LabellingService(store.collection("args", clock=collection.clock)),
-    ]
     faults: list[SortNetError] = []
 
     def work(service: LabellingService, who: str) -> None:
@@ -335,10 +329,10 @@ def test_threads_at_two_services_leave_both_with_the_stored_events(
 
     threads = [
         threading.Thread(target=work, args=(service, f"{name}{k}"))
-        for k, service in enumerate(services)
+        for k, service in enumerate(two)
         for name in ("ana", "bo")
     ]
-    fitting = threading.Thread(target=services[0].session.refit)
+    fitting = threading.Thread(target=two[0].session.refit)
     for thread in (*threads, fitting):
         thread.start()
     for thread in (*threads, fitting):
@@ -346,21 +340,9 @@ def test_threads_at_two_services_leave_both_with_the_stored_events(
     assert faults == []
     stored = collection.judgements()
     assert [j.number for j in stored] == list(range(1, 4 * 8 + 4 + 1))
-    for service in services:
+    for service in two:
         service.sync()
         assert service.session.judgements() == stored
-
-
-def test_a_replay_of_the_stored_events_gives_the_services_session(
-    collection: Collection, service: LabellingService
-) -> None:
-    answer(service, "ana", 15)
-    items = collection.items()
-    session = Session(items.features, N, seed=3)
-    for judgement in collection.judgements():
-        session.tell(judgement)
-    service.session.refit()
-    assert session.ranking().order.tolist() == service.session.ranking().order.tolist()
 
 
 # Answers until it is killed; says which leases were answered when that is stored.

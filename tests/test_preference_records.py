@@ -114,7 +114,7 @@ def test_reliable_annotators_weigh_more_than_those_who_toss_coins(store: Store) 
     weights = annotator_weights(collection)
     assert list(weights) == ["ana", "ben", "eve"]
     assert weights["eve"] < 0.5 < min(weights["ana"], weights["ben"])
-    assert Session(None, 3).annotator_weights() == {}
+    assert Session(None, 3).weighted()[1] == {}
 
 
 @pytest.mark.parametrize("form", ["chosen", "conversational"])

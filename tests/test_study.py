@@ -81,6 +81,7 @@ def test_a_retired_item_is_asked_no_more_and_not_ranked(retired, seed) -> None:
     assert set(ranking.order.tolist()) == kept
     assert ranking.rank[ranking.order].tolist() == list(range(1, len(kept) + 1))
     assert all(ranking.rank[k] == ranking.low[k] == ranking.high[k] == 0 for k in retired)
+    assert session.ranking(top=1).among_top[[*retired]].tolist() == [0] * len(retired)
     assert (ranking.high <= len(kept)).all()
     asked = [q for _ in range(40) for q in session.ask("ana")]
     assert not {k for q in asked for k in q.pair} & retired

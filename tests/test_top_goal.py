@@ -29,6 +29,13 @@ from store.service.convergence import recorded
 from store.service.labelling import LabellingService
 
 
+def answer_noisily(session, who, rng, scores=None):
+    """Answer the next question by the scores, or the items' numbers, and a noise."""
+    (q,) = session.ask(who)
+    apart = q.left - q.right if scores is None else scores[q.left] - scores[q.right]
+    session.tell(q.answered(who, "left" if rng.random() < ndtr(apart) else "right"))
+
+
 def posterior_of(draws):
     """A posterior that consists of draws."""
     rng, people = np.random.default_rng(0), Annotators.average(0)
@@ -136,9 +143,7 @@ def test_of_many_items_those_whose_membership_is_open_are_asked_about():
     X = np.linspace(-3, 3, 210)[:, None]
     session = Session(X, seed=2, goal=Goal(top=20), holdout=0, repeats=0)
     for _ in range(100):
-        (q,) = session.ask("ana")
-        said = "left" if rng.random() < ndtr(3 * (X[q.left, 0] - X[q.right, 0])) else "right"
-        session.tell(q.answered("ana", said))
+        answer_noisily(session, "ana", rng, 3 * X[:, 0])
     late = session.judgements()
     items = np.concatenate((late.left[-40:], late.right[-40:]))
     assert np.median(items) > 160  # the top are the items from 190 on
@@ -151,9 +156,7 @@ def test_a_replay_asks_and_ranks_the_same(d):
     X = rng.standard_normal((15, d)) if d else None
     session = Session(X, 15, seed=3, goal=Goal(0.4, top=5))
     for k in range(40):
-        (q,) = session.ask(("ana", "bo")[k % 2])
-        said = "left" if rng.random() < ndtr(q.left - q.right) else "right"
-        session.tell(q.answered(("ana", "bo")[k % 2], said))
+        answer_noisily(session, ("ana", "bo")[k % 2], rng)
     other = Session(X, 15, seed=3, goal=Goal(0.4, top=5))
     other.replay(session.judgements())
     a, b = session.ranking(), other.ranking()

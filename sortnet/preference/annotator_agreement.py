@@ -76,13 +76,10 @@ def counted(unit: I64, better: F64) -> I64:
 
 def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list[Judgement]]]:
     """The number of pairs on which annotators differ, or one of them at two times; and the answers
-    to those that are disputed most.
+    to the `most` most disputed ones.
 
     The most disputed pair first, by Σ (t - mean)² over its answers: t is 1 for one item, 0 for the
     other, ½ for a tie.
-
-    Args:
-        most: the number of pairs whose answers are wanted.
 
     Cost: a sort of the judgements, and one of the disputed pairs.
 
@@ -92,11 +89,10 @@ def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list
     """
     table = Judgements.of(judgements)
     votes = SharedVotes.of(table)
-    spread, ends = disagreement(votes), np.append(votes.starts[1:], len(votes.rows))
+    spread = disagreement(votes)
     found = np.flatnonzero(spread)
     found = found[np.lexsort((votes.oldest()[found], -spread[found]))]
-    answers = (np.sort(votes.rows[votes.starts[k] : ends[k]]) for k in found[:most].tolist())
-    return len(found), [[table[row] for row in rows.tolist()] for rows in answers]
+    return len(found), [votes.answers(table, pair) for pair in found[:most].tolist()]
 
 
 def disagreement(votes: SharedVotes) -> F64:
@@ -110,12 +106,8 @@ def disagreement(votes: SharedVotes) -> F64:
 def krippendorff_alpha(counts: ArrayLike) -> float | None:
     """Krippendorff's alpha of nominal values, 1 - observed / expected disagreement.
 
-    Args:
-        counts: (u, v) how often each unit was given each value; units with a single value do not
-            count.
-
-    Returns:
-        alpha, or None if all values are the same.
+    Counted is, (u, v), how often each unit was given each value; units with a single value do not
+    count. None if all values are the same.
 
     >>> krippendorff_alpha([[2, 0], [0, 2], [1, 1]])  # 1 - (1/3) / (3·3·2 / (6·5))
     0.4444444444444444
@@ -140,10 +132,8 @@ def _cycles(votes: SharedVotes) -> tuple[float | None, int]:
     low, high, wins = _decided(votes)
     circular = triples = 0
     for ab, bc, ac in triples_of(low, high, _MOST_TRIPLES):
-        circular, triples = (
-            circular + int(cyclic(wins[ab], wins[bc], wins[ac]).sum()),
-            triples + len(ab),
-        )
+        circular += int(cyclic(wins[ab], wins[bc], wins[ac]).sum())
+        triples += len(ab)
     return (circular / triples if triples else None), triples
 
 
@@ -154,11 +144,9 @@ def cyclic(ab: Bool, bc: Bool, ac: Bool) -> Bool:
 
 
 def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]:
-    """The places of the pairs (a, b), (b, c), (a, c) of triples a < b < c, some at a time.
+    """The places of the pairs (a, b), (b, c), (a, c) of at most `most` triples a < b < c.
 
-    Args:
-        low, high: the items of each pair; those of a lower number are together.
-        most: the number of triples that are wanted.
+    Given are the items of each pair; those of a lower number are together.
 
     Cost: a look at two pairs with an item in common each, at most 20,000,000 times.
     """
@@ -188,8 +176,7 @@ def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]
 def _decided(votes: SharedVotes) -> tuple[I64, I64, Bool]:
     """The items of each pair with a majority, and whether the lower number has it.
 
-    Those of a lower number are together; what was answered first is first, as in triples a < b < c
-    that are found from the pairs (a, b), then (b, c).
+    Those of a lower number are together; what was answered first is first, as in `triples_of`.
     """
     balance = np.subtract(*counted(votes.pair, votes.better).T[:2])
     pairs = np.flatnonzero(balance)

@@ -61,13 +61,11 @@ class AnnotatorReport:
             reliable people differ. None without shared pairs.
         shared: number of such answers.
         consistency, expected_consistency, repeats: the same for pairs asked again.
-        gold: share of the gold pairs answered right; None without an answer to one.
-        gold_answers: their number.
+        gold, gold_answers: share of the gold pairs answered right, None without any; their number.
         skipped, cant_say, undone: counts of other replies.
         median_seconds: from showing to answering.
         too_fast: whether half of a person's answers took less than 0.7 seconds.
-        state: `active`, `excluded`, `paused` or `revoked`.
-        reason: given for the exclusion.
+        state, reason: `active`, `excluded`, `paused` or `revoked`; the reason of the exclusion.
         verdict: what is wrong, in words; empty if nothing was found.
         model: whether it is a model, which is measured by people's answers and gold pairs.
     """
@@ -109,7 +107,7 @@ def annotator_reports(
         numbers: {name: number in the posterior}, None for those who are not in it.
         judgements: all of them, including undos and those of excluded annotators.
         posterior: of the scores, without the excluded annotators.
-        study: the present state of the study.
+        study: its present state.
         features: whether items have any: then answers about some items inform the scores of all.
 
     Cost: a sort of the judgements, and about 30 ms per excluded annotator with 400 answers or more.
@@ -206,25 +204,23 @@ def _verdict(
     for side in ("left", "right"):
         if _share(replies[side], decided).low > ONE_SIDE:
             return f"always {side}"
-    if reliability is not None and reliability.high < 0 and reliability.low < INVERTED:
-        return "inverted"
-    if reliability is not None and reliability.high < BELOW and reliability.low < RANDOM:
-        return "answers at random"
-    if reliability is not None and reliability.high < UNRELIABLE:
-        return "unreliable"
-    if gold is not None and gold.high < HALF:
-        return "wrong on gold pairs"
-    if too_fast:
-        return "too fast"
-    return BELOW_AVERAGE if reliability is not None and reliability.high < BELOW else ""
+    c = reliability or Measured(1, np.inf, np.inf)
+    found = {
+        "inverted": c.high < 0 and c.low < INVERTED,
+        "answers at random": c.high < BELOW and c.low < RANDOM,
+        "unreliable": c.high < UNRELIABLE,
+        "wrong on gold pairs": gold is not None and gold.high < HALF,
+        "too fast": too_fast,
+        BELOW_AVERAGE: c.high < BELOW,
+    }
+    return next((verdict for verdict, holds in found.items() if holds), "")
 
 
 def _reliability(
     posterior: Posterior, table: Judgements, own: I64, number: int | None
 ) -> tuple[Measured, Measured]:
-    """Reliability c and side bias b of one annotator, with intervals of ± 1.64 standard deviations.
-
-    By the model that was fitted to all answers; by its scores for those who are not in it.
+    """Reliability c and side bias b of one annotator, by the model that was fitted to all answers;
+    by its scores for those who are not in it.
     """
     people = posterior.annotators
     if number is None:
@@ -256,8 +252,7 @@ def _share(k: int, n: int) -> Measured:
 def _alike(votes: SharedVotes, posterior: Posterior, n: int) -> tuple[F64, F64]:
     """`others` and `again` of `_Counted`, for n annotators.
 
-    Answers to a pair are expected to be the same with P = E[p² + (1 - p)²] with p = Φ(s_i - s_j),
-    over the posterior.
+    Answers to a pair are expected to be the same with E[p² + (1 - p)²], p = Φ(s_i - s_j).
     """
     first = votes.first  # of a pair and an annotator
     own = counted(np.cumsum(first) - 1, votes.better)[:, :2]
@@ -293,9 +288,7 @@ def _better_of(table: Judgements, rows: I64, study: Study) -> I64:
 
 
 def _informed(table: Judgements, rows: I64, n: int, study: Study, features: bool) -> Bool:
-    """(n,) whether another who counts has answered about an item that the annotator has, too; of
-    items with features, about any.
-    """
+    """(n,) whether another who counts has answered about an item of theirs; with features, any."""
     who = np.tile(table.annotator[rows], 2)
     item = np.concatenate((table.left[rows], table.right[rows]))
     item = np.zeros_like(item) if features else item

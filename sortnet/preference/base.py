@@ -23,8 +23,7 @@ class Question:
     """Which of two items is better? Items are numbered from 0.
 
     Attributes:
-        left: the item shown on the left.
-        right: the item shown on the right.
+        left, right: the items shown there.
         strategy: what chose the pair: `merge`, `connect`, `bald`, `random`, `repeat`, ...
         probability: with which the strategy chose this pair; 1 if it had no choice. How often each
             strategy is used is a setting of the session.
@@ -57,18 +56,15 @@ class Judgement:
 
     Attributes:
         annotator: name of the annotator.
-        left: the item shown on the left.
-        right: the item shown on the right.
+        left, right: the items shown there.
         answer: `left` or `right` is better, `tie`, `skip`, `cant-say`; or `undo` of an earlier one.
         milliseconds: time from showing to answering, if measured.
         strategy, probability, model: as in `Question`; the strategy of imports is `given`.
         number: its place in the order of the collection's events, from 1; 0 if not stored yet.
         undoes: for an undo, the number of the judgement to undo.
         at: time in seconds since 1970, if known.
-        comment: of the annotator on the pair, if given.
-        flagged: whether the annotator marked the pair for the administrator; None: no.
-        p: how probably the left item is better, of an annotator who gives a probability; it counts
-            in place of the word.
+        comment, flagged: of the annotator on the pair; whether it is marked for the administrator.
+        p: how probably the left item is better, if given; it counts in place of the word.
         cost: of the answer, in whatever currency its prices were given.
         meta: what else is known of the answer, as JSON.
 
@@ -132,12 +128,7 @@ class Judgement:
 
 
 def check_undo(undo: Judgement, earlier: Judgement | None, *, undone: bool = False) -> None:
-    """Refuse an invalid undo.
-
-    Args:
-        undo: the event.
-        earlier: the earlier judgement it refers to, if there is one.
-        undone: whether that is already undone.
+    """Refuse an undo of an earlier judgement, None if it is missing, which may be undone already.
 
     Raises:
         JudgementError: if there is no such judgement, or it is another's, an undo, or undone.

@@ -32,12 +32,7 @@ class Doubt:
 
 def in_doubt(posterior: Posterior, judgements: Judgements, most: int) -> list[Doubt]:
     """The judged pairs whose order is most in doubt: first those whose answers differ, the most
-    disputed first, then those whose order is least probable, P = Φ(μ / σ) near ½.
-
-    Args:
-        posterior: of the scores.
-        judgements: those that count.
-        most: the number of pairs that are wanted.
+    disputed first, then those whose order is least probable, P = Φ(μ / σ) near ½; at most `most`.
 
     Cost: a sort of the judgements, and one of their pairs.
     """
@@ -46,12 +41,10 @@ def in_doubt(posterior: Posterior, judgements: Judgements, most: int) -> list[Do
     mean, variance = posterior.difference(low, high)
     p = ndtr(mean / np.sqrt(variance))
     spread = disagreement(votes)
-    ends = np.append(votes.starts[1:], len(votes.rows))
     found = []
     for k in np.lexsort((np.abs(p - 0.5), -spread))[:most].tolist():
-        first, second = int(low[k]), int(high[k])
-        rows = np.sort(votes.rows[votes.starts[k] : ends[k]])
-        pair = (first, second) if p[k] >= 0.5 else (second, first)
-        answers = [judgements[row] for row in rows.tolist()]
+        pair = int(low[k]), int(high[k])
+        pair = pair if p[k] >= 0.5 else pair[::-1]
+        answers = votes.answers(judgements, k)
         found.append(Doubt(pair, float(max(p[k], 1 - p[k])), bool(spread[k] > 0), answers))
     return found

@@ -19,11 +19,6 @@ Call: TypeAlias = Callable[..., Any]  # of a function and its arguments; returns
 _NICE = 5  # below those who answer
 
 
-def call_here(function: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
-    """Call a function in this process."""
-    return function(*arguments, **named)
-
-
 class FitProcess:
     """Calls functions in another process, one at a time; thread-safe.
 

@@ -10,11 +10,10 @@ from scipy.special import log_ndtr, xlogy
 
 from sortnet.preference.kept import Arrays, kept
 from sortnet.preference.laplace import Fitted, choose_scales, fit
-from sortnet.preference.posterior import Posterior
 from sortnet.preference.problem import Scales
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64, I64, Bool, Pairs, Queries
+from sortnet.types import F64, Bool, Pairs, Queries
 
 ENOUGH = 200  # votes from which on a net is tried
 _PLENTY = 20_000  # votes it is tried on, at most
@@ -65,7 +64,7 @@ def choose_basis(
     seed: int = 0,
     keep: Path | None = None,
 ) -> Basis:
-    """Learned features and scales, from the votes up to a milestone; or the features of `net`.
+    """Learned features, or those of `net`, and scales, from the votes up to a milestone.
 
     `keep` is a folder for what is found, see `kept`.
     """
@@ -75,7 +74,7 @@ def choose_basis(
         def learn() -> Arrays:
             return {"units": learned_features(features, votes, n_annotators, seed=seed)}
 
-        learned = kept(keep, ("units", features, *_columns(votes), seed), learn)
+        learned = kept(keep, ("units", features, *vars(votes).values(), seed), learn)
         milestone, together = at, np.hstack((features, learned["units"]))
     else:
         milestone, together = net.milestone, net.features
@@ -91,7 +90,7 @@ def kept_scales(
     def choose() -> Arrays:
         return choose_scales(features, votes, n_annotators, seed=seed).arrays()
 
-    inputs = ("scales", features, *_columns(votes), n_annotators, seed)
+    inputs = ("scales", features, *vars(votes).values(), n_annotators, seed)
     return Scales.from_arrays(kept(keep, inputs, choose))
 
 
@@ -105,10 +104,7 @@ def fit_both(
     seed: int = 0,
     keep: Path | None = None,
 ) -> Fits:
-    """Fit the scores to the answers without the hold-out, and to all answers.
-
-    `keep` is a folder for the fits, see `kept`.
-    """
+    """Fit the scores to the answers without the hold-out, and to all; `keep`: see `kept`."""
     scales = basis.scales
 
     def fit_them() -> Arrays:
@@ -119,7 +115,7 @@ def fit_both(
         parts = {"choosing": choosing.arrays(), "all": ranking.arrays()}
         return {f"{part}.{name}": a for part, of in parts.items() for name, a in of.items()}
 
-    votes = (*_columns(usable), *_columns(everything))
+    votes = (*vars(usable).values(), *vars(everything).values())
     inputs = ("fits", basis.features, *scales.arrays().values(), *votes, n_annotators, start, seed)
     found = kept(keep, inputs, fit_them)
 
@@ -135,12 +131,9 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
 
     Each of the others' answers is predicted as if it had not been fitted. All count alike here, as
     they do in an export: a model that knows who is unreliable hardly needs to leave anybody out.
-    Better is by a standard error of the mean log-likelihood.
-
-    Cost: two fits to 20,000 votes at most.
+    Better is by a standard error of the mean log-likelihood, in two fits to 20,000 votes at most.
     """
-    if len(votes) > _PLENTY:
-        votes = votes.where(np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes))
+    votes = _at_most(votes, seed)
     own = votes.annotator == number
     if own.all() or not own.any():
         return False
@@ -158,25 +151,21 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
     return bool(gain.mean() > _BETTER * gain.std() / np.sqrt(len(gain)))
 
 
-def _columns(votes: Votes) -> tuple[F64 | I64 | None, ...]:
-    return votes.left, votes.right, votes.target, votes.annotator, votes.weight, votes.kind
+def _at_most(votes: Votes, seed: int) -> Votes:
+    if len(votes) <= _PLENTY:
+        return votes
+    return votes.where(np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes))
 
 
 def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> F64:
     """(n, h) standardised hidden units of a DirectRanker trained on the votes; h may be 0.
 
     The net f of r(x, y) = τ(w · (f(x) - f(y))) learns from soft targets: each vote is one pair, a
-    tie is half a pair each way. A quarter of the votes is held out for early stopping and to decide
+    tie is a pair each way. A quarter of the votes is held out for early stopping and to decide
     whether to keep the units: they must improve the likelihood of the held-out votes. If they do
     not, or there are few votes, there are none (h = 0). Held out are all votes on some of the
     items: a net that memorises items is useless, as the items' residuals do that already and it
     would not generalise to items that nobody has compared.
-
-    Args:
-        features: (n, d) standardised.
-        votes: the answers.
-        n_annotators: number of annotators.
-        seed: of the net and of the held-out items.
 
     Cost: none up to 200 votes; above, a training and two fits to at most 20,000 votes, about five
     seconds.
@@ -184,9 +173,11 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     nothing = np.empty((len(features), 0))
     if len(votes) < ENOUGH or not features.shape[1]:
         return nothing
-    if len(votes) > _PLENTY:
-        votes = votes.where(np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes))
-    held_out = _hold_out(votes, len(features), seed)
+    votes = _at_most(votes, seed)
+    some = max(1, round(len(features) * (1 - np.sqrt(1 - _CHECKED))))
+    of = np.zeros(len(features), np.bool_)
+    of[np.random.default_rng(seed).permutation(len(features))[:some]] = True
+    held_out = of[votes.left] | of[votes.right]
     if held_out.all() or not held_out.any():
         return nothing
     units = _hidden_units(features, votes.where(~held_out), votes.where(held_out), seed)
@@ -195,22 +186,10 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     return units if gain.mean() > _BETTER * gain.std() / np.sqrt(len(gain)) else nothing
 
 
-def _hold_out(votes: Votes, n: int, seed: int) -> Bool:
-    """(m,) whether a vote is held out: all votes on some of the items are, about a quarter."""
-    some = max(1, round(n * (1 - np.sqrt(1 - _CHECKED))))
-    of = np.zeros(n, np.bool_)
-    of[np.random.default_rng(seed).permutation(n)[:some]] = True
-    return of[votes.left] | of[votes.right]
-
-
 def _likelihoods(features: F64, votes: Votes, n_annotators: int, held_out: Bool, seed: int) -> F64:
     """Log-likelihood of each held-out vote, by a fit to the others."""
     posterior = fit(features, votes.where(~held_out), n_annotators, seed=seed, draws=16).posterior
-    return _log_likelihood(posterior, votes.where(held_out))
-
-
-def _log_likelihood(posterior: Posterior, votes: Votes) -> F64:
-    """(m,) of each vote."""
+    votes = votes.where(held_out)
     mean, variance = posterior.difference(votes.left, votes.right)
     z = mean / np.sqrt(1 + variance)
     likelihood: F64 = votes.target * log_ndtr(z) + (1 - votes.target) * log_ndtr(-z)
@@ -237,10 +216,7 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
 
 
 def _pairs(votes: Votes) -> Pairs:
-    """Soft targets as pairs: the winner of a vote wins two pairs, a tie is one pair each way."""
-    left, tie = votes.target == 1, votes.target == 0.5
-    winner = np.where(left | tie, votes.left, votes.right)
-    loser = np.where(left | tie, votes.right, votes.left)
-    again_winner = np.where(tie, loser, winner)
-    again_loser = np.where(tie, winner, loser)
-    return Pairs(np.append(winner, again_winner), np.append(loser, again_loser))
+    """The likelier winner of each vote first; of a tie, either."""
+    first = np.append(votes.target >= 0.5, votes.target > 0.5)
+    left, right = np.tile(votes.left, 2), np.tile(votes.right, 2)
+    return Pairs(np.where(first, left, right), np.where(first, right, left))

@@ -55,12 +55,10 @@ def top_margins(posterior: Posterior, groups: Groups, top: int) -> F64:
     """(draws, n) by how much each item is above the edge of its group's top k, in each draw.
 
     The edge is half-way between the k-th and the next score; of a group with no more than k items
-    all margins are large.
-
-    Cost: a partition of each group's scores in each draw.
+    all margins are large. It takes a partition of each group's scores in each draw.
     """
     scores = posterior.draws[:, : posterior.n_items]
-    margins = np.empty_like(scores)
+    margins = np.full_like(scores, -_ALL)  # of items that are compared no more
     for m in groups.members:
         margins[:, m] = above_edge(scores[:, m], top)
     return margins
@@ -83,13 +81,9 @@ def among_top(posterior: Posterior, groups: Groups, top: int) -> F64:
 
 
 def wrong_of_top(margins: F64, tie: float = 0.0) -> I64:
-    """(draws,) how many of the chosen items are not among the top, in each draw.
+    """(draws,) how many of the chosen items, given by their (draws, k) margins, are not of the top.
 
     An item that is below the edge by less than half of the tie threshold is as good as those above.
-
-    Args:
-        margins: (draws, k) of the chosen items.
-        tie: the tie threshold.
     """
     wrong: I64 = np.count_nonzero(margins < -tie / 2, axis=1)
     return wrong

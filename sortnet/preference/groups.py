@@ -94,8 +94,7 @@ class GroupStanding:
 
     Attributes:
         group: its number, in the order of the groups' first items.
-        items: its number of items.
-        answers: number of answers about its pairs.
+        items, answers: its numbers of items, and of answers about its pairs.
         wrong: share of its pairs expected to be in the wrong order, 0 for a single item; of a goal
             of top items, share of these expected not to belong there.
         stop: whether to stop asking about it.
@@ -111,11 +110,8 @@ class GroupStanding:
 def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> str:
     """A sentence on items of a group that nobody compared, not even through others; or nothing.
 
-    Args:
-        parts: (n,) each item's connected component in the graph of answers.
-        judged: (n,) whether there is an answer about the item.
-        groups: of the items.
-        features: whether the items have features.
+    Given are each item's connected component in the graph of answers, whether there is an answer
+    about it, (n,) each, and whether the items have features.
 
     >>> parts = np.array([0, 0, 1, 1, 2])
     >>> parts_apart(parts, parts < 2, Groups(None, 5), features=False)

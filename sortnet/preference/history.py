@@ -49,12 +49,10 @@ class History:
         return self.events.annotators
 
     def add(self, new: Judgements) -> None:
-        """Add events, all or none.
+        """Add events, all or none; about 1 us each of many.
 
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
-
-        Cost: about 1 us each of many.
         """
         self._check_items(new)
         start = len(self.events)
@@ -115,10 +113,7 @@ class History:
         return self._log_of(annotator).pairs
 
     def n_asked(self) -> int:
-        """The number of pairs answered, summed over annotators.
-
-        Cost: a sort of the judgements.
-        """
+        """The number of pairs answered, summed over annotators, by a sort of the judgements."""
         rows = np.flatnonzero(self.events.live & (self.events.answer != UNDO))
         return int(SharedVotes.of(self.events, rows).first.sum())
 
@@ -133,12 +128,7 @@ class History:
         return iter(self.events.where(self.events.live & (self.events.answer != UNDO)))
 
     def votes(self, upto: int, *, after: int = 0, holdout: bool = True) -> Votes:
-        """The votes not undone after the first `upto` events, oldest first.
-
-        Without the hold-out or with it, and without those of the first `after` events.
-
-        Cost: a copy of the votes.
-        """
+        """The votes not undone of the first `upto` events but the first `after`, oldest first."""
         rows = np.arange(after, upto)
         votes = self._is_vote(rows) if holdout else self._usable(rows)
         return self._votes(rows[votes & (self.events.undone[after:upto] > upto)])
@@ -155,9 +145,7 @@ class History:
         return np.flatnonzero(~np.isin(self.events.annotator[:upto], numbers))
 
     def answered_by_few(self, people: int) -> list[Pair]:
-        """The pairs that at least one but fewer people answered, oldest first.
-
-        Without pairs of the hold-out.
+        """The pairs outside the hold-out that at least one but fewer people answered, oldest first.
 
         Cost: a sort of the votes.
         """
@@ -171,8 +159,8 @@ class History:
     def components(self) -> I64:
         """(n,) each item's connected component in the graph of answers without the hold-out.
 
-        Cost: a look at n numbers for each answer since the last call, or, after an undo or more
-        answers than a few, a pass over all answers.
+        Cost: a look at n numbers for each answer since the last call; after an undo, or many
+        answers, a pass over all.
         """
         if self._part is None or len(self._late) > _FEW_JOINS:
             self._part = self._components(self.votes(len(self.events), holdout=False))
@@ -255,10 +243,7 @@ class History:
         return about, undo
 
     def _log_of(self, annotator: str) -> _AnnotatorLog:
-        """What an annotator said so far; made when it is asked for.
-
-        Cost: at first a pass over the events, and about 1 us for each of theirs.
-        """
+        """What an annotator said so far; made by a pass over the events when it is asked for."""
         if annotator not in self.annotators:
             return _AnnotatorLog()
         if annotator not in self._logs:

@@ -43,12 +43,12 @@ class Ranking:
 
 
 def rank_items(posterior: Posterior, judgements: I64, groups: Groups, *, top: int = 0) -> Ranking:
-    """Rank by expected score; intervals from the ranks in draws from the posterior.
+    """Rank by expected score, each group by itself; intervals from the ranks in draws.
 
     Args:
         posterior: of the scores.
         judgements: (n,) number of answers about an item.
-        groups: of the items, each of which is ranked by itself.
+        groups: of the items.
         top: number of top items wanted of each group; 0: all.
 
     Cost: one sort, and one per draw.
@@ -70,9 +70,8 @@ def rank_items(posterior: Posterior, judgements: I64, groups: Groups, *, top: in
 
 
 def shortest(places: I64 | I32) -> tuple[I64, I64]:
-    """Ends of the shortest interval of each column that contains the share `LEVEL` of its rows.
-
-    Equal tails would contain more, as ranks are few and whole.
+    """Ends of the shortest interval of each column that contains the share `LEVEL` of its rows;
+    equal tails would contain more, as ranks are few and whole.
     """
     ends = np.empty((2, places.shape[1]), np.int64)
     for start in range(0, places.shape[1], _COLUMNS):  # so that a block stays in the cache

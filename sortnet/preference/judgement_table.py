@@ -101,11 +101,7 @@ class Judgements(Sequence[Judgement]):
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
-        """Judgements whose fields are given in the order of those of `Judgement`.
-
-        Raises:
-            JudgementError: as `Judgement`.
-        """
+        """Judgements whose fields are in the order of those of `Judgement`; errors are the same."""
         table = cls._of_sound(rows)
         if not table._sound():
             for row in rows:
@@ -195,10 +191,7 @@ class Judgements(Sequence[Judgement]):
         return found
 
     def where(self, rows: I64 | Bool) -> Judgements:
-        """The judgements of these rows, or selected by a mask; undone are those that are by them.
-
-        Cost: a copy.
-        """
+        """Those of these rows, or selected by a mask; undone are those that are by them."""
         found = self._like({name: self._column(name)[rows] for name in self._columns})
         kept = np.arange(self._n)[rows].tolist() if any(self.texts.values()) else []
         for name, texts in self.texts.items():
@@ -207,10 +200,7 @@ class Judgements(Sequence[Judgement]):
         return found
 
     def places(self, numbers: I64) -> I64:
-        """The rows of the judgements with these numbers; -1 where there is none.
-
-        Cost: a binary search for each; a sort if the numbers do not ascend.
-        """
+        """The rows of these numbers, -1 where there is none, by binary searches."""
         if not self._n:
             return np.full(len(numbers), -1)
         order = None if self._ascending else np.argsort(self.number, kind="stable")
@@ -358,6 +348,11 @@ class SharedVotes:
         first, better = new | (np.diff(annotator, prepend=-1) != 0), judgements.for_low()[rows]
         pair, starts = np.cumsum(new) - 1, np.flatnonzero(new)
         return cls(rows, low, high, pair, annotator, better, first, starts)
+
+    def answers(self, judgements: Judgements, pair: int) -> list[Judgement]:
+        """Those to a pair, in the order of the table that they were taken of."""
+        rows = np.sort(self.rows[slice(*np.append(self.starts, len(self.rows))[pair : pair + 2])])
+        return [judgements[row] for row in rows.tolist()]
 
     def oldest(self) -> I64:
         """(p,) the row of the first answer to each pair."""

@@ -31,8 +31,7 @@ class Weights:
     """What a fit says of items that nobody compared: s = Φw + u with u ~ N(0, υ²).
 
     Attributes:
-        mean: (d,) of w.
-        draws: (k, d) of w.
+        mean, draws: (d,) of w, and (k, d).
         residual: υ².
     """
 
@@ -95,9 +94,8 @@ def fit(
         votes: the answers.
         n_annotators: a, the number of annotators.
         scales: α², υ² and so on. None: choose them, see `choose_scales`.
-        start: start of Newton's method, from an earlier fit, perhaps with fewer annotators.
-        seed: of the draws.
-        draws: number of draws; None: 256, or 48 above a thousand unknowns.
+        start: of Newton's method, from an earlier fit, perhaps with fewer annotators.
+        seed, draws: of the draws, and their number; None: 256, or 48 above a thousand unknowns.
 
     Cost: up to a thousand unknowns, a few factorisations of (d + n + 2 a)², and about fifty if
     the scales are chosen; above, conjugate gradients, linear in answers and in n d. Of more than
@@ -123,7 +121,8 @@ def _fit(
     """The fit, and (k, d) how the uncertainty of the reliabilities moves the draws' weights."""
     (n, d), scales = problem.features.shape, problem.scales
     theta = np.zeros(problem.n_unknowns)
-    theta[: 0 if start is None else len(start)] = () if start is None else start
+    if start is not None:
+        theta[: len(start)] = start
     draws = draws or (DRAWS if problem.large else _MANY_DRAWS)
     chosen = _prior_of_each(draws, scales)
     parts = []
@@ -161,8 +160,6 @@ def _spread_out(
 
     No answer depends on their u, so the posterior is that of a fit of all items. As from a thousand
     unknowns on, variances are taken from 48 draws: within 20 % (one standard error).
-
-    Cost: n d for each draw.
     """
     (n, d), a, weights = features.shape, len(scales.annotators.side), part.weights
     known = part.posterior
@@ -176,14 +173,9 @@ def _spread_out(
     mean[:n] = features @ weights.mean
     there = np.concatenate((some, np.arange(n, n + a), n + a + some if errors else some[:0]))
     mean[there], draws[:, there] = known.mean, known.draws
-    theta = np.append(part.theta[:d], _put(np.zeros(n), some, part.theta[d:]))
+    theta = np.zeros(d + n + a)
+    theta[np.concatenate((np.arange(d), d + there[: len(some) + a]))] = part.theta
     return Fitted(_posterior(mean, None, draws, n, rng, scales), theta, weights)
-
-
-def _put(values: F64, some: I64, known: F64) -> F64:
-    """Values of all items with those of some put in; those of annotators follow."""
-    values[some] = known[: len(some)]
-    return np.append(values, known[len(some) :])
 
 
 def _together(problem: Problem, parts: Sequence[Part], rng: np.random.Generator) -> Posterior:

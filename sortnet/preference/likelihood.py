@@ -55,10 +55,8 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
 
 
 def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelihood:
-    """As `genuine`, but a share `blind` of the answers does not depend on the items.
-
-    Of these, `ties` are ties and the rest are left and right alike. log p is not concave any more,
-    so that the weight is cut at 0.
+    """As `genuine`, but a share `blind` of the answers does not depend on the items: `ties` of them
+    are ties, the rest left and right alike. As log p is not concave any more, weights are cut at 0.
     """
     log_p, slope, weight = looked = genuine(z, target, tie)
     if not np.any(blind):

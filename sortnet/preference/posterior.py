@@ -70,18 +70,10 @@ class Posterior:
             variance = C[i, i] + C[j, j] - 2 * C[i, j]
         return mean, np.maximum(variance, 1e-12)
 
-    def probability(self, i: I64, j: I64) -> F64:
-        """(m,) probabilities that an annotator of reliability 1 without bias prefers i to j."""
-        mean, variance = self.difference(i, j)
-        p: F64 = ndtr(mean / np.sqrt(1 + variance))
-        return p
-
     def predicted(self, votes: Votes, *, left_out: bool = False) -> F64:
-        """(m,) probabilities of "left" among left and right, given who answers.
+        """(m,) probabilities of "left" among left and right, given who answers; who may be new.
 
-        Args:
-            votes: the answers; their annotators may be new.
-            left_out: for votes the posterior was fitted to, predict each as if it had not been.
+        With `left_out`, of votes it was fitted to, each is predicted as if it had not been.
         """
         known = self.annotators.padded(len(self.reliability) + 1)  # new ones are average
         number = np.minimum(votes.annotator, len(self.reliability))
@@ -128,13 +120,7 @@ class Posterior:
     def observe(
         self, left: int, right: int, target: float, annotator: int, kind: int = PERSON
     ) -> None:
-        """Update by one answer, by moment matching (assumed density filtering), in place.
-
-        Args:
-            left, right: the items.
-            target: 1 for left, 0 for right, ½ for a tie.
-            annotator: their number.
-            kind: as in `Votes`.
+        """Update by one answer, in place, by moment matching (assumed density filtering).
 
         Cost: O((n + a)²) with a covariance; without one nothing changes before the next fit.
         """

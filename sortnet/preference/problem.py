@@ -53,11 +53,9 @@ class Scales:
     """Hyperparameters of a fit, chosen by the answers.
 
     Attributes:
-        priors: of the scores, those that are likely.
-        odds: (k,) their probabilities.
+        priors, odds: of the scores, those that are likely; (k,) their probabilities.
         annotators: their reliabilities and blind shares, and the prior spread of their side biases.
-        tie: the tie threshold.
-        ties: share of ties among the answers.
+        tie, ties: the tie threshold, and the share of ties among the answers.
     """
 
     priors: tuple[Prior, ...]
@@ -147,9 +145,7 @@ class Problem:
         return np.concatenate((scores, self.scales.annotators.side_sd**-2.0, errors))
 
     def to_scores(self, theta: F64) -> F64:
-        """(..., d + n + a) unknowns -> (..., n + a) scores and biases; after them shared errors, of
-        d + n unknowns.
-        """
+        """(..., d + n + a) unknowns -> (..., n + a) scores and biases; then shared errors."""
         n, d = self.features.shape
         own, errors = np.split(theta, [d + n + self.n_annotators], axis=-1)
         out: F64 = np.concatenate((own[..., d:], errors[..., d:]), axis=-1)
@@ -246,9 +242,7 @@ class Problem:
         return np.concatenate(sums)
 
     def coefficients(self) -> tuple[tuple[I64, F64], ...]:
-        """The scores, biases and shared errors that z of each answer depends on, (m,), and by how
-        much.
-        """
+        """Which scores, biases and shared errors z of each answer depends on, and how much."""
         v, n, c = self.votes, len(self.features), self.reliability
         own = (v.left, c), (v.right, -c), (n + v.annotator, self.given)
         if not self.shared:
@@ -294,9 +288,7 @@ class Problem:
         return at.solve(self.pull_back(pulled).T).T
 
     def pulled_by_reliability(self, theta: F64) -> sparse.csr_array:
-        """(a, n + a) how one standard deviation of each reliability pulls scores and biases, and
-        shared errors.
-        """
+        """(a, n + a) how a standard deviation of each reliability pulls scores, biases, errors."""
         v, s = self.votes, self.to_scores(theta)
         gap = s[v.left] - s[v.right]
         _, slope, weight = self.likelihood(theta)
@@ -356,9 +348,7 @@ class Problem:
         )
 
     def _without_own(self, theta: F64, root: F64, some: Bool) -> tuple[F64, F64]:
-        """Means and variances of s_left - s_right of some answers, as they would be without those
-        of the same annotator.
-        """
+        """Means and variances of s_left - s_right without the answers of the same annotator."""
         v, s, c = self.votes.where(some), self.to_scores(theta), self.reliability[some]
         _, slope, weight = self.likelihood(theta)
         gap, slope, weight = s[v.left] - s[v.right], c * slope[some], c**2 * weight[some]

@@ -26,10 +26,9 @@ class Annotators:
     """How the annotators answer: (a,) each, an estimate and its standard deviation.
 
     Attributes:
-        reliability, reliability_sd: c, 1 for an average one, 0 for answers at random, negative for
-            the inverted order.
-        side, side_sd: bias b to the left side, in units of an answer's noise.
-        blind, blind_sd: share of their answers that does not depend on the items.
+        reliability: c, 1 for an average one, 0 for answers at random, negative for inverted ones.
+        side: bias b to the left side, in units of an answer's noise.
+        blind: share of their answers that does not depend on the items.
     """
 
     reliability: F64
@@ -78,8 +77,6 @@ def reliabilities(
         tie, ties: as in `answers`.
         noise: (m,) variance of z given the gap; more than 1 of models, which share errors.
         counts: (m,) how many answers each counts for; None: 1.
-
-    Cost: a few hundred logarithms per answer.
     """
     n_annotators, target, annotator = len(before.side), votes.target, votes.annotator
     c = CANDIDATES[:, None]

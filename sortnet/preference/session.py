@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -14,7 +16,7 @@ from sortnet.errors import JudgementError
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
-from sortnet.preference.fit_process import Call, call_here
+from sortnet.preference.fit_process import Call
 from sortnet.preference.fits import (
     ENOUGH,
     Fits,
@@ -32,6 +34,7 @@ from sortnet.preference.judgement_table import UNDO, Judgements
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import (
     NO_HOLDOUT,
+    Check,
     Remaining,
     about_models,
     group_standings,
@@ -40,12 +43,11 @@ from sortnet.preference.stopping import (
     whether_to_stop,
 )
 from sortnet.preference.strategies import (
+    FEW,
     STRATEGIES,
     Free,
     MergePass,
-    Strategy,
     View,
-    few_pairs,
     random_pair,
     top_pair,
 )
@@ -59,6 +61,15 @@ _UNFITTED = 4  # events after which there is a new fit, or 5 % if that is more
 _AT_A_TIME = 64  # answers observed one by one; more of them wait for the next fit
 _SHARED = 0.5  # share of hold-out questions that another annotator has answered
 _REPEAT_AFTER = 10  # answers of an annotator before one of them is repeated
+
+
+class _Asked(NamedTuple):
+    """Who is asked a question, and what is free for them."""
+
+    annotator: str
+    taken: set[Pair]  # pairs that are being asked now
+    free: Free
+    rng: np.random.Generator
 
 
 class Session:
@@ -80,8 +91,7 @@ class Session:
         groups: (n,) name or number of each item's group; pairs are asked, ranked and counted
             within groups only. None: all items are compared with each other.
         study: whose judgements do not count, which items are retired, gold pairs, overlap.
-        keep: folder in which fits to many answers are kept for later sessions, see `kept`; None:
-            nowhere. Results are the same.
+        keep: folder in which fits to many answers are kept, see `kept`; results are the same.
         call: calls the functions of a fit that takes more than a few milliseconds; a `FitProcess`
             does so in another process.
 
@@ -92,7 +102,7 @@ class Session:
     >>> session = Session(None, 4, seed=1)
     >>> while questions := session.ask("ana"):
     ...     q = questions[0]
-    ...     session.tell(Judgement("ana", q.left, q.right, "left" if q.left > q.right else "right"))
+    ...     session.tell(q.answered("ana", "left" if q.left > q.right else "right"))
     >>> session.ranking().order.tolist()
     [3, 2, 1, 0]
     """
@@ -111,7 +121,7 @@ class Session:
         groups: Iterable[Hashable] | None = None,
         study: Study | None = None,
         keep: Path | None = None,
-        call: Call = call_here,
+        call: Call = operator.call,
     ) -> None:
         self.study = study or Study()
         self._call = call
@@ -121,12 +131,16 @@ class Session:
         self.seed, self.holdout, self.repeats = seed, holdout, repeats
         self.goal = goal if isinstance(goal, Goal) else Goal(goal)
         top = self.goal.top and strategy == "default"
-        self._strategies = (top_pair,) if top else _named(strategy)
+        if strategy not in STRATEGIES:
+            known = ", ".join(STRATEGIES)
+            raise JudgementError(f"unknown strategy {strategy!r}; known are {known}")
+        self._strategies = (top_pair,) if top else STRATEGIES[strategy]
         self._groups = Groups(groups, self.n_items, without=self.study.retired)
         self._among = None if among is None else _checked_pairs(among, self._groups)
         self._allowed = None if self._among is None else {(i, j) for i, j in self._among.tolist()}
         # Tried one by one: the given pairs, or all of them if they are few.
-        self._every = few_pairs(self._groups) if self._among is None else tuple(self._among.T)
+        few = self._groups.every() if self._groups.n_pairs <= FEW else None
+        self._every = few if self._among is None else tuple(self._among.T)
         self._history = History(self.n_items)
         self._lock = threading.RLock()
         self._fitting = threading.Lock()
@@ -134,8 +148,7 @@ class Session:
         self._fits = self._fit(0, None)
         self._fitted_at = self._observed = 0
         self._merge: MergePass | None = None
-        self._order = self._lasting_order(self._fits)
-        self._among_top = self._lasting_top(self._fits)
+        self._best = self._best_by(self._fits)
 
     @property
     def events(self) -> int:
@@ -170,16 +183,11 @@ class Session:
 
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
-
-        Cost: O(1); after an undo, the next question costs a pass over the answers.
         """
         self.replay([judgement])
 
     def replay(self, judgements: Iterable[Judgement]) -> None:
-        """Add events as `tell`, all or none.
-
-        Cost: about 1 us each of a table.
-        """
+        """Add events as `tell`, all or none; about 1 us each of a table."""
         new = Judgements.of(judgements).without(self.study.excluded)
         with self._lock:
             self._history.add(new)
@@ -239,8 +247,8 @@ class Session:
     def refit(self) -> None:
         """Fit the model to all events so far; other threads may ask and tell meanwhile.
 
-        Cost: see `fit`; about a second at 10,000 items and 100,000 answers, about fifteen if the
-        scales are chosen again, which happens each time there are a quarter more answers.
+        Cost: see `fit`; about a second at 10,000 items and 100,000 answers, 15 if the scales are
+        chosen again, which happens each time there are a quarter more answers.
         """
         with self._fitting:
             if self.stale:
@@ -249,8 +257,7 @@ class Session:
     def ranking(self, *, fresh: bool = True, top: int | None = None) -> Ranking:
         """All items in order, with intervals; `fresh=False` takes the last fit.
 
-        With `top`, that of the goal if it is None, also the probability of being one of that
-        number of top items of a group.
+        With `top`, by default that of the goal, also how probably each is of its group's top.
         """
         if fresh:
             self.refit()
@@ -270,27 +277,26 @@ class Session:
         """How close it is to its goal; `fresh=False` takes the last fit.
 
         It is done if the goal is reached, and the hold-out does not show that the model is
-        overconfident. If the votes were imported there is no hold-out: then every vote is predicted
-        from all others.
+        overconfident. Imported votes have no hold-out: then each is predicted from all others.
         """
         if fresh:
             self.refit()
         with self._lock:
             posterior = self._fits.all.posterior
             asked = self._history.n_votes + self.n_items / 2
-            checked, left_out = self._check_holdout()
+            check = self._check_holdout()
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
             parts, seen = self._history.all_components(), self._history.seen.copy()
             n_models = len(self._models())
             others = bool(self.study.gold) or n_models < len(self._history.annotators)
         found = progress(posterior, self._groups, self.goal, asked=asked, seed=self.seed)
-        stop, why = whether_to_stop(found, self.goal, free, *checked, left_out=left_out)
+        stop, why = whether_to_stop(found, self.goal, free, check)
         left = found.questions if found.questions is None else min(found.questions, free)
         groups: tuple[GroupStanding, ...] = ()
         if len(self._groups) > 1:
             of = self._groups, seen, self.goal
-            groups = group_standings(posterior, *of, passed=checked[3], seed=self.seed)
+            groups = group_standings(posterior, *of, passed=check.passed, seed=self.seed)
             reached = sum(group.stop for group in groups)
             done = "all groups have reached the goal"
             some = f"{reached} of {len(groups)} groups have reached the goal"
@@ -300,32 +306,33 @@ class Session:
             why = f"{why}; {apart}"
         if unsure := about_models(n_models, others):
             why = f"{why}; {unsure}"
-        shares = found.wrong, found.reached, *checked[:3]
-        return Remaining(left, *shares, stop, why, groups, left_out)
+        shares = found.wrong, found.reached, *check[:3]
+        return Remaining(left, *shares, stop, why, groups, check.left_out)
 
     def allows(self, pair: Pair) -> bool:
-        """Whether a pair (the lower number first) may be asked: of one group, none of it retired,
-        and in `among`.
-        """
+        """Whether a pair, the lower number first, may be asked: of a group, kept, in `among`."""
         group = self._groups.of
         of_one = bool(group[pair[0]] == group[pair[1]])
         kept = self.study.retired.keys().isdisjoint(pair)
         return of_one and kept and (self._allowed is None or pair in self._allowed)
 
-    def weighted(self) -> tuple[Votes, F64]:
-        """All answers about the order that are not undone, and each one's weight in training.
+    def weighted(self) -> tuple[Votes, dict[str, float]]:
+        """All answers about the order that are not undone, and each annotator's weight in training.
 
-        That is its annotator's reliability, 1 for the average one and below 0 for who prefers the
-        worse item, times the share of their answers that are not given blindly.
+        That is their reliability, 1 for the average one and below 0 for who prefers the worse item,
+        times the share of their answers that are not given blindly; none without answers.
 
         Cost: see `choose_scales`, unless they are kept; no other fit is needed.
         """
-        votes, weights = self._weights()
-        return votes, np.array([*weights.values()])[votes.annotator]
-
-    def annotator_weights(self) -> dict[str, float]:
-        """The weight in training of each annotator's answers, by name; see `weighted`."""
-        return self._weights()[1] if self.n_votes else {}
+        with self._lock:
+            votes, names = self._history.votes(self.events), [*self._history.annotators]
+            known = self._with_known(votes)
+        if not len(votes):
+            return votes, {}
+        keep = self._keep if len(votes) >= ENOUGH else None
+        people = kept_scales(self._X, known, len(names), seed=self.seed, keep=keep).annotators
+        weight: F64 = people.reliability * (1 - people.blind)
+        return votes, dict(zip(names, weight.tolist(), strict=True))
 
     def reports(
         self,
@@ -335,10 +342,8 @@ class Session:
     ) -> list[AnnotatorReport]:
         """What is known of each annotator by the last fit.
 
-        Args:
-            annotators: their names.
-            judgements: with those of excluded annotators; None: the session's own.
-            study: its state by now; None: the session's own.
+        By other judgements than the session's own, as with those of excluded annotators, or another
+        study, its state by now.
         """
         with self._lock:
             posterior, numbers = self._fits.all.posterior, self._history.annotators
@@ -349,13 +354,10 @@ class Session:
         return annotator_reports(named, events, posterior, study, features=features)
 
     def better_without(self, annotator: str) -> bool:
-        """Whether held-out answers of the others are predicted better without this annotator's.
-
-        Cost: two fits, see `predicted_better_without`.
-        """
+        """See `predicted_better_without`: two fits."""
         with self._lock:
             number, basis = self._history.annotators.get(annotator), self._fits.basis
-        votes = self._votes(self.events)
+            votes = self._history.votes(self.events)
         return number is not None and predicted_better_without(number, basis, votes, seed=self.seed)
 
     def answered(self, annotator: str) -> int:
@@ -367,15 +369,6 @@ class Session:
         """All events, including undos."""
         with self._lock:
             return self._history.events.so_far()
-
-    def _weights(self) -> tuple[Votes, dict[str, float]]:
-        with self._lock:
-            votes, names = self._votes(self.events), [*self._history.annotators]
-            known = self._with_known(votes)
-        keep = self._keep if len(votes) >= ENOUGH else None
-        people = kept_scales(self._X, known, len(names), seed=self.seed, keep=keep).annotators
-        weight: F64 = people.reliability * (1 - people.blind)
-        return votes, dict(zip(names, weight.tolist(), strict=True))
 
     @property
     def _n_pairs(self) -> int:
@@ -403,114 +396,97 @@ class Session:
     def _refit(self, *, keep_net: bool = False) -> None:
         upto = self.events
         fits = self._fit(upto, self._fits, keep_net=keep_net)
-        order = self._lasting_order(fits)  # before the lock, so that `ask` does not wait
-        top = self._lasting_top(fits)
+        best = self._best_by(fits)  # before the lock, so that `ask` does not wait
         with self._lock:
-            self._fits, self._fitted_at, self._observed = fits, upto, upto
-            self._order, self._among_top = order, top
+            self._fits, self._fitted_at, self._observed, self._best = fits, upto, upto, best
 
     def _catch_up(self) -> None:
         """Update the posterior by the events since the last fit."""
         posterior = self._fits.choosing.posterior
-        if posterior.covariance is not None and self.events - self._observed <= _AT_A_TIME:
-            late = self._history.votes(self.events, after=self._observed, holdout=False)
-            models = self._models()
-            for left, right, target, annotator in late.rows():
-                if annotator < len(posterior.reliability):
-                    kind = MODEL if annotator in models else PERSON
-                    posterior.observe(left, right, target, annotator, kind)
-            self._observed = self.events
+        if posterior.covariance is None or not 0 < self.events - self._observed <= _AT_A_TIME:
+            return
+        late = self._history.votes(self.events, after=self._observed, holdout=False)
+        models = self._models()
+        for left, right, target, annotator in late.rows():
+            if annotator < len(posterior.reliability):
+                kind = MODEL if annotator in models else PERSON
+                posterior.observe(left, right, target, annotator, kind)
+        self._observed, self._best = self.events, self._best_by(self._fits)
 
     def _question(self, annotator: str, taken: set[Pair]) -> Question | None:
         again = self._history.undone(annotator)
         if again is not None and again.pair not in taken and self.allows(again.pair):
             return again.question
         self._asked += 1
-        rng = np.random.default_rng(
-            [self.seed, crc32(annotator.encode()), self.events, self._asked]
-        )
-        drawn = rng.random()
-        ways = [self._random if drawn < self.holdout else self._chosen, self._random]
+        seed = self.seed, crc32(annotator.encode()), self.events, self._asked
+        to = _Asked(annotator, taken, self._free(annotator, taken), np.random.default_rng(seed))
+        drawn = to.rng.random()
+        ways = [self._random if drawn < self.holdout else self._chosen, self._random, self._skipped]
         if self.holdout <= drawn:
             ways.insert(0, self._overlap)
         if self.holdout <= drawn < self.holdout + self.repeats:
             ways.insert(0, self._repeat)
         elif drawn >= 1 - self.study.gold_rate:
             ways.insert(0, self._gold)
-        found = (way(annotator, taken, rng) for way in ways)
-        return next(filter(None, found), None) or self._skipped(annotator, taken)
+        return next(filter(None, (way(to) for way in ways)), None)
 
-    def _chosen(
-        self, annotator: str, taken: set[Pair], rng: np.random.Generator
-    ) -> Question | None:
-        view, n_pairs = self._view(self._free(annotator, taken), taken), self._n_pairs
+    def _chosen(self, to: _Asked) -> Question | None:
+        view = self._view(to.free, to.taken)
         for strategy in self._strategies:
-            pair = strategy(view, rng)
+            pair = strategy(view, to.rng)
+            if pair is not None and strategy is random_pair:  # not part of the hold-out
+                return self._to_question(to, pair, "uniform", 1 / self._n_pairs)
             if pair is not None:
                 name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
-                if strategy is random_pair:
-                    name = "uniform"  # chosen at random, but not part of the hold-out
-                probability = 1 / n_pairs if name == "uniform" else 1.0
-                return self._to_question(annotator, pair, name, probability)
+                return self._to_question(to, pair, name)
         return None
 
-    def _random(
-        self, annotator: str, taken: set[Pair], rng: np.random.Generator
-    ) -> Question | None:
+    def _random(self, to: _Asked) -> Question | None:
         """A question of the hold-out; half of them are ones that another annotator has answered."""
-        free = self._free(annotator, taken)
-        shared = [pair for pair in self._history.holdout_pairs(annotator) if free(*pair)]
+        shared = [pair for pair in self._history.holdout_pairs(to.annotator) if to.free(*pair)]
         share = _SHARED if shared else 0.0
-        if rng.random() < share:
-            pair = shared[rng.integers(len(shared))]
-            return self._to_question(annotator, pair, HOLDOUT, share / len(shared))
-        drawn = random_pair(self._view(free), rng)
-        if drawn is None:
-            return None
-        return self._to_question(annotator, drawn, HOLDOUT, (1 - share) / self._n_pairs)
+        if to.rng.random() < share:
+            pair = shared[to.rng.integers(len(shared))]
+            return self._to_question(to, pair, HOLDOUT, share / len(shared))
+        drawn = random_pair(self._view(to.free), to.rng)
+        return drawn and self._to_question(to, drawn, HOLDOUT, (1 - share) / self._n_pairs)
 
-    def _repeat(
-        self, annotator: str, taken: set[Pair], rng: np.random.Generator
-    ) -> Question | None:
+    def _repeat(self, to: _Asked) -> Question | None:
         """A pair that this annotator answered some time ago, sides swapped."""
-        drawn = self._history.draw_once(annotator, rng, but_last=_REPEAT_AFTER)
-        if drawn is None or drawn[0].pair in taken or not self.allows(drawn[0].pair):
+        drawn = self._history.draw_once(to.annotator, to.rng, but_last=_REPEAT_AFTER)
+        if drawn is None or drawn[0].pair in to.taken or not self.allows(drawn[0].pair):
             return None
         was, many = drawn
         return Question(was.right, was.left, "repeat", 1 / many, self._fitted_at)
 
-    def _skipped(self, annotator: str, taken: set[Pair]) -> Question | None:
+    def _skipped(self, to: _Asked) -> Question | None:
         """When nothing else is left: a pair that the annotator skipped."""
-        for judgement in self._history.skipped(annotator):
-            if judgement.pair not in taken and self.allows(judgement.pair):
-                return self._to_question(annotator, judgement.pair, "skipped", 1.0)
+        for judgement in self._history.skipped(to.annotator):
+            if judgement.pair not in to.taken and self.allows(judgement.pair):
+                return self._to_question(to, judgement.pair, "skipped")
         return None
 
-    def _gold(self, annotator: str, taken: set[Pair], rng: np.random.Generator) -> Question | None:
+    def _gold(self, to: _Asked) -> Question | None:
         """One of the pairs whose answer is known, which this annotator has not answered."""
-        free = self._free(annotator, taken)
-        pairs = [pair for pair in self.study.gold if isinstance(pair, tuple) and free(*pair)]
+        pairs = [pair for pair in self.study.gold if to.free(*pair)]
         if not pairs:
             return None
-        pair = pairs[rng.integers(len(pairs))]
-        return self._to_question(annotator, pair, "gold", 1 / len(pairs))
+        return self._to_question(to, pairs[to.rng.integers(len(pairs))], "gold", 1 / len(pairs))
 
-    def _overlap(
-        self, annotator: str, taken: set[Pair], rng: np.random.Generator
-    ) -> Question | None:
+    def _overlap(self, to: _Asked) -> Question | None:
         """The oldest pair that others have answered, but fewer people than the overlap."""
-        del rng
-        free, overlap = self._free(annotator, taken), self.study.overlap
+        overlap = self.study.overlap
         pairs = self._history.answered_by_few(overlap) if overlap > 1 else []
-        found = next((pair for pair in pairs if free(*pair)), None)
-        return found and self._to_question(annotator, found, "overlap", 1.0)
+        found = next((pair for pair in pairs if to.free(*pair)), None)
+        return found and self._to_question(to, found, "overlap")
 
     def _to_question(
-        self, annotator: str, pair: Pair, strategy: str, probability: float
+        self, to: _Asked, pair: Pair, strategy: str, probability: float = 1.0
     ) -> Question:
         """A pair as a question; its sides depend on the annotator."""
         low, high = min(pair), max(pair)
-        side = np.random.default_rng([self.seed, crc32(annotator.encode()), low, high]).random()
+        seed = self.seed, crc32(to.annotator.encode()), low, high
+        side = np.random.default_rng(seed).random()
         left, right = (low, high) if side < 0.5 else (high, low)
         return Question(left, right, strategy, float(probability), self._fitted_at)
 
@@ -524,12 +500,11 @@ class Session:
         return free
 
     def _view(self, free: Free, taken: Collection[Pair] = ()) -> View:
-        posterior = self._fits.choosing.posterior
         asked = np.array(sorted(taken), np.int64).ravel()
         pending = np.bincount(asked, minlength=self.n_items)
         return View(
-            posterior,
-            self._order_by(posterior) if self._order is None else self._order,
+            self._fits.choosing.posterior,
+            *self._best,
             self._history.seen_usable + pending,
             pending,
             self._history.components(),
@@ -538,25 +513,13 @@ class Session:
             self._groups,
             self._every,
             self._among is not None,
-            self._top_by(posterior) if self._among_top is None else self._among_top,
         )
 
-    def _lasting_order(self, fits: Fits) -> I64 | None:
-        """The items, best first; None if single answers change the posterior, see `observe`."""
-        posterior = fits.choosing.posterior
-        return self._order_by(posterior) if posterior.covariance is None else None
-
-    def _lasting_top(self, fits: Fits) -> F64 | None:
-        """See `_top_by`; None if single answers change it, as those of `_lasting_order`."""
-        posterior = fits.choosing.posterior
-        return self._top_by(posterior) if posterior.covariance is None else None
-
-    def _top_by(self, posterior: Posterior) -> F64 | None:
-        """How probably each item is among the top; None if the whole order is wanted."""
-        return among_top(posterior, self._groups, self.goal.top) if self.goal.top else None
-
-    def _order_by(self, posterior: Posterior) -> I64:
-        return np.lexsort((-posterior.scores, self._groups.of))
+    def _best_by(self, fits: Fits) -> tuple[I64, F64 | None]:
+        """The items, best first; how probably each is of the top, None without such a goal."""
+        posterior, groups, top = fits.choosing.posterior, self._groups, self.goal.top
+        order = np.lexsort((-posterior.scores, groups.of))
+        return order, among_top(posterior, groups, top) if top else None
 
     def _merge_pass(self) -> MergePass:
         """The current merge sort, rebuilt from the answers after an undo."""
@@ -569,19 +532,14 @@ class Session:
                 _answer_merge(self._merge, judgement)
         return self._merge
 
-    def _check_holdout(self) -> tuple[tuple[int, float, float, bool], bool]:
-        """See `holdout_check`; and whether answers were left out for want of a hold-out."""
+    def _check_holdout(self) -> Check:
         votes, posterior = self._history.decided(holdout=True), self._fits.choosing.posterior
         left_out = not len(votes) and self._history.n_votes >= NO_HOLDOUT
         if left_out:
             votes, posterior = self._history.decided(holdout=False), self._fits.all.posterior
         p = posterior.predicted(votes.marked(self._models()), left_out=left_out)
         right = (p > 0.5) == (votes.target > 0.5)
-        return holdout_check(np.maximum(p, 1 - p), right), left_out
-
-    def _votes(self, upto: int, *, holdout: bool = True) -> Votes:
-        with self._lock:
-            return self._history.votes(upto, holdout=holdout)
+        return holdout_check(np.maximum(p, 1 - p), right, left_out=left_out)
 
     def _models(self) -> list[int]:
         """The numbers of the annotators that are models."""
@@ -606,19 +564,17 @@ class Session:
 
     def _fit(self, upto: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
         with self._lock:
-            n_annotators = len(self._history.annotators)
-            everything, usable, at = (
-                self._with_known(self._votes(upto)),
-                self._with_known(self._votes(upto, holdout=False)),
-                self._milestone(upto),
-            )
-        call = self._call if upto and not self._small else call_here
+            n_annotators, at = len(self._history.annotators), self._milestone(upto)
+            everything = self._with_known(self._history.votes(upto))
+            usable = self._with_known(self._history.votes(upto, holdout=False))
+        call = self._call if upto and not self._small else operator.call
         # Kept is what a session that starts with these events would find.
         keep = self._keep if len(everything) >= ENOUGH and not keep_net else None
         basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)
         if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
             net = basis if keep_net else None
-            early = self._with_known(self._votes(at, holdout=False))
+            with self._lock:
+                early = self._with_known(self._history.votes(at, holdout=False))
             basis = call(choose_basis, self._X, early, at, net=net, seed=self.seed, keep=keep)
             del early  # ten million take 320 MB
             start = start if keep_net else None
@@ -637,12 +593,6 @@ def _checked_pairs(among: ArrayLike, groups: Groups) -> I64:
         if groups.of[low] != groups.of[high]:
             raise JudgementError(f"({low}, {high}) is a pair across groups")
     return pairs
-
-
-def _named(strategy: str) -> tuple[Strategy, ...]:
-    if strategy not in STRATEGIES:
-        raise JudgementError(f"unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")
-    return STRATEGIES[strategy]
 
 
 def _answer_merge(merge: MergePass, judgement: Judgement) -> None:

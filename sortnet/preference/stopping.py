@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -40,8 +41,7 @@ class Remaining:
         holdout_n: hold-out answers, without ties.
         holdout_right: share of them that the model predicts; it was fitted without them.
         holdout_expected: share that it should predict if it is well calibrated.
-        stop: whether to stop.
-        why: the reason, as text.
+        stop, why: whether to stop, and the reason, as text.
         groups: how close each group is; empty without groups.
         left_out: whether these are no hold-out answers, but all, each predicted from the others.
     """
@@ -58,23 +58,25 @@ class Remaining:
     left_out: bool = False
 
 
-def sample_pairs(groups: Groups, seed: int = 0) -> tuple[I64, I64]:
-    """All pairs within groups if they are few, else a random sample."""
-    if groups.n_pairs <= _MANY:
-        return groups.every()
-    return groups.draw(np.random.default_rng(seed), _MANY)
+class Check(NamedTuple):
+    """Is the model calibrated: is it right about unseen answers as often as it expects?
+
+    It passes with enough answers and at most two standard errors below the expected share. The
+    other fields are as in `Remaining`.
+    """
+
+    n: int
+    right: float
+    expected: float
+    passed: bool
+    left_out: bool
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """What the posterior says of the goal, before the hold-out has a say.
 
-    Attributes:
-        wrong: as in `Remaining`.
-        reached: whether that is the goal.
-        questions: about how many are left; None if it cannot be estimated.
-        said: the same in words.
-        certain: whether no answer can change that.
+    Its first three fields are as in `Remaining`; `said` is the same in words, `certain` whether no
+    answer can change that.
     """
 
     wrong: float
@@ -87,14 +89,7 @@ class Progress:
 def progress(
     posterior: Posterior, groups: Groups, goal: Goal, *, asked: float, seed: int = 0
 ) -> Progress:
-    """How far the goal is.
-
-    Args:
-        posterior: of the scores.
-        groups: of the items.
-        goal: the goal.
-        asked: number of answers, where the prior counts as some.
-        seed: of a sample of pairs, if there are many.
+    """How far the goal is; the prior counts as some of the questions `asked`.
 
     Cost: 20,000 pairs at most; of top items, a partition of the scores of each draw.
     """
@@ -102,11 +97,12 @@ def progress(
         return Progress(0.0, True, 0, f"all items are of the top {goal.top}", certain=True)
     if goal.top:
         return _progress_of_top(posterior, groups, goal, asked)
-    difference = posterior.difference(*sample_pairs(groups, seed))
+    few = groups.n_pairs <= _MANY
+    pairs = groups.every() if few else groups.draw(np.random.default_rng(seed), _MANY)
+    difference = posterior.difference(*pairs)
     wrong = wrong_share(*difference, posterior.tie)
     left = questions_left(*difference, asked, goal.wrong, posterior.tie)
-    said = goal.expected(wrong)
-    return Progress(wrong, wrong <= goal.wrong, left, said)
+    return Progress(wrong, wrong <= goal.wrong, left, goal.expected(wrong))
 
 
 def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal, asked: float) -> Progress:
@@ -121,13 +117,11 @@ def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal, asked: fl
         kept = 1 / (1 + _ratio(step))
         return all(_sure_after(of_it, goal, kept, posterior.tie) >= SURE for of_it in of_groups)
 
-    left: int | None = 0
-    if not reached:
-        step = bisect_left(range(_STEPS), True, key=enough)
-        left = ceil(asked * _ratio(step))
-        left = left if step < _STEPS and left <= _MOST else None
+    step = 0 if reached else bisect_left(range(_STEPS), True, key=enough)
+    left = 0 if reached else ceil(asked * _ratio(step))
     more = f"more than {goal.allowed(goal.top)} with a probability of {1 - sure:.0%}"
-    return Progress(wrong, reached, left, f"{goal.expected(wrong)}, and {more}")
+    known = step < _STEPS and left <= _MOST
+    return Progress(wrong, reached, left if known else None, f"{goal.expected(wrong)}, and {more}")
 
 
 def _margins_of_chosen(posterior: Posterior, groups: Groups, goal: Goal) -> list[F64]:
@@ -149,8 +143,7 @@ def _ratio(step: int) -> float:
 
 
 def _sure_after(scores: F64, goal: Goal, kept: float, tie: float) -> float:
-    """How likely no more of a group's top are wrong than allowed, when a share of the variance is
-    left.
+    """How likely few enough of a group's top are wrong, with a share of the variance left.
 
     What is learned until then moves the expected scores towards one of the draws, as the law of
     total variance has it: they gain the variance that is lost. The mean over a few draws.
@@ -171,11 +164,9 @@ def _sure_after(scores: F64, goal: Goal, kept: float, tie: float) -> float:
 def group_standings(
     posterior: Posterior, groups: Groups, judgements: I64, goal: Goal, *, passed: bool, seed: int
 ) -> tuple[GroupStanding, ...]:
-    """How close each group is to the goal; the hold-out check is that of the whole.
+    """How close each group is to the goal; whether the hold-out check passed is that of the whole.
 
-    Args:
-        judgements: (n,) number of answers about an item.
-        passed: whether the hold-out check passed.
+    `judgements` are the (n,) numbers of answers about an item.
 
     Cost: at most a few thousand pairs of each group, fewer if there are many groups.
     """
@@ -213,8 +204,7 @@ def questions_left(
     """About how many questions until the share of wrong pairs falls to the goal.
 
     Variances are assumed to fall as 1 / (number of answers), where `asked` includes the prior, and
-    the squared difference to gain a part of what the variance loses. None if a million questions
-    are not enough.
+    the squared difference to gain a part of what they lose. None if a million are not enough.
     """
 
     def enough(m: int) -> bool:
@@ -226,80 +216,51 @@ def questions_left(
     return least if least <= _MOST else None
 
 
-def holdout_check(p: F64, right: Bool) -> tuple[int, float, float, bool]:
-    """Is the model calibrated: is it right about unseen answers as often as it expects?
+def holdout_check(p: F64, right: Bool, *, left_out: bool) -> Check:
+    """The check, given probabilities of the answers it expects, (m,), and whether these were given.
 
-    Args:
-        p: (m,) its probabilities of the answers it expects, at least ½.
-        right: (m,) whether those answers were given.
-
-    Returns:
-        m, share right, expected share, and whether it passes: enough answers, and at most two
-        standard errors below the expected share.
+    `left_out` is as in `Remaining`.
     """
     m = len(p)
     if not m:
-        return 0, float("nan"), float("nan"), False
+        return Check(0, float("nan"), float("nan"), False, left_out)
     share, expected = float(right.mean()), float(p.mean())
     error = float(np.sqrt(np.mean(p * (1 - p)) / m))
-    return m, share, expected, m >= ENOUGH_CHECKS and share >= expected - 2 * error
+    passed = m >= ENOUGH_CHECKS and share >= expected - 2 * error
+    return Check(m, share, expected, passed, left_out)
 
 
 def about_models(n_models: int, others: bool) -> str:
-    """A sentence on what intervals do not include where only models have answered; or nothing.
+    """What intervals do not include where only this many models have answered; else nothing.
 
-    Args:
-        n_models: how many of them.
-        others: whether people have answered, or pairs are gold.
+    `others`: whether people have answered, or pairs are gold.
     """
     if others or not n_models:
         return ""
-    if n_models == 1:
-        return (
-            "only a model has answered: what it is wrong about throughout is not in the intervals"
-        )
-    return "only models have answered: people's answers or gold pairs would measure them"
+    if n_models > 1:
+        return "only models have answered: people's answers or gold pairs would measure them"
+    return "only a model has answered: what it is wrong about throughout is not in the intervals"
 
 
-def whether_to_stop(
-    found: Progress,
-    goal: Goal,
-    free: int,
-    n: int,
-    right: float,
-    expected: float,
-    passed: bool,
-    *,
-    left_out: bool = False,
-) -> tuple[bool, str]:
-    """Whether to stop, and why, as text.
-
-    Args:
-        found: what the posterior says of the goal.
-        goal: the goal.
-        free: how many questions the annotators can still be asked.
-        n, right, expected, passed: as returned by `holdout_check`.
-        left_out: as in `Remaining`.
-    """
-    what = "left-out answer" if left_out else "hold-out answer"
-    share, left = found.said, found.questions
+def whether_to_stop(found: Progress, goal: Goal, free: int, check: Check) -> tuple[bool, str]:
+    """Whether to stop, and why, as text; `free`: how many questions can still be asked."""
+    what = "left-out answer" if check.left_out else "hold-out answer"
+    share, left, n = found.said, found.questions, check.n
     if found.certain:
         return True, share
+    if not found.reached and (left is None or left > free):
+        free_ = f"{_many(free, 'question')} left for these"
+        return False, f"{share}; more annotators are needed: {free_}"
     if not found.reached:
-        if left is None or left > free:
-            return (
-                False,
-                f"{share}; more annotators are needed: {_many(free, 'question')} left for these",
-            )
         until = f"{1 - SURE:.0%}" if goal.top else f"{goal.wrong:.0%}"
-        return False, f"{share}; about {_many(left, 'question')} until {until}"
-    if passed:
-        return True, f"{share}, and the {what}s agree ({right:.0%} of {n} as expected)"
+        return False, f"{share}; about {_many(left or 0, 'question')} until {until}"
+    if check.passed:
+        return True, f"{share}, and the {what}s agree ({check.right:.0%} of {n} as expected)"
     if n < ENOUGH_CHECKS:
         return False, f"{share}, but only {_many(n, what)} could check that"
     return False, (
-        f"{share}, but of {n} {what}s only {right:.0%} are as expected, "
-        f"where {expected:.0%} should be"
+        f"{share}, but of {n} {what}s only {check.right:.0%} are as expected, "
+        f"where {check.expected:.0%} should be"
     )
 
 

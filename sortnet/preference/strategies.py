@@ -16,7 +16,7 @@ from sortnet.types import F64, I64
 
 Free: TypeAlias = Callable[[int, int], bool]
 
-_FEW = 20_000  # pairs up to which each is a candidate, those of 200 items
+FEW = 20_000  # pairs up to which each is a candidate, those of 200 items
 _SOME = 4_000  # candidate pairs among more
 _MANY = 20_000  # items of which the least judged ones are candidates; of more, a sample
 _NEAR = 10  # ranks between two neighbours, at most
@@ -37,10 +37,7 @@ class MergePass:
 
     Every item is compared, and the comparisons connect all items. They are those of a textbook
     merge sort: at most n ceil(log2 n). Merges of different parts of the list wait at the same time,
-    so that several annotators can answer.
-
-    Args:
-        orders: the items, in the initial order; several such lists are sorted each by itself.
+    so that several annotators can answer. Several lists are sorted each by itself.
 
     Attributes:
         ranking: the items best first, once the sort is finished; list after list.
@@ -108,8 +105,8 @@ class View:
     Attributes:
         posterior: of the scores, from all answers except the hold-out.
         order: (n,) the items, best first; group by group if there are groups.
-        seen: (n,) answers about an item, including pending questions.
-        pending: (n,) pending questions about an item.
+        among_top: (n,) see `Ranking`; None if the whole order is wanted.
+        seen, pending: (n,) answers about an item, pending questions included, and these alone.
         component: (n,) each item's connected component in the graph of answers.
         merge: returns the current merge sort, built on first use.
         free: whether a pair may be asked of this annotator.
@@ -117,11 +114,11 @@ class View:
         every: (m,), (m,) the only pairs that may be asked at all; None for all pairs within groups
             if they are many.
         listed: whether `every` is a list that was given, and not all pairs within groups.
-        among_top: (n,) see `Ranking`; None if the whole order is wanted.
     """
 
     posterior: Posterior
     order: I64
+    among_top: F64 | None
     seen: I64
     pending: I64
     component: I64
@@ -130,7 +127,6 @@ class View:
     groups: Groups
     every: tuple[I64, I64] | None
     listed: bool
-    among_top: F64 | None = None
 
 
 Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
@@ -170,10 +166,8 @@ def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
 
 
 def connect(view: View, rng: np.random.Generator) -> Pair | None:
-    """The most informative pair that joins two components: an active spanning tree.
-
-    For the first n - 1 answers, every question connects an item or a group of items that has not
-    been compared with the others.
+    """The most informative pair that joins two components: an active spanning tree, which takes
+    the first n - 1 answers.
     """
     i, j = _candidates(view, rng)
     separate = view.component[i] != view.component[j]
@@ -278,14 +272,9 @@ def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:
     return i[within], j[within]
 
 
-def few_pairs(groups: Groups) -> tuple[I64, I64] | None:
-    """All pairs within groups, None if they are too many to try each."""
-    return groups.every() if groups.n_pairs <= _FEW else None
-
-
 def _some(every: tuple[I64, I64], rng: np.random.Generator) -> tuple[I64, I64]:
     i, j = every
-    if len(i) > _FEW:
+    if len(i) > FEW:
         at = rng.integers(len(i), size=_SOME)
         return i[at], j[at]
     return i, j

@@ -13,40 +13,38 @@ from sortnet.preference.base import Pair
 from sortnet.preference.goal import WRONG, Goal
 
 Subject: TypeAlias = str | int | Pair | None
-# Each kind and its opposite.
-UNDONE_BY = {
-    **{"exclude": "include", "pause": "resume", "revoke": "renew"},
-    **{"retire": "restore", "gold": "no-gold", "model": "person"},
+# Each kind, its opposite, the field of a study that it fills, what it must be about; a pause may
+# also name an annotator.
+_TURNED_ON: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "exclude": ("include", "excluded", ("annotator",)),
+    "pause": ("resume", "paused", ()),
+    "revoke": ("renew", "revoked", ("annotator",)),
+    "retire": ("restore", "retired", ("item",)),
+    "gold": ("no-gold", "gold", ("item", "other")),
+    "model": ("person", "models", ("annotator",)),
 }
+UNDONE_BY = {kind: undoing for kind, (undoing, _, _) in _TURNED_ON.items()}
 UNDOES = {undoing: kind for kind, undoing in UNDONE_BY.items()}
+_FIELDS = {kind: field for kind, (_, field, _) in _TURNED_ON.items()}
 LINKS = {"revoke", "renew"}  # decisions about links to pages
 ABOUT_ONE = {"question", "gold", "no-gold"}  # whose answer depends on the criterion
-AMOUNTS = ("quota", "overlap", "gold-rate", "goal", "top", "deadline")
-WORDS = ("question", "instructions")  # their text is the decision's reason
-KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS)
-# What each decision must be about, and nothing else; a pause may name an annotator.
-_NEEDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("exclude", "include", "revoke", "renew"), ("annotator",)),
-    **dict.fromkeys(("model", "person"), ("annotator",)),
-    **dict.fromkeys(("pause", "resume"), ()),
-    **dict.fromkeys(("retire", "restore"), ("item",)),
-    **dict.fromkeys(("gold", "no-gold"), ("item", "other")),
-    **dict.fromkeys(AMOUNTS, ("amount",)),
-    **{"quota": ("annotator", "amount")},
-    **dict.fromkeys(WORDS, ()),
-}
 _LARGEST = 2**31 - 1
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
-_MOST = {"quota": _LARGEST, "overlap": _LARGEST, "gold-rate": 1.0, "goal": 0.5, "deadline": _LATEST}
-_MOST |= {"top": _LARGEST}
-LONGEST = {"question": 500, "instructions": 50_000}  # characters
-# The field of a study that each kind fills.
-_FIELDS = {"exclude": "excluded", "pause": "paused", "revoke": "revoked", "retire": "retired"}
-_FIELDS |= {"gold": "gold", "model": "models"}
+_MOST = {"quota": _LARGEST, "overlap": _LARGEST, "gold-rate": 1.0, "goal": 0.5, "top": _LARGEST}
+_MOST |= {"deadline": _LATEST}
+LONGEST = {"question": 500, "instructions": 50_000}  # characters of a decision's reason
+AMOUNTS, WORDS = tuple(_MOST), tuple(LONGEST)
+KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS)
 _CALLED = {"gold": "a gold pair", "models": "a model"}
 _SUBJECTS = ("annotator", "item", "other", "amount")
 GOLD_RATE = 0.05
 QUESTION = "Which is better?"
+
+
+def _needs(kind: str) -> tuple[str, ...]:
+    if kind in AMOUNTS:
+        return ("annotator", "amount") if kind == "quota" else ("amount",)
+    return () if kind in WORDS else _TURNED_ON[UNDOES.get(kind, kind)][2]
 
 
 @dataclass(frozen=True)
@@ -87,17 +85,17 @@ class Decision:
         if kind not in KINDS:
             raise StudyError(f"unknown decision {kind[:60]!r}; known are {', '.join(KINDS)}")
         given = tuple(name for name in _SUBJECTS if getattr(self, name) is not None)
-        free = not _NEEDS[kind] and kind not in WORDS  # a pause
-        if given != _NEEDS[kind] and not (free and given == ("annotator",)):
-            needed = ", ".join(_NEEDS[kind]) or "an annotator or nothing"
+        needs = _needs(kind)
+        if given != needs and not (kind in {"pause", "resume"} and given == ("annotator",)):
+            needed = ", ".join(needs) or "an annotator or nothing"
             raise StudyError(f"the decision {kind!r} is about {needed}, and nothing else")
         if self.item is not None and self.item == self.other:
             raise StudyError(f"item {self.item} cannot be compared with itself")
         least = 1 if kind == "overlap" else 0
         if self.amount is not None and not least <= self.amount <= _MOST[kind]:
             raise StudyError(f"{kind} {self.amount:g} is not from {least} to {_MOST[kind]:g}")
-        if kind in WORDS and len(self.reason or "") > LONGEST[kind]:
-            n = len(self.reason or "")
+        n = len(self.reason or "")
+        if kind in WORDS and n > LONGEST[kind]:
             raise StudyError(f"{kind} of {n:,} characters: at most {LONGEST[kind]:,} are shown")
 
     @property
@@ -122,11 +120,9 @@ class Study:
         quotas: number of answers after which an annotator is done.
         overlap: number of people who should answer a pair before new pairs are asked.
         gold_rate: share of gold questions, if there are gold pairs.
-        goal: share that may be wrong, see `Goal`; 0: the default.
-        top: number of top items wanted; 0: the whole order.
+        goal, top: as in `Goal`; 0: the default.
         deadline: seconds since 1970 after which nothing is asked; 0: none.
-        question: what annotators are asked, in plain text.
-        instructions: what they read first, in Markdown; empty if there are none.
+        question, instructions: what annotators are asked, in plain text; read first, in Markdown.
 
     The first six map to the decision, which holds the reason.
 
@@ -168,12 +164,7 @@ class Study:
         return None if quota is None else max(quota - answered, 0)
 
     def why_closed(self, annotator: str, answered: int, now: float = 0) -> str:
-        """Why an annotator is asked nothing, in words; empty if they are.
-
-        Args:
-            answered: number of their answers.
-            now: seconds since 1970.
-        """
+        """Why an annotator is asked nothing, in words; empty if they are."""
         for_now, no_more = "no questions for now", "no more questions"
         if annotator in self.excluded:
             return f"{no_more}: {annotator} is excluded, until the administrator undoes that"
@@ -184,23 +175,13 @@ class Study:
         if 0 < self.deadline <= now:
             return f"{no_more}: the deadline was {said_time(self.deadline)}"
         if self.left(annotator, answered) == 0:
-            return (
-                f"{no_more}: {annotator} has given all {self.quotas[annotator]} answers asked for"
-            )
+            asked = f"{self.quotas[annotator]} answers asked for"
+            return f"{no_more}: {annotator} has given all {asked}"
         return ""
 
     def asks_alike(self, other: Study) -> bool:
         """Whether a session asks and ranks the same under both."""
-        of_session = (
-            "excluded",
-            "retired",
-            "gold",
-            "models",
-            "overlap",
-            "gold_rate",
-            "goal",
-            "top",
-        )
+        of_session = "excluded", "retired", "gold", "models", "overlap", "gold_rate", "goal", "top"
         return all(getattr(self, name) == getattr(other, name) for name in of_session)
 
     def wanted(self) -> Goal:
@@ -252,12 +233,9 @@ def questions_at(decisions: Iterable[Decision], times: Iterable[float | None]) -
 
 
 def check_decision(study: Study, decision: Decision, called: str) -> None:
-    """Refuse a decision that changes nothing.
+    """Refuse a decision that changes nothing; `called` is its subject, such as `annotator 'eve'`.
 
     A link may be renewed at any time: the old one is then nobody's.
-
-    Args:
-        called: the subject in a message, such as `annotator 'eve'`.
 
     Raises:
         StudyError: with the reason.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sortnet.preference.base import TARGETS, Judgement, Pair
 from sortnet.types import F64, I64, Bool
@@ -47,28 +49,25 @@ class Votes:
         """The same votes, those of models marked, and after them the known answers to gold pairs.
 
         Without gold pairs a model is not marked that answers alone: what it sees and its errors
-        cannot be separated. Nothing is added to no votes.
-
-        Args:
-            models: the numbers of the annotators that are models.
-            gold: the better item and the other one of each pair.
+        cannot be separated. Nothing is added to no votes. Models are numbers of annotators; of a
+        gold pair the better item is the first.
         """
         known = np.array([*gold], np.int64).reshape(-1, 2)
-        if not len(self) or not (len(known) or models):
-            return self
         if not len(known):
-            alone = len(np.unique(self.annotator)) < 2
-            return self if alone else self.marked(models)
-        votes, zeros = self.marked(models), np.zeros(len(known), np.int64)
-        kind = np.full(len(self), PERSON) if votes.kind is None else votes.kind
-        return Votes(
-            np.append(self.left, known[:, 0]),
-            np.append(self.right, known[:, 1]),
-            np.append(self.target, zeros + 1.0),
-            np.append(self.annotator, zeros),
-            None if self.weight is None else np.append(self.weight, zeros + 1.0),
-            np.append(kind, zeros + GOLD),
-        )
+            return self.marked(models) if len(np.unique(self.annotator)) > 1 else self
+        if not len(self):
+            return self
+        zeros = np.zeros(len(known), np.int64)
+        of_known = {
+            **{"left": known[:, 0], "right": known[:, 1], "target": zeros + 1.0},
+            **{"annotator": zeros, "weight": zeros + 1.0, "kind": zeros + GOLD},
+        }
+        votes = replace(self, kind=np.where(np.isin(self.annotator, [*models]), MODEL, PERSON))
+        columns = {name: np.append(has, of_known[name]) for name, has in votes._columns()}
+        return Votes(**columns)
+
+    def _columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        return ((name, column) for name, column in vars(self).items() if column is not None)
 
     def of_kind(self, *kinds: int) -> Bool:
         """(m,) whether the answers are of one of these kinds."""
@@ -99,24 +98,14 @@ class Votes:
 
     def where(self, mask: Bool | I64) -> Votes:
         """The votes selected by a mask, or by their places."""
-        return Votes(
-            self.left[mask],
-            self.right[mask],
-            self.target[mask],
-            self.annotator[mask],
-            None if self.weight is None else self.weight[mask],
-            None if self.kind is None else self.kind[mask],
-        )
+        return replace(self, **{name: has[mask] for name, has in self._columns()})
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
     """Means and variances of z as they would be without each answer, given those with it.
 
-    Laplace's approximation of leaving one out (Vehtari and others, 2016, eq. 29).
-
-    Args:
-        mean, variance: (m,) of z.
-        slope, weight: (m,) of each answer's log-likelihood, see `Likelihood`.
+    Laplace's approximation of leaving one out (Vehtari and others, 2016, eq. 29), by the slope and
+    weight of each answer's log-likelihood, see `Likelihood`; (m,) each.
     """
     without = variance / np.maximum(1 - weight * variance, 0.1)
     return mean - without * slope, without
@@ -124,12 +113,7 @@ def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]
 
 def unseen_in_blocks(mean: F64, C: F64, votes: Votes, slope: F64, weight: F64) -> tuple[F64, F64]:
     """As `unseen`, for gaps s_left - s_right without all answers of the same annotator, or without
-    blocks of them if they are many.
-
-    Args:
-        C: (n + a, n + a) covariance.
-
-    Cost: O(_BLOCK²) per answer.
+    blocks of them if they are many, given the (n + a, n + a) covariance C.
     """
     mean, variance = mean.copy(), np.empty_like(mean)
     by_annotator = np.argsort(votes.annotator, kind="stable")

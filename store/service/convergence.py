@@ -31,11 +31,8 @@ class Convergence:
 
     An iteration is a refit; its number is that of the last judgement that was fitted. Recorded is
     the first refit after each quarter more judgements, and the last of a process: so there are few,
-    and an answer waits for none. A row that cannot be written is left out.
-
-    Args:
-        collection: whose labelling it is.
-        known: number of the last judgement before this process.
+    and an answer waits for none. A row that cannot be written is left out. `known` is the number of
+    the last judgement before this process.
     """
 
     def __init__(self, collection: Collection, known: int) -> None:

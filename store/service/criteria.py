@@ -23,12 +23,10 @@ class Asked(NamedTuple):
 
 
 class Criteria:
-    """What annotators of a collection are asked: by one service, or one for each criterion.
+    """What annotators are asked: by one service, or one for each criterion, in that order.
 
-    Args:
-        services: in the order of the criteria; at least one.
-        together: whether each pair is asked by all criteria before the next pair; else one
-            criterion is asked until its goal is reached, then the next one.
+    Together, each pair is asked by all criteria before the next pair; else one criterion is asked
+    until its goal is reached, then the next one.
     """
 
     def __init__(self, services: Sequence[LabellingService], *, together: bool = False) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from sortnet.data.divide import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.items import Describer, Items
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64, Progress, Queries
+from sortnet.types import Progress, Queries
 from store.collections.collection import Collection
 from store.service.labelling import new_session
 
@@ -98,23 +99,20 @@ def read_judged(
     session = new_session(collection, stored)
     session.replay(judgements)
     progress("weighing the annotators")
-    votes, weight = session.weighted()
-    queries = replace(_queries(items, votes, weight, source), describer=describer)
+    votes, weights = session.weighted()
+    queries = replace(_queries(items, votes, weights, source), describer=describer)
     parts = hold_out_documents(queries, seed=seed)
     return JudgedData(*parts, _facts(stored, votes))
 
 
 def annotator_weights(collection: Collection) -> dict[str, float]:
-    """How much the answers of each annotator are worth: 1 is the average annotator's.
+    """How much the answers of each annotator are worth, see `Session.weighted`: 1 is the average.
 
     Those of excluded annotators, and of those who never said which item is better, are not in it.
-
-    Cost: a replay of the judgements, one fit of the annotators' reliability; see
-    `Session.weighted`.
     """
     session = new_session(collection, collection.items())
     session.replay(collection.judgements())
-    return session.annotator_weights()
+    return session.weighted()[1]
 
 
 def _facts(items: Items, votes: Votes) -> str:
@@ -132,7 +130,7 @@ def _hash(*values: Any) -> str:
     return found.hexdigest()
 
 
-def _queries(items: Items, votes: Votes, weight: F64, source: Source) -> Queries:
+def _queries(items: Items, votes: Votes, weights: Mapping[str, float], source: Source) -> Queries:
     if not len(votes):
         raise DataError(
             f"{source.name}: nobody has said yet which of two items is better, excluded annotators "
@@ -145,5 +143,6 @@ def _queries(items: Items, votes: Votes, weight: F64, source: Source) -> Queries
         feature_names=items.feature_names,
         source=str(source),
     )
+    weight = np.array([*weights.values()])[votes.annotator]
     target = np.where(weight < 0, 1 - votes.target, votes.target)
     return queries.with_judgements(votes.left, votes.right, soft=target, weight=np.abs(weight))

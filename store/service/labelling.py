@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import threading
 import time
@@ -17,13 +18,13 @@ from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_reports import AnnotatorReport
-from sortnet.preference.fit_process import Call, call_here
+from sortnet.preference.fit_process import Call
 from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
 from sortnet.preference.stopping import Remaining
-from sortnet.preference.study import Decision, study_of
+from sortnet.preference.study import Study, study_of
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
 from store.service.convergence import Convergence
@@ -37,7 +38,9 @@ _PAUSE = 2.0  # after a fit in a thread, relative to its duration: answers come 
 _MOST_UNFITTED = 20  # answers that a program may give before a fit, or 5 % if that is more
 
 
-def new_session(collection: Collection, items: Items, **more: Any) -> Session:
+def new_session(
+    collection: Collection, items: Items, study: Study | None = None, **more: Any
+) -> Session:
     """A session about the items with the collection's settings, and no judgements yet.
 
     A StoreError if the collection has criteria, each of which has a session.
@@ -45,12 +48,15 @@ def new_session(collection: Collection, items: Items, **more: Any) -> Session:
     collection.check_one_question()
     settings = collection.settings
     known = {name: settings[name] for name in SESSION_SETTINGS if name in settings}
-    given: dict[str, Any] = {"seed": collection.seed, **known, **more}
-    if "study" not in given:
-        given["study"] = collection.study()
-    among = collection.allowed_pairs()
-    given |= {"groups": items.groups, "among": among, "keep": _folder_of_fits()}
-    return Session(items.features, len(items), **given)
+    return Session(
+        items.features,
+        len(items),
+        groups=items.groups,
+        among=collection.allowed_pairs(),
+        keep=_folder_of_fits(),
+        study=study or collection.study(),
+        **{"seed": collection.seed, **known, **more},
+    )
 
 
 def _folder_of_fits() -> Path | None:
@@ -75,9 +81,7 @@ class LabellingService:
         StoreError: on a collection of fewer than two items.
 
     Attributes:
-        session: the session.
-        study: who is excluded or paused, which items are retired, the gold pairs.
-        items: the items to sort.
+        session, study, items: the session, the study's present state, and the items to sort.
         ranking, remaining: of the last fit; before the first one, by the features alone.
         fault: the error of the last fit, else empty.
 
@@ -92,7 +96,7 @@ class LabellingService:
         lease_seconds: float = 600,
         goal: Goal | None = None,
         record: bool = False,
-        call: Call = call_here,
+        call: Call = operator.call,
     ) -> None:
         self.collection = collection
         self.lease_seconds = lease_seconds
@@ -181,11 +185,9 @@ class LabellingService:
         return self.collection.question(lease) if own is None else own.question
 
     def answer(self, lease: str, judgement: Judgement) -> Stored:
-        """Store the answer to a question; if it is repeated, return the first answer.
+        """Store the answer to a question, by a transaction; if repeated, return the first one.
 
         A LeaseError on a lease that is unknown, expired, released or another's.
-
-        Cost: one transaction.
         """
         with self._lock:
             stored = self.collection.answer(lease, judgement, after=self._last_number)
@@ -294,9 +296,8 @@ class LabellingService:
             self.remaining = session.remaining(fresh=False)
         self._fitted = session, events
         if self._convergence is not None:
-            seconds = time.monotonic() - started
-            about = self.remaining, session.goal, seconds
-            self._convergence.add(number, session.n_votes, *about)
+            about = session.n_votes, self.remaining, session.goal
+            self._convergence.add(number, *about, time.monotonic() - started)
 
     def _try_fit(self) -> None:
         started = time.monotonic()
@@ -321,13 +322,8 @@ class LabellingService:
                 "there must be two to compare"
             )
         goal = self._goal or self.study.wanted()
-        self.session = new_session(
-            self.collection,
-            self.items,
-            goal=goal,
-            study=self.study,
-            call=self._call,
-        )
+        about = self.collection, self.items, self.study
+        self.session = new_session(*about, goal=goal, call=self._call)
         self._last_number = 0
         self._set_aside = Judgements()
         for judgements in blocks:
@@ -336,20 +332,15 @@ class LabellingService:
     def _look(self) -> list[Lease]:
         """Read what is new; returns all live leases."""
         changes = self.collection.changes(self._last_number, len(self._decisions))
-        if changes.n_items > self.session.n_items or self._decide(changes.decisions):
+        before = self.study
+        if changes.decisions:
+            self._decisions += changes.decisions
+            self.study = study_of(self._decisions)
+        if changes.n_items > self.session.n_items or not self.study.asks_alike(before):
             self._open()
         else:
             self._take_in(changes.judgements)
         return changes.leases
-
-    def _decide(self, new: Sequence[Decision]) -> bool:
-        """Take new decisions in; returns whether the session must start from scratch."""
-        if not new:
-            return False
-        before = self.study
-        self._decisions += new
-        self.study = study_of(self._decisions)
-        return not self.study.asks_alike(before)
 
     def _within_quota(self, annotator: str, k: int, live: Sequence[Lease]) -> int:
         """At most as many questions as their quota leaves, with those from other services."""
@@ -362,10 +353,10 @@ class LabellingService:
         if not len(judgements):
             return
         self.session.replay(judgements)
-        excluded = [*self.study.excluded.keys() & judgements.annotators.keys()]
-        if excluded:
-            numbers = [judgements.annotators[name] for name in excluded]
-            self._set_aside.extend(judgements.where(np.isin(judgements.annotator, numbers)))
+        names = [*self.study.excluded.keys() & judgements.annotators.keys()]
+        if names:
+            of_excluded = np.isin(judgements.annotator, [judgements.annotators[n] for n in names])
+            self._set_aside.extend(judgements.where(of_excluded))
         self._last_number = int(judgements.number[-1])
 
     def _ask(self, annotator: str, k: int, live: Sequence[Lease]) -> list[Question]:
