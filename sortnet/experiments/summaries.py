@@ -99,24 +99,13 @@ def latex(summary: pd.DataFrame, *, caption: str = "") -> str:
         for spread in get_args(Spread)
         if name.endswith(f"_{spread}")
     }
-    measures = list(spreads)
-    columns = [summary["ranker"].map(escaped)] + [
-        _cells(summary, name, spreads[name]) for name in measures
-    ]
-    rows = [" & ".join(cells) + r" \\" for cells in zip(*columns, strict=True)]
-    lines = [
-        rf"\begin{{tabular}}{{l{'r' * len(measures)}}}",
-        r"\toprule",
-        " & ".join(["ranker", *map(escaped, measures)]) + r" \\",
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
+    columns = {escaped(name): _cells(summary, name, spreads[name]) for name in spreads}
+    table = summary[["ranker"]].map(escaped).assign(**columns)
+    text = table.to_latex(index=False, escape=False, column_format="l" + "r" * len(columns))
     if caption:
-        around = [r"\begin{table}", r"\centering", rf"\caption{{{escaped(caption)}}}"]
-        lines = [*around, *lines, r"\end{table}"]
-    return "\n".join(lines) + "\n"
+        top = [r"\begin{table}", r"\centering", rf"\caption{{{escaped(caption)}}}"]
+        text = "\n".join([*top, text + r"\end{table}", ""])
+    return str(text)
 
 
 def escaped(text: str) -> str:
