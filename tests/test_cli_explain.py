@@ -75,16 +75,6 @@ def test_the_table_adds_up_to_the_margin():
     assert max(map(len, lines)) <= 80
 
 
-def test_turning_the_documents_round_turns_every_sign():
-    there, back = (
-        {r["feature"]: r["value"] for r in json.loads(done(*args, "--json"))["features"]}
-        for args in (
-            ("explain", "m", TEST, "d1-0", "d1-3"), ("explain", "m", TEST, "d1-3", "d1-0")
-        )
-    )  # fmt: skip
-    assert there == pytest.approx({name: -value for name, value in back.items()})
-
-
 def test_a_missing_value_is_null_and_a_long_name_is_cut_in_the_table(tmp_path, queries):
     long = "a_name_that_is_much_longer_than_a_column_of_the_table"
     frame = pd.DataFrame(queries.features, columns=[long, "b", "c", "d"])

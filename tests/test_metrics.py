@@ -342,24 +342,10 @@ def test_the_conventions_say_what_the_figures_mean():
 
 @given(
     st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=4),
-    st.sampled_from(
-        [
-            "map",
-            "map@1",
-            "ndcg",
-            "ndcg@1",
-            "p@1",
-            "p@2",
-            "p@5",
-            "mrr",
-            "mrr@2",
-            "err",
-            "err@1",
-            "err@2",
-        ]
-    ),
+    st.sampled_from(["map", "map@1", "ndcg", "ndcg@1", "p@1", "p@2", "p@5", "mrr", "mrr@2",
+                     "err", "err@1", "err@2"]),
     st.integers(1, 3),
-)
+)  # fmt: skip
 def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowest):
     metric = parse_metric(name, relevant_from=lowest)
     queries = queries_of(ranked)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from math import nan, sqrt
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -47,14 +46,6 @@ def test_a_summary_weighs_the_parts_alike_and_has_the_best_first(figures):
     assert found["parts"].tolist() == [2, 2]
     assert found["queries"].tolist() == [3, 3]
     assert list(summary(figures, ["ndcg@10", "map"])["ranker"]) == ["svm", "tree_s"]
-
-
-def test_the_standard_error_is_that_of_numpy():
-    rng = np.random.default_rng(3)
-    values = rng.random(15)
-    frame = pd.DataFrame({"ranker": "r", "part": [f"split {k}" for k in range(15)], "qid": "q"})
-    (row,) = summary(frame.assign(map=values), ["map"]).itertuples()
-    assert row.map_error == pytest.approx(values.std(ddof=1) / sqrt(15))
 
 
 def test_a_deviation_may_stand_in_place_of_the_error(figures):

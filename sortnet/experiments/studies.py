@@ -56,8 +56,9 @@ _TIMED = {  # without a search of settings, which the papers' table leaves out
     "AdaRank": "adarank-ndcg:rounds=100",
     "LambdaMART": "lambdamart:trees=300",
 }
+_PAPER = "sortnet-paper:hidden=20"
 _ORDERED = {
-    "CmpNN, as in the paper": "sortnet-paper:hidden=20",
+    "CmpNN, as in the paper": _PAPER,
     "CmpNN, committee": "sortnet:scaling=query,hidden=32",
     "DirectRanker": "sortnet-directranker:scaling=query,hidden=32",
 }
@@ -257,10 +258,6 @@ def _on_shares(plan: Plan, field: str, values: Iterable[Any]) -> list[Point]:
         for share in values
         for fold in plan.folds()
     ]  # fmt: skip
-
-
-def _paper(hidden: int) -> Entry:
-    return ENTRIES["sortnet-paper"].changed(hidden=(hidden,))
 
 
 def _training_size(plan: Plan) -> list[Point]:
@@ -489,7 +486,7 @@ STUDIES: dict[str, Study] = {
         "How many hidden units does the comparator need?", f"{_2008}, table 1", "n",
         lambda plan: _on_folds(
             plan,
-            [(_paper(h), f"{h} hidden", None) for h in (10, 20, 30)],
+            [(entry_of(f"sortnet-paper:hidden={h}"), f"{h} hidden", None) for h in (10, 20, 30)],
             quality="map",
         ),
         _at_ranks,
@@ -499,14 +496,16 @@ STUDIES: dict[str, Study] = {
         lambda plan: [
             point
             for quality in ("map", "p@10")
-            for point in _on_folds(plan, [(_paper(20), quality.upper(), None)], quality=quality)
+            for point in _on_folds(
+                plan, [(entry_of(_PAPER), quality.upper(), None)], quality=quality
+            )
         ],
         _at_ranks,
     ),
     "convergence": Study(
         "When does the loop converge?", f"{_2008}, figure 3", "iteration",
         lambda plan: _on_folds(
-            plan, [(_paper(20), "", None)], quality="map", observe=iterations
+            plan, [(entry_of(_PAPER), "", None)], quality="map", observe=iterations
         ),
         _convergence,
     ),
