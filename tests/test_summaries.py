@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from sortnet.errors import DataError
-from sortnet.experiments.summaries import escaped, latex, parts, summary
+from sortnet.experiments.summaries import escaped, latex, summary
 
 
 @pytest.fixture
@@ -23,17 +23,6 @@ def figures() -> pd.DataFrame:
         ("tree_s", "Fold2", "3", 0.4, 0.5),
     ]
     return pd.DataFrame(rows, columns=["ranker", "part", "qid", "map", "ndcg@10"])
-
-
-def test_parts_are_means_of_the_queries_with_a_value(figures):
-    found = parts(figures, ["map", "ndcg@10"])
-    assert found.to_numpy().tolist() == [
-        ["Fold1", "svm", pytest.approx(0.3), 0.5],
-        ["Fold2", "svm", 0.5, 0.7],
-        ["Fold1", "tree_s", pytest.approx(0.8), 0.5],
-        ["Fold2", "tree_s", 0.4, 0.5],
-    ]
-    assert list(found) == ["part", "ranker", "map", "ndcg@10"]
 
 
 def test_a_summary_weighs_the_parts_alike_and_has_the_best_first(figures):
