@@ -34,6 +34,7 @@ from sortnet.experiments.pair_efficiency import (
     cell_of,
     crossing,
 )
+from sortnet.experiments.splits import Split
 from sortnet.metrics import evaluate
 from sortnet.types import I64, Queries
 
@@ -66,7 +67,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Drawn(Split):
     """A draw of a data set, as a cell takes its data."""
 
     study: Study
@@ -76,10 +77,6 @@ class Drawn:
     @property
     def name(self) -> str:
         return f"{self.study.name}, draw {self.number}"
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return ()
 
     def load(self, cache: Path | None = None) -> Fold:
         fold = self.study.load(self.number)

@@ -138,13 +138,15 @@ def _dcg(metric: Metric, hits: _Hits, grade: I64, rank: I64, best: I64) -> F64:
 
 
 def _err(metric: Metric, hits: _Hits) -> F64:
-    stops = _stops(hits.grade)
-    reached = np.ones(len(stops))
+    stops = (np.exp2(np.arange(_ERR_HIGHEST + 1)) - 1.0) / 2**_ERR_HIGHEST  # of each grade
+    reached = np.ones(len(hits.rank))
     for grade in range(1, _ERR_HIGHEST + 1):
         alike = hits.grade == grade
         above = np.cumsum(alike) - alike  # whole numbers, which lose no digit over many queries
-        reached *= (1.0 - _stops(grade)) ** (above - hits.first(above)[hits.query])
-    return hits.sum(stops * reached / hits.rank, _within(metric, hits.rank))
+        reached *= (1.0 - stops[grade]) ** (above - hits.first(above)[hits.query])
+    return hits.sum(
+        stops[hits.grade.astype(np.int64)] * reached / hits.rank, _within(metric, hits.rank)
+    )
 
 
 def _spearman(metric: Metric, hits: _Hits) -> F64:
@@ -175,8 +177,7 @@ def _concordance(metric: Metric, hits: _Hits) -> F64:
 
 
 def _exact(metric: Metric, hits: _Hits) -> F64:
-    wrong, pairs = _discordant(hits)
-    return np.where(pairs > 0, np.where(wrong == 0, 1.0, 0.0), np.nan)
+    return np.floor(_concordance(metric, hits))
 
 
 def _discordant(hits: _Hits) -> tuple[F64, F64]:
@@ -220,12 +221,6 @@ def _tied(hits: _Hits, value: NDArray[Any]) -> tuple[I64, I64, I64]:
     return order, first, np.repeat(sizes, sizes)
 
 
-def _stops(grade: ArrayLike) -> F64:
-    """How probably a reader is content with a document of that grade, and reads no further."""
-    stops: F64 = (np.exp2(grade) - 1.0) / 2**_ERR_HIGHEST
-    return stops
-
-
 @dataclass(frozen=True)
 class Measure:
     """A row of `MEASURES`.
@@ -256,57 +251,40 @@ class Measure:
     whole: bool = False
 
 
+_OF_WHOLE: dict[str, Any] = {"graded": True, "whole": True}
 MEASURES: dict[str, Measure] = {
     "map": Measure(_map, ("ap", "map_cut@n"), default="map"),
     "ndcg": Measure(
-        _ndcg,
-        convention="gain {gain}, discount {discount}",
-        default="ndcg@10",
-        graded=True,
+        _ndcg, (), "gain {gain}, discount {discount}", default="ndcg@10", graded=True
     ),
     "nDCG": Measure(
-        _ndcg,
-        ("ndcg_cut@n",),
+        _ndcg, ("ndcg_cut@n",),
         "gain r in nDCG as in ir-measures and trec_eval, discount {discount}",
-        graded=True,
-        gain="linear",
+        graded=True, gain="linear",
     ),
-    "p": Measure(
-        _p, convention="P@{cutoff} divides by {cutoff}", default="p@10", needs_cutoff=True
-    ),
+    "p": Measure(_p, (), "P@{cutoff} divides by {cutoff}", default="p@10", needs_cutoff=True),
     "mrr": Measure(_mrr, ("rr", "recip_rank"), default="mrr"),
     "err": Measure(
-        _err,
-        convention="ERR stops at grade r with probability (2^r-1)/16 as in gdeval",
-        graded=True,
-        highest=_ERR_HIGHEST,
+        _err, (), "ERR stops at grade r with probability (2^r-1)/16 as in gdeval",
+        graded=True, highest=_ERR_HIGHEST,
     ),
     "spearman": Measure(
-        _spearman,
-        convention="spearman gives documents of one grade their mean rank",
-        graded=True,
-        whole=True,
+        _spearman, (), "spearman gives documents of one grade their mean rank", **_OF_WHOLE
     ),
-    "kendall": Measure(_kendall, convention="kendall is tau-b", graded=True, whole=True),
+    "kendall": Measure(_kendall, (), "kendall is tau-b", **_OF_WHOLE),
     "concordance": Measure(
-        _concordance,
-        ("ranking_accuracy",),
-        "concordance is the share of the pairs of two grades in their order",
-        graded=True,
-        whole=True,
+        _concordance, ("ranking_accuracy",),
+        "concordance is the share of the pairs of two grades in their order", **_OF_WHOLE,
     ),
     "exact": Measure(
-        _exact,
-        convention="exact is the share of the queries with all pairs of two grades in their order",
-        graded=True,
-        whole=True,
+        _exact, (), "exact is the share of the queries with all pairs of two grades in their order",
+        **_OF_WHOLE,
     ),
     "accuracy": Measure(
-        lambda metric, hits: np.full(len(hits.counts), np.nan),
-        convention="accuracy is the share of the judgements predicted, by their weights",
-        of_pairs=True,
+        lambda metric, hits: np.full(len(hits.counts), np.nan), (),
+        "accuracy is the share of the judgements predicted, by their weights", of_pairs=True,
     ),
-}
+}  # fmt: skip
 MEASURED = tuple(row.default for row in MEASURES.values() if row.default)  # where nobody chose any
 _KIND_OF = {
     spelling.removesuffix("@n"): kind
@@ -668,16 +646,11 @@ def _remedies(metric: Metric, queries: Queries) -> str:
     found = ["--quality ndcg@10"]
     long = queries.sizes > _needed_docs(metric)
     if not metric.row.graded and (lowest < highest)[long].any():
-        found.insert(0, f"--relevant-from {_best_threshold(lowest[long], highest[long])}")
+        levels = np.unique(highest[long])
+        below = np.searchsorted(np.sort(lowest[long]), levels)  # queries with a grade below it
+        passed = np.searchsorted(np.sort(highest[long]), levels)  # queries with none from it on
+        found.insert(0, f"--relevant-from {levels[np.argmax(below - passed)]}")
     return f"try {' or '.join(found)}"
-
-
-def _best_threshold(lowest: I32, highest: I32) -> int:
-    """The first grade by which the most queries have relevant and irrelevant documents."""
-    levels = np.unique(highest)
-    below = np.searchsorted(np.sort(lowest), levels)  # queries with a grade below the level
-    passed = np.searchsorted(np.sort(highest), levels)  # queries with no grade from it on
-    return int(levels[np.argmax(below - passed)])
 
 
 def _needed_docs(metric: Metric) -> int:

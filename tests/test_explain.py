@@ -185,15 +185,6 @@ def test_swapping_the_documents_turns_every_value_s_sign(kind, seed, order):
     assert there.margin == pytest.approx(-back.margin)
 
 
-def test_a_committee_s_values_are_the_sum_of_its_members(monkeypatch):
-    monkeypatch.setattr("sortnet.explain.attribution.TOLERANCE", 1e-8)
-    queries = made_queries()
-    nets = [CmpNN(4, hidden=3, seed=s) for s in range(3)]
-    whole = explain_pair(model_of(Committee(nets), queries), queries, 0, 2)
-    parts = [explain_pair(model_of(n, queries), queries, 0, 2) for n in nets]
-    np.testing.assert_allclose(whole.values, sum(p.values for p in parts), atol=1e-7)
-
-
 def test_explaining_leaves_the_comparator_as_it_was():
     queries = made_queries()
     net = DirectRanker(4, dropout=0.5, seed=1).train()
@@ -220,42 +211,43 @@ def test_features_have_the_model_s_names_or_the_data_s_or_numbers():
     assert explain_pair(model, named, 0, 1).names == ("a", "b", "c", "d")
 
 
-def test_what_cannot_be_explained_is_refused_by_name():
+class ByFirst:
+    """A comparator without gradients."""
+
+    def prepare(self, X):
+        return X[:, 0]
+
+    def prefer(self, x, i, j):
+        return x[i] - x[j]
+
+
+@pytest.mark.parametrize(
+    ("made", "a", "b", "error", "said"),
+    [
+        (Linear(W), 2, 2, DataError, "document 2 is both"),
+        (Linear(W), 2, 7, DataError, "queries 0 and 1"),
+        (Linear(W), 2, 18, DataError, "no document 18 of 18"),
+        (ByFirst(), 0, 1, ComparatorError, "ByFirst has no gradients"),
+        (Jump(np.float32([1, 0, 0, 0])), 0, 1, ComparatorError, "margin jumps"),
+        (Linear(W * np.float32("nan")), 0, 1, ComparatorError, "not a number"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused_by_name(made, a, b, error, said):
+    X = np.where(np.arange(18)[:, None] % 2, -1.0, 1.0) + np.zeros(4)
+    queries = Queries.from_arrays(X, np.arange(18) % 3, group=[6, 5, 7])
+    with pytest.raises(error, match=said):
+        explain_pair(model_of(made, queries), queries, a, b)
+
+
+def test_a_model_for_other_features_and_no_repeats_are_refused():
     queries = made_queries()
     model = model_of(Linear(W), queries)
-    with pytest.raises(DataError, match="document 2 is both"):
-        explain_pair(model, queries, 2, 2)
-    with pytest.raises(DataError, match="queries 0 and 1"):
-        explain_pair(model, queries, 2, 7)
-    with pytest.raises(DataError, match="no document 18 of 18"):
-        explain_pair(model, queries, 2, 18)
     with pytest.raises(ModelError, match="3 features"):
         explain_pair(model, made_queries(3), 0, 1)
-
-
-def test_a_comparator_without_gradients_is_refused_with_the_reason():
-    class ByFirst:
-        def prepare(self, X):
-            return X[:, 0]
-
-        def prefer(self, x, i, j):
-            return x[i] - x[j]
-
-    queries = made_queries()
-    with pytest.raises(ComparatorError, match="ByFirst has no gradients"):
-        explain_pair(model_of(ByFirst(), queries), queries, 0, 1)
-
-
-def test_a_margin_that_jumps_is_refused_not_explained_wrongly():
-    queries = Queries.from_arrays([[1.0], [-1.0]], [1, 0])
-    with pytest.raises(ComparatorError, match="margin jumps"):
-        explain_pair(model_of(Jump(np.float32([1.0])), queries), queries, 0, 1)
-
-
-def test_a_margin_that_is_no_number_is_refused():
-    queries = made_queries()
-    with pytest.raises(ComparatorError, match="not a number"):
-        explain_pair(model_of(Linear(W * np.float32("nan")), queries), queries, 0, 1)
+    with pytest.raises(ModelError, match="2 features"):
+        permutation_importance(model, made_queries(2))
+    with pytest.raises(SortNetError, match="repeats"):
+        permutation_importance(model, queries, repeats=0)
 
 
 # Permutation importance
@@ -387,12 +379,3 @@ def test_on_a_single_query_it_is_scikit_learn_s_permutation_importance():
     error = np.sqrt((expected.importances_std**2 + found.std**2) / 20)
     assert np.all(np.abs(found.mean - expected.importances_mean) <= 4 * error + 1e-12)
     assert found.mean[0] > found.mean[1] > 0
-
-
-def test_a_model_for_other_features_and_no_repeats_are_refused():
-    queries = graded_by_first()
-    model = model_of(Linear(W), queries)
-    with pytest.raises(ModelError, match="2 features"):
-        permutation_importance(model, made_queries(2))
-    with pytest.raises(SortNetError, match="repeats"):
-        permutation_importance(model, queries, repeats=0)

@@ -168,19 +168,6 @@ def test_err_has_no_grade_above_that_of_gdeval():
             ask()
 
 
-def test_ndcg_has_exponential_gain_and_logarithmic_discount():
-    dcg = 1 / log2(2) + 7 / log2(3) + 0 / log2(4) + 3 / log2(5)
-    ideal = 7 / log2(2) + 3 / log2(3) + 1 / log2(4)
-    assert per_query(Metric("ndcg"), [1, 3, 0, 2], [0, 4])[0] == pytest.approx(dcg / ideal)
-    at_two = (1 / log2(2) + 7 / log2(3)) / (7 / log2(2) + 3 / log2(3))
-    assert per_query(Metric("ndcg", 2), [1, 3, 0, 2], [0, 4])[0] == pytest.approx(at_two)
-
-
-def test_a_query_shorter_than_the_cutoff_keeps_its_ndcg_but_p_divides_by_the_cutoff():
-    assert per_query(Metric("ndcg", 10), [2, 1], [0, 2]).tolist() == [1.0]
-    assert per_query(Metric("p", 10), [2, 1], [0, 2]).tolist() == [0.2]
-
-
 @given(st.lists(st.integers(0, 3000), min_size=1, max_size=8).filter(any), st.integers(1, 9))
 def test_huge_grades_keep_their_exact_exponential_gains(grades, cutoff):
     def dcg(ranked):
@@ -220,19 +207,16 @@ def test_empty_queries_count_zero_one_nothing_or_an_error():
     assert average(values) == average(values, "zero") == 1.5 / 4
     assert average(values, "one") == 3.5 / 4
     assert average(values, "skip") == 1.5 / 2
-    with pytest.raises(MetricError, match="2 of 4 queries have no relevant"):
-        average(values, "error")
     assert average(values[[0, 2]], "error") == 0.75
-    with pytest.raises(MetricError, match="'ignore'"):
-        average(values, "ignore")
-
-
-def test_an_average_of_nothing_is_refused():
-    with pytest.raises(MetricError, match="nothing to average: 0 queries"):
-        average(np.array([]))
-    with pytest.raises(MetricError, match="2 of them empty"):
-        average(np.array([np.nan, np.nan]), "skip")
-    assert average(np.array([np.nan, np.nan])) == 0.0
+    assert average(values[[1, 3]]) == 0.0
+    for at, empty, said in (
+        ([0, 1, 2, 3], "error", "2 of 4 queries have no relevant"),
+        ([0, 1, 2, 3], "ignore", "'ignore'"),
+        ([1, 3], "skip", "2 of them empty"),
+        ([], "zero", "nothing to average: 0 queries"),
+    ):
+        with pytest.raises(MetricError, match=said):
+            average(values[np.array(at, int)], empty)
 
 
 def test_a_measure_that_cannot_be_averaged_is_named():
@@ -358,24 +342,10 @@ def test_the_conventions_say_what_the_figures_mean():
 
 @given(
     st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=4),
-    st.sampled_from(
-        [
-            "map",
-            "map@1",
-            "ndcg",
-            "ndcg@1",
-            "p@1",
-            "p@2",
-            "p@5",
-            "mrr",
-            "mrr@2",
-            "err",
-            "err@1",
-            "err@2",
-        ]
-    ),
+    st.sampled_from(["map", "map@1", "ndcg", "ndcg@1", "p@1", "p@2", "p@5", "mrr", "mrr@2",
+                     "err", "err@1", "err@2"]),
     st.integers(1, 3),
-)
+)  # fmt: skip
 def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowest):
     metric = parse_metric(name, relevant_from=lowest)
     queries = queries_of(ranked)
@@ -404,13 +374,3 @@ def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowes
 def queries_of(ranked: list[list[int]]) -> Queries:
     grades, offsets = flat(ranked)
     return Queries.from_arrays(np.zeros((len(grades), 1)), grades, group=np.diff(offsets))
-
-
-@given(rankings)
-def test_the_best_ranking_scores_one_and_no_ranking_more(ranked):
-    best = [sorted(grades, reverse=True) for grades in ranked]
-    for metric in (Metric("map"), Metric("ndcg", 3), Metric("ndcg"), Metric("mrr")):
-        ideal = per_query(metric, *flat(best))
-        given_order = per_query(metric, *flat(ranked))
-        np.testing.assert_allclose(ideal[~np.isnan(ideal)], 1.0, atol=1e-12)
-        assert np.all(given_order[~np.isnan(given_order)] <= 1 + 1e-12)

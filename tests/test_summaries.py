@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from math import nan, sqrt
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from sortnet.errors import DataError
-from sortnet.experiments.summaries import escaped, latex, parts, summary
+from sortnet.experiments.summaries import escaped, latex, summary
 
 
 @pytest.fixture
@@ -26,17 +25,6 @@ def figures() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["ranker", "part", "qid", "map", "ndcg@10"])
 
 
-def test_parts_are_means_of_the_queries_with_a_value(figures):
-    found = parts(figures, ["map", "ndcg@10"])
-    assert found.to_numpy().tolist() == [
-        ["Fold1", "svm", pytest.approx(0.3), 0.5],
-        ["Fold2", "svm", 0.5, 0.7],
-        ["Fold1", "tree_s", pytest.approx(0.8), 0.5],
-        ["Fold2", "tree_s", 0.4, 0.5],
-    ]
-    assert list(found) == ["part", "ranker", "map", "ndcg@10"]
-
-
 def test_a_summary_weighs_the_parts_alike_and_has_the_best_first(figures):
     found = summary(figures, ["map", "ndcg@10"]).set_index("ranker")
     assert list(found.index) == ["tree_s", "svm"]
@@ -47,14 +35,6 @@ def test_a_summary_weighs_the_parts_alike_and_has_the_best_first(figures):
     assert found["parts"].tolist() == [2, 2]
     assert found["queries"].tolist() == [3, 3]
     assert list(summary(figures, ["ndcg@10", "map"])["ranker"]) == ["svm", "tree_s"]
-
-
-def test_the_standard_error_is_that_of_numpy():
-    rng = np.random.default_rng(3)
-    values = rng.random(15)
-    frame = pd.DataFrame({"ranker": "r", "part": [f"split {k}" for k in range(15)], "qid": "q"})
-    (row,) = summary(frame.assign(map=values), ["map"]).itertuples()
-    assert row.map_error == pytest.approx(values.std(ddof=1) / sqrt(15))
 
 
 def test_a_deviation_may_stand_in_place_of_the_error(figures):

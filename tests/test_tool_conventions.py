@@ -155,9 +155,3 @@ def test_unknown_conventions_and_measures_are_refused():
         figures("skip", LISTS, "accuracy")
     with pytest.raises(MetricError, match="unknown discount 'log10'; known are log2 and letor"):
         Metric("ndcg", discount="log10")
-
-
-def test_letors_discount_is_a_measures_own_too():
-    queries, order = ranked([[1, 2]])
-    assert evaluate(queries, order, Metric("ndcg", 2, discount="letor")) == {"ndcg@2": 4 / 4}
-    assert evaluate(queries, order, "ndcg@2")["ndcg@2"] == (1 + 3 / log2(3)) / (3 + 1 / log2(3))

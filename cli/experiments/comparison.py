@@ -19,11 +19,9 @@ class Comparison:
     """Figures of a comparison, and what they say.
 
     Args:
-        found: the results and what failed.
         measures: by name, the first decides the order.
         convention: of the figures, by its name; `said` is what it means.
         data: what the page says of the data, and published figures are found by.
-        cache: as of `read_queries`.
         spread: what stands beside a mean in the summary.
 
     Attributes:
@@ -46,6 +44,8 @@ class Comparison:
         cache: Path | None,
         spread: Spread = "error",
     ) -> None:
+        import pandas as pd
+
         from sortnet.experiments.measured import figures_of
         from sortnet.experiments.published import published_for
         from sortnet.experiments.significance import paired_by_part, paired_by_query
@@ -60,7 +60,9 @@ class Comparison:
         about = self.figures.attrs
         self.said = said_under(convention, measures, about["n_empty"], about["n_queries"])
         self.summary = summary(self.figures, measures, spread)
-        self.summary["seconds"] = self.summary["ranker"].map(_seconds(found))
+        seconds = [sum(result.about["seconds"].values()) for _, result in found.results]
+        took = pd.Series(seconds, [cell.ranker.name for cell, _ in found.results])
+        self.summary["seconds"] = self.summary["ranker"].map(took.groupby(level=0).mean())
         self.published = published_for(data, measures)
         order = list(self.summary["ranker"])
         self.by_query = paired_by_query(self.figures, measures[0], order)
@@ -68,17 +70,17 @@ class Comparison:
 
     def rows(self) -> list[list[str]]:
         """The summary as it is shown: figures with their standard errors, the best with a star."""
-        best = {name: self.summary[name].max() for name in self.measures}
+        best = self.summary[self.measures].max()
+        first, p = self.summary["ranker"][0], self.by_query.set_index(["a", "b"])["p_holm"]
         found = []
         for row in self.summary.to_dict("records"):
+            name = str(row["ranker"])
             figures = [
                 mean_text(row[m], row[f"{m}_{self.spread}"], row[m] == best[m])
                 for m in self.measures
             ]
-            p = self._p_of_best(str(row["ranker"]))
-            found.append(
-                [str(row["ranker"]), *figures, p, str(row["parts"]), f"{row['seconds']:.1f}"]
-            )
+            of_best = "" if name == first else f"{p[first, name]:.3f}"
+            found.append([name, *figures, of_best, str(row["parts"]), f"{row['seconds']:.1f}"])
         return found
 
     @property
@@ -97,12 +99,6 @@ class Comparison:
             f"± standard {self.spread} over the parts; * the best; CPU s of a part, tuning included"
         )
         return [marks, p] if others else [marks]
-
-    def _p_of_best(self, ranker: str) -> str:
-        """The corrected p of the difference to the best ranker, empty for itself."""
-        best = self.summary["ranker"][0]
-        found = self.by_query[(self.by_query["a"] == best) & (self.by_query["b"] == ranker)]
-        return "" if found.empty else f"{found['p_holm'].iloc[0]:.3f}"
 
 
 def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
@@ -128,14 +124,6 @@ def settings_rows(found: Found, parts: Sequence[str]) -> tuple[list[str], list[l
         chosen.setdefault(cell.ranker.name, {})[cell.split.name] = ", ".join(said) or "not searched"
     rows = [[name, *(by_part.get(p, "failed") for p in parts)] for name, by_part in chosen.items()]
     return ["ranker", *parts], rows
-
-
-def _seconds(found: Found) -> dict[str, float]:
-    """The mean of a ranker's seconds for a cell."""
-    took: dict[str, list[float]] = {}
-    for cell, result in found.results:
-        took.setdefault(cell.ranker.name, []).append(sum(result.about["seconds"].values()))
-    return {name: sum(each) / len(each) for name, each in took.items()}
 
 
 def mean_text(value: float, error: float, best: bool = False) -> str:

@@ -18,7 +18,6 @@ _ALPHA = 0.05
 def render(made: Comparison, command: str) -> str:
     """The page; cost: a second or two to draw."""
     parts = list(dict.fromkeys(made.figures["part"]))
-    failed = [[cell.name, why] for cell, why in made.found.failed]
     return rendered(
         "experiment.html",
         title=f"Rankers on {Path(made.data).resolve().name}",
@@ -31,18 +30,13 @@ def render(made: Comparison, command: str) -> str:
         pictures=_pictures(made),
         tests=[_test(made)],
         settings=settings_rows(made.found, parts),
-        failed=failed,
+        failed=[[cell.name, why] for cell, why in made.found.failed],
         command=command,
     )
 
 
 def _pictures(made: Comparison) -> list[dict[str, str]]:
-    from sortnet.experiments.significance import (
-        as_matrix,
-        by_part,
-        critical_difference,
-        friedman,
-    )
+    from sortnet.experiments import significance as tests
     from store.plots.comparisons import critical_difference_diagram, p_value_matrix
 
     names, measure = list(made.summary["ranker"]), made.measures[0]
@@ -54,13 +48,15 @@ def _pictures(made: Comparison) -> list[dict[str, str]]:
             "p of a paired t-test over all queries, Holm's correction; the arrow points to the "
             "better one.",
             "matrix of p values",
-            p_value_matrix(as_matrix(made.by_query, names), names, list(made.summary[measure])),
+            p_value_matrix(
+                tests.as_matrix(made.by_query, names), names, list(made.summary[measure])
+            ),
         )
     ]
-    table = by_part(made.figures, measure, names)
+    table = tests.by_part(made.figures, measure, names)
     if len(table) > 1 and len(names) > 2:
-        result = friedman(table)
-        width = critical_difference(len(names), len(table), _ALPHA)
+        result = tests.friedman(table)
+        width = tests.critical_difference(len(names), len(table), _ALPHA)
         found.append(
             picture(
                 f"Mean ranks in {measure} over {len(table)} parts",

@@ -83,17 +83,10 @@ def _sizes(
 ) -> int:  # fmt: skip
     """The figure of the paper."""
     from cli.experiments.study_outputs import run_study
-    from sortnet.experiments.set_problems import SIZES, MadeSets
     from sortnet.experiments.studies import set_points
 
     if latex:
         raise click.UsageError("--latex prints a table: sizes has a figure, --out draws it")
-    least, most = SIZES
-    drawn = [
-        MadeSets(
-            "medoid", number, test=test or 10_000, smallest=least, largest=most, seed=seed, **sizes
-        )
-        for number in range(1, splits + 1)
-    ]
+    points = set_points(models, splits, seed, test=test or 10_000, **sizes)
     command = command_line(click.get_current_context())
-    return run_study("set-sizes", set_points(models, drawn, seed), where, out, as_json, command)
+    return run_study("set-sizes", points, where, out, as_json, command)

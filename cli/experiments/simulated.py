@@ -9,6 +9,7 @@ import click
 
 from cli.options import SEED, Real, Whole, files, json_option, output_option
 from cli.output import print_json, print_table, progress, say, write_file
+from cli.printing.iterations import rows_of
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
@@ -143,13 +144,15 @@ def _from_votes(
 
 
 def _show(frame: pd.DataFrame, as_json: bool) -> None:
+    from cli.experiments.comparison import mean_text
+
     if as_json:
-        print_json(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+        print_json(rows_of(frame))
         return
     cells = frame[["strategy", "questions"]].astype(str)
     for name in _measures(frame):
         pairs = zip(frame[name], frame[f"{name}_se"], strict=True)
-        cells[name] = [f"{m:.3f}" if se != se else f"{m:.3f} ± {se:.3f}" for m, se in pairs]
+        cells[name] = [mean_text(mean, error) for mean, error in pairs]
     if "ms" in frame:
         cells["ms"] = frame["ms"].map("{:.1f}".format)
     print_table(cells.columns.tolist(), cells.to_numpy().tolist())

@@ -34,14 +34,11 @@ _MOST_LINES = 40  # of a measure's table that are printed
 
 def print_studies(*, as_json: bool) -> None:
     """All studies: what each asks, what it takes and where the papers have it."""
+    rows = [[name, s.says, s.data, s.source] for name, s in STUDIES.items()]
     if as_json:
-        return print_json(
-            [
-                {"name": name, "question": s.says, "data": s.data, "source": s.source}
-                for name, s in STUDIES.items()
-            ]
-        )
-    rows = [[name, s.says, _TAKES[s.data], s.source] for name, s in STUDIES.items()]
+        keys = ("name", "question", "data", "source")
+        return print_json([dict(zip(keys, row, strict=True)) for row in rows])
+    rows = [[name, says, _TAKES[data], source] for name, says, data, source in rows]
     print_table(["study", "question", "takes", "source"], rows, left=4)
 
 
@@ -70,7 +67,9 @@ def run_study(
         frame = frame_of(name, found, cache=where.cache)
         took = sum(sum(result.about["seconds"].values()) for _, result in results)
     study = STUDIES[name]
-    cells = f"means ± standard errors of {_range(frame['cells'])}"
+    low, high = int(frame["cells"].min()), int(frame["cells"].max())
+    number = count(high, "cell") if low == high else f"{low} to {high} cells"
+    cells = f"means ± standard errors of {number}"
     notes = [*study.notes(frame), f"{cells}; {took:.0f} CPU seconds in all; {study.source}"]
     if as_json:
         about = {"study": name, "question": study.says, "x": study.x}
@@ -114,10 +113,8 @@ def _figure(one: pd.DataFrame, study: Study, remark: str) -> Any:
     measure = str(one["measure"].iloc[0])
     columns = {"value": measure, "value_error": f"{measure}_error"}
     by = "series" if one["series"].nunique() > 1 else None
-    return curves(
-        one.rename(columns=columns).infer_objects(),
-        study.x, measure, by, log=study.log, title=study.says, remark=remark,
-    )  # fmt: skip
+    frame = one.rename(columns=columns).infer_objects()
+    return curves(frame, study.x, measure, by, log=study.log, title=study.says, remark=remark)
 
 
 def _print_measure(one: pd.DataFrame, x: str) -> None:
@@ -140,11 +137,6 @@ def _print_measure(one: pd.DataFrame, x: str) -> None:
 
 def _at(x: Any) -> str:
     return x if isinstance(x, str) else f"{x:.4g}" if x < 1000 else f"{x:.0f}"
-
-
-def _range(cells: pd.Series[int]) -> str:
-    low, high = int(cells.min()), int(cells.max())
-    return count(high, "cell") if low == high else f"{low} to {high} cells"
 
 
 def _file_name(measure: str) -> str:

@@ -13,7 +13,6 @@ from sortnet.errors import SortNetError, StoreError
 from sortnet.experiments.cells import Cell, Result, keys_of
 from sortnet.experiments.executor import work_out_all
 from sortnet.types import Progress
-from store.database.engine import Database
 from store.experiments.cell_rows import keep_cell, kept_cells
 
 if TYPE_CHECKING:
@@ -62,7 +61,10 @@ def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found
                     say(f"{cell.name} failed: {found}")
                 else:
                     known[key] = found
-                    _keep(store.database, key, cell, found)
+                    try:
+                        keep_cell(store.database, key, cell, found)
+                    except StoreError as error:
+                        raise StoreError(f"{cell.name} cannot be kept: {error}") from None
                     took = sum(found.about["seconds"].values())
                     say(f"{done} of {len(left)}  {cell.name}  {took:.1f} CPU s")
                 progress(_state(len(left) - done, done, time.monotonic() - began))
@@ -70,13 +72,6 @@ def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found
             raise SortNetError("interrupted: the same command resumes it") from None
     results = [(c, known[key]) for c, key in zip(cells, keys, strict=True) if key in known]
     return Found(results, failed)
-
-
-def _keep(database: Database, key: str, cell: Cell, found: Result) -> None:
-    try:
-        keep_cell(database, key, cell, found)
-    except StoreError as error:
-        raise StoreError(f"{cell.name} cannot be kept: {error}") from None
 
 
 def _state(left: int, done: int, seconds: float) -> str:

@@ -15,11 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from sortnet import __version__
 from sortnet.config import choose_quality
 from sortnet.data.read import Fold
 from sortnet.experiments.entries import Entry
-from sortnet.experiments.splits import Split, binarised
+from sortnet.experiments.splits import Split
 from sortnet.experiments.tuning import tune
 from sortnet.files import fingerprint
 from sortnet.learning.loop import Iteration
@@ -131,11 +133,11 @@ def learnable(cell: Cell, cache: Path | None = None) -> Fold:
     fold = cell.split.load(cache)
     if not cell.binarise:
         return fold
-    return replace(
-        fold,
-        train=binarised(fold.train, cell.relevant_from),
-        vali=binarised(fold.vali, cell.relevant_from),
+    train, vali = (
+        replace(part, grades=(part.grades >= cell.relevant_from).astype(np.int32))
+        for part in (fold.train, fold.vali)
     )
+    return replace(fold, train=train, vali=vali)
 
 
 def keys_of(cells: Sequence[Cell]) -> list[str]:

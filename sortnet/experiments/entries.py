@@ -38,7 +38,10 @@ class Entry:
 
     def changed(self, **changes: Any) -> Entry:
         """One with other settings, which are not searched; its name says which."""
-        said = ",".join(f"{key}={_typed(value)}" for key, value in changes.items())
+        typed = {
+            k: "-".join(map(str, v)) if isinstance(v, tuple) else v for k, v in changes.items()
+        }
+        said = ",".join(f"{key}={value}" for key, value in typed.items())
         return Entry(f"{self.name}:{said}", self.kind, {**self.changes, **changes}, grids=())
 
     def to_json(self) -> dict[str, Any]:
@@ -70,7 +73,7 @@ def entry_of(name: str) -> Entry:
     base, _, text = name.partition(":")
     if base not in ENTRIES:
         near = get_close_matches(base, ENTRIES, n=3) or list(ENTRIES)
-        raise SortNetError(f"unknown ranker {base[:60]!r}; {_near(near)}")
+        raise SortNetError(f"unknown ranker {base[:60]!r}; there is {', '.join(near)}")
     entry = ENTRIES[base]
     if not text:
         return entry
@@ -84,12 +87,13 @@ def entries_named(names: str, every: Iterable[str] = tuple(ENTRIES)) -> list[Ent
     Raises:
         SortNetError: on an unknown one, or one given twice.
 
-    >>> [entry.name for entry in entries_named("err, ranksvm")]
-    ['err', 'ranksvm']
+    >>> [entry.name for entry in entries_named("ranksvm:C=1, seed=2, err")]
+    ['ranksvm:C=1,seed=2', 'err']
     """
     found: list[str] = []
-    for name in split_names(names):
-        found += every if name == "all" else [name]
+    # A word that is a setting belongs to the ranker before it.
+    for name in re.split(r",(?![^,:]*=)", re.sub(r"\s*,\s*", ",", names.strip())):
+        found += every if name == "all" else filter(None, [name])
     entries = [entry_of(name) for name in found]
     for name in found:
         if found.count(name) > 1:
@@ -97,27 +101,13 @@ def entries_named(names: str, every: Iterable[str] = tuple(ENTRIES)) -> list[Ent
     return entries
 
 
-def split_names(text: str) -> list[str]:
-    """Words between commas; one that is a setting belongs to the ranker before it.
-
-    >>> split_names("ranksvm:C=1,seed=2, err")
-    ['ranksvm:C=1,seed=2', 'err']
-    """
-    words: list[str] = []
-    for word in (each.strip() for each in text.split(",")):
-        if "=" in word and ":" not in word and words:
-            words[-1] += f",{word}"
-        elif word:
-            words.append(word)
-    return words
-
-
 def _change(kind: str, text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     known: Mapping[str, Setting] = settings_of(type(settings_for(kind)))  # type: ignore[arg-type]
     if not equals or name not in known:
         near = get_close_matches(name, known, n=3) or list(known)
-        raise SortNetError(f"a ranker of kind {kind} has no setting {name[:60]!r}; {_near(near)}")
+        said = f"a ranker of kind {kind} has no setting {name[:60]!r}"
+        raise SortNetError(f"{said}; there is {', '.join(near)}")
     return name, value_of(name, known[name].values, value)
 
 
@@ -149,11 +139,3 @@ def value_of(name: str, kind: Any, text: str) -> Any:
         return tuple(map(int, re.split("[-,]", text))) if name == "hidden" else text
     except ValueError:
         raise SortNetError(f"{name}: {text[:60]!r} is not a number") from None
-
-
-def _typed(value: Any) -> str:
-    return "-".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _near(names: Sequence[str]) -> str:
-    return f"there is {', '.join(names)}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ def worked_out(cell: Cell, cache: Path | None = None) -> Outcome:
     except SortNetError as error:
         return one_line(error)
     except (MemoryError, ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as bug:
-        return f"{type(bug).__name__}: {one_line(bug)}"
+        return _said(bug)
 
 
 def _as_they_come(
@@ -83,15 +83,15 @@ def _as_they_come(
             try:
                 yield futures[future], future.result()
             except Exception as error:  # of the executor's own kinds
-                yield futures[future], _fault(error)
+                died = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"
+                yield futures[future], None if died else _said(error)
     finally:
         for future in futures:
             future.cancel()
 
 
-def _fault(error: Exception) -> str | None:
-    died = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"
-    return None if died else f"{type(error).__name__}: {one_line(error)}"
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {one_line(error)}"
 
 
 @contextmanager
@@ -106,20 +106,12 @@ def _executor(jobs: int, cluster: str | None) -> Iterator[Executor]:
         finally:
             executor.shutdown(wait=True, kill_workers=True)
         return
-    client = _client(cluster)
-    try:
-        yield client.get_executor(pure=False)
-    finally:
-        client.close()
-
-
-def _client(cluster: str) -> Any:
     try:
         distributed: Any = import_module("distributed")
+        client = distributed.Client(cluster.replace("dask://", "tcp://", 1), timeout=_REACHED)
     except ImportError:
         raise SortNetError("--cluster needs: pip install 'sortnet[dask]'") from None
-    address = cluster.replace("dask://", "tcp://", 1)
-    try:
-        return distributed.Client(address, timeout=_REACHED)
     except (OSError, ValueError) as error:
         raise SortNetError(f"cluster {cluster[:60]} cannot be reached: {one_line(error)}") from None
+    with closing(client):
+        yield client.get_executor(pure=False)

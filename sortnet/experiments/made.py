@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
 from sortnet.data.digits import digits_fold
 from sortnet.data.read import Fold
-from sortnet.experiments.splits import OfficialFold
+from sortnet.experiments.splits import OfficialFold, Split
 from sortnet.types import F32, I32, I64, Queries
 
 _LIST = 100  # documents of a training query, in the mean
 
 
 @dataclass(frozen=True)
-class MadeClasses:
+class MadeClasses(Split):
     """Documents of classes that are Gaussian in every feature (Köppel et al. 2025, section 4.5).
 
     Of each class and feature the mean is drawn from U(0, 100), the standard deviation from
@@ -38,7 +37,6 @@ class MadeClasses:
         shortest, longest: documents of one.
     """
 
-    files: ClassVar[tuple[Path, ...]] = ()
     classes: int = 5
     features: int = 70
     noise: float = 0.0
@@ -113,16 +111,12 @@ def thinned(grades: I32, lowest: int, share: float, rng: np.random.Generator) ->
 def _queries(part: tuple[F32, I32], lists: list[I64], name: str) -> Queries:
     X, grades = part
     docs = np.concatenate(lists)
-    return Queries.from_arrays(
-        X[docs],
-        grades[docs],
-        group=[len(each) for each in lists],
-        source=f"made/{name}",
-    )
+    group = [len(each) for each in lists]
+    return Queries.from_arrays(X[docs], grades[docs], group=group, source=f"made/{name}")
 
 
 @dataclass(frozen=True)
-class TrainingShare:
+class TrainingShare(OfficialFold):
     """A fold of a folder of which only a part is learned from.
 
     Attributes:
@@ -133,24 +127,19 @@ class TrainingShare:
         seed: of the draw.
     """
 
-    folder: str
     share: float = 1.0
     label_ratio: float = 1.0
     seed: int = 0
 
     @property
     def name(self) -> str:
-        name = f"{self.share:g} of {self._whole.name}"
+        name = f"{self.share:g} of {super().name}"
         if self.label_ratio < 1:
             name += f", {self.label_ratio:g} of the upper grades"
         return name
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return self._whole.files
-
     def load(self, cache: Path | None = None) -> Fold:
-        fold, rng = self._whole.load(cache), np.random.default_rng([12, self.seed])
+        fold, rng = super().load(cache), np.random.default_rng([12, self.seed])
         n = max(1, round(self.share * len(fold.train)))
         train = fold.train.take(np.sort(rng.permutation(len(fold.train))[:n]))
         if self.label_ratio < 1:
@@ -159,16 +148,11 @@ class TrainingShare:
             train = train.only(np.isin(np.arange(train.n_docs), kept))
         return replace(fold, train=train)
 
-    @property
-    def _whole(self) -> OfficialFold:
-        return OfficialFold(self.folder)
-
 
 @dataclass(frozen=True)
-class Digits:
+class Digits(Split):
     """The handwritten digits, see `sortnet.data.digits`."""
 
-    files: ClassVar[tuple[Path, ...]] = ()
     seed: int = 0
 
     @property

@@ -52,7 +52,9 @@ def figures_of(
         test = fold.test
         assert test is not None
         if cell.split not in sizes:
-            sizes[cell.split] = _sizes(fold, measures[0])
+            empty = outcomes(parse_metric(measures[0]), test, np.arange(test.n_docs))
+            learned = len(fold.train) + len(fold.vali)
+            sizes[cell.split] = count_empty(empty), len(test), learned
         asked = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
         values = figures_under(convention, test, result.order, asked)
         about = {"ranker": cell.ranker.name, "part": cell.split.name, "qid": qids}
@@ -61,10 +63,3 @@ def figures_of(
     frame = pd.concat(frames, ignore_index=True)
     frame.attrs = {"n_empty": n_empty, "n_queries": n_test, "ratio": n_test / n_learned}
     return frame
-
-
-def _sizes(fold: Fold, measure: str) -> tuple[int, int, int]:
-    """Test queries without a relevant document, all of them, and queries that are learned from."""
-    assert fold.test is not None
-    values = outcomes(parse_metric(measure), fold.test, np.arange(fold.test.n_docs))
-    return count_empty(values), len(fold.test), len(fold.train) + len(fold.vali)

@@ -64,7 +64,9 @@ def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
     if len(test) < 2:
         raise DataError(f"{test.source}: there is one list, and no other to classify")
     order, g = ranker.order(test), ranker.real_scores(test)
-    own = slice(*test.offsets[(k := _most_grades(test)) : k + 2])
+    in_query = np.unique(np.column_stack([test.query_of_docs(), test.grades]), axis=0)[:, 0]
+    k = int(np.bincount(in_query).argmax())
+    own = slice(*test.offsets[k : k + 2])
     first, last = order[own][:-1], order[own][1:]
     r = ranker.margins(test, first, last)
     grades = np.unique(test.grades)
@@ -73,18 +75,12 @@ def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
     others, truth = np.delete(g, own), np.delete(test.grades, own)
     predicted = grades[np.searchsorted(cuts, others)]
     return {
-        "r": _listed(r),
+        "r": [round(float(value), 6) for value in r],
         "grades": test.grades[order[own]].tolist(),
         "peaks": peaks.tolist(),
         "accuracy": float((predicted == truth).mean()),
         "majority": float(np.bincount(truth).max() / len(truth)),
     }
-
-
-def _most_grades(queries: Queries) -> int:
-    """The first query of those with the most different grades."""
-    pairs = np.unique(np.column_stack([queries.query_of_docs(), queries.grades]), axis=0)
-    return int(np.bincount(pairs[:, 0]).argmax())
 
 
 def highest_peaks(r: F32 | F64, k: int) -> I64:
@@ -101,7 +97,3 @@ def highest_peaks(r: F32 | F64, k: int) -> I64:
         if len(chosen) < k and all(abs(int(place) - other) >= apart for other in chosen):
             chosen.append(int(place))
     return np.sort(np.array(chosen, np.int64))
-
-
-def _listed(values: F32) -> list[float]:
-    return [round(float(value), 6) for value in values]

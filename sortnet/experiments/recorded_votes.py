@@ -72,7 +72,9 @@ def simulate_votes(
     if not budgets or not strategies or seeds < 1 or min(budgets) < 1:
         raise JudgementError("a simulation takes a strategy, a vote and a seed")
     groups = _groups(features, known, group)[:seeds]
-    most = min(_usable(votes) for _, votes in groups)
+    # About how many votes four annotators can be asked for, without the held-out pairs.
+    each = (np.minimum(np.bincount(_pairs(votes)[2]), N_ANNOTATORS) for _, votes in groups)
+    most = min(int((1 - HELD_OUT) * found.sum()) for found in each)
     if max(budgets) > most:
         raise JudgementError(f"{max(budgets)} votes are to be used, and there are {most}")
     tasks = [
@@ -94,12 +96,6 @@ def _groups(features: F64, known: Votes, group: I64 | None) -> list[tuple[F64, V
         left, right = ends.reshape(2, -1)
         groups.append((features[there], Votes.of_one(left, right, votes.target)))
     return groups
-
-
-def _usable(known: Votes) -> int:
-    """About how many votes four annotators could be asked for, without the held-out pairs."""
-    each = np.bincount(_pairs(known)[2])
-    return int((1 - HELD_OUT) * np.minimum(each, N_ANNOTATORS).sum())
 
 
 def accuracy(scores: F64, known: Votes) -> float:
@@ -142,8 +138,8 @@ def _one(
     results: list[HeldOutAccuracy] = []
     for budget in budgets:
         _ask_until(session, urn, budget)
-        score = session.ranking().score
-        results.append(HeldOutAccuracy(strategy, k, urn.drawn, accuracy(score, test)))
+        found = accuracy(session.ranking().score, test)
+        results.append(HeldOutAccuracy(strategy, k, urn.drawn, found))
     return results
 
 
@@ -165,7 +161,8 @@ class _Urn:
             return "cant-say"
         self.drawn += 1
         voted_left, target = votes.pop()
-        return _answer(target if voted_left == left else 1 - target)
+        share = target if voted_left == left else 1 - target
+        return "tie" if share == 0.5 else "left" if share == 1 else "right"
 
 
 def _ask_until(session: Session, urn: _Urn, budget: int) -> None:
@@ -184,7 +181,3 @@ def _ask_until(session: Session, urn: _Urn, budget: int) -> None:
             session.tell(q.answered(annotator, answer))
         if at_once > 1:
             session.refit()
-
-
-def _answer(target: float) -> Answer:
-    return "tie" if target == 0.5 else "left" if target == 1 else "right"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from sortnet.data.read import Fold
 from sortnet.errors import DataError
 from sortnet.experiments.cells import Cell
 from sortnet.experiments.entries import Entry, entries_named
+from sortnet.experiments.splits import Split
 from sortnet.types import Queries
 
 MEASURES = ("spearman", "kendall", "concordance", "exact")
@@ -30,7 +31,7 @@ SET_MODELS = ("fate", "setrank")
 
 
 @dataclass(frozen=True)
-class MadeSets:
+class MadeSets(Split):
     """Sets of a problem of `sortnet.context.generators`; a tenth of the training sets validate.
 
     Attributes:
@@ -44,7 +45,6 @@ class MadeSets:
         seed: of all splits.
     """
 
-    files: ClassVar[tuple[Path, ...]] = ()
     problem: str
     number: int = 1
     n: int = 5
@@ -91,13 +91,12 @@ def models_named(names: str) -> list[Entry]:
     >>> models_named("err, ranknet:lr=0.2")[0].changes
     {'scaling': 'standard'}
     """
-    return [_model(entry) for entry in entries_named(names, MODELS)]
-
-
-def _model(entry: Entry) -> Entry:
-    scaled = {"scaling": _SCALING} if "scaling" in entry.settings().flat() else {}
-    changes = {**scaled, **_SETTINGS.get(entry.kind, {}), **entry.changes}
-    return replace(entry, changes=changes, grids=() if changes else None)
+    models = []
+    for entry in entries_named(names, MODELS):
+        scaled = {"scaling": _SCALING} if "scaling" in entry.settings().flat() else {}
+        changes = {**scaled, **_SETTINGS.get(entry.kind, {}), **entry.changes}
+        models.append(replace(entry, changes=changes, grids=() if changes else None))
+    return models
 
 
 def cells_of(models: Sequence[Entry], splits: Sequence[MadeSets], seed: int) -> list[Cell]:

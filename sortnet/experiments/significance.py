@@ -87,7 +87,12 @@ def friedman(table: ArrayLike) -> Friedman:
     >>> friedman([[0.9, 0.8, 0.7], [0.6, 0.5, 0.4], [0.9, 0.6, 0.8]]).mean_ranks.round(2).tolist()
     [1.0, 2.33, 2.67]
     """
-    ranks = _ranks(table)
+    values = np.asarray(table, dtype=np.float64)
+    if values.ndim != 2 or min(values.shape) < 2 or not np.isfinite(values).all():
+        raise DataError(
+            "Friedman's test needs two or more rankers on two or more parts, with a figure of each"
+        )
+    ranks = rankdata(-values, axis=1)  # ties have their mean
     n, k = ranks.shape
     spread = np.square(ranks - (k + 1) / 2).sum()
     between = np.square(ranks.mean(axis=0) - (k + 1) / 2).sum()
@@ -208,16 +213,6 @@ def as_matrix(pairs: pd.DataFrame, rankers: Sequence[str]) -> F64:
     for a, b, value in zip(pairs["a"], pairs["b"], pairs["p_holm"], strict=True):
         matrix[place[a], place[b]] = matrix[place[b], place[a]] = value
     return matrix
-
-
-def _ranks(table: ArrayLike) -> F64:
-    """(n_parts, n_rankers) ranks within a part, 1 the highest figure, ties their mean."""
-    values = np.asarray(table, dtype=np.float64)
-    if values.ndim != 2 or min(values.shape) < 2 or not np.isfinite(values).all():
-        raise DataError(
-            "Friedman's test needs two or more rankers on two or more parts, with a figure of each"
-        )
-    return np.asarray(rankdata(-values, axis=1))
 
 
 def _table(

@@ -12,13 +12,13 @@ import numpy as np
 from scipy.special import ndtr
 
 from sortnet.errors import JudgementError
-from sortnet.experiments.sorts import Asking, Sort, bubble_passes, heapsort, quicksort
+from sortnet.experiments.sorts import Asking, Sort, bubble_passes, heapsort, merge_sort, quicksort
 from sortnet.preference.base import Pair
 from sortnet.preference.design import design
 from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.laplace import fit
 from sortnet.preference.session import Session
-from sortnet.preference.strategies import STRATEGIES, MergePass
+from sortnet.preference.strategies import STRATEGIES
 from sortnet.preference.vote_arrays import Votes
 from sortnet.threads import one_blas_thread
 from sortnet.types import F64, Progress
@@ -31,8 +31,10 @@ N_ANNOTATORS = 4
 # Samplers: a session with one of its strategies, or a sort that restarts when it is done.
 # `default` is a session with its hold-out and repeats, `top` one whose goal is the top items; the
 # others have neither.
-SORTS: dict[str, Sort] = {"quicksort": quicksort, "heapsort": heapsort, "bubble": bubble_passes}
-SAMPLERS = (*STRATEGIES, "top", "merge-sort", *SORTS)
+SORTS: dict[str, Sort] = {
+    "merge-sort": merge_sort, "quicksort": quicksort, "heapsort": heapsort, "bubble": bubble_passes,
+}  # fmt: skip
+SAMPLERS = (*STRATEGIES, "top", *SORTS)
 
 T = TypeVar("T")
 
@@ -215,7 +217,9 @@ def _one(
         pair = _next(asking, win)
         spent += time.perf_counter() - start
         if len(won) in budgets:
-            found = _scored(features, pairs, won)
+            left, right = np.array(pairs, np.int64).T
+            votes = Votes.of_one(left, right, np.array(won, np.float64))
+            found = fit(features, votes, 1).posterior.scores  # one model for all samplers
             quality = spearman(found, truth.scores), rmse(found, truth.scores)
             ms = 1000 * spent / len(won)
             right = float(np.isin(best, np.argsort(-found)[:top]).mean()) if top else float("nan")
@@ -234,8 +238,6 @@ def _next(asking: Asking, won: bool) -> Pair | None:
 
 def _asking(strategy: str, truth: Truth, top: int, k: int, rng: np.random.Generator) -> Asking:
     n = len(truth.scores)
-    if strategy == "merge-sort":
-        return merge_sorts(n, rng)
     if strategy in SORTS:
         return repeated(SORTS[strategy], n, top or n, rng)
     if strategy in {"default", "top"}:
@@ -255,26 +257,10 @@ def asked_by(session: Session) -> Asking:
         turn += 1
 
 
-def merge_sorts(n: int, rng: np.random.Generator) -> Asking:
-    """The comparisons of one merge sort after another, each of a new shuffle."""
-    while True:
-        sort = MergePass(rng.permutation(n).tolist())
-        while not sort.ranking:
-            i, j = next(sort.wanted())
-            won = yield i, j
-            sort.answer(i, j, i if won else j)
-
-
 def repeated(sort: Sort, n: int, top: int, rng: np.random.Generator) -> Asking:
     """The comparisons of one sort after another, each of a new shuffle."""
     while True:
         yield from sort(rng.permutation(n).tolist(), top)
-
-
-def _scored(features: F64, pairs: Sequence[Pair], won: Sequence[bool]) -> F64:
-    """Scores by one model for all samplers."""
-    left, right = np.array(pairs, np.int64).T
-    return fit(features, Votes.of_one(left, right, np.array(won, np.float64)), 1).posterior.scores
 
 
 def _z(x: F64) -> F64:

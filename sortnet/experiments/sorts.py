@@ -6,9 +6,19 @@ from collections.abc import Callable, Generator
 from typing import TypeAlias
 
 from sortnet.preference.base import Pair
+from sortnet.preference.strategies import MergePass
 
 Asking: TypeAlias = Generator[Pair, bool, None]  # yields pairs (i, j), is sent whether i won
 Sort: TypeAlias = Callable[[list[int], int], Asking]
+
+
+def merge_sort(order: list[int], top: int) -> Asking:
+    """Merge runs until all are one, whatever `top` is; the list is changed at the end."""
+    sort = MergePass(order)
+    while not sort.ranking:
+        i, j = next(sort.wanted())
+        sort.answer(i, j, i if (yield i, j) else j)
+    order[:] = sort.ranking
 
 
 def heapsort(order: list[int], top: int) -> Asking:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Protocol
-
-import numpy as np
 
 from sortnet.data.divide import hold_out, joined, refuse_shared
-from sortnet.data.read import Fold, file_of, read_fold, read_queries
+from sortnet.data.read import Fold, file_of, read_fold
 from sortnet.errors import DataError
 from sortnet.types import Queries
 
 
-class Split(Protocol):
-    """A frozen dataclass that reads a training, a validation and a test part."""
+class Split:
+    """A frozen dataclass that reads a training, a validation and a test part.
 
-    def __hash__(self) -> int: ...
+    Attributes:
+        name: what a table calls it; unlike all others of its experiment.
+        files: the files it reads.
+    """
+
+    files: tuple[Path, ...] = ()
 
     @property
     def name(self) -> str:
-        """What a table calls it; unlike all others of its experiment."""
-        ...
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files it reads."""
-        ...
+        raise NotImplementedError
 
     def load(self, cache: Path | None = None) -> Fold:
         """Read it.
@@ -36,11 +32,11 @@ class Split(Protocol):
         Raises:
             DataError: if that is impossible, or a query is in two of its parts.
         """
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class OfficialFold:
+class OfficialFold(Split):
     """A folder with the three parts of a fold, as they are."""
 
     folder: str
@@ -50,16 +46,19 @@ class OfficialFold:
         return Path(self.folder).name
 
     @property
-    def files(self) -> tuple[Path, ...]:
-        return parts_of(self.folder)
+    def files(self) -> tuple[Path, ...]:  # type: ignore[override]
+        return _parts_of(self.folder)
 
     def load(self, cache: Path | None = None) -> Fold:
-        self.files  # noqa: B018  # refuses a folder that lacks a part
-        return _apart(read_fold(self.folder, cache=cache))
+        _parts_of(self.folder)  # refuses a folder that lacks a part
+        fold = read_fold(self.folder, cache=cache)
+        for a, b in combinations(_three(fold), 2):
+            refuse_shared(a, b)
+        return fold
 
 
 @dataclass(frozen=True)
-class HoldOut:
+class HoldOut(OfficialFold):
     """All queries of a fold's folder, divided at random.
 
     Attributes:
@@ -69,7 +68,6 @@ class HoldOut:
         vali: the share of the others to choose by.
     """
 
-    folder: str
     number: int
     test: float
     vali: float
@@ -79,21 +77,10 @@ class HoldOut:
     def name(self) -> str:
         return f"split {self.number}"
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return parts_of(self.folder)
-
     def load(self, cache: Path | None = None) -> Fold:
-        train, *others = self.files
-        first = read_queries(train, cache=cache)
-        rest = [
-            read_queries(file, n_features=first.n_features, cache=cache, like=first)
-            for file in others
-        ]
-        for a, b in combinations((first, *rest), 2):
-            refuse_shared(a, b)
+        every = joined(_three(super().load(cache)))
         drawn = (self.seed, self.number)  # so two seeds share no division
-        return hold_out(joined([first, *rest]), self.test, self.vali, seed=drawn)
+        return hold_out(every, self.test, self.vali, seed=drawn)
 
 
 def folds_of(folder: str) -> list[OfficialFold]:
@@ -105,20 +92,17 @@ def folds_of(folder: str) -> list[OfficialFold]:
     path = Path(folder)
     if not path.is_dir():
         raise DataError(f"{folder}: no such folder")
-    found = [path] if file_of(path, "train") else _with_training_parts(path)
+    inside = [path] if file_of(path, "train") else sorted(filter(Path.is_dir, path.iterdir()))
+    found = [each for each in inside if file_of(each, "train")]
     if not found:
         raise DataError(f"{folder}: there are no folds in it: folders with train.txt, vali.txt ...")
     for each in found:
-        parts_of(str(each))
+        _parts_of(str(each))
     return [OfficialFold(str(each)) for each in found]
 
 
-def parts_of(folder: str) -> tuple[Path, ...]:
-    """The training, validation and test file of a fold.
-
-    Raises:
-        DataError: naming the part that is missing.
-    """
+def _parts_of(folder: str) -> tuple[Path, ...]:
+    """The training, validation and test file of a fold; a missing one is refused by name."""
     files = {part: file_of(Path(folder), part) for part in ("train", "vali", "test")}
     for part, file in files.items():
         if file is None:
@@ -126,17 +110,6 @@ def parts_of(folder: str) -> tuple[Path, ...]:
     return tuple(file for file in files.values() if file is not None)
 
 
-def _with_training_parts(path: Path) -> list[Path]:
-    return sorted(each for each in path.iterdir() if each.is_dir() and file_of(each, "train"))
-
-
-def _apart(fold: Fold) -> Fold:
+def _three(fold: Fold) -> list[Queries]:
     assert fold.test is not None
-    for a, b in combinations((fold.train, fold.vali, fold.test), 2):
-        refuse_shared(a, b)
-    return fold
-
-
-def binarised(queries: Queries, relevant_from: int) -> Queries:
-    """The same queries with grade 1 for all that is relevant, and 0 for the rest."""
-    return replace(queries, grades=(queries.grades >= relevant_from).astype(np.int32))
+    return [fold.train, fold.vali, fold.test]

@@ -56,8 +56,9 @@ _TIMED = {  # without a search of settings, which the papers' table leaves out
     "AdaRank": "adarank-ndcg:rounds=100",
     "LambdaMART": "lambdamart:trees=300",
 }
+_PAPER = "sortnet-paper:hidden=20"
 _ORDERED = {
-    "CmpNN, as in the paper": "sortnet-paper:hidden=20",
+    "CmpNN, as in the paper": _PAPER,
     "CmpNN, committee": "sortnet:scaling=query,hidden=32",
     "DirectRanker": "sortnet-directranker:scaling=query,hidden=32",
 }
@@ -159,25 +160,16 @@ class Study:
     notes: Callable[[pd.DataFrame], list[str]] = lambda frame: []
 
 
-def study_of(name: str) -> Study:
-    """A study by its name.
-
-    Raises:
-        SortNetError: if there is none, naming near ones.
-    """
-    if name not in STUDIES:
-        near = get_close_matches(name, STUDIES, n=3) or list(STUDIES)
-        raise SortNetError(f"unknown study {name[:60]!r}; there is {', '.join(near)}")
-    return STUDIES[name]
-
-
 def points_of(name: str, folder: str | None, size: Size, seed: int = 0) -> list[Point]:
     """What a study works out.
 
     Raises:
         SortNetError: on an unknown study, or one that lacks a folder or takes none.
     """
-    study = study_of(name)
+    if name not in STUDIES:
+        near = get_close_matches(name, STUDIES, n=3) or list(STUDIES)
+        raise SortNetError(f"unknown study {name[:60]!r}; there is {', '.join(near)}")
+    study = STUDIES[name]
     if folder is None and study.data == "folder":
         raise SortNetError(f"the study {name} needs data: sortnet experiment study {name} LETOR")
     if folder is not None and study.data == "made":
@@ -204,7 +196,7 @@ def frame_of(
         assert test is not None
         return test
 
-    study = study_of(name)
+    study = STUDIES[name]
     rows = [
         row._replace(at=row.x if row.at is None else row.at)
         for point, result in found
@@ -212,21 +204,13 @@ def frame_of(
     ]
     frame = pd.DataFrame(rows, columns=Row._fields)
     groups = [
-        _averaged(study.x, each)
-        for _, each in frame.groupby(["measure", "series", "at"], sort=False)
+        (measure, series, x.iloc[0] if x.nunique() == 1 else x.mean(), y.mean(), y.sem(), len(y))
+        for (measure, series, _), rows in frame.groupby(["measure", "series", "at"], sort=False)
+        for x, y in ((rows["x"], rows["value"]),)
     ]
     return pd.DataFrame(
         groups, columns=["measure", "series", study.x, "value", "value_error", "cells"]
     )
-
-
-def _averaged(x: str, rows: pd.DataFrame) -> dict[str, Any]:
-    first = rows.iloc[0]
-    at = first["x"] if rows["x"].nunique() == 1 else rows["x"].mean()
-    return {
-        "measure": first["measure"], "series": first["series"], x: at,
-        "value": rows["value"].mean(), "value_error": rows["value"].sem(), "cells": len(rows),
-    }  # fmt: skip
 
 
 def _on_folds(plan: Plan, rankers: Iterable[tuple[Entry, str, Any]], **cell: Any) -> list[Point]:
@@ -274,10 +258,6 @@ def _on_shares(plan: Plan, field: str, values: Iterable[Any]) -> list[Point]:
         for share in values
         for fold in plan.folds()
     ]  # fmt: skip
-
-
-def _paper(hidden: int) -> Entry:
-    return ENTRIES["sortnet-paper"].changed(hidden=(hidden,))
 
 
 def _training_size(plan: Plan) -> list[Point]:
@@ -360,25 +340,23 @@ def _pair_efficiency(plan: Plan) -> list[Point]:
     ]
 
 
-def set_points(models: Sequence[Entry], splits: Sequence[MadeSets], seed: int) -> list[Point]:
-    """Points of models whose test sets are of many sizes.
+def set_points(models: Sequence[Entry], draws: int, seed: int, **sizes: int) -> list[Point]:
+    """Points of models whose test sets are of many sizes; `sizes` are of `MadeSets`.
 
     Raises:
         DataError: if the sets cannot be drawn.
     """
+    least, most = SET_SIZES
+    splits = [
+        MadeSets("medoid", number, smallest=least, largest=most, seed=seed, **sizes)
+        for number in range(1, draws + 1)
+    ]
     return [Point(cell, cell.ranker.name, None) for cell in cells_of(models, splits, seed)]
 
 
 def _set_sizes(plan: Plan) -> list[Point]:
-    least, most = SET_SIZES
-    splits = [
-        MadeSets(
-            "medoid", number, train=plan.size.sets, test=plan.size.tested,
-            smallest=least, largest=most, seed=plan.seed,
-        )
-        for number in range(1, plan.size.draws + 1)
-    ]  # fmt: skip
-    return set_points(models_named(",".join(SET_MODELS)), splits, plan.seed)
+    models, size = models_named(",".join(SET_MODELS)), plan.size
+    return set_points(models, size.draws, plan.seed, train=size.sets, test=size.tested)
 
 
 def _by_set_size(point: Point, result: Result, test: Test) -> list[Row]:
@@ -508,7 +486,7 @@ STUDIES: dict[str, Study] = {
         "How many hidden units does the comparator need?", f"{_2008}, table 1", "n",
         lambda plan: _on_folds(
             plan,
-            [(_paper(h), f"{h} hidden", None) for h in (10, 20, 30)],
+            [(entry_of(f"sortnet-paper:hidden={h}"), f"{h} hidden", None) for h in (10, 20, 30)],
             quality="map",
         ),
         _at_ranks,
@@ -518,14 +496,16 @@ STUDIES: dict[str, Study] = {
         lambda plan: [
             point
             for quality in ("map", "p@10")
-            for point in _on_folds(plan, [(_paper(20), quality.upper(), None)], quality=quality)
+            for point in _on_folds(
+                plan, [(entry_of(_PAPER), quality.upper(), None)], quality=quality
+            )
         ],
         _at_ranks,
     ),
     "convergence": Study(
         "When does the loop converge?", f"{_2008}, figure 3", "iteration",
         lambda plan: _on_folds(
-            plan, [(_paper(20), "", None)], quality="map", observe=iterations
+            plan, [(entry_of(_PAPER), "", None)], quality="map", observe=iterations
         ),
         _convergence,
     ),

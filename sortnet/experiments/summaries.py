@@ -26,33 +26,14 @@ _ESCAPED = str.maketrans(
 )
 
 
-def parts(figures: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
-    """A row for each part and ranker: the mean of its queries that have a value.
-
-    Args:
-        figures: a row for each query, part and ranker: `ranker`, `part`, `qid`, and measures.
-        measures: columns of `figures`.
-
-    Raises:
-        DataError: of a measure that the figures do not have.
-
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"ranker": list("aab"), "part": "f", "qid": list("121"),
-    ...                       "map": [0.5, 1.0, float("nan")]})
-    >>> parts(frame, ["map"]).values.tolist()
-    [['f', 'a', 0.75], ['f', 'b', nan]]
-    """
-    for name in measures:
-        if name not in figures:
-            raise DataError(f"the figures have no measure {name!r}")
-    grouped = figures.groupby(["part", "ranker"], sort=False, observed=True)
-    return grouped[list(measures)].mean().reset_index()
-
-
 def summary(
     figures: pd.DataFrame, measures: Sequence[str], spread: Spread = "error"
 ) -> pd.DataFrame:
     """A row for each ranker, the best by the first measure first.
+
+    Args:
+        figures: a row for each query, part and ranker: `ranker`, `part`, `qid`, and measures.
+        measures: columns of `figures`.
 
     Returns:
         `ranker`, `parts` (their number), `queries` (rankings measured) and, for each measure, the
@@ -60,7 +41,7 @@ def summary(
         n - 1, or in `<measure>_deviation` sd: NaN of one part. Parts without a value do not count.
 
     Raises:
-        DataError: as `parts`.
+        DataError: of a measure that the figures do not have.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"ranker": list("aabb"), "part": list("1212"), "qid": list("xyxy"),
@@ -68,7 +49,12 @@ def summary(
     >>> summary(frame, ["map"]).values.tolist()
     [['b', 2, 2, 0.75, 0.25], ['a', 2, 2, 0.5, 0.25]]
     """
-    by_ranker = parts(figures, measures).groupby("ranker", sort=False, observed=True)
+    for name in measures:
+        if name not in figures:
+            raise DataError(f"the figures have no measure {name!r}")
+    grouped = figures.groupby(["part", "ranker"], sort=False, observed=True)
+    means = grouped[list(measures)].mean().reset_index()
+    by_ranker = means.groupby("ranker", sort=False, observed=True)
     frame = by_ranker["part"].size().rename("parts").to_frame()
     frame["queries"] = figures.groupby("ranker", sort=False, observed=True).size()
     for name in measures:
@@ -99,24 +85,13 @@ def latex(summary: pd.DataFrame, *, caption: str = "") -> str:
         for spread in get_args(Spread)
         if name.endswith(f"_{spread}")
     }
-    measures = list(spreads)
-    columns = [summary["ranker"].map(escaped)] + [
-        _cells(summary, name, spreads[name]) for name in measures
-    ]
-    rows = [" & ".join(cells) + r" \\" for cells in zip(*columns, strict=True)]
-    lines = [
-        rf"\begin{{tabular}}{{l{'r' * len(measures)}}}",
-        r"\toprule",
-        " & ".join(["ranker", *map(escaped, measures)]) + r" \\",
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
+    columns = {escaped(name): _cells(summary, name, spreads[name]) for name in spreads}
+    table = summary[["ranker"]].map(escaped).assign(**columns)
+    text = table.to_latex(index=False, escape=False, column_format="l" + "r" * len(columns))
     if caption:
-        around = [r"\begin{table}", r"\centering", rf"\caption{{{escaped(caption)}}}"]
-        lines = [*around, *lines, r"\end{table}"]
-    return "\n".join(lines) + "\n"
+        top = [r"\begin{table}", r"\centering", rf"\caption{{{escaped(caption)}}}"]
+        text = "\n".join([*top, text + r"\end{table}", ""])
+    return str(text)
 
 
 def escaped(text: str) -> str:

@@ -79,9 +79,9 @@ def figures_under(
 
     Cost: that of `sortnet.metrics.per_query` for each measure.
     """
-    rule = _known(convention)
+    rule, metrics = _under(convention, measures)
     values = {}
-    for metric in _under(rule, measures):
+    for metric in metrics:
         seen = queries
         if rule.binary:
             relevant = (queries.grades >= metric.relevant_from).astype(np.int32)
@@ -108,8 +108,7 @@ def said_under(
     lists shorter than n count 0 in ndcg@n
     queries without a relevant document counted zero: 3 of 9
     """
-    rule = _known(convention)
-    metrics = _under(rule, measures)
+    rule, metrics = _under(convention, measures)
     *parts, empty = said_of(metrics, rule.empty, n_empty, n_queries).split("; ")
     short = sorted({f"{m.kind}@n" for m in metrics if m.cutoff and m.kind in rule.short})
     if short:
@@ -120,13 +119,12 @@ def said_under(
     return "; ".join([f"convention {convention}", *parts, empty])
 
 
-def _known(convention: str) -> Convention:
+def _under(
+    convention: str, measures: Metric | str | Iterable[Metric | str]
+) -> tuple[Convention, list[Metric]]:
     if convention not in CONVENTIONS:
         raise DataError(
             f"unknown convention {convention[:60]!r}; known are {', '.join(CONVENTIONS)}"
         )
-    return CONVENTIONS[convention]
-
-
-def _under(rule: Convention, measures: Metric | str | Iterable[Metric | str]) -> list[Metric]:
-    return [replace(metric, discount=rule.discount) for metric in as_metrics(measures)]
+    rule = CONVENTIONS[convention]
+    return rule, [replace(metric, discount=rule.discount) for metric in as_metrics(measures)]

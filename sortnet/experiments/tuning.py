@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,17 +29,11 @@ _TRIALS = 20  # of a search that has no end of its own
 _STOPPED_ON = 0.2  # of the queries that an inner part is learned from
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """The settings that tuning chose, and its trials.
-
-    Attributes:
-        config: the best settings.
-        trials: one dict per trial: the settings of all grids, `quality` and `iteration`.
-    """
+class Tuned(NamedTuple):
+    """The settings that tuning chose, and its trials."""
 
     config: Settings
-    trials: list[Trial]
+    trials: list[Trial]  # the settings of all grids, `quality` and `iteration` of each
 
 
 @dataclass
@@ -59,15 +53,12 @@ class _Trials:
         values = {k: list(v) if isinstance(v := flat[k], tuple) else v for k in self.names}
         key = repr(values)
         if key not in self.done:
-            if self.done and self._spent():
+            late = self.seconds is not None and time.monotonic() - self.began > self.seconds
+            if self.done and (late or (self.most is not None and len(self.done) >= self.most)):
                 return None
             self.done[key] = values | self._fitted(candidate)
         quality: float = self.done[key]["quality"]
         return quality
-
-    def _spent(self) -> bool:
-        late = self.seconds is not None and time.monotonic() - self.began > self.seconds
-        return late or (self.most is not None and len(self.done) >= self.most)
 
     def _fitted(self, candidate: Settings) -> Trial:
         qualities = []
@@ -127,7 +118,12 @@ def tune(
     grids = [grid] if isinstance(grid, Mapping) else list(grid)
     names = list(dict.fromkeys(name for each in grids for name in each))
     settings.check_names(names)
-    _refuse_measures(names, type(settings))
+    for each in settings_of(type(settings)).values():  # type: ignore[arg-type]
+        if each.section == MEASURES and each.name in names:
+            raise DataError(
+                f"a grid cannot name {each.name!r}, which defines the RankQuality that the trials "
+                "are compared by: set it in config"
+            )
     if search not in SEARCHES:
         raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
     parts: list[Part] = [(train, vali, None)]
@@ -190,13 +186,3 @@ def _by_optuna(tried: _Trials, settings: Settings, grids: Sequence[Grid]) -> Set
         study.tell(drawn, quality)
         made.append((quality, candidate))
     return _best(settings, made)
-
-
-def _refuse_measures(names: Sequence[str], kind: Any) -> None:
-    """Refuse settings that change RankQuality: its values in two trials could not be compared."""
-    for each in settings_of(kind).values():
-        if each.section == MEASURES and each.name in names:
-            raise DataError(
-                f"a grid cannot name {each.name!r}, which defines the RankQuality that the trials "
-                "are compared by: set it in config"
-            )

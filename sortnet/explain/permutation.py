@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from sortnet.errors import SortNetError
 from sortnet.explain.attribution import feature_names
 from sortnet.metrics import Metric, as_metrics, average, outcomes
 from sortnet.rankers.base import Ranker
-from sortnet.types import F64, I64, Progress, Queries
+from sortnet.types import F64, Progress, Queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +103,9 @@ def permutation_importance(
     quality, table = measured(), documents.features
     names = feature_names(model, queries)
     drops = np.zeros((model.n_features, repeats))
-    for r, order in enumerate(_shuffles(queries, repeats, seed)):
+    rng, query = np.random.default_rng(seed), queries.query_of_docs()
+    for r in range(repeats):
+        order = np.lexsort((rng.random(queries.n_docs), query))  # each query's in random order
         for k, name in enumerate(names):
             progress(f"shuffle {r + 1} of {repeats}: feature {name}")
             columns = np.flatnonzero(sources == k)
@@ -114,11 +115,3 @@ def permutation_importance(
                 drops[k, r] = quality - measured()
                 table[:, columns] = kept
     return Importance(measure, quality, drops, names, model.split_shares())
-
-
-def _shuffles(queries: Queries, repeats: int, seed: int) -> Iterator[I64]:
-    """(n_docs,) document numbers, each query's in random order."""
-    rng = np.random.default_rng(seed)
-    query = queries.query_of_docs()
-    for _ in range(repeats):
-        yield np.lexsort((rng.random(queries.n_docs), query)).astype(np.int64, copy=False)
