@@ -23,7 +23,6 @@ from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import OWN, Parameters
 from sortnet.explain.attribution import explain_pair, feature_shares
 from sortnet.metrics import evaluate
-from sortnet.sorting import mean_margins as mean_margins_module
 from sortnet.threads import limit_threads
 
 QUICK = {"max_iter": 2, "epochs": 2}
@@ -431,7 +430,7 @@ def test_a_score_of_directranker_is_the_sum_of_its_scores_and_the_same_in_every_
 
 @pytest.mark.parametrize("at_once", [1, 40, 1 << 17])
 def test_a_score_of_cmpnn_is_the_mean_margin_over_the_others(monkeypatch, at_once):
-    monkeypatch.setattr(mean_margins_module, "_PAIRS", at_once)
+    monkeypatch.setattr("sortnet.rankers.sortnet._PAIRS", at_once)
     X, y, qid = made()
     ranker = small(committee=2, **QUICK).fit(X, y, qid=qid)
     qid = np.where(np.arange(len(qid)) == 5, 99, qid)  # a query of one document

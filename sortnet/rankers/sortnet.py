@@ -34,12 +34,13 @@ from sortnet.rankers.choose_defaults import choose
 from sortnet.rankers.folder import Saved, read_folder
 from sortnet.rankers.weights import filled, refuse_few, take_scaler, tensors_of
 from sortnet.sorting import sort
-from sortnet.sorting.mean_margins import mean_margins
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Comparator, PairSink, Progress, Queries, Sorting
+from sortnet.types.memory import runs_of_queries
 from sortnet.types.shard import Alone, Group, sharded
 
 ALONE = Alone()
+_PAIRS = 1 << 17  # compared at a time, so that the hidden units of a pair stay small
 OWN = "own"  # a comparator that is neither of ours
 
 
@@ -98,8 +99,27 @@ class Model(Ranker):
         return total
 
     def mean_margins(self, queries: Queries) -> F32:
-        """(n_docs,) see `sortnet.sorting.mean_margins`; they say nothing across queries."""
-        return mean_margins(self.comparator, self.scaled(queries))
+        """(n_docs,) mean over the other documents j of its query of margin(i, j); 0 without others.
+
+        They say nothing across queries. The order by them is that of the margins' signs where a
+        margin is the difference of two scores; an intransitive comparator may sort otherwise.
+
+        Cost: n^2 comparisons a query, 2^17 or n at a time.
+        """
+        comparator: Comparator = self.comparator
+        prepared = comparator.prepare(self.scaled(queries).features)
+        sizes = np.repeat(queries.sizes, queries.sizes)
+        first = np.repeat(queries.offsets[:-1], queries.sizes)
+        ends = np.append(0, np.cumsum(sizes))  # of each document's pairs
+        means = np.zeros(queries.n_docs)
+        for start, stop in runs_of_queries(ends, _PAIRS):
+            begin, n = ends[start:stop] - ends[start], sizes[start:stop]
+            i = np.repeat(np.arange(start, stop), n)
+            j = np.arange(len(i)) + np.repeat(first[start:stop] - begin, n)
+            margins = comparator.prefer(prepared, i, j).astype(np.float64)
+            margins[i == j] = 0
+            means[start:stop] = np.add.reduceat(margins, begin) / np.maximum(n - 1, 1)
+        return means.astype(np.float32)
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
         """(m,) margins of documents i over documents j (document numbers): above 0, i goes first.
