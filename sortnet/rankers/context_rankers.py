@@ -22,7 +22,7 @@ from sortnet.context.feta import PAIR_NETS, FetaNet
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
-from sortnet.rankers.weights import refuse_few
+from sortnet.rankers.weights import load_weights, refuse_few
 from sortnet.threads import one_thread_an_operation
 from sortnet.types import F32, I64, Progress, Queries
 
@@ -117,8 +117,7 @@ class ContextSettings(Settings):
     def read(self, saved: Saved, n_columns: int) -> Any:
         refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
         net = self.net(n_columns)
-        weights = net.state_dict().items()
-        net.load_state_dict({key: saved.take(key, own.dtype, *own.shape) for key, own in weights})
+        load_weights(net, "", saved.tensors, saved.weights)
         return net
 
 

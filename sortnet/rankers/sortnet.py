@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,9 +29,9 @@ from sortnet.errors import DataError, ModelError
 from sortnet.learning.distributed import broadcast
 from sortnet.learning.loop import Callback, Iteration, State, learn_to_sort
 from sortnet.metrics import measured
-from sortnet.rankers.base import Ranker, check_same_features, with_describer
+from sortnet.rankers.base import Ranker, check_same_features, load_ranker
 from sortnet.rankers.choose_defaults import choose
-from sortnet.rankers.folder import Saved, read_folder
+from sortnet.rankers.folder import Saved
 from sortnet.rankers.weights import filled, refuse_few, take_scaler, tensors_of
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
@@ -184,36 +184,24 @@ class Model(Ranker):
             ModelError: if a file is missing, damaged, foreign, of another kind of ranker (which
                 `load_ranker` reads) or of another format version.
         """
-        return read_folder(
-            folder,
-            lambda saved: with_describer(
-                saved, lambda saved: load(saved, make_for=lambda config, n: make)
-            ),
-        )
+        own: dict[str, Any] = {} if make is None else {"make_for": lambda config, n: make}
+        found = load_ranker(folder, **own)
+        if found.config.kind != Config.kind:
+            raise ModelError(
+                f"{folder}: a ranker of kind {found.config.kind!r}, which sortnet.load_ranker reads"
+            )
+        return cast(Model, found)
 
 
-def load(
-    saved: Saved, *, make_for: Callable[[Config, int], Make | None] = lambda config, n: None
-) -> Model:
-    """The model in a folder.
-
-    Args:
-        saved: the folder.
-        make_for: the settings and the scaling's number of columns -> what makes the comparator;
-            None: what the settings say.
-    """
-    if saved.kind != Config.kind:
-        raise ModelError(
-            f"{saved.path}: a ranker of kind {saved.kind!r}, which sortnet.load_ranker reads"
-        )
+def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
+    """The model in a folder, of a comparator of its settings, or of `make_for` as in `fit`."""
     config = saved.settings(Config)
     scaler = take_scaler(saved, str(config.scaling))
-    make = make_for(config, scaler.n_columns)
-    if make is None:
+    if make_for is None:
         if saved.about.get("comparator") == OWN:
             raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
         refuse_few(saved.tensors, least_numbers(config, scaler.n_columns), saved.weights)
-        make = make_comparator(config, scaler.n_columns)
+    make = (make_for or make_comparator)(config, scaler.n_columns)
     learner = filled(make, "comparator", saved.tensors, saved.weights)
     return Model(config, scaler, learner, feature_names=saved.feature_names, info=saved.info)
 
