@@ -27,7 +27,7 @@ from torch import Tensor
 
 from sortnet import __version__
 from sortnet.comparators import Margin
-from sortnet.config import Config, Settings, choose_quality
+from sortnet.config import COMPARATOR, SCALINGS, Config, Settings, choose_quality, setting
 from sortnet.data.scaling import Scaler, fit_scaler, unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
@@ -238,6 +238,12 @@ class Ranker(ABC):
             row = queries.rows[int(np.argmax(np.isnan(scores)))]
             raise ModelError(f"{queries.source}, row {row}: the score is not a number")
         return order_by(queries, scores, start)
+
+
+def scaling_setting(default: str) -> Any:
+    """The field `scaling` of a kind's settings, of which the help says what is taken by default."""
+    text = f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: {default}."
+    return setting(None, text, COMPARATOR, choices=SCALINGS, joined=True)
 
 
 def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I64:
