@@ -32,7 +32,6 @@ from sortnet.estimator.evaluation import (
     hold_out,
     measures,
     named,
-    refuse_training_part,
     results,
     say,
 )
@@ -168,8 +167,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             train, vali = hold_out(train, share, config.seed, metric)
             parts = {"": vali}
         else:
-            given = eval_parts(eval_set, eval_qid, eval_group)
-            refuse_training_part(X, [*given.values()])
+            given = eval_parts(X, eval_set, eval_qid, eval_group)
             parts = {source: self._queries(*part, source=source) for source, part in given.items()}
         names = named(eval_names, len(parts))
         parts = dict(zip(names, parts.values(), strict=True))
