@@ -21,6 +21,7 @@ from sortnet.types import F32
 from sortnet.types.memory import refuse_too_large
 
 Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+Numbers: TypeAlias = NDArray[np.integer[Any]]  # of documents
 
 # Products of more rows are divided into such blocks, each of which one thread works out.
 _FEW_ROWS, _BLOCK = 1 << 12, 1 << 10
@@ -127,18 +128,14 @@ class NeuralComparator(nn.Module, ABC):
         self.train(was_training)
         return embedded
 
-    def prefer(
-        self, prepared: Tensor, i: NDArray[np.integer[Any]], j: NDArray[np.integer[Any]]
-    ) -> F32:
+    def prefer(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32:
         """(m,) margins of prepared document i over prepared document j."""
         i_, j_ = (torch.as_tensor(k, device=prepared.device) for k in (i, j))
         out: F32 = self._compare(prepared, i_, j_).cpu().numpy()
         return out
 
     @torch.no_grad()
-    def spread(
-        self, prepared: Tensor, i: NDArray[np.integer[Any]], j: NDArray[np.integer[Any]]
-    ) -> F32 | None:
+    def spread(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32 | None:
         """(m,) the standard deviation of the votes; None where there is one vote."""
         votes = self.votes(prepared[i], prepared[j])
         return None if len(votes) == 1 else votes.std(dim=0, correction=0).cpu().numpy()

@@ -85,7 +85,13 @@ def joined(forms: Sequence[Form | None]) -> Form | None:
     scores = [form for form in forms if isinstance(form, Score) and form.tau == "identity"]
     if len(scores) == len(forms):
         embeds = [score.embed for score in scores]
-        return Score(lambda X: _total(embeds, X), "identity", scores[0].of_differences)
+
+        def total(X: F32) -> Tensor:
+            # In float64, in which the sums of a few float32 are exact but for extremes: documents
+            # whose scores are equal tie, and no others.
+            return torch.stack([embed(X).double() for embed in embeds]).sum(0)
+
+        return Score(total, "identity", scores[0].of_differences)
     units = [form.as_units() if isinstance(form, Score) else form for form in forms]
     layers = [layer for layer in units if layer is not None]
     if len(layers) < len(forms) or len({layer.units for layer in layers}) > 1:
@@ -96,9 +102,3 @@ def joined(forms: Sequence[Form | None]) -> Form | None:
         return torch.cat((*p, *q), dim=1)
 
     return DualUnits(side_by_side, torch.cat([layer.w for layer in layers]), layers[0].units)
-
-
-def _total(embeds: Sequence[Embed], X: F32) -> Tensor:
-    # In float64, in which the sums of a few float32 are exact but for extremes: documents whose
-    # scores are equal tie, and no others.
-    return torch.stack([embed(X).double() for embed in embeds]).sum(0)

@@ -65,23 +65,25 @@ class FetaNet(nn.Module):
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
         """Scores of (n, d) objects; sizes, (q,), whole numbers, says how many each set has."""
         scores: Tensor = self.score(self.alone(x))[:, 0]
-        embedded, behind = self.pair.embed(x), _behind(sizes)
+        embedded, of_sets = self.pair.embed(x), torch.repeat_interleave(sizes.cumsum(0), sizes)
+        behind = of_sets - 1 - torch.arange(len(of_sets))  # objects of its set: each pair once
         ends = behind.cumsum(0)
         n_pairs = int(behind.sum())
         again = torch.is_grad_enabled() and n_pairs > self.chunk
+
+        def supports(embedded: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
+            return self.pair.outputs(embedded[i], embedded[j])
+
         for first in range(0, n_pairs, self.chunk):
             pairs = torch.arange(first, min(first + self.chunk, n_pairs))
             i = torch.searchsorted(ends, pairs, right=True)
             j = i + 1 + pairs - (ends - behind)[i]
             if again:
-                of_i, of_j = checkpoint(self._supports, embedded, i, j, use_reentrant=False)
+                of_i, of_j = checkpoint(supports, embedded, i, j, use_reentrant=False)
             else:
-                of_i, of_j = self._supports(embedded, i, j)
+                of_i, of_j = supports(embedded, i, j)
             scores = scores.index_add(0, i, of_i).index_add(0, j, of_j)
         return scores
-
-    def _supports(self, embedded: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
-        return self.pair.outputs(embedded[i], embedded[j])
 
 
 class FreePairNet(nn.Module):
@@ -107,9 +109,3 @@ class FreePairNet(nn.Module):
         both = self.units(torch.cat((first_i + second_j, first_j + second_i)))
         of_i, of_j = self.score(self.rest(both))[:, 0].chunk(2)
         return of_i, of_j
-
-
-def _behind(sizes: Tensor) -> Tensor:
-    """(n,) how many objects of its set are behind each: its pairs, each counted once."""
-    ends = sizes.cumsum(0)
-    return torch.repeat_interleave(ends, sizes) - 1 - torch.arange(int(sizes.sum()))

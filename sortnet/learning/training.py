@@ -28,6 +28,7 @@ from sortnet.types import F32, F64, I32, I64, Pairs, Progress, Queries
 from sortnet.types.shard import Shard, before, gathered, summed
 
 Score = Callable[[NeuralComparator], float]
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 _SCORED = 4  # epochs of the second half that RankQuality is taken of
 _A_DOCUMENT = 6  # pairs for each document of a query with many
@@ -392,17 +393,6 @@ def _epochs(pairs: _ByQuery, steps: int) -> int:
     return int(np.clip(max(_VISITS / docs, _ALL_STEPS / steps), _FEWEST, _MOST))
 
 
-def _optimizer(net: NeuralComparator, how: Training) -> torch.optim.Optimizer:
-    decayed = FIXED["weight_decay"] if how.weight_decay is None else how.weight_decay
-    if how.optimizer == "sgd":
-        return torch.optim.SGD(
-            net.parameters(), lr=how.lr, momentum=how.momentum, weight_decay=decayed
-        )
-    kind = torch.optim.AdamW if how.optimizer == "adamw" else torch.optim.Adam
-    # One call a step for all weights of a small net.
-    return kind(net.parameters(), lr=how.lr, weight_decay=decayed, fused=True)
-
-
 @dataclass(frozen=True)
 class _Steps:
     """The steps of a training: those of its optimiser and of the learning rate."""
@@ -414,7 +404,11 @@ class _Steps:
 
     @classmethod
     def of(cls, net: NeuralComparator, how: Training, an_epoch: int, epochs: int) -> _Steps:
-        optimizer, total = _optimizer(net, how), epochs * an_epoch
+        decayed = FIXED["weight_decay"] if how.weight_decay is None else how.weight_decay
+        given = {"lr": how.lr, "weight_decay": decayed}
+        # Fused: one call a step for all weights of a small net.
+        given |= {"momentum": how.momentum} if how.optimizer == "sgd" else {"fused": True}
+        optimizer, total = OPTIMIZERS[how.optimizer](net.parameters(), **given), epochs * an_epoch
         rates: torch.optim.lr_scheduler.LRScheduler
         if how.schedule == "one-cycle":
             rates = torch.optim.lr_scheduler.OneCycleLR(

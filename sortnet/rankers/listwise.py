@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sortnet.comparators import NeuralComparator
 from sortnet.comparators.losses import Loss, lambdarank, listnet, ranknet
 from sortnet.config import TRAINING, setting
 from sortnet.errors import DivergedError
+from sortnet.learning.training import OPTIMIZERS
 from sortnet.rankers.base import order_by
 from sortnet.rankers.pairwise import NetSettings
 from sortnet.threads import one_thread_an_operation
@@ -107,7 +108,12 @@ def descend(
         DivergedError: if the loss is no longer a number.
     """
     net.generator.manual_seed(config.seed)
-    rng, optimizer = np.random.default_rng(config.seed), _optimizer(net, config)
+    rng, sgd = np.random.default_rng(config.seed), config.optimizer == "sgd"
+    given = {"lr": config.lr if sgd else config.lr / 10}
+    given |= {"momentum": 0.9, "nesterov": config.nesterov} if sgd else {}
+    optimizer = OPTIMIZERS[config.optimizer](
+        net.parameters(), weight_decay=float(config.weight_decay or 0), **given
+    )
     steps = config.epochs * -(-len(T) // config.queries)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, optimizer.defaults["lr"], total_steps=steps, cycle_momentum=False
@@ -171,14 +177,3 @@ def padded(part: Queries, batch: I64) -> tuple[I64, Bool]:
     place = np.arange(sizes.max())
     there = place < sizes
     return np.where(there, part.offsets[batch, None] + place, 0), there
-
-
-def _optimizer(net: nn.Module, config: Any) -> torch.optim.Optimizer:
-    decayed = float(config.weight_decay or 0)
-    if config.optimizer == "sgd":
-        return torch.optim.SGD(
-            net.parameters(), lr=config.lr, momentum=0.9, weight_decay=decayed,
-            nesterov=config.nesterov,
-        )  # fmt: skip
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return kind(net.parameters(), lr=config.lr / 10, weight_decay=decayed)

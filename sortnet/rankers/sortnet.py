@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -262,8 +263,7 @@ def fit(
         config = Config.from_json(broadcast(group, config.to_json()))
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
 
-    def model_of(state: State) -> Model:
-        return _model_of(state, config, scaler, train, info)
+    model_of = partial(_model_of, config=config, scaler=scaler, train=train, info=info)
 
     def save_better(record: Iteration, state: State) -> None:
         if save is not None and record.best and group.rank == 0:
@@ -288,11 +288,7 @@ def fit(
 
 
 def _model_of(
-    state: State,
-    config: Config,
-    scaler: Scaler,
-    train: Queries,
-    info: Mapping[str, Any] | None,
+    state: State, config: Config, scaler: Scaler, train: Queries, info: Mapping[str, Any] | None
 ) -> Model:
     if state.best is None:
         raise DataError("no iteration has a RankQuality: does the validation part have grades?")
