@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save
 import sortnet.rankers.folder
 from sortnet.comparators import CmpNN, DirectRanker, make_comparator
 from sortnet.comparators.make import KINDS
-from sortnet.config import SCALINGS, Config, Training, settings_of
+from sortnet.config import SCALINGS, Config, settings_of
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.learning.loop import State
 from sortnet.rankers.sortnet import Model, fit
@@ -38,16 +38,8 @@ FIXED = Config(max_iter=2, scaling="query")
 
 
 def learned(**settings) -> Model:
-    config = Config(
-        **{
-            "max_iter": 3,
-            "committee": 1,
-            "hidden": (20,),
-            "scaling": "query",
-            "training": Training(epochs=2, weight_decay=0.01),
-            **settings,
-        }
-    )
+    plain = Config(max_iter=3, committee=1, hidden=(20,), scaling="query")
+    config = plain.changed(**{"epochs": 2, "weight_decay": 0.01} | settings)
     return fit(made(1, ["a", "b", "c"]), made(2, ["a", "b", "c"]), config)
 
 
