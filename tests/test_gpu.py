@@ -216,7 +216,7 @@ def test_on_a_gpu_levels_and_steps_run_without_a_wait():
     source = torch.arange(queries.n_docs, device=CUDA)
     source = torch.cat((source, source[:30]))
     grouped = training._ByQuery.of(queries, pairs).kept_on(CUDA)
-    optimizer = training._optimizer(net, Training())
+    optimizer = training._Steps.of(net, Training(), 1, 1).optimizer
     torch.cuda.set_sync_debug_mode("error")
     try:
         sorting_levels._merge_level(
