@@ -54,12 +54,10 @@ class Forest:
             base = len(nodes)
             roots.append(base)
             nodes += [(f, t, base + a, base + b, m) for f, t, a, b, m in tree]
-        feature, threshold, left, right, missing = zip(*nodes, strict=True)
-        of_nodes = [np.array(each, np.int64) for each in (feature, left, right, roots)]
-        return cls(
-            of_nodes[0], np.array(threshold, np.float64), of_nodes[1], of_nodes[2],
-            np.array(missing, np.bool_), of_nodes[3],
-        )  # fmt: skip
+        kinds = (np.int64, np.float64, np.int64, np.int64, np.bool_)
+        columns = zip(*nodes, strict=True)
+        arrays: list[Any] = [np.array(c, kind) for c, kind in zip(columns, kinds, strict=True)]
+        return cls(*arrays, roots=np.array(roots, np.int64))
 
     @classmethod
     def stumps(cls, stumps: Iterable[tuple[int, float, float, bool]]) -> Forest:
