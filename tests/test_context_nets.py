@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from test_set_transformer import of_sizes, told_by_one
 
 from sortnet import SortNetRanker
-from sortnet.context.dense import BatchNorm
-from sortnet.context.fate import FateNet
-from sortnet.context.feta import FetaNet
+from sortnet.context.nets import BatchNorm, FateNet, FetaNet
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.learning.training import OPTIMIZERS
 from sortnet.rankers import context_rankers as rankers

@@ -16,32 +16,20 @@ Embed: TypeAlias = Callable[[F32], Tensor]  # of (n, d) documents
 
 @dataclass(frozen=True, eq=False)
 class DualUnits:
-    """One layer of dual units on the CPU: margin(i, j) = w (s(p_i + q_j) - s(p_j + q_i)).
+    """One layer of dual units on the CPU: margin(i, j) = w (s(p_i + q_j) - s(p_j + q_i))."""
 
-    Attributes:
-        embed: (n, d) documents -> (n, 2H) float32, p and q side by side.
-        w: (H,) float32.
-        units: `tanh` or `sigmoid`, s.
-    """
-
-    embed: Embed
-    w: Tensor
-    units: str
+    embed: Embed  # (n, d) documents -> (n, 2H) float32, p and q side by side
+    w: Tensor  # (H,) float32
+    units: str  # `tanh` or `sigmoid`, s
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """margin(i, j) = τ(g_i - g_j), with τ odd and sign-preserving: the order is that of g.
+    """margin(i, j) = τ(g_i - g_j), with τ odd and sign-preserving: the order is that of g."""
 
-    Attributes:
-        embed: (n, d) documents -> (n, 1), g.
-        tau: `tanh`, `identity` or `sigmoid` (as 2σ - 1).
-        of_differences: τ, of a tensor.
-    """
-
-    embed: Embed
-    tau: str
-    of_differences: Callable[[Tensor], Tensor]
+    embed: Embed  # (n, d) documents -> (n, 1), g
+    tau: str  # `tanh`, `identity` or `sigmoid` (as 2σ - 1)
+    of_differences: Callable[[Tensor], Tensor]  # τ, of a tensor
 
     def as_units(self) -> DualUnits | None:
         """The same margin of one dual unit, p = g and q = -g; None for the identity.
@@ -63,14 +51,10 @@ Form: TypeAlias = DualUnits | Score
 
 @dataclass(frozen=True, eq=False)
 class OnDevice:
-    """The margins of prepared documents, as tensors that stay on the comparator's device.
+    """The margins of prepared documents, as tensors that stay on the comparator's device."""
 
-    Attributes:
-        device: of all tensors.
-        compare: prepared documents, (m,), (m,) their numbers -> (m,) margins.
-    """
-
-    device: torch.device
+    device: torch.device  # of all tensors
+    # prepared documents, (m,), (m,) their numbers -> (m,) margins
     compare: Callable[[Any, Tensor, Tensor], Tensor]
 
 

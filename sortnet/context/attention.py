@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sortnet.comparators.base import initial_weights
-from sortnet.context.dense import Linear
+from sortnet.context.nets import Linear
 from sortnet.errors import ComparatorError
 
 

@@ -52,28 +52,17 @@ from sortnet.types.shard import gathered, summed
 
 @dataclass(frozen=True)
 class Sorted:
-    """What sorting one part with C_i showed; of a shard, the counts and measures are of the whole.
+    """What sorting one part with C_i showed; of a shard, counts and measures are of the whole."""
 
-    Attributes:
-        comparisons: how many were made.
-        miscompared: how many of them were wrong.
-        i, j: (m,) documents of the comparisons; none where they were not kept.
-        answered: the compared pairs, as the judge orders them; none where they were not kept.
-        wrong: the pairs that were mis-compared.
-        measures: {metric name: mean over the queries}.
-        observed: what `Tally` says of the sort.
-        seconds: of sorting and judging, by the clock.
-    """
-
-    comparisons: int
-    miscompared: int
-    i: I32
+    comparisons: int  # how many were made
+    miscompared: int  # how many of them were wrong
+    i: I32  # (m,) documents of the comparisons, i and j; none where they were not kept
     j: I32
-    answered: Pairs
-    wrong: Pairs
-    measures: dict[str, float]
-    observed: dict[str, Any]
-    seconds: float
+    answered: Pairs  # the compared pairs, as the judge orders them; none where they were not kept
+    wrong: Pairs  # the pairs that were mis-compared
+    measures: dict[str, float]  # {metric name: mean over the queries}
+    observed: dict[str, Any]  # what `Tally` says of the sort
+    seconds: float  # of sorting and judging, by the clock
 
 
 @dataclass(frozen=True)
@@ -145,25 +134,16 @@ class Iteration:
 
 @dataclass(frozen=True)
 class State:
-    """All a run needs to go on, besides the pairs in its sink.
+    """All a run needs to go on, besides the pairs in its sink."""
 
-    Attributes:
-        iteration: the iteration to do next.
-        comparator: C_i, to sort with in it.
-        best: C*, the best comparator so far; None before the first iteration.
-        best_iteration, best_quality: when it was found and its RankQuality.
-        best_right: the share of the comparisons it got right on V, 0 to 1.
-        finished: whether the loop has ended.
-        asked: (k,) the training comparisons that the judge was asked about, packed, ascending.
-    """
-
-    iteration: int
-    comparator: Learner
-    best: Learner | None = None
-    best_iteration: int = -1
-    best_quality: float = -np.inf
-    finished: bool = False
-    best_right: float = 0.0
+    iteration: int  # the iteration to do next
+    comparator: Learner  # C_i, to sort with in it
+    best: Learner | None = None  # C*, the best comparator so far; None before the first iteration
+    best_iteration: int = -1  # when it was found
+    best_quality: float = -np.inf  # its RankQuality
+    finished: bool = False  # whether the loop has ended
+    best_right: float = 0.0  # the share of the comparisons it got right on V, 0 to 1
+    # (k,) the training comparisons that the judge was asked about, packed, ascending
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
 
     def scored(self, quality: float, right: float) -> State:

@@ -33,22 +33,18 @@ class Shown:
 
     Of a shard the strategies draw from the whole, each process the same, and take what is theirs:
     so the choice does not depend on the number of processes.
-
-    Attributes:
-        i, j: what the sort compared, where it was kept, see `compares`.
-        comparisons: how many that were.
-        wanted: comparisons wanted of the whole; None: as many as the strategy finds right.
-        asked: (k,) `keys` of all that was asked of this part before, ascending.
     """
 
     queries: Queries
     comparator: Learner
-    wanted: int | None
+    wanted: int | None  # comparisons wanted of the whole; None: as many as the strategy finds right
     rng: np.random.Generator
+    # (k,) `keys` of all that was asked of this part before, ascending
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    # what the sort compared, where it was kept, see `compares`
     i: I32 = field(default_factory=lambda: np.empty(0, np.int32))
     j: I32 = field(default_factory=lambda: np.empty(0, np.int32))
-    comparisons: int = 0
+    comparisons: int = 0  # how many that were
 
     @property
     def number(self) -> int:

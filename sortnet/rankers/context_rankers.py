@@ -14,9 +14,7 @@ from torch import Tensor, nn
 
 from sortnet.comparators.losses import LOSSES, Loss
 from sortnet.config import COMPARATOR, TRAINING, Settings, setting
-from sortnet.context.dense import UNITS
-from sortnet.context.fate import FateNet
-from sortnet.context.feta import PAIR_NETS, FetaNet
+from sortnet.context.nets import PAIR_NETS, UNITS, FateNet, FetaNet
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend

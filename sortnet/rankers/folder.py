@@ -44,26 +44,16 @@ S = TypeVar("S", bound=Settings)
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """What a folder holds, checked as far as that goes for every kind of ranker.
+    """What a folder holds, checked as far as that goes for every kind of ranker."""
 
-    Attributes:
-        kind: of the ranker.
-        about: all of model.json.
-        n_features, feature_names: of the data it was fitted on.
-        info: how it came about.
-        tensors: by name; `take` takes them out, and what is left is refused.
-        path: model.json, for messages.
-        weights: the file of the tensors, for messages.
-    """
-
-    kind: str
-    about: dict[str, Any]
-    n_features: int
-    feature_names: tuple[str, ...] | None
-    info: dict[str, Any]
-    tensors: dict[str, Tensor]
-    path: Path
-    weights: Path
+    kind: str  # of the ranker
+    about: dict[str, Any]  # all of model.json
+    n_features: int  # of the data it was fitted on
+    feature_names: tuple[str, ...] | None  # of these data, too
+    info: dict[str, Any]  # how it came about
+    tensors: dict[str, Tensor]  # by name; `take` takes them out, and what is left is refused
+    path: Path  # model.json, for messages
+    weights: Path  # the file of the tensors, for messages
 
     def settings(self, kind: type[S]) -> S:
         """The settings that the ranker was fitted with.

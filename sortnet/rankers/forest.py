@@ -24,25 +24,17 @@ from sortnet.types import F32, F64, I64, Bool, Queries
 class Forest:
     """Trees: a document goes left at a node where its feature is at most the threshold.
 
-    Attributes:
-        feature: (n,) int64 of each node, all trees one after the other; -1 of a leaf.
-        threshold: (n,) float64; of a leaf its value.
-        left: (n,) int64 the node to go to, a later one.
-        right: (n,) int64 as `left`.
-        missing: (n,) bool whether to go left where the feature is missing.
-        roots: (n_trees,) int64.
-
     >>> stump = Forest.stumps([(0, 0.5, 2.0, True)])
     >>> stump(np.array([[0.5], [0.6], [np.nan]], np.float32)).tolist()
     [0.0, 2.0, 0.0]
     """
 
-    feature: I64
-    threshold: F64
-    left: I64
-    right: I64
-    missing: Bool
-    roots: I64
+    feature: I64  # (n,) int64 of each node, all trees one after the other; -1 of a leaf
+    threshold: F64  # (n,) float64; of a leaf its value
+    left: I64  # (n,) int64 the node to go to, a later one
+    right: I64  # (n,) int64 as `left`
+    missing: Bool  # (n,) bool whether to go left where the feature is missing
+    roots: I64  # (n_trees,) int64
 
     @classmethod
     def of(cls, trees: Iterable[list[tuple[int, float, int, int, bool]]]) -> Forest:
@@ -54,10 +46,12 @@ class Forest:
             base = len(nodes)
             roots.append(base)
             nodes += [(f, t, base + a, base + b, m) for f, t, a, b, m in tree]
-        kinds = (np.int64, np.float64, np.int64, np.int64, np.bool_)
-        columns = zip(*nodes, strict=True)
-        arrays: list[Any] = [np.array(c, kind) for c, kind in zip(columns, kinds, strict=True)]
-        return cls(*arrays, roots=np.array(roots, np.int64))
+        feature, threshold, left, right, missing = zip(*nodes, strict=True)
+        of_nodes = [np.array(each, np.int64) for each in (feature, left, right, roots)]
+        return cls(
+            of_nodes[0], np.array(threshold, np.float64), of_nodes[1], of_nodes[2],
+            np.array(missing, np.bool_), of_nodes[3],
+        )  # fmt: skip
 
     @classmethod
     def stumps(cls, stumps: Iterable[tuple[int, float, float, bool]]) -> Forest:

@@ -32,17 +32,11 @@ _MENU = ("standard", "normal", "zscore")  # tried where the scaling is open
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """A comparator: documents by their features, compared by the posterior.
+    """A comparator: documents by their features, compared by the posterior."""
 
-    Attributes:
-        mean: (d,) of the weights w.
-        draws: (k, d) of w, from the posterior.
-        residual: υ², what the features do not tell of a document.
-    """
-
-    mean: F64
-    draws: F64
-    residual: float
+    mean: F64  # (d,) of the weights w
+    draws: F64  # (k, d) of w, from the posterior
+    residual: float  # υ², what the features do not tell of a document
 
     def prepare(self, X: F32) -> F64:
         """(n, 1 + k) expected scores, and those of each draw."""
