@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from test_set_transformer import of_sizes, told_by_one
 
 from sortnet import SortNetRanker
-from sortnet.context.dense import BatchNorm
-from sortnet.context.fate import FateNet
-from sortnet.context.feta import FetaNet
+from sortnet.context.nets import BatchNorm, FateNet, FetaNet
 from sortnet.errors import ComparatorError, DataError, ModelError
+from sortnet.learning.training import OPTIMIZERS
 from sortnet.rankers import context_rankers as rankers
 from sortnet.rankers.base import fit_ranker, load_ranker, settings_for
 from sortnet.types import Queries
@@ -255,14 +254,17 @@ def test_every_optimizer_takes_penalties_that_make_the_weights_smaller(optimizer
     assert float((l2**2).sum()) < float((free**2).sum())
 
 
-def test_sgd_has_the_momentum_of_nesterov():
-    from sortnet.rankers.listwise import ListwiseSettings, _optimizer
-
-    config = config_of(DENSE[0], optimizer="sgd")
-    (group,) = _optimizer(config.net(3), config).param_groups
-    assert (group["nesterov"], group["momentum"], group["lr"]) == (True, 0.9, 0.03)
-    (group,) = _optimizer(config.net(3), ListwiseSettings()).param_groups
-    assert group["nesterov"] is False
+@pytest.mark.parametrize(("kind", "nesterov"), [("fate", True), ("ranknet", False)])
+def test_sgd_has_the_momentum_of_nesterov(kind, nesterov, monkeypatch):
+    taken, sgd = [], torch.optim.SGD
+    monkeypatch.setitem(
+        OPTIMIZERS, "sgd", lambda *a, **given: taken.append(given) or sgd(*a, **given)
+    )
+    config = settings_for(kind).changed(epochs=1, quality="mrr")
+    part = of_sizes([4] * 6)
+    fit_ranker(part, part, config.changed(optimizer="sgd") if nesterov else config)
+    (given,) = taken
+    assert (given["nesterov"], given["momentum"], given["lr"]) == (nesterov, 0.9, 0.03)
 
 
 @pytest.mark.parametrize("kind", ["fate", "feta", "setrank"])

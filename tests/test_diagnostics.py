@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from sortnet.errors import ComparatorError
 from sortnet.sorting import sort
-from sortnet.sorting.diagnostics import cyclic_triples, rank_changes, shuffled
-from sortnet.sorting.quicksort import quicksort
+from sortnet.sorting.diagnostics import cyclic_triples, quicksort, rank_changes, shuffled
 from sortnet.types import Queries
 
 

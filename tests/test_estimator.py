@@ -53,6 +53,9 @@ def made(n_queries: int = 12, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray,
     return X, y, qid
 
 
+X, y, qid = made()  # no test changes them
+
+
 def framed() -> tuple[pd.DataFrame, pd.Series]:
     X, y, qid = made()
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
@@ -132,14 +135,12 @@ def test_every_parameter_reaches_the_settings(parts, comparator):
     besides = set(OWN)
     assert given.keys() == defaults.keys() - besides - set(LACKING[comparator])
     assert all(value != defaults[name] for name, value in given.items())
-    X, y, qid = made()
     SortNetRanker(**given, random_state=5).fit(X, y, qid=qid)
     assert parts[2].flat() == expected | dict.fromkeys(LACKING[comparator])
 
 
 @pytest.mark.parametrize("scaling", ["query", "none"])
 def test_a_score_is_the_number_of_documents_of_the_query_that_it_beats(scaling):
-    X, y, qid = made()
     ranker = small(comparator="directranker", scaling=scaling).fit(X, y, qid=qid)
     rows = range(len(X))
     pairs = np.array([(i, j) for i in rows for j in rows if i != j and qid[i] == qid[j]])
@@ -171,7 +172,6 @@ def test_it_learns_what_can_be_learned(fitted):
 
 
 def test_score_is_the_mean_quality_over_the_queries():
-    X, y, qid = made()
     ranker = small(quality="ndcg@4", gain="linear").fit(X, y, qid=qid)
     scores = ranker.predict(X, qid)
     expected = [
@@ -191,7 +191,6 @@ def test_groups_are_sizes_of_consecutive_queries():
 
 
 def test_lists_do_as_well_as_arrays(fitted):
-    X, y, qid = made()
     ranker = small(max_iter=5).fit(X.tolist(), y.tolist(), qid=qid.tolist())
     np.testing.assert_array_equal(ranker.predict(X.tolist(), qid.tolist()), fitted.predict(X, qid))
 
@@ -202,7 +201,6 @@ def test_a_column_qid_names_the_queries_and_is_no_feature(fitted):
     assert ranker.feature_names_in_.tolist() == ["a", "b", "c", "d"]
     assert ranker.n_features_in_ == 4
     assert ranker.model_.feature_names == ("a", "b", "c", "d")
-    X, _, qid = made()
     np.testing.assert_array_equal(ranker.predict(frame), fitted.predict(X, qid))
 
 
@@ -220,7 +218,6 @@ def test_columns_in_another_order_are_refused():
 
 
 def test_a_share_of_the_queries_is_held_out_whole(parts):
-    X, y, qid = made()
     small(validation_fraction=0.25).fit(X, y, qid=qid)
     train, vali, _ = parts
     assert (len(train), len(vali)) == (9, 3)
@@ -240,7 +237,6 @@ def test_both_parts_get_queries_that_something_can_be_learned_from(parts):
 
 
 def test_a_single_query_is_both_for_learning_and_for_choosing_and_that_is_said(parts):
-    X, y, _ = made()
     with pytest.warns(UserWarning, match="1 of 1 queries .* best_score_ is a training figure"):
         ranker = small(single_query=True).fit(X, y)
     assert parts[0] is parts[1]
@@ -249,13 +245,11 @@ def test_a_single_query_is_both_for_learning_and_for_choosing_and_that_is_said(p
 
 @pytest.mark.parametrize("share", [0, 1, float("nan")])
 def test_a_validation_fraction_that_leaves_a_part_empty_is_refused(share):
-    X, y, qid = made()
     with pytest.raises(DataError, match="validation_fraction must be between 0 and 1"):
         small(validation_fraction=share).fit(X, y, qid=qid)
 
 
 def test_the_measure_is_chosen_by_the_grades(parts):
-    X, y, qid = made()
     assert small(max_iter=1).fit(X, y, qid=qid).quality_ == "ndcg@10"
     assert small(max_iter=1).fit(X, y > 1, qid=qid).quality_ == "map"
     some = qid == qid[0]
@@ -265,7 +259,6 @@ def test_the_measure_is_chosen_by_the_grades(parts):
 
 
 def test_stars_are_learned_by_the_default_measure_and_refused_by_one_blind_to_them():
-    X, y, qid = made()
     ranker = small().fit(X, y + 1, qid=qid)
     assert ranker.best_iteration_ > 0
     assert ranker.score(X, y + 1, qid=qid) > 0.8
@@ -283,7 +276,6 @@ def test_what_is_held_out_can_choose(parts):
 
 
 def test_an_evaluation_set_chooses_the_iteration(parts):
-    X, y, qid = made()
     others = made(seed=5)
     ranker = small().fit(X, y, qid=qid, eval_set=others[:2], eval_qid=others[2])
     assert (len(parts[0]), len(parts[1])) == (12, 12)
@@ -314,7 +306,6 @@ def test_an_evaluation_set_may_come_in_groups_or_in_a_frame(parts):
     ],
 )
 def test_arguments_that_fit_cannot_use_are_refused(given, fault):
-    X, y, qid = made()
     with pytest.raises(DataError, match=fault):
         small().fit(X, y, **({} if "group" in given else {"qid": qid}) | given)
 
@@ -328,7 +319,6 @@ def test_arguments_that_fit_cannot_use_are_refused(given, fault):
     ],
 )
 def test_parameters_are_checked_not_ignored(bad):
-    X, y, qid = made()
     ((name, value),) = bad.items()
     name = {"random_state": "seed|random_state", "quality": "quality|metric"}.get(name, name)
     with pytest.raises(SortNetError, match=rf"({name}).*{re.escape(str(value).strip('()'))}"):
@@ -336,7 +326,6 @@ def test_parameters_are_checked_not_ignored(bad):
 
 
 def test_what_is_masked_is_missing():
-    X, y, qid = made()
     missing = np.where(X > 1, np.nan, X)
     expected = small().fit(missing, y, qid=qid).predict(missing, qid)
     masked = np.ma.array(X, mask=X > 1)
@@ -346,7 +335,6 @@ def test_what_is_masked_is_missing():
 
 
 def test_sparse_columns_are_taken_as_dense_ones():
-    X, y, qid = made()
     dense = pd.DataFrame(np.where(X > 0, X, 0), columns=[*"abcd"]).assign(
         qid=qid, colour=np.where(y, "red", "blue")
     )
@@ -359,7 +347,6 @@ def test_sparse_columns_are_taken_as_dense_ones():
 
 
 def test_settings_of_numpy_are_taken_and_saved(tmp_path):
-    X, y, qid = made()
     params = {"hidden": np.array([3, 2]), "epochs": np.int64(2), "lr": np.float32(0.5)}
     ranker = small(**params, random_state=np.uint8(3), max_iter=np.int32(1)).fit(X, y, qid=qid)
     ranker.model_.save(tmp_path)
@@ -368,7 +355,6 @@ def test_settings_of_numpy_are_taken_and_saved(tmp_path):
 
 
 def test_grades_that_are_no_whole_numbers_are_refused():
-    X, y, qid = made()
     with pytest.raises(DataError, match=r"grade '0\.5' is not a whole number"):
         small().fit(X, np.where(y == 0, 0.5, y), qid=qid)
     with pytest.raises(DataError, match="no query has documents of two different grades"):
@@ -398,7 +384,6 @@ ALONE = "ignore:two rows without their query"
 
 @pytest.mark.filterwarnings(ALONE)
 def test_compared_without_a_context_two_documents_are_a_query_of_their_own(fitted):
-    X, _, _ = made()
     margins = fitted.compare(X[:5], X[5:10])
     for k in range(5):
         alone = fitted.compare(0, 1, context=X[[k, k + 5]], qid=[0, 0])
@@ -408,7 +393,6 @@ def test_compared_without_a_context_two_documents_are_a_query_of_their_own(fitte
 
 
 def test_rows_that_depend_on_their_query_are_compared_alone_with_a_warning(fitted):
-    X, y, qid = made()
     with pytest.warns(UserWarning, match="without their query: .* give context") as caught:
         fitted.compare(X[0], X[1])
     assert caught[0].filename == __file__
@@ -422,7 +406,6 @@ def test_rows_that_depend_on_their_query_are_compared_alone_with_a_warning(fitte
 def test_rows_of_a_frame_can_be_compared():
     frame, y = framed()
     ranker = small().fit(frame, y)
-    X, _, _ = made()
     by_frame = ranker.compare(frame[:5], frame[5:10])
     bare = small().fit(X, y, qid=frame["qid"]).compare(X[:5], X[5:10])
     np.testing.assert_array_equal(by_frame, bare)
@@ -449,7 +432,6 @@ def test_documents_of_two_queries_do_not_compare(fitted):
 
 
 def test_a_second_fit_starts_afresh():
-    X, y, qid = made()
     again = small().fit(X[:, :2], y, qid=qid).fit(X, y, qid=qid)
     once = small().fit(X, y, qid=qid)
     np.testing.assert_array_equal(again.predict(X, qid), once.predict(X, qid))
@@ -458,7 +440,6 @@ def test_a_second_fit_starts_afresh():
 
 @pytest.mark.filterwarnings(ALONE)
 def test_the_random_state_decides_all_that_is_random():
-    X, y, qid = made()
 
     def margins(random_state):
         ranker = small(max_iter=1, random_state=random_state).fit(X, y, qid=qid)
@@ -471,7 +452,6 @@ def test_the_random_state_decides_all_that_is_random():
 
 
 def test_tuning_takes_the_settings_that_are_best_on_the_validation_part():
-    X, y, qid = made()
     grid = {"hidden": [(1,), (6,)], "weight_decay": [0.001, 10.0]}
     Xv, yv, qv = made(seed=1)
     ranker = small(tune=grid).fit(X, y, qid=qid, eval_set=(Xv, yv), eval_qid=qv)
@@ -490,13 +470,11 @@ def test_tuning_takes_the_settings_that_are_best_on_the_validation_part():
 
 
 def test_a_comparator_of_ones_own_cannot_be_tuned():
-    X, y, qid = made()
     with pytest.raises(DataError, match="not your own"):
         small(comparator=with_own_features, tune=True).fit(X, y, qid=qid)
 
 
 def test_callbacks_see_every_iteration(fitted):
-    X, y, qid = made()
     seen = []
     ranker = small(max_iter=5).fit(
         X, y, qid=qid, callbacks=[lambda record, state: seen.append(record.iteration)]
@@ -548,7 +526,6 @@ def test_cross_validation_scores_each_fold_by_its_own_queries():
 
 
 def test_query_ids_can_be_routed_through_a_grid_search():
-    X, y, qid = made()
     with config_context(enable_metadata_routing=True):
         ranker = small().set_fit_request(qid=True).set_score_request(qid=True)
         search = GridSearchCV(ranker, {"lr": [0.003, 0.01]}, cv=GroupKFold(2), error_score="raise")
@@ -562,7 +539,6 @@ def test_query_ids_can_be_routed_through_a_grid_search():
 
 
 def test_a_pipeline_passes_query_ids_to_its_last_step():
-    X, y, qid = made()
     pipeline = make_pipeline(StandardScaler(), small()).fit(X, y, sortnetranker__qid=qid)
     alone = small().fit(StandardScaler().fit_transform(X), y, qid=qid)
     np.testing.assert_array_equal(
@@ -605,7 +581,6 @@ def test_rows_that_lost_their_queries_are_refused_where_fit_had_some(fitted, ask
 
 @pytest.mark.filterwarnings("ignore:.* can choose by")  # one query alone
 def test_one_query_is_said_to_be_one_unless_it_is_meant():
-    X, y, qid = made()
     with pytest.warns(UserWarning, match="X has no qid: all 108 rows are taken as one query"):
         ranker = small().fit(X, y)
     meant = small(single_query=True).fit(X, y)
@@ -615,7 +590,6 @@ def test_one_query_is_said_to_be_one_unless_it_is_meant():
 
 @pytest.mark.filterwarnings("ignore:.* can choose by")  # one query alone
 def test_a_loaded_estimator_knows_whether_it_was_fitted_with_queries(fitted, tmp_path):
-    X, y, _ = made()
     fitted.save(tmp_path / "queries")
     with pytest.raises(DataError, match=LOST):
         SortNetRanker.load(tmp_path / "queries").predict(X)
@@ -628,7 +602,6 @@ def test_a_loaded_estimator_knows_whether_it_was_fitted_with_queries(fitted, tmp
 
 @pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
 def test_a_search_that_does_not_pass_the_queries_on_to_score_finds_no_best():
-    X, y, qid = made()
     search = GridSearchCV(small(max_iter=1), {"lr": [0.003, 0.01]}, cv=GroupKFold(2))
     with pytest.warns(UserWarning, match=LOST):
         search.fit(X, y, qid=qid, groups=qid)
@@ -639,7 +612,6 @@ def test_a_search_that_does_not_pass_the_queries_on_to_score_finds_no_best():
 
 @pytest.mark.filterwarnings("ignore:.* can choose by")  # one query alone
 def test_a_feature_that_is_the_qid_is_named():
-    X, y, qid = made()
     with pytest.raises(DataError, match="feature 5 is the qid in every row"):
         small().fit(np.column_stack([X, qid]), y, qid=qid)
     with pytest.raises(DataError, match="the column 'topic' is the qid in every row"):
@@ -659,7 +631,6 @@ def test_a_feature_that_is_the_qid_is_named():
 
 @pytest.mark.filterwarnings("ignore:.* can choose by")  # one query alone
 def test_a_feature_is_not_taken_for_the_qid_where_there_is_one_query():
-    X, y, _ = made()
     small(max_iter=1).fit(np.column_stack([X, np.ones(len(X))]), y, qid=np.ones(len(X)))
 
 
@@ -756,7 +727,6 @@ def with_own_features(n_features: int, seed: int) -> DirectRanker:
 
 @pytest.mark.parametrize("committee", [1, 3])
 def test_a_comparator_of_ones_own_is_trained_saved_and_loaded(tmp_path, committee):
-    X, y, qid = made()
     ranker = small(comparator=with_own_features, committee=committee, epochs=15, lr=0.02)
     ranker.fit(X, y, qid=qid)
     assert ranker.score(X, y, qid=qid) > 0.9
@@ -769,7 +739,6 @@ def test_a_comparator_of_ones_own_is_trained_saved_and_loaded(tmp_path, committe
 
 
 def test_a_comparator_of_ones_own_takes_the_columns_of_the_scaling(tmp_path):
-    X, y, qid = made()
     ranker = small(comparator=with_own_features, scaling="query+rank", weight_decay=None)
     ranker.fit(X, y, qid=qid)
     assert ranker.model_.scaler.n_columns > ranker.n_features_in_ == 4
@@ -792,7 +761,6 @@ def test_a_saved_estimator_comes_back_as_it_was(tmp_path, params):
 
 
 def test_a_weight_decay_that_fit_chose_is_what_a_loaded_estimator_has(tmp_path):
-    X, y, qid = made()
     ranker = small(weight_decay=None).fit(X, y, qid=qid)
     ranker.save(tmp_path)
     loaded = SortNetRanker.load(tmp_path)

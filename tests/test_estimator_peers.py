@@ -14,7 +14,7 @@ import torch
 from docs_made import ROOT
 from scipy import sparse
 from sklearn.base import clone
-from test_estimator import made, parts, small  # noqa: F401  # parts is a fixture
+from test_estimator import X, made, parts, qid, small, y  # noqa: F401  # parts is a fixture
 
 from sortnet import Queries, SortNetRanker
 from sortnet.config import Config, settings_of
@@ -23,7 +23,6 @@ from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import OWN, Parameters
 from sortnet.explain.attribution import explain_pair, feature_shares
 from sortnet.metrics import evaluate
-from sortnet.sorting import mean_margins as mean_margins_module
 from sortnet.threads import limit_threads
 
 QUICK = {"max_iter": 2, "epochs": 2}
@@ -54,7 +53,6 @@ def shop() -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def test_weights_of_rows_reach_the_queries_that_are_learned_from(parts):  # noqa: F811
-    X, y, qid = made()
     weights = np.arange(len(y)) / 7
     small(**QUICK).fit(X, y, qid=qid, sample_weight=weights)
     for part in parts[:2]:
@@ -64,7 +62,6 @@ def test_weights_of_rows_reach_the_queries_that_are_learned_from(parts):  # noqa
 
 
 def test_a_weight_of_a_query_is_the_product_of_the_weights_of_its_documents(parts):  # noqa: F811
-    X, y, qid = made()
     weights = np.arange(12) + 0.5
     small(**QUICK).fit(X, y, qid=qid, sample_weight=weights)
     of_query = dict(zip(pd.unique(qid).astype(str), weights, strict=True))
@@ -74,7 +71,6 @@ def test_a_weight_of_a_query_is_the_product_of_the_weights_of_its_documents(part
 
 
 def test_no_weights_are_none(parts):  # noqa: F811
-    X, y, qid = made()
     small(**QUICK).fit(X, y, qid=qid)
     assert parts[0].weights is None
 
@@ -100,7 +96,6 @@ def test_weights_that_are_none_are_refused(weights, fault):
 
 
 def test_the_first_eval_set_chooses_and_the_others_are_measured():
-    X, y, qid = made()
     sets = [made(seed=1), made(seed=2)]
     given = {"eval_set": [s[:2] for s in sets], "eval_qid": [s[2] for s in sets]}
     names = ["chooses", "watched"]
@@ -125,7 +120,6 @@ def test_the_first_eval_set_chooses_and_the_others_are_measured():
 
 
 def test_what_was_held_out_is_measured_as_valid_0():
-    X, y, qid = made()
     ranker = small().fit(X, y, qid=qid, eval_metric="map")
     assert ranker.evals_result_["valid_0"]["ndcg@10"] == [r.quality for r in ranker.history_]
     assert list(ranker.evals_result_["valid_0"]) == ["ndcg@10", "map"]
@@ -143,21 +137,18 @@ def test_what_was_held_out_is_measured_as_valid_0():
     ],
 )
 def test_what_cannot_be_measured_is_refused(given, fault):
-    X, y, qid = made()
     n_jobs = given.pop("n_jobs", None)
     with pytest.raises(ValueError, match=fault):
         small(n_jobs=n_jobs, **QUICK).fit(X, y, qid=qid, **given)
 
 
 def test_training_data_that_would_choose_are_refused():
-    X, y, qid = made()
     given = {"eval_set": [(X, y), (X[:50], y[:50])], "eval_qid": [qid, qid[:50]]}
     with pytest.raises(DataError, match="and it is the training data: put another one first"):
         small().fit(X, y, qid=qid, **given)
 
 
 def test_verbose_writes_a_line_an_iteration(capsys):
-    X, y, qid = made()
     ranker = small(verbose=1).fit(X, y, qid=qid)
     said = capsys.readouterr()
     lines = said.err.splitlines()
@@ -185,14 +176,12 @@ class EarlyStopping:
     "given", [[AfterIteration()], [EarlyStopping()], EarlyStopping(), [print, 3]]
 )
 def test_a_callback_of_another_library_is_refused(given):
-    X, y, qid = made()
     with pytest.raises(DataError, match=r"callbacks: .* to stop early, set max_stale"):
         small().fit(X, y, qid=qid, callbacks=given)
 
 
 def test_callbacks_of_lightgbm_itself_are_refused():
     lightgbm = pytest.importorskip("lightgbm")
-    X, y, qid = made()
     with pytest.raises(DataError, match=r"lightgbm\..* set max_stale"):
         small().fit(X, y, qid=qid, callbacks=[lightgbm.early_stopping(5)])
 
@@ -240,7 +229,6 @@ def test_type_checkers_see_every_parameter():
 
 @pytest.mark.parametrize("params", [{}, {"comparator": "directranker", "committee": 2}])
 def test_the_feature_that_decides_is_the_most_important(params, tmp_path):
-    X, y, qid = made()
     ranker = small(max_iter=4, epochs=15, lr=0.02, **params).fit(X, y, qid=qid)
     shares = ranker.feature_importances_
     assert shares.shape == (4,) and shares.sum() == pytest.approx(1) and shares[0] > 0.5
@@ -249,7 +237,6 @@ def test_the_feature_that_decides_is_the_most_important(params, tmp_path):
 
 
 def test_shares_are_means_of_what_pairs_are_explained_by():
-    X, y, qid = made()
     ranker = small(max_iter=4).fit(X, y, qid=qid)
     one = Queries.from_arrays(X[:2], group=[2])
     exact = explain_pair(ranker.model_, one, 0, 1).values
@@ -258,7 +245,6 @@ def test_shares_are_means_of_what_pairs_are_explained_by():
 
 
 def test_queries_of_one_document_have_no_margins():
-    X, y, qid = made()
     model = small(**QUICK).fit(X, y, qid=qid).model_
     assert feature_shares(model, Queries.from_arrays(X[:3], group=[1, 1, 1])).tolist() == [0] * 4
 
@@ -413,7 +399,6 @@ def test_a_sparse_matrix_is_an_array_whose_zeros_are_zero(make):
 
 
 def test_a_score_of_directranker_is_the_sum_of_its_scores_and_the_same_in_every_query():
-    X, y, qid = made()
     ranker = small(comparator="directranker", tau="identity", committee=2, scaling="quantile")
     ranker.fit(X, y, qid=qid)
     scores = ranker.predict(X, qid, kind="score")
@@ -431,7 +416,7 @@ def test_a_score_of_directranker_is_the_sum_of_its_scores_and_the_same_in_every_
 
 @pytest.mark.parametrize("at_once", [1, 40, 1 << 17])
 def test_a_score_of_cmpnn_is_the_mean_margin_over_the_others(monkeypatch, at_once):
-    monkeypatch.setattr(mean_margins_module, "_PAIRS", at_once)
+    monkeypatch.setattr("sortnet.rankers.sortnet._PAIRS", at_once)
     X, y, qid = made()
     ranker = small(committee=2, **QUICK).fit(X, y, qid=qid)
     qid = np.where(np.arange(len(qid)) == 5, 99, qid)  # a query of one document
@@ -445,7 +430,6 @@ def test_a_score_of_cmpnn_is_the_mean_margin_over_the_others(monkeypatch, at_onc
 
 
 def test_a_kind_that_is_none_is_refused():
-    X, y, qid = made()
     with pytest.raises(DataError, match="kind must be 'place' or 'score', got 'proba'"):
         small(**QUICK).fit(X, y, qid=qid).predict(X, qid, kind="proba")
 

@@ -41,6 +41,13 @@ def wrong(**changes) -> Config:
     return Config(**{**settled, "max_stale": None, **changes})
 
 
+def learned(T: Queries, V: Queries, config: Config, make=make, **more):
+    """The last state, and the records of the iterations."""
+    records = []
+    callbacks = [lambda record, state: records.append(record)]
+    return learn_to_sort(T, V, make, config, callbacks=callbacks, **more), records
+
+
 def wrong_pairs(queries: Queries, made) -> set[tuple[int, int]]:
     wrong = set()
     for i, j, margin in zip(made.i.tolist(), made.j.tolist(), made.margin, strict=True):
@@ -75,9 +82,8 @@ def algorithm_3_1(T: Queries, V: Queries, max_iter: int, start: str, seed: int):
             break
         TP, VP = TP | TP_i, VP | VP_i
         following = copy.deepcopy(C) if start == "warm" else make(iteration_seed(seed, i + 1))
-        train_on_pairs(
-            following, T, as_pairs(TP), V, as_pairs(VP), HOW, seed=iteration_seed(seed, i + 1)
-        )
+        pairs = T, as_pairs(TP), V, as_pairs(VP)
+        train_on_pairs(following, *pairs, HOW, seed=iteration_seed(seed, i + 1))
         C = following
     return best, history
 
@@ -85,11 +91,7 @@ def algorithm_3_1(T: Queries, V: Queries, max_iter: int, start: str, seed: int):
 @pytest.mark.parametrize("start", ["warm", "fresh"])
 def test_the_loop_is_algorithm_3_1(start):
     T, V = made(40, 1), made(15, 2)
-    records = []
-    state = learn_to_sort(
-        T, V, make, wrong(max_iter=6, start=start, seed=7), metrics=[NDCG],
-        callbacks=[lambda record, state: records.append(record)],
-    )  # fmt: skip
+    state, records = learned(T, V, wrong(max_iter=6, start=start, seed=7), metrics=[NDCG])
     best, history = algorithm_3_1(T, V, 6, start, 7)
     seen = [
         (r.miscompared_train, r.miscompared_vali, r.new_train, r.new_vali, r.quality)
@@ -148,34 +150,22 @@ def test_a_rank_quality_that_cannot_choose_is_refused(quality, grades):
 def test_it_stops_when_no_pair_is_new():
     X = np.array([[0.0], [1.0]], dtype=np.float32)
     twins = Queries.from_arrays(np.repeat(X, 2, axis=0), [0, 1, 1, 1])  # two twins disagree
-    records = []
-    state = learn_to_sort(
-        twins, twins, lambda seed: CmpNN(1, hidden=3, seed=seed),
-        wrong(training=Training(), max_iter=50),
-        callbacks=[lambda record, state: records.append(record)],
-    )  # fmt: skip
+    config = wrong(training=Training(), max_iter=50)
+    state, records = learned(twins, twins, config, lambda seed: CmpNN(1, hidden=3, seed=seed))
     assert state.finished and state.iteration < 50
     assert (records[-1].new_train, records[-1].new_vali) == (0, 0)
     assert all(r.new_train or r.new_vali for r in records[:-1])
 
 
 def test_it_stops_when_the_quality_is_stale():
-    records = []
-    learn_to_sort(
-        made(60, 1, noise=2), made(10, 2, noise=2), make, wrong(max_stale=2),
-        callbacks=[lambda record, state: records.append(record)],
-    )  # fmt: skip
+    _, records = learned(made(60, 1, noise=2), made(10, 2, noise=2), wrong(max_stale=2))
     best = [r.best for r in records]
     assert len(best) < 20 and best[-3:] == [True, False, False]
     assert "FFF" not in "".join("T" if b else "F" for b in best)
 
 
 def test_the_last_iteration_trains_nothing():
-    records = []
-    learn_to_sort(
-        made(10, 1), made(5, 2), make, wrong(max_iter=1),
-        callbacks=[lambda record, state: records.append(record)],
-    )  # fmt: skip
+    _, records = learned(made(10, 1), made(5, 2), wrong(max_iter=1))
     assert [r.epochs for r in records] == [0]
 
 

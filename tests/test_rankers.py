@@ -106,13 +106,6 @@ def test_a_folder_of_a_variant_saved_under_its_own_kind_opens(name, tmp_path):
     np.testing.assert_array_equal(loaded.scores(uneven(2)), fitted.scores(uneven(2)))
 
 
-def test_it_comes_back_from_its_folder(linear, parts):
-    loaded, test = load_ranker("m"), parts[2]
-    assert (loaded.config, loaded.info) == (linear.config, linear.info)
-    np.testing.assert_array_equal(loaded.scores(test), linear.scores(test))
-    assert json.loads(Path("m/model.json").read_text())["kind"] == "linear"
-
-
 def test_a_fitted_ranker_knows_its_rank_quality(linear, parts):
     metric = linear.config.rank_quality
     assert metric.name == "ndcg@10"  # three grades
@@ -234,21 +227,6 @@ def test_a_damaged_folder_of_any_kind_is_refused_in_one_line(linear, change, sai
     )
 
 
-@pytest.mark.parametrize(
-    ("tensors", "said"),
-    [
-        ({}, "w is missing, not float64 4"),
-        ({"w": torch.full((4,), torch.nan).double()}, "w has NaN or infinity"),
-        ({"w": torch.ones(4).double(), "z": torch.ones(1)}, "'z' is none of its own"),
-    ],
-)
-def test_damaged_weights_of_any_kind_are_refused(linear, tensors, said):
-    about = json.loads(Path("m/model.json").read_text())
-    write_folder("m", about, tensors)
-    with pytest.raises(ModelError, match=said):
-        load_ranker("m")
-
-
 def test_a_folder_that_says_no_kind_is_a_sortnet(parts):
     assert "kind" not in json.loads((OLD / "model.json").read_text())
     assert isinstance(load_ranker(OLD), Model)
@@ -319,6 +297,7 @@ def test_a_ranker_of_any_kind_comes_back_from_its_folder(kind, fitted, tmp_path)
     loaded, test = load_ranker(tmp_path), uneven(2)
     assert type(loaded) is type(fitted)
     assert (loaded.config, loaded.info, loaded.n_features) == (fitted.config, fitted.info, 4)
+    assert json.loads((tmp_path / "model.json").read_text())["kind"] == fitted.config.kind
     assert loaded.feature_names == ("a", "b", "c", "d")
     np.testing.assert_array_equal(loaded.scores(test), fitted.scores(test))
     np.testing.assert_array_equal(loaded.order(test), fitted.order(test))

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import fit_ranker, settings_for
 from sortnet.rankers.forest import Forest
-from sortnet.rankers.stumps import (
-    best_stump,
-    boosted,
-    by_exponential,
-    by_fidelity,
-)
+from sortnet.rankers.stumps import best_stump, boosted, by_exponential, by_fidelity
 from sortnet.types import Queries
 
 
@@ -78,34 +73,6 @@ def test_boosted_stumps_are_those_of_a_slow_one(weigh, seed):
     np.testing.assert_allclose(found, slow, atol=1e-6)
 
 
-def test_two_rounds_of_rankboost_by_hand():
-    """The same: the pair that round 1 ordered rightly weighs e^-α = 1/√3 of the other.
-
-    So of 1 over 3 it is D = 1 / (1 + √3), of 1 over 2 √3 D. Above 2 stands the second document
-    alone: r = -√3 D, larger than D above 1, and 1 + r = D, 1 - r = (1 + 2 √3) D.
-    """
-    part = Queries.from_arrays([[2.0], [3.0], [1.0]], [1, 0, 0])
-    stumps = boosted(part, by_exponential, 2)
-    first, second = log(3) / 2, log(1 / (1 + 2 * sqrt(3))) / 2
-    assert [stump[:2] for stump in stumps] == [(0, 1.0), (0, 2.0)]
-    assert [stump[2] for stump in stumps] == pytest.approx([first, second], rel=1e-4)
-    found = Forest.stumps(stumps)(part.features)
-    assert found.tolist() == pytest.approx([first, first + second, 0], rel=1e-4)
-
-
-def test_a_round_of_rankboost_lowers_its_loss_as_far_as_its_theorem_says():
-    """By Z <= sqrt(1 - r²), r = tanh(α): Freund et al. 2003, section 3.2."""
-    part = made(2)
-    pairs = pairs_of(part)
-    scores = np.zeros(part.n_docs)
-    for feature, threshold, alpha, _ in boosted(part, by_exponential, 5):
-        before = np.mean([exp(scores[j] - scores[i]) for i, j in pairs])
-        scores += alpha * (part.features[:, feature] > threshold)
-        after = np.mean([exp(scores[j] - scores[i]) for i, j in pairs])
-        r = np.tanh(alpha)
-        assert after / before <= sqrt(1 - r**2) + 1e-5 < 1
-
-
 def fidelity(part: Queries, scores: np.ndarray) -> float:
     """Σ over the queries of the mean of 1 - sqrt(P) of their pairs (Tsai et al. 2007)."""
     query, each = part.query_of_docs(), {}
@@ -133,24 +100,6 @@ def test_a_stump_of_frank_is_the_one_along_which_the_fidelity_loss_falls_most_st
         before = fidelity(part, scores)
         scores = scores + alpha * (part.features[:, feature] > threshold)
         assert fidelity(part, scores) < before
-
-
-def test_two_rounds_of_frank_by_hand():
-    """Three documents, 3 over 2 over 1; x = 1, 3, 2. Above 1 stand 2 and 3.
-
-    At first each pair weighs 1/3: 2 over 1 and 3 over 1 are right, so r = 2/3; above 2 stands 2
-    alone: 2 over 1 is right, 3 over 2 wrong, r = 0. No pair is wrong: α = ½ ln((1 + δ) / δ) of
-    the smoothing δ of a sum of 2/3. That pulls two margins far up, so that 3 over 2 has all the
-    weight but a bit: W = e^(m/2) / (1 + e^m)^1.5 is 2^-1.5 there, and w at a margin of α.
-    """
-    part = Queries.from_arrays([[1.0], [3.0], [2.0]], [0, 1, 2])
-    stumps = boosted(part, by_fidelity, 2)
-    assert [stump[:2] for stump in stumps] == [(0, 1.0), (0, 2.0)]
-    first = log((2 / 3 + 1e-6) / 1e-6) / 2
-    w = exp(first / 2) / (1 + exp(first)) ** 1.5
-    wrong, right = (x / (2**-1.5 + 2 * w) for x in (2**-1.5, w))
-    second = log((right + 1e-6) / (wrong + 1e-6)) / 2
-    assert [stump[2] for stump in stumps] == pytest.approx([first, second], rel=1e-5)
 
 
 def test_the_fidelity_weights_are_the_gradient_of_the_fidelity_loss():

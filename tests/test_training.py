@@ -209,25 +209,12 @@ def test_the_kept_epoch_is_the_best_on_the_validation_pairs():
     train, tp = made(6, 6, 1)
     vali, right = made(6, 6, 2)
     wrong = Pairs(right.loser, right.winner)  # the better it learns, the worse it gets on these
-    net = CmpNN(3, hidden=4, seed=3)
-    trained = train_on_pairs(
-        net, train, tp, vali, wrong, Training(loss="squared", epochs=8, lr=0.05, batch_size=1024)
-    )
-    assert trained.epochs == 8
-    assert trained.kept_epoch == 1
+    net, last = (CmpNN(3, hidden=4, seed=3) for _ in range(2))
+    how = Training(loss="squared", epochs=8, lr=0.05, batch_size=1024)
+    trained = train_on_pairs(net, train, tp, vali, wrong, how)
+    assert (trained.epochs, trained.kept_epoch) == (8, 1)
     assert trained.vali_loss == pytest.approx(mean_loss(net, vali, wrong), rel=1e-5)
-    last = CmpNN(3, hidden=4, seed=3)
-    assert (
-        train_on_pairs(
-            last,
-            train,
-            tp,
-            vali,
-            Pairs.empty(),
-            Training(loss="squared", epochs=8, lr=0.05, batch_size=1024),
-        ).kept_epoch
-        == 8
-    )
+    assert train_on_pairs(last, train, tp, vali, Pairs.empty(), how).kept_epoch == 8
     assert mean_loss(last, vali, wrong) > trained.vali_loss
 
 
@@ -296,16 +283,14 @@ def test_ctrl_c_does_not_wait_for_the_members_of_a_committee():
     committee = Committee([CmpNN(3, hidden=2, seed=s) for s in range(3)])
     texts = []
 
-    def interrupt_at_the_tenth(text):
+    def interrupt_at_10(text):
         texts.append(text)
         if len(texts) == 10:
             os.kill(os.getpid(), signal.SIGINT)  # as a terminal does: to the process
 
     how = Training(epochs=100_000)
     with pytest.raises(KeyboardInterrupt):
-        train_on_pairs(
-            committee, queries, pairs, queries, pairs, how, progress=interrupt_at_the_tenth
-        )
+        train_on_pairs(committee, queries, pairs, queries, pairs, how, progress=interrupt_at_10)
     assert len(texts) < 10_000
     still = len(texts)
     time.sleep(0.05)

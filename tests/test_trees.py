@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib import import_module
 
 import numpy as np
 import pytest
+import torch
 from extras_made import needs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
-from sortnet.rankers import trees
 from sortnet.rankers.base import fit_ranker, load_ranker
 from sortnet.rankers.folder import write_folder
 from sortnet.rankers.forest import Forest, ForestRanker
@@ -154,10 +155,6 @@ def test_as_many_trees_are_kept_as_are_best_on_the_validation_part():
     ],
 )
 def test_damaged_trees_are_refused(change, said, tmp_path):
-    import json
-
-    import torch
-
     forest = Forest.stumps([(0, 0.5, 1.0, True)])
     ranker = ForestRanker(TreeSettings(), unscaled(2), forest)
     ranker.save(tmp_path)
@@ -168,20 +165,3 @@ def test_damaged_trees_are_refused(change, said, tmp_path):
     write_folder(tmp_path, about, tensors)
     with pytest.raises(ModelError, match=f"these are no trees: {said}"):
         load_ranker(tmp_path)
-
-
-def test_trees_are_flattened_with_children_behind_their_parents():
-    leaf = [{"leaf_value": k} for k in range(3)]
-    inner = {"split_feature": 1, "threshold": -2.0, "missing_type": "None", "default_left": True}
-    root = {"split_feature": 0, "threshold": 0.5, "missing_type": "NaN", "default_left": True}
-    tree = trees._flat(
-        {**root, "left_child": leaf[0],
-         "right_child": {**inner, "left_child": leaf[1], "right_child": leaf[2]}}
-    )  # fmt: skip
-    assert tree == [
-        (0, 0.5, 1, 2, True),
-        (-1, 0.0, 0, 0, False),
-        (1, -2.0, 3, 4, False),  # 0 stands above -2, and a missing value is taken for 0
-        (-1, 1.0, 0, 0, False),
-        (-1, 2.0, 0, 0, False),
-    ]

@@ -21,12 +21,16 @@ from sortnet.types import F32
 from sortnet.types.memory import refuse_too_large
 
 Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+Numbers: TypeAlias = NDArray[np.integer[Any]]  # of documents
 
 # Products of more rows are divided into such blocks, each of which one thread works out.
 _FEW_ROWS, _BLOCK = 1 << 12, 1 << 10
-# Products are of a multiple of that number of columns: of others a BLAS sums some rows in another
-# order, and a document would differ from its twin.
+# A BLAS sums some rows in another order, so that a document would differ from its twin, unless the
+# columns are a multiple of this.
 _COLUMNS = 4
+# Multiplications of an operation below which its threads wait for each other rather than work: on
+# a busy machine a product of a few microseconds takes them a hundred milliseconds.
+_ONE_THREAD = 1 << 22
 
 
 def sigmoid(z: Tensor) -> Tensor:
@@ -39,11 +43,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": sigmoid,
     "relu": torch.relu,
 }
-
-
-# Multiplications of an operation below which its threads wait for each other rather than work: on
-# a busy machine a product of a few microseconds takes them a hundred milliseconds.
-_ONE_THREAD = 1 << 22
 
 
 class NeuralComparator(nn.Module, ABC):
@@ -77,10 +76,6 @@ class NeuralComparator(nn.Module, ABC):
     def logit(self, e_i: Tensor, e_j: Tensor) -> Tensor:
         """(m, width), (m, width) -> (m,) margins before a function that bounds them."""
         return self.margin(e_i, e_j)
-
-    @abstractmethod
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments for the same architecture, as JSON."""
 
     @property
     def device(self) -> torch.device:
@@ -133,18 +128,14 @@ class NeuralComparator(nn.Module, ABC):
         self.train(was_training)
         return embedded
 
-    def prefer(
-        self, prepared: Tensor, i: NDArray[np.integer[Any]], j: NDArray[np.integer[Any]]
-    ) -> F32:
+    def prefer(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32:
         """(m,) margins of prepared document i over prepared document j."""
         i_, j_ = (torch.as_tensor(k, device=prepared.device) for k in (i, j))
         out: F32 = self._compare(prepared, i_, j_).cpu().numpy()
         return out
 
     @torch.no_grad()
-    def spread(
-        self, prepared: Tensor, i: NDArray[np.integer[Any]], j: NDArray[np.integer[Any]]
-    ) -> F32 | None:
+    def spread(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32 | None:
         """(m,) the standard deviation of the votes; None where there is one vote."""
         votes = self.votes(prepared[i], prepared[j])
         return None if len(votes) == 1 else votes.std(dim=0, correction=0).cpu().numpy()
@@ -172,29 +163,26 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
     return tensor.to(device)
 
 
-def margin_of(comparator: object) -> Margin:
+def margin_of(comparator: Any) -> Margin:
     """(m, d), (m, d) float64 scaled documents -> (m,) margins, with gradients; on a copy.
 
     Raises:
         ComparatorError: if the comparator has no `embed` and `margin` of torch.
     """
-    nets = [_with_gradients(member) for member in getattr(comparator, "members", (comparator,))]
+    nets = []
+    for member in getattr(comparator, "members", (comparator,)):
+        if not (hasattr(member, "embed") and hasattr(member, "margin")):
+            raise ComparatorError(
+                f"{type(member).__name__} has no gradients: only a NeuralComparator or a Committee "
+                "of them is explained"
+            )
+        # In float64 rounding stays far below the tolerance, and the caller's weights stay alone.
+        nets.append(copy.deepcopy(member).cpu().double().eval().requires_grad_(False))
 
     def margin(x: Tensor, y: Tensor) -> Tensor:
         return torch.stack([net.margin(net.embed(x), net.embed(y)) for net in nets]).sum(0)
 
     return margin
-
-
-def _with_gradients(member: Any) -> NeuralComparator:
-    if not (hasattr(member, "embed") and hasattr(member, "margin")):
-        raise ComparatorError(
-            f"{type(member).__name__} has no gradients: only a NeuralComparator or a Committee "
-            "of them is explained"
-        )
-    # In float64 rounding stays far below the tolerance, and the caller's weights stay alone.
-    net: NeuralComparator = copy.deepcopy(member).cpu().double().eval().requires_grad_(False)
-    return net
 
 
 def check_features(X: F32, n_features: int) -> None:
@@ -226,9 +214,9 @@ def initial_weights(rows: int, columns: int, generator: torch.Generator) -> nn.P
 def product(rows: Tensor, weights: Tensor) -> Tensor:
     """(n, d), (d, H) or (d,) -> (n, H) or (n,), by many threads where there are many documents.
 
-    A BLAS divides a product among its threads, and sums in an order that depends on how; of blocks
-    each thread works out whole ones. Rows that need a gradient, the units of a layer before, are
-    multiplied in one thread. Equal rows have equal products with a matrix.
+    A BLAS sums in an order that depends on how it divides a product among its threads; of blocks
+    each thread works out whole ones. Rows that need a gradient are multiplied in one thread. Equal
+    rows have equal products with a matrix.
 
     >>> product(torch.tensor([[1.0, 2.0]]), torch.eye(2)).tolist()
     [[1.0, 2.0]]

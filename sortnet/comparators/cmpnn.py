@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -85,15 +84,6 @@ class CmpNN(NeuralComparator):
         self.w_gt = nn.Parameter(both[:last, 0].clone())
         self.w_lt = nn.Parameter(both[last:, 0].clone())
         self.c = nn.Parameter(torch.zeros(()))
-
-    def config(self) -> dict[str, Any]:
-        return {
-            "n_features": self.n_features,
-            "hidden": list(self.hidden),
-            "units": self.units,
-            "dropout": self.dropout,
-            "seed": self.seed,
-        }
 
     def embed(self, x: Tensor) -> Tensor:
         """(n, d) -> (n, 2H): p and q side by side."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from sortnet.comparators.base import NeuralComparator
+from sortnet.comparators.base import NeuralComparator, Numbers
 from sortnet.comparators.forms import Form, OnDevice, joined
 from sortnet.errors import ComparatorError
 from sortnet.types import F32
@@ -59,23 +57,15 @@ class Committee:
     def prepare(self, X: F32) -> list[Tensor]:
         return [member.prepare(X) for member in self.members]
 
-    def prefer(
-        self,
-        prepared: list[Tensor],
-        i: NDArray[np.integer[Any]],
-        j: NDArray[np.integer[Any]],
-    ) -> F32:
-        margins = [m.prefer(p, i, j) for m, p in zip(self.members, prepared, strict=True)]
-        total: F32 = np.sum(margins, axis=0, dtype=np.float32)
+    def prefer(self, prepared: list[Tensor], i: Numbers, j: Numbers) -> F32:
+        total: F32 = np.sum(self._margins(prepared, i, j), axis=0, dtype=np.float32)
         return total
 
-    def spread(
-        self,
-        prepared: list[Tensor],
-        i: NDArray[np.integer[Any]],
-        j: NDArray[np.integer[Any]],
-    ) -> F32 | None:
+    def _margins(self, prepared: list[Tensor], i: Numbers, j: Numbers) -> list[F32]:
+        return [m.prefer(p, i, j) for m, p in zip(self.members, prepared, strict=True)]
+
+    def spread(self, prepared: list[Tensor], i: Numbers, j: Numbers) -> F32 | None:
         """(m,) the standard deviation of the members' margins."""
-        margins = [m.prefer(p, i, j) for m, p in zip(self.members, prepared, strict=True)]
+        margins = self._margins(prepared, i, j)
         spread: F32 = np.std(margins, axis=0, dtype=np.float32)
         return None if len(margins) == 1 else spread

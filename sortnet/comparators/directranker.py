@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations_with_replacement, pairwise
 from math import comb
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,22 +25,15 @@ _DOCUMENTS = 4096  # of a batch, whose columns must fit into memory
 _COMPILED = ("prepare", "embed", "margin", "prefer")  # what the compiled sort relies on
 
 
-# Named functions, so that an estimator can be sent to another process.
-def _identity(z: Tensor) -> Tensor:
-    return z
-
-
 def _odd_sigmoid(z: Tensor) -> Tensor:
     # 2σ(z) - 1 is tanh(z/2) but for the rounding that would lose the sign of a small z.
     return torch.tanh(z / 2)
 
 
-# Odd and sign-preserving; the sigmoid is shifted and scaled to be so.
+# Odd and sign-preserving. Named functions, so that an estimator can be sent to another process.
 TAUS: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
-    "identity": _identity,
-    "sigmoid": _odd_sigmoid,
-}
+    "tanh": torch.tanh, "identity": torch.positive, "sigmoid": _odd_sigmoid,
+}  # fmt: skip
 
 
 class DirectRanker(NeuralComparator):
@@ -94,24 +86,13 @@ class DirectRanker(NeuralComparator):
         self.seed = seed
         activation(units)
         self.generator = torch.Generator().manual_seed(seed)
-        self.feature_part = feature_part or _Layers(
+        self.feature_part = feature_part or Layers(
             n_features, self.hidden, units, dropout, self.generator
         )
         with torch.no_grad():
             width = int(self.feature_part(torch.zeros(2, n_features)).shape[1])
         self.w = initial_weights(width, 1, self.generator)
         self._tau = TAUS[tau]
-
-    def config(self) -> dict[str, Any]:
-        return {
-            "n_features": self.n_features,
-            "hidden": list(self.hidden),
-            "units": self.units,
-            "tau": self.tau,
-            "dropout": self.dropout,
-            "seed": self.seed,
-            "custom_feature_part": not isinstance(self.feature_part, _Layers),
-        }
 
     def embed(self, x: Tensor) -> Tensor:
         """(n, d) -> (n, 1): g(x) = w · f(x)."""
@@ -136,7 +117,7 @@ class DirectRanker(NeuralComparator):
         return (1 - self.margin(e_winner, e_loser)) ** 2
 
 
-class _Layers(nn.Module):
+class Layers(nn.Module):
     """The default f: fully connected layers with one activation and dropout."""
 
     def __init__(

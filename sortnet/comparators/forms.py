@@ -16,32 +16,20 @@ Embed: TypeAlias = Callable[[F32], Tensor]  # of (n, d) documents
 
 @dataclass(frozen=True, eq=False)
 class DualUnits:
-    """One layer of dual units on the CPU: margin(i, j) = w (s(p_i + q_j) - s(p_j + q_i)).
+    """One layer of dual units on the CPU: margin(i, j) = w (s(p_i + q_j) - s(p_j + q_i))."""
 
-    Attributes:
-        embed: (n, d) documents -> (n, 2H) float32, p and q side by side.
-        w: (H,) float32.
-        units: `tanh` or `sigmoid`, s.
-    """
-
-    embed: Embed
-    w: Tensor
-    units: str
+    embed: Embed  # (n, d) documents -> (n, 2H) float32, p and q side by side
+    w: Tensor  # (H,) float32
+    units: str  # `tanh` or `sigmoid`, s
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """margin(i, j) = τ(g_i - g_j), with τ odd and sign-preserving: the order is that of g.
+    """margin(i, j) = τ(g_i - g_j), with τ odd and sign-preserving: the order is that of g."""
 
-    Attributes:
-        embed: (n, d) documents -> (n, 1), g.
-        tau: `tanh`, `identity` or `sigmoid` (as 2σ - 1).
-        of_differences: τ, of a tensor.
-    """
-
-    embed: Embed
-    tau: str
-    of_differences: Callable[[Tensor], Tensor]
+    embed: Embed  # (n, d) documents -> (n, 1), g
+    tau: str  # `tanh`, `identity` or `sigmoid` (as 2σ - 1)
+    of_differences: Callable[[Tensor], Tensor]  # τ, of a tensor
 
     def as_units(self) -> DualUnits | None:
         """The same margin of one dual unit, p = g and q = -g; None for the identity.
@@ -63,14 +51,10 @@ Form: TypeAlias = DualUnits | Score
 
 @dataclass(frozen=True, eq=False)
 class OnDevice:
-    """The margins of prepared documents, as tensors that stay on the comparator's device.
+    """The margins of prepared documents, as tensors that stay on the comparator's device."""
 
-    Attributes:
-        device: of all tensors.
-        compare: prepared documents, (m,), (m,) their numbers -> (m,) margins.
-    """
-
-    device: torch.device
+    device: torch.device  # of all tensors
+    # prepared documents, (m,), (m,) their numbers -> (m,) margins
     compare: Callable[[Any, Tensor, Tensor], Tensor]
 
 
@@ -85,7 +69,13 @@ def joined(forms: Sequence[Form | None]) -> Form | None:
     scores = [form for form in forms if isinstance(form, Score) and form.tau == "identity"]
     if len(scores) == len(forms):
         embeds = [score.embed for score in scores]
-        return Score(lambda X: _total(embeds, X), "identity", scores[0].of_differences)
+
+        def total(X: F32) -> Tensor:
+            # In float64, in which the sums of a few float32 are exact but for extremes: documents
+            # whose scores are equal tie, and no others.
+            return torch.stack([embed(X).double() for embed in embeds]).sum(0)
+
+        return Score(total, "identity", scores[0].of_differences)
     units = [form.as_units() if isinstance(form, Score) else form for form in forms]
     layers = [layer for layer in units if layer is not None]
     if len(layers) < len(forms) or len({layer.units for layer in layers}) > 1:
@@ -96,9 +86,3 @@ def joined(forms: Sequence[Form | None]) -> Form | None:
         return torch.cat((*p, *q), dim=1)
 
     return DualUnits(side_by_side, torch.cat([layer.w for layer in layers]), layers[0].units)
-
-
-def _total(embeds: Sequence[Embed], X: F32) -> Tensor:
-    # In float64, in which the sums of a few float32 are exact but for extremes: documents whose
-    # scores are equal tie, and no others.
-    return torch.stack([embed(X).double() for embed in embeds]).sum(0)

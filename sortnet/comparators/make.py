@@ -13,7 +13,7 @@ import torch
 from sortnet.comparators.base import NeuralComparator
 from sortnet.comparators.cmpnn import CmpNN
 from sortnet.comparators.committee import Committee
-from sortnet.comparators.directranker import DirectRanker
+from sortnet.comparators.directranker import DirectRanker, Layers
 from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Config
 from sortnet.errors import ComparatorError
@@ -40,13 +40,18 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
     >>> make_comparator(Config(committee=2, comparator="cmpnn"), 3)(0).members[1].n_features
     3
     """
-    device, build, members = resolve_device(config.device), one or _builder(config), nets_of(config)
+    device, members = resolve_device(config.device), nets_of(config)
+    net, given = KINDS[str(config.with_defaults.comparator)], _given(config)
+
+    def build(seed: int) -> NeuralComparator:
+        built = net(n_features, **given | {"seed": seed}) if one is None else one(n_features, seed)
+        return built.to(device)
 
     def make(seed: int) -> Learner:
         if members == 1:
-            return build(n_features, seed).to(device)
+            return build(seed)
         seeds = np.random.SeedSequence(seed).generate_state(members)
-        return Committee([build(n_features, int(s)).to(device) for s in seeds])
+        return Committee([build(int(s)) for s in seeds])
 
     return make
 
@@ -67,15 +72,6 @@ def least_numbers(config: Config, n_columns: int) -> int:
     return nets_of(config) * sum(before * after for before, after in layers)
 
 
-def _builder(config: Config) -> MakeOne:
-    net, given = KINDS[str(config.with_defaults.comparator)], _given(config)
-
-    def build(n_features: int, seed: int) -> NeuralComparator:
-        return net(n_features, **{**given, "seed": seed})
-
-    return build
-
-
 def _given(config: Config) -> dict[str, Any]:
     """The settings that the comparator takes."""
     settings = config.with_defaults.flat()
@@ -89,14 +85,12 @@ def kind_of(comparator: Learner) -> str | None:
     >>> kind_of(CmpNN(3)), kind_of(DirectRanker(3, feature_part=torch.nn.Linear(3, 2)))
     ('cmpnn', None)
     """
-    kinds = {_kind_of_net(net) for net in comparator.members}
+    kinds = set()
+    for net in comparator.members:
+        own = isinstance(net, DirectRanker) and not isinstance(net.feature_part, Layers)
+        of_type = {ours: kind for kind, ours in KINDS.items()}
+        kinds.add(None if own else of_type.get(type(net)))
     return kinds.pop() if len(kinds) == 1 else None
-
-
-def _kind_of_net(net: NeuralComparator) -> str | None:
-    if net.config().get("custom_feature_part"):
-        return None
-    return next((kind for kind, ours in KINDS.items() if ours is type(net)), None)
 
 
 def resolve_device(name: str) -> torch.device:

@@ -87,10 +87,6 @@ class SoftTrees(NeuralComparator):
         self.leaves = nn.Parameter(_LEAVES * normal(committee * trees, 1 << depth))
         self.register_buffer("sharpness", torch.ones(()))
 
-    def config(self) -> dict[str, Any]:
-        names = ("n_features", "committee", "trees", "depth", "seed")
-        return {name: getattr(self, name) for name in names}
-
     def anneal(self, share: float) -> None:
         # A training that goes on from learned weights does not blur them again.
         now = 1 + (_SHARPEST - 1) * min(1.0, share / _SHARPENED)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sortnet.comparators.base import initial_weights
-from sortnet.context.dense import Linear
+from sortnet.context.nets import Linear
 from sortnet.errors import ComparatorError
 
 
@@ -117,13 +117,9 @@ class _Block(nn.Module):
         self.gather = _Attention(width, heads, generator) if points else None
 
     def forward(self, x: Tensor, there: Tensor, dropped: Callable[[Tensor], Tensor]) -> Tensor:
-        x = x + dropped(self.attended(self.norms[0](x), there))
-        return x + dropped(self.back(torch.relu(self.hidden(self.norms[1](x)))))
-
-    def attended(self, x: Tensor, there: Tensor | None) -> Tensor:
-        """(q, n, w), (q, n) -> (q, n, w), what a document takes up of the others."""
-        seen = x
+        normed = seen = self.norms[0](x)
+        mask: Tensor | None = there
         if self.gather is not None and self.points is not None:
-            seen, there = self.gather(self.points.expand(len(x), -1, -1), x, there), None
-        taken: Tensor = self.attention(x, seen, there)
-        return taken
+            seen, mask = self.gather(self.points.expand(len(x), -1, -1), normed, there), None
+        x = x + dropped(self.attention(normed, seen, mask))
+        return x + dropped(self.back(torch.relu(self.hidden(self.norms[1](x)))))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, I32, Queries
@@ -22,17 +23,11 @@ _EQUAL = 1e-9  # relative difference below which two sums of distances are one
 
 
 class Problem(NamedTuple):
-    """A row of `PROBLEMS`.
+    """A row of `PROBLEMS`."""
 
-    Attributes:
-        draw: (rng, (sets, n, d)) -> points.
-        utility: points -> (sets, n), the highest ranks first.
-        least: numbers of a point, at least.
-    """
-
-    draw: Callable[[np.random.Generator, tuple[int, int, int]], F64]
-    utility: Callable[[F64], F64]
-    least: int
+    draw: Callable[[np.random.Generator, tuple[int, int, int]], F64]  # (sets, n, d) -> points
+    utility: Callable[[F64], F64]  # points -> (sets, n), the highest ranks first
+    least: int  # numbers of a point
 
 
 def made_sets(
@@ -174,18 +169,8 @@ def grades_of(utility: F64) -> I32:
     >>> grades_of(np.array([[0.5, 0.1, 0.5, 0.3]])).tolist()
     [[2, 0, 2, 1]]
     """
-    order = np.argsort(utility, axis=1, kind="stable")
-    ascending = np.take_along_axis(utility, order, axis=1)
-    places = np.broadcast_to(np.arange(utility.shape[1], dtype=np.int32), utility.shape)
-    first = np.diff(ascending, axis=1, prepend=-np.inf) > 0
-    grades = np.empty(utility.shape, np.int32)
-    lower = np.maximum.accumulate(np.where(first, places, 0), axis=1)
-    np.put_along_axis(grades, order, lower, axis=1)
+    grades: I32 = (rankdata(utility, "min", axis=1) - 1).astype(np.int32)
     return grades
-
-
-def _in_the_unit_cube(rng: np.random.Generator, shape: tuple[int, int, int]) -> F64:
-    return rng.random(shape)
 
 
 def _on_the_negative_sphere(rng: np.random.Generator, shape: tuple[int, int, int]) -> F64:
@@ -205,6 +190,6 @@ def _moocore() -> Any:
 
 
 PROBLEMS: dict[str, Problem] = {
-    "medoid": Problem(_in_the_unit_cube, medoid_closeness, 1),
+    "medoid": Problem(np.random.Generator.random, medoid_closeness, 1),
     "hypervolume": Problem(_on_the_negative_sphere, hypervolume_contributions, 2),
 }

@@ -127,9 +127,13 @@ def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) ->
             raise DataError(f"{source}: {name} is the qid in every row, no feature: leave it out")
 
 
-def documents(queries: Queries, a: Any, b: Any) -> tuple[I64, I64]:
+def documents(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
     """Document numbers of the rows a and b, which must be of one query pair by pair."""
-    rows = np.stack(_whole(a, b))
+    if a.shape != b.shape or a.ndim != 1:
+        raise DataError(f"rows of shapes {a.shape} and {b.shape} cannot be compared one by one")
+    if a.dtype.kind not in "iu" or b.dtype.kind not in "iu":
+        raise DataError("with a context, a and b are numbers of its rows")
+    rows = np.stack((a, b)).astype(np.int64)
     bad = (rows < 0) | (rows >= queries.n_docs)
     if bad.any():
         raise DataError(f"row {rows[bad][0]}: the context has rows 0 to {queries.n_docs - 1}")
@@ -145,11 +149,3 @@ def documents(queries: Queries, a: Any, b: Any) -> tuple[I64, I64]:
             f"and {queries.qids[query[j[k]]]}: only documents of one query compare"
         )
     return i, j
-
-
-def _whole(a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
-    if a.shape != b.shape or a.ndim != 1:
-        raise DataError(f"rows of shapes {a.shape} and {b.shape} cannot be compared one by one")
-    if a.dtype.kind not in "iu" or b.dtype.kind not in "iu":
-        raise DataError("with a context, a and b are numbers of its rows")
-    return a.astype(np.int64), b.astype(np.int64)

@@ -6,6 +6,8 @@ import inspect
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from sortnet.rankers.base import Ranker
 from sortnet.types import Queries
 
 
-def eval_parts(eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any, Any, Any]]:
+def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any, Any, Any]]:
     """{what messages call it: (X, y, qid, group)} of each part, the one that chooses first."""
     if not isinstance(eval_set, list):
         eval_set, qid, group = [eval_set], [qid], [group]
@@ -35,16 +37,12 @@ def eval_parts(eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any,
         parts["eval_set" if len(eval_set) == 1 else f"eval_set[{k}]"] = (*part, *queries)
     if not parts:
         raise DataError("eval_set is empty: give (X, y), or leave it out")
-    return parts
-
-
-def refuse_training_part(X: Any, parts: Sequence[tuple[Any, ...]]) -> None:
-    """Refuse the training data as the first of several parts, as it would choose by itself."""
-    if len(parts) > 1 and parts[0][0] is X:
+    if len(parts) > 1 and eval_set[0][0] is X:
         raise DataError(
             "the first eval_set chooses epoch and iteration, and it is the training data: "
             "put another one first"
         )
+    return parts
 
 
 def named(names: Sequence[str] | None, n: int) -> list[str]:
@@ -76,15 +74,12 @@ def results(
     """{name: {measure: a value an iteration}}; of a ranker without iterations, its own."""
     found = [{name: record.measures[key] for name, (key, _) in parts.items()} for record in history]
     if not found:
-        found = [{name: _final(model, queries, metrics) for name, (_, queries) in parts.items()}]
+        measured = partial(evaluate, metrics=metrics, empty=model.config.empty)
+        found = [{name: measured(part, model.order(part)) for name, (_, part) in parts.items()}]
     return {
         name: {metric.name: [each[name][metric.name] for each in found] for metric in metrics}
         for name in parts
     }
-
-
-def _final(model: Ranker, queries: Queries, metrics: Sequence[Metric]) -> dict[str, float]:
-    return evaluate(queries, model.order(queries), metrics, empty=model.config.empty)
 
 
 def callbacks_of(given: Any) -> list[Callback]:
@@ -97,22 +92,15 @@ def callbacks_of(given: Any) -> list[Callback]:
         return []
     several = list(given) if isinstance(given, Iterable) else [given]
     for each in several:
-        if not _takes_two(each):
+        try:
+            with suppress(ValueError):  # of a built-in that does not say
+                inspect.signature(each).bind(None, None)
+        except TypeError:
             raise DataError(
                 f"callbacks: {type(each).__module__}.{type(each).__qualname__} is not a function "
                 "(iteration, state) -> None; to stop early, set max_stale"
-            )
+            ) from None
     return several
-
-
-def _takes_two(function: Any) -> bool:
-    try:
-        inspect.signature(function).bind(None, None)
-    except TypeError:
-        return False
-    except ValueError:  # a built-in that does not say
-        pass
-    return True
 
 
 def say(parts: dict[str, str], metric: Metric) -> Callback:

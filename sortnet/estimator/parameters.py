@@ -91,14 +91,13 @@ class Parameters(TypedDict, total=False):
     n_jobs: int | None
 
 
-def _signature() -> Signature:
-    settings = {name: s.default for name, s in settings_of(Config).items() if name != "seed"}
-    kind = Parameter.KEYWORD_ONLY
-    own = [Parameter(name, kind, default=value) for name, value in (settings | OWN).items()]
-    return Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *own])
-
-
-SIGNATURE = _signature()
+DEFAULTS = {name: s.default for name, s in settings_of(Config).items() if name != "seed"} | OWN
+SIGNATURE = Signature(
+    [
+        Parameter("self", Parameter.POSITIONAL_ONLY),
+        *(Parameter(name, Parameter.KEYWORD_ONLY, default=v) for name, v in DEFAULTS.items()),
+    ]
+)
 
 
 def all_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,13 +106,12 @@ def all_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         TypeError: on a name that is none, saying what it is called here where that is known.
     """
-    known = {name: p.default for name, p in SIGNATURE.parameters.items() if name != "self"}
     for name in given:
-        if name not in known:
+        if name not in DEFAULTS:
             here = f"; here it is {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
             here = f"; it is gone: {GONE[name]}" if name in GONE else here
             raise TypeError(f"SortNetRanker has no parameter {name!r}{here}")
-    return known | dict(given)
+    return DEFAULTS | dict(given)
 
 
 def settings_from(parameters: Mapping[str, Any]) -> Settings:
@@ -127,16 +125,16 @@ def settings_from(parameters: Mapping[str, Any]) -> Settings:
             raise DataError(f"{name} cannot be {shown(parameters[name])}")
     kind = parameters["ranker"]
     settings = settings_for(kind)
-    own, ours = settings.flat(), SIGNATURE.parameters
+    own = settings.flat()
     # What SortNet leaves open is as the kind has it by default.
     given = {
         name: value
         for name, value in parameters.items()
-        if name not in OWN and (value is not None or ours[name].default is not None)
+        if name not in OWN and (value is not None or DEFAULTS[name] is not None)
     }
     if callable(given.get("comparator")) and kind == Config.kind:
         del given["comparator"]
-    changed = {k: v for k, v in given.items() if k in own or v != ours[k].default}
+    changed = {k: v for k, v in given.items() if k in own or v != DEFAULTS[k]}
     return settings.changed(**changed, seed=_seed(parameters["random_state"]))
 
 
@@ -144,7 +142,7 @@ def parameters_of(config: Settings) -> dict[str, Any]:
     """The estimator's parameters of these settings."""
     values = config.flat() | {"ranker": name_of(config)}
     values["random_state"] = values.pop("seed")
-    return {name: value for name, value in values.items() if name in SIGNATURE.parameters}
+    return {name: value for name, value in values.items() if name in DEFAULTS}
 
 
 def custom(comparator: Any) -> dict[str, Any]:

@@ -18,32 +18,9 @@ from sortnet.comparators import MakeOne
 from sortnet.config import Config, Settings, choose_quality
 from sortnet.data.divide import hold_out_documents
 from sortnet.errors import DataError, ModelError, SortNetError
-from sortnet.estimator.arrays import (
-    Features,
-    as_table,
-    column_qid,
-    documents,
-    refuse_qid_as_feature,
-    refuse_words,
-)
-from sortnet.estimator.evaluation import (
-    callbacks_of,
-    eval_parts,
-    hold_out,
-    measures,
-    named,
-    refuse_training_part,
-    results,
-    say,
-)
-from sortnet.estimator.parameters import (
-    SIGNATURE,
-    Parameters,
-    all_parameters,
-    custom,
-    parameters_of,
-    settings_from,
-)
+from sortnet.estimator import arrays, evaluation, parameters
+from sortnet.estimator.arrays import Features
+from sortnet.estimator.parameters import Parameters, settings_from
 from sortnet.explain.attribution import feature_shares, some_queries
 from sortnet.learning.loop import Callback, Iteration
 from sortnet.metrics import evaluate
@@ -119,7 +96,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     _shares: F64 | None
 
     def __init__(self, **params: Unpack[Parameters]) -> None:
-        for name, value in all_parameters(params).items():
+        for name, value in parameters.all_parameters(params).items():
             setattr(self, name, value)
 
     def fit(
@@ -159,19 +136,18 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         if y is None:
             raise DataError("SortNetRanker requires y to be passed, but the target y is None")
-        also = callbacks_of(callbacks)
+        also = evaluation.callbacks_of(callbacks)
         config = settings_from(self.get_params(deep=False))
         train = self._queries(X, y, qid, group, weights=sample_weight, reset=True)
         if eval_set is None:
             config = choose_quality(train, train, config)
             share, metric = self.validation_fraction, config.rank_quality
-            train, vali = hold_out(train, share, config.seed, metric)
+            train, vali = evaluation.hold_out(train, share, config.seed, metric)
             parts = {"": vali}
         else:
-            given = eval_parts(eval_set, eval_qid, eval_group)
-            refuse_training_part(X, [*given.values()])
+            given = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
             parts = {source: self._queries(*part, source=source) for source, part in given.items()}
-        names = named(eval_names, len(parts))
+        names = evaluation.named(eval_names, len(parts))
         parts = dict(zip(names, parts.values(), strict=True))
         return self._fit(train, parts, config, eval_metric, also)
 
@@ -209,7 +185,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         >>> ranker.predict([[30.0], [10.0], [20.0]])
         array([2., 0., 1.], dtype=float32)
         """
-        also = callbacks_of(callbacks)
+        also = evaluation.callbacks_of(callbacks)
         config = settings_from(self.get_params(deep=False))
         queries = self._judged(X, pairs, qid, group, weight, soft, reset=True)
         train, vali = hold_out_documents(queries, seed=config.seed)
@@ -246,19 +222,19 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Fit the ranker; the first part chooses."""
         vali, *others = parts.values()
         config = choose_quality(train, vali, config)
-        metrics, history = measures(config, eval_metric), list[Iteration]()
+        metrics, history = evaluation.measures(config, eval_metric), list[Iteration]()
         keys = {name: f"eval {k}" if k else "vali" for k, name in enumerate(parts)}
-        own = custom(self.comparator)
+        own = parameters.custom(self.comparator)
         if config.kind == Config.kind:
             own["others"] = dict(zip([*keys.values()][1:], others, strict=True))
             own["metrics"] = [metric.name for metric in metrics[1:]]
-            speak = [say(keys, metrics[0])] if self.verbose > 0 else []
+            speak = [evaluation.say(keys, metrics[0])] if self.verbose > 0 else []
             remember: Callback = lambda record, state: history.append(record)  # noqa: E731
             own["callbacks"] = [remember, *speak, *callbacks]
         with limit_threads(self.n_jobs):
             model = fit_ranker(train, vali, self._tuned(train, vali, config), **own)
             watched = {name: (keys[name], part) for name, part in parts.items()}
-            self.evals_result_ = results(history, model, watched, metrics)
+            self.evals_result_ = evaluation.results(history, model, watched, metrics)
         self._sample, self._shares = some_queries(vali), None
         return self._fitted(model, history)
 
@@ -355,7 +331,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             self._warn_alone("two rows without their query", "give context, the rows of the query")
         else:
             queries = self._queries(context, None, qid)
-            i, j = documents(queries, np.atleast_1d(a), np.atleast_1d(b))
+            i, j = arrays.documents(queries, np.atleast_1d(a), np.atleast_1d(b))
         with limit_threads(self.n_jobs):
             margins = self.model_.margins(queries, i, j)
         return float(margins[0]) if single else margins
@@ -416,9 +392,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Raises:
             ModelError: if the folder cannot be read, see `Model.load`.
         """
-        model = load_ranker(folder, **custom(comparator))
+        model = load_ranker(folder, **parameters.custom(comparator))
         about = model.info.get("estimator", {})
-        ranker = cls(**parameters_of(model.config))
+        ranker = cls(**parameters.parameters_of(model.config))
         if comparator is not None:
             ranker.set_params(comparator=comparator)
         try:
@@ -471,7 +447,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         Rows for `pairs` need no query.
         """
-        X, qid = column_qid(as_table(X, source), qid, source)
+        X, qid = arrays.column_qid(arrays.as_table(X, source), qid, source)
         framed = hasattr(X, "columns")
         if reset:
             self.one_query_ = qid is None and group is None
@@ -482,7 +458,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if qid is None and group is None and len(columns) > 1 and not pairs:
             self._take_as_one_query(len(columns), reset, source)
         if reset:
-            refuse_qid_as_feature(columns, qid, names, source)
+            arrays.refuse_qid_as_feature(columns, qid, names, source)
         return Queries.from_arrays(
             columns,
             grades,
@@ -519,7 +495,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise
         except ValueError as error:
             if "string to float" in str(error):
-                refuse_words(X, source)
+                arrays.refuse_words(X, source)
             raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
 
     def _take_as_one_query(self, n: int, reset: bool, source: str) -> None:
@@ -593,7 +569,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
 
 # What scikit-learn, help() and an editor read.
-SortNetRanker.__init__.__signature__ = SIGNATURE  # type: ignore[attr-defined]
+SortNetRanker.__init__.__signature__ = parameters.SIGNATURE  # type: ignore[attr-defined]
 
 
 def _plain(value: Any) -> Any:

@@ -47,7 +47,10 @@ class Processes:
         return cast(T, total.numpy())
 
     def gather(self, values: T) -> T:
-        rows = self._lengths(len(values))
+        own, each = torch.tensor([len(values)]), list(torch.empty(self.size, 1, dtype=torch.int64))
+        with _others():
+            dist.all_gather(each, own, group=self._group)
+        rows = [int(number) for number in each]
         room = np.zeros((max(rows), *values.shape[1:]), values.dtype)
         room[: len(values)] = values
         # Bytes, as torch has not every type of numpy's.
@@ -62,24 +65,13 @@ class Processes:
         ]
         return cast(T, np.concatenate(parts))
 
-    def _lengths(self, n: int) -> list[int]:
-        """The number of each process."""
-        own, each = torch.tensor([n]), [torch.empty(1, dtype=torch.int64) for _ in range(self.size)]
-        with _others():
-            dist.all_gather(each, own, group=self._group)
-        return [int(number) for number in each]
-
 
 def broadcast(group: Group, value: Any) -> Any:
     """What the first process gives, as JSON."""
-    text = json.dumps(value, default=_plain).encode() if group.rank == 0 else b""
+    numbers = np.generic.item  # of numpy as of Python
+    text = json.dumps(value, default=numbers).encode() if group.rank == 0 else b""
     raw = group.gather(np.frombuffer(text, np.uint8))
     return json.loads(raw.tobytes())
-
-
-def _plain(number: Any) -> Any:
-    """A number of numpy's as one of Python's."""
-    return number.item()
 
 
 def every(group: Group, value: Any) -> list[Any]:

@@ -52,33 +52,17 @@ from sortnet.types.shard import gathered, summed
 
 @dataclass(frozen=True)
 class Sorted:
-    """What sorting one part with C_i showed; of a shard, the counts and measures are of the whole.
+    """What sorting one part with C_i showed; of a shard, counts and measures are of the whole."""
 
-    Attributes:
-        comparisons: how many were made.
-        miscompared: how many of them were wrong.
-        i, j: (m,) documents of the comparisons; none where they were not kept.
-        answered: the compared pairs, as the judge orders them; none where they were not kept.
-        wrong: the pairs that were mis-compared.
-        measures: {metric name: mean over the queries}.
-        observed: what `Tally` says of the sort.
-        seconds: of sorting and judging, by the clock.
-    """
-
-    comparisons: int
-    miscompared: int
-    i: I32
+    comparisons: int  # how many were made
+    miscompared: int  # how many of them were wrong
+    i: I32  # (m,) documents of the comparisons, i and j; none where they were not kept
     j: I32
-    answered: Pairs
-    wrong: Pairs
-    measures: dict[str, float]
-    observed: dict[str, Any]
-    seconds: float
-
-    @property
-    def right(self) -> float:
-        """The share of the judged comparisons that were right, 0 to 1."""
-        return share_right(self.observed)
+    answered: Pairs  # the compared pairs, as the judge orders them; none where they were not kept
+    wrong: Pairs  # the pairs that were mis-compared
+    measures: dict[str, float]  # {metric name: mean over the queries}
+    observed: dict[str, Any]  # what `Tally` says of the sort
+    seconds: float  # of sorting and judging, by the clock
 
 
 @dataclass(frozen=True)
@@ -134,12 +118,8 @@ class Iteration:
         answers: int,
         trained: Trained,
     ) -> Iteration:
-        """The record of the iteration that `state` was scored in; pairs are of (T, V).
-
-        `others` are measures of further queries by name.
-
-        `answers` is how many training comparisons the judge has been asked about so far.
-        """
+        """The record of the iteration that `state` was scored in; parts, new and kept pairs are
+        of (T, V), `others` measures of further queries, `answers` what the judge gave so far."""
         T, V = parts
         return cls(
             state.iteration, T.comparisons, V.comparisons, T.miscompared, V.miscompared,
@@ -154,25 +134,16 @@ class Iteration:
 
 @dataclass(frozen=True)
 class State:
-    """All a run needs to go on, besides the pairs in its sink.
+    """All a run needs to go on, besides the pairs in its sink."""
 
-    Attributes:
-        iteration: the iteration to do next.
-        comparator: C_i, to sort with in it.
-        best: C*, the best comparator so far; None before the first iteration.
-        best_iteration, best_quality: when it was found and its RankQuality.
-        best_right: the share of the comparisons it got right on V, 0 to 1.
-        finished: whether the loop has ended.
-        asked: (k,) the training comparisons that the judge was asked about, packed, ascending.
-    """
-
-    iteration: int
-    comparator: Learner
-    best: Learner | None = None
-    best_iteration: int = -1
-    best_quality: float = -np.inf
-    finished: bool = False
-    best_right: float = 0.0
+    iteration: int  # the iteration to do next
+    comparator: Learner  # C_i, to sort with in it
+    best: Learner | None = None  # C*, the best comparator so far; None before the first iteration
+    best_iteration: int = -1  # when it was found
+    best_quality: float = -np.inf  # its RankQuality
+    finished: bool = False  # whether the loop has ended
+    best_right: float = 0.0  # the share of the comparisons it got right on V, 0 to 1
+    # (k,) the training comparisons that the judge was asked about, packed, ascending
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
 
     def scored(self, quality: float, right: float) -> State:
@@ -180,22 +151,9 @@ class State:
         if not (quality, right) > (self.best_quality, self.best_right):  # NaN is never better
             return self
         return replace(
-            self,
-            best=self.comparator,
-            best_iteration=self.iteration,
-            best_quality=quality,
-            best_right=right,
-        )
-
-    def then(self, comparator: Learner, finished: bool, asked: I64) -> State:
-        """The iteration is over: C_{i+1} is next."""
-        return replace(
-            self,
-            iteration=self.iteration + 1,
-            comparator=comparator,
-            finished=finished,
-            asked=asked,
-        )
+            self, best=self.comparator, best_iteration=self.iteration,
+            best_quality=quality, best_right=right,
+        )  # fmt: skip
 
 
 Callback: TypeAlias = Callable[[Iteration, State], None]
@@ -244,11 +202,13 @@ def learn_to_sort(
         check_can_be_learned(train)
     sink = own_pairs(MemoryPairs() if sink is None else sink, train, vali)
     measured = list(dict.fromkeys((quality, *metrics)))
-    state = State(0, make(config.seed)) if state is None else state
+    state = state or State(0, make(config.seed))
     train = answered(train, own_keys(train, state.asked))
-    vali = _asked_once(vali, config, state)
+    rng = np.random.default_rng(config.seed)  # of V a judge says as much as it may of T
+    vali = ask("even", Shown(vali, state.comparator, config.judgements, rng))[0]
     check_can_choose(quality, vali)
-    score, sort = partial(_quality, vali, quality, empty), partial(_sort, measured, empty)
+    sort, of = partial(_sort, measured, empty), partial(evaluate, metrics=measured, empty=empty)
+    score = lambda net: config.quality_of(vali, order_of(net, vali))  # noqa: E731
     learn = partial(train_on_pairs, how=config.training, score=score)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
@@ -258,9 +218,9 @@ def learn_to_sort(
         report("sorting")
         T_i = sort(state.comparator, train, compared=compares(config.pairs, train))
         V_i = sort(state.comparator, vali, answered=config.pairs != "wrong")
-        more = _measures(state.comparator, others or {}, measured, empty)
+        more = {k: of(q, order_of(state.comparator, q)) for k, q in (others or {}).items()}
 
-        state = state.scored(V_i.measures[name], V_i.right)
+        state = state.scored(V_i.measures[name], share_right(V_i.observed))
         TP_i, asked = _taken(train, T_i, config, state, seed_i)
         VP_i = V_i.wrong if config.pairs == "wrong" else V_i.answered
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
@@ -276,16 +236,12 @@ def learn_to_sort(
 
         sizes = int(summed(train, len(TP))), int(summed(vali, len(VP)))
         record = Iteration.of(state, name, (T_i, V_i), more, new, sizes, len(asked), trained)
-        state = state.then(C_next, finished, asked)
+        state = replace(state, iteration=i + 1, comparator=C_next, finished=finished, asked=asked)
         for callback in callbacks:
             callback(record, state)
         if finished:
             break
     return state
-
-
-def _quality(part: Queries, quality: Metric, empty: Empty, net: Learner) -> float:
-    return evaluate(part, order_of(net, part), quality, empty=empty)[quality.name]
 
 
 def _sort(
@@ -321,21 +277,6 @@ def _sort(
         int(made), int(miscompared), i, j, of_known, all_wrong,
         evaluate(part, order, metrics, empty=empty), tally.facts(comparator), seconds,
     )  # fmt: skip
-
-
-def _measures(
-    comparator: Learner, parts: Mapping[str, Queries], metrics: Sequence[Metric], empty: Empty
-) -> dict[str, dict[str, float]]:
-    return {
-        name: evaluate(part, order_of(comparator, part), metrics, empty=empty)
-        for name, part in parts.items()
-    }
-
-
-def _asked_once(part: Queries, config: Config, state: State) -> Queries:
-    """V with the answers of its judge, if it has one: as many as it may give about T."""
-    rng = np.random.default_rng(config.seed)
-    return ask("even", Shown(part, state.comparator, config.judgements, rng))[0]
 
 
 def _shown(part: Queries, config: Config, state: State, seed: int) -> Shown:

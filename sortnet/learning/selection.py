@@ -33,22 +33,23 @@ class Shown:
 
     Of a shard the strategies draw from the whole, each process the same, and take what is theirs:
     so the choice does not depend on the number of processes.
-
-    Attributes:
-        i, j: what the sort compared, where it was kept, see `compares`.
-        comparisons: how many that were.
-        wanted: comparisons wanted of the whole; None: as many as the strategy finds right.
-        asked: (k,) `keys` of all that was asked of this part before, ascending.
     """
 
     queries: Queries
     comparator: Learner
-    wanted: int | None
+    wanted: int | None  # comparisons wanted of the whole; None: as many as the strategy finds right
     rng: np.random.Generator
+    # (k,) `keys` of all that was asked of this part before, ascending
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    # what the sort compared, where it was kept, see `compares`
     i: I32 = field(default_factory=lambda: np.empty(0, np.int32))
     j: I32 = field(default_factory=lambda: np.empty(0, np.int32))
-    comparisons: int = 0
+    comparisons: int = 0  # how many that were
+
+    @property
+    def number(self) -> int:
+        """Comparisons wanted, of a strategy that finds as many right as a sort makes."""
+        return self.comparisons if self.wanted is None else self.wanted
 
 
 Strategy = Callable[[Shown], I64]
@@ -77,7 +78,7 @@ def neighbours(shown: Shown) -> I64:
 def random(shown: Shown) -> I64:
     """Pairs drawn alike from all: a query of many documents has most of them."""
     sizes = np.diff(offsets_of_all(shown.queries))
-    return _drawn(shown, sizes * (sizes - 1) / 2, _wanted(shown))
+    return _drawn(shown, sizes * (sizes - 1) / 2, shown.number)
 
 
 def even(shown: Shown) -> I64:
@@ -94,7 +95,8 @@ def even(shown: Shown) -> I64:
     if shown.wanted is None and (total := np.minimum(share, all_of).sum()) > _IN_ALL:
         share = np.ceil(share * (_IN_ALL / total))
     short, ours = all_of <= share, shown.queries.sizes
-    short_here = short[_own_queries(shown.queries)]
+    first = 0 if shown.queries.shard is None else shown.queries.shard.first
+    short_here = short[first : first + len(shown.queries)]
     i, j = all_pairs(np.append(0, np.cumsum(np.where(short_here, ours, 0))))
     docs = np.flatnonzero(np.repeat(short_here, ours))
     drawn = _drawn(shown, np.where(short, 0, share), int(share[~short].sum()))
@@ -108,7 +110,7 @@ def uncertain(shown: Shown) -> I64:
     """
     if not summed(shown.queries, len(shown.asked)):
         return random(shown)
-    sizes, n = np.diff(offsets_of_all(shown.queries)), _wanted(shown)
+    sizes, n = np.diff(offsets_of_all(shown.queries)), shown.number
     drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
     key = unique(drawn)
     key = key[~among(key, shown.asked)]
@@ -123,12 +125,9 @@ STRATEGIES: dict[str, Strategy] = dict(
 )
 
 
-_OF_THE_SORT = {compared}  # strategies that look at `Shown.i` and `j`, which are kept for them
-
-
 def compares(strategy: str, queries: Queries) -> bool:
-    """Whether the strategy looks at the pairs that a sort compared."""
-    return queries.judged is not None or STRATEGIES[strategy] in _OF_THE_SORT
+    """Whether the strategy looks at the pairs that a sort compared, `Shown.i` and `j`."""
+    return queries.judged is not None or STRATEGIES[strategy] is compared
 
 
 def wanted(strategy: str, judgements: int | None, asked: int) -> int | None:
@@ -235,16 +234,6 @@ def answered(queries: Queries, key: I64) -> Queries:
         )
     said = ~np.isnan(p)
     return replace(queries, judged=known | Pairs.judged(i[said], j[said], soft=p[said]))
-
-
-def _wanted(shown: Shown) -> int:
-    return shown.comparisons if shown.wanted is None else shown.wanted
-
-
-def _own_queries(queries: Queries) -> slice:
-    """Which of all queries these are."""
-    first = 0 if queries.shard is None else queries.shard.first
-    return slice(first, first + len(queries))
 
 
 def all_pairs(offsets: I64) -> tuple[I64, I64]:

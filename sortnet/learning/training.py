@@ -6,11 +6,11 @@ import copy
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from sortnet.types import F32, F64, I32, I64, Pairs, Progress, Queries
 from sortnet.types.shard import Shard, before, gathered, summed
 
 Score = Callable[[NeuralComparator], float]
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 _SCORED = 4  # epochs of the second half that RankQuality is taken of
 _A_DOCUMENT = 6  # pairs for each document of a query with many
@@ -72,9 +73,9 @@ def train_on_pairs(
 ) -> Trained:
     """Minimise the comparator's loss over TP, in place; keep the best epoch.
 
-    An epoch passes over at most `query_pairs` pairs of each query, or 6 for each of its documents,
-    500 at most, where that is more, drawn at random, query by query: a document is embedded once
-    for all its pairs of a mini-batch. `query_pairs` None: over all pairs.
+    An epoch passes over `query_pairs` pairs of each query at most (None: all), or 6 for each of its
+    documents, of 500 at most, where that is more; they are drawn at random, query by query: a
+    document is embedded once for all its pairs of a mini-batch.
 
     Args:
         comparator: trained from its current weights; a committee member by member, each with
@@ -83,9 +84,9 @@ def train_on_pairs(
             counts by the product of its documents'.
         tp: training pairs; of one that people or a judge are not sure of, p < 1, the reverse is
             learned too: the two count p and 1 - p.
-        score: RankQuality of a comparator on V; where the settings keep an epoch by quality, the
-            best of a few in the second half of the training is kept. Left out, or where they keep
-            it by loss: the epoch of the lowest loss on VP, the last one where VP is empty.
+        score: RankQuality of a comparator on V, by which the best of a few epochs in the second
+            half is kept. Left out, or where the settings keep it by loss: the epoch of the lowest
+            loss on VP, the last one where VP is empty.
 
     Raises:
         DataError: if all pairs of TP have weight 0.
@@ -109,12 +110,18 @@ def train_on_pairs(
     stop = threading.Event()
 
     def of_member(k: int, member: NeuralComparator) -> Trained:
-        report = _member_progress(progress, k + 1, seeds, stop)
+        def report(text: str) -> None:
+            if stop.is_set():
+                raise _Stopped
+            progress(f"member {k + 1}/{len(seeds)}, {text}")
+
         return _train(member, ours, theirs, how, score, int(seeds[k]), report)
 
     # Processes that share a model have to do the same in turn.
     alone = train.shard is None or train.shard.group.size == 1
-    with one_thread_an_operation() as threads, _pool(threads if alone else 1) as pool:
+    # A new thread may share its operations among all cores, whatever was set in that which made it.
+    made = partial(ThreadPoolExecutor, initializer=torch.set_num_threads, initargs=(1,))
+    with one_thread_an_operation() as threads, made(threads if alone else 1) as pool:
         try:
             each = list(pool.map(of_member, range(len(seeds)), comparator.members))
         except BaseException:
@@ -126,25 +133,8 @@ def train_on_pairs(
     return Trained(epochs, kept_epoch, train_loss, vali_loss, seconds)
 
 
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """Threads that do as `one_thread_an_operation` says.
-
-    A new one may share its operations among all cores, whatever was set in that which made it.
-    """
-    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
-
-
 class _Stopped(Exception):
     """Raised in a member's thread to cancel it."""
-
-
-def _member_progress(progress: Progress, k: int, members: Sized, stop: threading.Event) -> Progress:
-    def report(text: str) -> None:
-        if stop.is_set():
-            raise _Stopped
-        progress(f"member {k}/{len(members)}, {text}")
-
-    return report
 
 
 @dataclass(frozen=True)
@@ -364,8 +354,9 @@ def _train(
     rng = np.random.default_rng(seed)
     shard = tp.queries.shard
     net.generator.manual_seed(seed + (0 if shard is None else shard.group.rank))
-    size = _batch_size(tp, how)
-    batches = max(1, -(-int(tp.in_epoch(how.query_pairs).sum()) // size))
+    drawn = int(tp.in_epoch(how.query_pairs).sum())
+    size = how.batch_size or int(np.clip(drawn // _STEPS, 32, _LARGEST))
+    batches = max(1, -(-drawn // size))
     # Few pairs make few steps an epoch: too few to learn from in any number of iterations.
     passes = 1 if how.batch_size else max(1, _STEPS // batches)
     epochs = how.epochs or _epochs(tp, batches * passes)
@@ -402,22 +393,6 @@ def _epochs(pairs: _ByQuery, steps: int) -> int:
     return int(np.clip(max(_VISITS / docs, _ALL_STEPS / steps), _FEWEST, _MOST))
 
 
-def _batch_size(pairs: _ByQuery, how: Training) -> int:
-    drawn = int(pairs.in_epoch(how.query_pairs).sum())
-    return how.batch_size or int(np.clip(drawn // _STEPS, 32, _LARGEST))
-
-
-def _optimizer(net: NeuralComparator, how: Training) -> torch.optim.Optimizer:
-    decayed = FIXED["weight_decay"] if how.weight_decay is None else how.weight_decay
-    if how.optimizer == "sgd":
-        return torch.optim.SGD(
-            net.parameters(), lr=how.lr, momentum=how.momentum, weight_decay=decayed
-        )
-    kind = torch.optim.AdamW if how.optimizer == "adamw" else torch.optim.Adam
-    # One call a step for all weights of a small net.
-    return kind(net.parameters(), lr=how.lr, weight_decay=decayed, fused=True)
-
-
 @dataclass(frozen=True)
 class _Steps:
     """The steps of a training: those of its optimiser and of the learning rate."""
@@ -429,7 +404,11 @@ class _Steps:
 
     @classmethod
     def of(cls, net: NeuralComparator, how: Training, an_epoch: int, epochs: int) -> _Steps:
-        optimizer, total = _optimizer(net, how), epochs * an_epoch
+        decayed = FIXED["weight_decay"] if how.weight_decay is None else how.weight_decay
+        given = {"lr": how.lr, "weight_decay": decayed}
+        # Fused: one call a step for all weights of a small net.
+        given |= {"momentum": how.momentum} if how.optimizer == "sgd" else {"fused": True}
+        optimizer, total = OPTIMIZERS[how.optimizer](net.parameters(), **given), epochs * an_epoch
         rates: torch.optim.lr_scheduler.LRScheduler
         if how.schedule == "one-cycle":
             rates = torch.optim.lr_scheduler.OneCycleLR(

@@ -46,11 +46,6 @@ class _Weak:
         columns = np.hstack((part.features, -part.features)).astype(np.float64)
         return cls(part, metric, columns, _performances(part, columns, metric))
 
-    def measured(self, w: F64) -> F64:
-        """(m,) E of the sum with these weights."""
-        E: F64 = _performances(self.part, (self.columns @ w)[:, None], self.metric)[0]
-        return E
-
     def best(self, sum_: _Sum, barred: Collection[int]) -> tuple[int, float]:
         """The one of the largest Σ P E(h) that is not barred, or -1, and that sum."""
         mean = self.E @ sum_.P
@@ -63,7 +58,7 @@ class _Weak:
         w = sum_.w.copy()
         alpha = 0.5 * np.log((1 + mean) / max(1 - mean, _TINY))
         w[k] += alpha
-        now = self.measured(w)
+        now = _performances(self.part, (self.columns @ w)[:, None], self.metric)[0]
         P = sum_.P * np.exp(-alpha * now)
         return _Sum(w, P / P.sum(), float(now.mean()))
 
@@ -78,56 +73,32 @@ def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
     0.002 in a round, which is left out. Then those put aside return one by one, the last first, and
     may be chosen again and again, but for one that has changed nothing five times in a row.
     """
-    weak, d = _Weak.of(part, metric), part.n_features
-    for w in _rounds(weak, rounds):
-        yield w[:d] - w[d:]
-
-
-def _rounds(weak: _Weak, rounds: int) -> Iterator[F64]:
-    of_nothing = np.zeros(weak.columns.shape[1])
-    m = len(weak.measured(of_nothing))
-    sum_, aside = _Sum(of_nothing, np.full(m, 1 / m), -np.inf), list[int]()
-    left = iter(range(rounds))
-    sum_ = yield from _around(weak, sum_, aside, left)
+    weak = _Weak.of(part, metric)
+    m, left, aside = weak.E.shape[1], iter(range(rounds)), list[int]()
+    sum_ = _Sum(np.zeros(len(weak.E)), np.full(m, 1 / m), -np.inf)
+    sum_ = yield from _rounds(weak, sum_, aside, left, again=False)
     while aside:
         aside.pop()
-        sum_ = yield from _again(weak, sum_, aside, left)
+        sum_ = yield from _rounds(weak, sum_, aside, left, again=True)
 
 
-def _around(
-    weak: _Weak, sum_: _Sum, aside: list[int], left: Iterator[int]
+def _rounds(
+    weak: _Weak, sum_: _Sum, aside: list[int], left: Iterator[int], *, again: bool
 ) -> Generator[F64, None, _Sum]:
-    """Rounds in which a weak ranker that is chosen twice in a row is put aside."""
-    before, last = sum_, -1
-    for _ in left:
-        k, mean = weak.best(sum_, aside)
-        if k < 0:
-            break
-        if k == last:
-            aside.append(k)
-            sum_ = before
-            continue
-        before, last = sum_, k
-        found = weak.added(sum_, k, mean)
-        yield found.w
-        if found.reached + _TOLERANCE <= sum_.reached:
-            break
-        sum_ = found
-    return sum_
-
-
-def _again(
-    weak: _Weak, sum_: _Sum, aside: list[int], left: Iterator[int]
-) -> Generator[F64, None, _Sum]:
-    """Rounds in which one may be chosen in a row, `_IN_VAIN` times if that changes nothing."""
-    used: set[int] = set()
-    last, in_vain = -1, 0
+    """Rounds until the measure falls. One that is chosen twice in a row is put aside, or may be
+    chosen in a row `again`, `_IN_VAIN` times if that changes nothing."""
+    before, last, used, in_vain = sum_, -1, set[int](), 0
     for _ in left:
         k, mean = weak.best(sum_, {*aside, *used})
         if k < 0:
             break
+        if k == last and not again:
+            aside.append(k)
+            sum_ = before
+            continue
         found = weak.added(sum_, k, mean)
-        yield found.w
+        w, negative = np.split(found.w, 2)
+        yield w - negative
         if found.reached + _TOLERANCE <= sum_.reached:
             break
         if found.reached != sum_.reached or k != last:
@@ -136,7 +107,7 @@ def _again(
             in_vain += 1
         if in_vain == _IN_VAIN:
             used, in_vain = used | {k}, 0
-        sum_, last = found, k
+        before, last, sum_ = sum_, k, found
     return sum_
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from torch import Tensor
 
 from sortnet import __version__
 from sortnet.comparators import Margin
-from sortnet.config import Config, Settings, choose_quality
+from sortnet.config import COMPARATOR, SCALINGS, Config, Settings, choose_quality, setting
 from sortnet.data.scaling import Scaler, fit_scaler, unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
@@ -73,9 +73,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 OF_PAIRS = ("sortnet", "posterior", "directranker")  # the kinds that learn from judged pairs too
 _ITEMS = "items."  # of the tensors of what describes items
-
-R = TypeVar("R", bound="Ranker")
-S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,6 +240,12 @@ class Ranker(ABC):
         return order_by(queries, scores, start)
 
 
+def scaling_setting(default: str) -> Any:
+    """The field `scaling` of a kind's settings, of which the help says what is taken by default."""
+    text = f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: {default}."
+    return setting(None, text, COMPARATOR, choices=SCALINGS, joined=True)
+
+
 def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I64:
     """(n_docs,) the order by scores, query by query; equal ones stay as `start` has them."""
     start = np.arange(queries.n_docs) if start is None else start
@@ -337,20 +340,16 @@ def _fit(train: Queries, vali: Queries, config: Any, *, progress: Progress) -> R
     check_graded(train, config)
     rankers = list[Ranker]()
     for each in config.candidates(train):
-        scaler = _scaler(train, each)
+        scaling = each.flat().get("scaling")
+        scaler = unscaled(train.n_features)
+        if scaling is not None:
+            scaler = fit_scaler(scaling, train, seed=config.seed)
         learned, info = each.solve(scaler(train), scaler(vali), progress)
         names = train.feature_names
         rankers.append(each.ranker(each, scaler, learned, feature_names=names, info=info))
     if len(rankers) == 1:
         return rankers[0]
     return max(rankers, key=lambda ranker: config.quality_of(vali, ranker.order(vali)))
-
-
-def _scaler(train: Queries, config: Settings) -> Scaler:
-    scaling = config.flat().get("scaling")
-    if scaling is None:
-        return unscaled(train.n_features)
-    return fit_scaler(scaling, train, seed=config.seed)
 
 
 def load_ranker(folder: str | Path, **own: Any) -> Ranker:
@@ -370,9 +369,17 @@ def _loaded(saved: Saved, own: Mapping[str, Any]) -> Ranker:
         settings = kind_settings(kind)
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
-    load = import_module(_LOOP).load if settings is Config else _load
-    ranker: Ranker = with_describer(saved, lambda saved: load(saved, **own))
-    return ranker
+    items = saved.about.get("items")
+    names = [name for name in saved.tensors if items is not None and name.startswith(_ITEMS)]
+    tensors = {name: saved.tensors.pop(name) for name in names}
+    ranker: Ranker = import_module(_LOOP).load(saved, **own) if settings is Config else _load(saved)
+    if items is None:
+        return ranker
+    try:
+        arrays = {name.removeprefix(_ITEMS): _array(name, t) for name, t in tensors.items()}
+        return replace(ranker, describer=load_describer(items, arrays))
+    except ModelError as error:
+        raise ModelError(f"{saved.path}: {error}") from None
 
 
 def _load(saved: Saved) -> Ranker:
@@ -382,24 +389,6 @@ def _load(saved: Saved) -> Ranker:
     made = {"feature_names": saved.feature_names, "info": saved.info}
     ranker: Ranker = config.ranker(config, scaler, learned, **made)
     return ranker
-
-
-def with_describer(saved: Saved, load: Callable[[Saved], R]) -> R:
-    """The ranker that `load` makes of a folder, with what describes its items, if it does.
-
-    Raises:
-        ModelError: if that is damaged, or of other features than the ranker's.
-    """
-    if saved.about.get("items") is None:
-        return load(saved)
-    names = [name for name in saved.tensors if name.startswith(_ITEMS)]
-    tensors = {name: saved.tensors.pop(name) for name in names}
-    ranker = load(saved)
-    try:
-        arrays = {name.removeprefix(_ITEMS): _array(name, t) for name, t in tensors.items()}
-        return replace(ranker, describer=load_describer(saved.about["items"], arrays))
-    except ModelError as error:
-        raise ModelError(f"{saved.path}: {error}") from None
 
 
 def _array(name: str, tensor: Tensor) -> NDArray[Any]:

@@ -5,26 +5,23 @@ A score depends on the other documents of the query and not on their order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sortnet.comparators.losses import LOSSES, Loss
-from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
-from sortnet.context.dense import UNITS
-from sortnet.context.fate import FateNet
-from sortnet.context.feta import PAIR_NETS, FetaNet
-from sortnet.rankers.base import Ranker
+from sortnet.config import COMPARATOR, TRAINING, Settings, setting
+from sortnet.context.nets import PAIR_NETS, UNITS, FateNet, FetaNet
+from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
-from sortnet.rankers.weights import refuse_few
+from sortnet.rankers.weights import load_weights, refuse_few
 from sortnet.threads import one_thread_an_operation
 from sortnet.types import F32, I64, Progress, Queries
+from sortnet.types.memory import runs_of_queries
 
 _DOCUMENTS = 1 << 14  # at once, but a query is not divided
 # What is taken for settings left open.
@@ -64,9 +61,7 @@ class ContextSettings(Settings):
     ranker: ClassVar[type[SetRanker]] = SetRanker
     nesterov: ClassVar[bool] = True
     # fmt: off
-    scaling: str | None = setting(
-        None, f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: standard, of "
-        "set-transformer query+rank.", COMPARATOR, choices=SCALINGS, joined=True)
+    scaling: str | None = scaling_setting("standard, of set-transformer query+rank")
     epochs: int = setting(40, EPOCHS, TRAINING, least=1)
     queries: int | None = setting(
         None, f"{QUERIES[:-1]}; default: 64, of set-transformer 8.", TRAINING, least=1)
@@ -117,8 +112,7 @@ class ContextSettings(Settings):
     def read(self, saved: Saved, n_columns: int) -> Any:
         refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
         net = self.net(n_columns)
-        weights = net.state_dict().items()
-        net.load_state_dict({key: saved.take(key, own.dtype, *own.shape) for key, own in weights})
+        load_weights(net, "", saved.tensors, saved.weights)
         return net
 
 
@@ -162,9 +156,10 @@ class DenseSettings(ContextSettings):
         return FetaNet(n_columns, pair=self.pair, chunk=self.chunk, **made).eval()
 
     def scores_of(self, net: nn.Module, part: Queries) -> Tensor:
-        found = [torch.empty(0)]
-        for some in _in_runs(part):
-            found.append(net(torch.from_numpy(some.features), torch.from_numpy(some.sizes)))
+        found, offsets = [torch.empty(0)], part.offsets
+        for first, last in runs_of_queries(offsets, _DOCUMENTS):
+            some = part.features[offsets[first] : offsets[last]], part.sizes[first:last]
+            found.append(net(*map(torch.from_numpy, some)))
         return torch.cat(found)
 
     @property
@@ -175,16 +170,3 @@ class DenseSettings(ContextSettings):
 
     def least_numbers(self, n_columns: int) -> int:
         return 2 * sum(a * b for a, b in pairwise((n_columns, *self.layers)))
-
-
-def _in_runs(part: Queries) -> Iterator[Queries]:
-    """Whole queries in their order, about `_DOCUMENTS` documents at a time."""
-    first = 0
-    if part.n_docs <= _DOCUMENTS:
-        yield part
-        return
-    while first < len(part):
-        end = int(np.searchsorted(part.offsets, part.offsets[first] + _DOCUMENTS, side="right")) - 1
-        end = max(end, first + 1)
-        yield part.take(np.arange(first, end))
-        first = end

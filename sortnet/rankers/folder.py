@@ -44,26 +44,16 @@ S = TypeVar("S", bound=Settings)
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """What a folder holds, checked as far as that goes for every kind of ranker.
+    """What a folder holds, checked as far as that goes for every kind of ranker."""
 
-    Attributes:
-        kind: of the ranker.
-        about: all of model.json.
-        n_features, feature_names: of the data it was fitted on.
-        info: how it came about.
-        tensors: by name; `take` takes them out, and what is left is refused.
-        path: model.json, for messages.
-        weights: the file of the tensors, for messages.
-    """
-
-    kind: str
-    about: dict[str, Any]
-    n_features: int
-    feature_names: tuple[str, ...] | None
-    info: dict[str, Any]
-    tensors: dict[str, Tensor]
-    path: Path
-    weights: Path
+    kind: str  # of the ranker
+    about: dict[str, Any]  # all of model.json
+    n_features: int  # of the data it was fitted on
+    feature_names: tuple[str, ...] | None  # of these data, too
+    info: dict[str, Any]  # how it came about
+    tensors: dict[str, Tensor]  # by name; `take` takes them out, and what is left is refused
+    path: Path  # model.json, for messages
+    weights: Path  # the file of the tensors, for messages
 
     def settings(self, kind: type[S]) -> S:
         """The settings that the ranker was fitted with.
@@ -82,13 +72,7 @@ class Saved:
         Raises:
             ModelError: if it is not there, of another type or shape, or has NaN or infinity.
         """
-        found = self.tensors.pop(name, None)
-        if found is None or found.dtype != dtype or tuple(found.shape) != shape:
-            expected = _described(dtype, shape)
-            raise ModelError(f"{self.weights}: {name} is {described(found)}, not {expected}")
-        if not bool(torch.isfinite(found).all()):
-            raise ModelError(f"{self.weights}: {name} has NaN or infinity")
-        return found
+        return take(self.tensors, name, dtype, shape, self.weights)
 
 
 def write_folder(
@@ -104,7 +88,9 @@ def write_folder(
     """
     folder = Path(folder)
     make_folder(folder)
-    old = _old_weights(folder)
+    old = None
+    with suppress(ModelError):
+        old = _weights_of(_document(read_bytes(folder / _JSON), folder / _JSON), folder)
     raw = save(dict(tensors))
     digest = hashlib.sha256(raw).hexdigest()
     form = {"format": FORMAT, "format_version": FORMAT_VERSION}
@@ -148,7 +134,10 @@ def _saved(raw: bytes, path: Path) -> Saved:
     if names is not None and len(names) != n_features:
         raise ModelError(f"{path}: {len(names)} feature names of {n_features} features")
     weights = _weights_of(about, path.parent)
-    tensors = _read_weights(weights, about["weights_sha256"])
+    in_file = read_bytes(weights)
+    tensors = parse_tensors(in_file, weights)
+    if hashlib.sha256(in_file).hexdigest() != about["weights_sha256"]:
+        raise ModelError(f"{weights}: not the weights that {_JSON} was written with")
     names = None if names is None else tuple(names)
     return Saved(about["kind"], about, n_features, names, about["info"], tensors, path, weights)
 
@@ -164,22 +153,6 @@ def _weights_of(about: Mapping[str, Any], folder: Path) -> Path:
         raise ModelError(f"{folder / _JSON}: weights_sha256 cannot be {shown(digest)}")
     one = about["format_version"] == 1
     return folder / ("weights.safetensors" if one else f"weights-{digest[:16]}.safetensors")
-
-
-def _old_weights(folder: Path) -> Path | None:
-    """The weights of the ranker that a folder holds."""
-    path = folder / _JSON
-    with suppress(ModelError):
-        return _weights_of(_document(read_bytes(path), path), folder)
-    return None
-
-
-def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
-    raw = read_bytes(path)
-    tensors = parse_tensors(raw, path)
-    if hashlib.sha256(raw).hexdigest() != digest:
-        raise ModelError(f"{path}: not the weights that {_JSON} was written with")
-    return tensors
 
 
 def read_bytes(path: Path) -> bytes:
@@ -198,6 +171,19 @@ def parse_tensors(raw: bytes, path: Path) -> dict[str, Tensor]:
     except (SafetensorError, KeyError, RuntimeError, OverflowError, TypeError) as error:
         reason = str(error).partition("\n")[0]  # torch adds where in its own code
         raise ModelError(f"{path}: not a readable safetensors file: {reason}") from None
+
+
+def take(
+    tensors: dict[str, Tensor], name: str, dtype: torch.dtype, shape: Sequence[int], path: Path
+) -> Tensor:
+    """As `Saved.take`, of tensors that were read from that path."""
+    found = tensors.pop(name, None)
+    if found is None or (found.dtype, tuple(found.shape)) != (dtype, tuple(shape)):
+        expected = _described(dtype, shape)
+        raise ModelError(f"{path}: {name} is {described(found)}, not {expected}")
+    if not bool(torch.isfinite(found).all()):
+        raise ModelError(f"{path}: {name} has NaN or infinity")
+    return found
 
 
 def refuse_rest(tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -24,25 +24,17 @@ from sortnet.types import F32, F64, I64, Bool, Queries
 class Forest:
     """Trees: a document goes left at a node where its feature is at most the threshold.
 
-    Attributes:
-        feature: (n,) int64 of each node, all trees one after the other; -1 of a leaf.
-        threshold: (n,) float64; of a leaf its value.
-        left: (n,) int64 the node to go to, a later one.
-        right: (n,) int64 as `left`.
-        missing: (n,) bool whether to go left where the feature is missing.
-        roots: (n_trees,) int64.
-
     >>> stump = Forest.stumps([(0, 0.5, 2.0, True)])
     >>> stump(np.array([[0.5], [0.6], [np.nan]], np.float32)).tolist()
     [0.0, 2.0, 0.0]
     """
 
-    feature: I64
-    threshold: F64
-    left: I64
-    right: I64
-    missing: Bool
-    roots: I64
+    feature: I64  # (n,) int64 of each node, all trees one after the other; -1 of a leaf
+    threshold: F64  # (n,) float64; of a leaf its value
+    left: I64  # (n,) int64 the node to go to, a later one
+    right: I64  # (n,) int64 as `left`
+    missing: Bool  # (n,) bool whether to go left where the feature is missing
+    roots: I64  # (n_trees,) int64
 
     @classmethod
     def of(cls, trees: Iterable[list[tuple[int, float, int, int, bool]]]) -> Forest:

@@ -19,14 +19,16 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
+from scipy.stats import rankdata
 from torch import Tensor
 
 from sortnet.comparators import Margin
-from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
+from sortnet.config import TRAINING, Settings, setting
 from sortnet.learning.selection import pairs_of_grades
-from sortnet.rankers.base import Ranker, library_of, order_by
+from sortnet.rankers.base import Ranker, library_of, order_by, scaling_setting
 from sortnet.rankers.folder import Saved
 from sortnet.types import F32, F64, Progress, Queries
+from sortnet.types.packed_pairs import packed
 
 _ENOUGH = 1e-8  # the gradient at which to end, relative to that of w = 0
 _SCALINGS = ["query+rank", "query", "normal"]
@@ -56,11 +58,7 @@ class LinearSettings(Settings):
 
     ranker: ClassVar[type[LinearRanker]] = LinearRanker
     grids = ({"scaling": _SCALINGS},)
-    scaling: str | None = setting(
-        None,
-        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
-        COMPARATOR, choices=SCALINGS, joined=True,
-    )  # fmt: skip
+    scaling: str | None = scaling_setting("query+rank")
 
     def read(self, saved: Saved, n_columns: int) -> F64:
         return saved.take("w", torch.float64, n_columns).numpy()
@@ -120,14 +118,9 @@ def expected_ranks(part: Queries) -> F64:
     >>> expected_ranks(q).tolist()
     [0.375, 0.75, 0.375]
     """
-    order = order_by(part, part.grades.astype(np.float64))
-    first = np.diff(part.query_of_docs()[order], prepend=-1) != 0
-    first |= np.diff(part.grades[order], prepend=-1) != 0
-    place = np.arange(part.n_docs) - np.repeat(part.offsets[:-1], part.sizes) + 1
-    group = np.cumsum(first) - 1
-    mean = np.bincount(group, place) / np.bincount(group)
-    ranks = np.empty(part.n_docs)
-    ranks[order] = mean[group] / (np.repeat(part.sizes, part.sizes) + 1)
+    place = rankdata(packed(part.query_of_docs(), part.grades.max(initial=0) - part.grades))
+    place -= np.repeat(part.offsets[:-1], part.sizes)
+    ranks: F64 = place / (np.repeat(part.sizes, part.sizes) + 1)
     return ranks
 
 

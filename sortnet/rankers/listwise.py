@@ -7,34 +7,28 @@ gradient descent, ListNet* and LambdaRank by Adam with weight decay.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sortnet.comparators import NeuralComparator
 from sortnet.comparators.losses import Loss, lambdarank, listnet, ranknet
 from sortnet.config import TRAINING, setting
-from sortnet.context.attention import SetEncoder
-from sortnet.context.fate import FateNet
-from sortnet.context.feta import FetaNet
 from sortnet.errors import DivergedError
+from sortnet.learning.training import OPTIMIZERS
 from sortnet.rankers.base import order_by
-from sortnet.rankers.nets import NetSettings
+from sortnet.rankers.pairwise import NetSettings
 from sortnet.threads import one_thread_an_operation
-from sortnet.types import I64, Progress, Queries
+from sortnet.types import I64, Bool, Progress, Queries
 from sortnet.types.memory import refuse_too_large
-
-Trainable: TypeAlias = NeuralComparator | SetEncoder | FateNet | FetaNet
 
 _PLACES = 1 << 22  # pairs of documents at once, padded ones too, which bounds memory
 _BYTES = 64  # of a pair, with its gradient
-
-
 EPOCHS = "Passes over the training queries."
 QUERIES = "Queries of a mini-batch."
 LR = "Learning rate of gradient descent, the highest of a schedule; AdamW's is a tenth."
@@ -90,11 +84,15 @@ class ListwiseSettings(NetSettings):
         longest = int(T.sizes.max())
         refuse_too_large(_BYTES * longest**2, f"the pairs of a query of {longest} documents")
         net = self.make(T.n_features)(self.seed).members[0]
-        return net, descend(net, T, V, self, lambda part: _each_alone(net, part), progress)
+
+        def score(part: Queries) -> Tensor:
+            return net.embed(torch.from_numpy(part.features))[:, 0]
+
+        return net, descend(net, T, V, self, score, progress)
 
 
 def descend(
-    net: Trainable,
+    net: Any,
     T: Queries,
     V: Queries,
     config: Any,
@@ -110,7 +108,12 @@ def descend(
         DivergedError: if the loss is no longer a number.
     """
     net.generator.manual_seed(config.seed)
-    rng, optimizer = np.random.default_rng(config.seed), _optimizer(net, config)
+    rng, sgd = np.random.default_rng(config.seed), config.optimizer == "sgd"
+    given = {"lr": config.lr if sgd else config.lr / 10}
+    given |= {"momentum": 0.9, "nesterov": config.nesterov} if sgd else {}
+    optimizer = OPTIMIZERS[config.optimizer](
+        net.parameters(), weight_decay=float(config.weight_decay or 0), **given
+    )
     steps = config.epochs * -(-len(T) // config.queries)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, optimizer.defaults["lr"], total_steps=steps, cycle_momentum=False
@@ -120,10 +123,14 @@ def descend(
         for epoch in range(1, config.epochs + 1):
             progress(f"training, epoch {epoch}/{config.epochs}")
             net.train()
-            for batch in _batches(len(T), config.queries, rng):
+            order = rng.permutation(len(T))
+            for k in range(0, len(T), config.queries):
                 optimizer.zero_grad()
+                batch = order[k : k + config.queries]
                 _backward(score, T, batch, config.query_loss, epoch, config.lr)
-                _penalize(net, config.l1)
+                for weights in net.parameters() if config.l1 else ():
+                    if weights.grad is not None:
+                        weights.grad.add_(weights.detach().sign(), alpha=config.l1)
                 optimizer.step()
                 schedule.step()
             net.eval()
@@ -133,16 +140,6 @@ def descend(
                 best, kept, kept_epoch = value, copy.deepcopy(net.state_dict()), epoch
     net.load_state_dict(kept)
     return {"epoch": kept_epoch, "epochs": config.epochs}
-
-
-def _each_alone(net: NeuralComparator, part: Queries) -> Tensor:
-    """(n_docs,) g(x)."""
-    return net.embed(torch.from_numpy(part.features))[:, 0]
-
-
-def _batches(n: int, size: int, rng: np.random.Generator) -> Iterator[I64]:
-    order = rng.permutation(n)
-    return (order[k : k + size] for k in range(0, n, size))
 
 
 def _backward(
@@ -160,7 +157,9 @@ def _backward(
         some = part.take(batch[k : k + at_once])
         if not some.n_docs:
             continue
-        grades, there = _padded(some)
+        numbers, mask = padded(some, np.arange(len(some)))
+        grades = torch.from_numpy(np.where(mask, some.grades[numbers], 0).astype(np.float32))
+        there = torch.from_numpy(mask)
         scores = torch.zeros(there.shape)
         scores[there] = score(some)
         total = loss(scores, grades, there).sum() / len(batch)
@@ -172,27 +171,9 @@ def _backward(
         total.backward()  # type: ignore[no-untyped-call]
 
 
-def _padded(part: Queries) -> tuple[Tensor, Tensor]:
-    """(q, n) grades of q queries, and whether there is a document."""
-    there = np.arange(part.sizes.max()) < part.sizes[:, None]
-    grades = np.zeros(there.shape, np.float32)
-    grades[there] = part.grades
-    return torch.from_numpy(grades), torch.from_numpy(there)
-
-
-def _penalize(net: nn.Module, l1: float) -> None:
-    """Add the gradient of l1 times the sum of the weights' absolute values."""
-    for weights in net.parameters() if l1 else ():
-        if weights.grad is not None:
-            weights.grad.add_(weights.detach().sign(), alpha=l1)
-
-
-def _optimizer(net: nn.Module, config: Any) -> torch.optim.Optimizer:
-    decayed = float(config.weight_decay or 0)
-    if config.optimizer == "sgd":
-        return torch.optim.SGD(
-            net.parameters(), lr=config.lr, momentum=0.9, weight_decay=decayed,
-            nesterov=config.nesterov,
-        )  # fmt: skip
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return kind(net.parameters(), lr=config.lr / 10, weight_decay=decayed)
+def padded(part: Queries, batch: I64) -> tuple[I64, Bool]:
+    """(q, n) document numbers of some queries, 0 in the padding, and (q, n) what is none."""
+    sizes = part.sizes[batch, None]
+    place = np.arange(sizes.max())
+    there = place < sizes
+    return np.where(there, part.offsets[batch, None] + place, 0), there

@@ -1,31 +1,97 @@
-"""DirectRanker, which is RankNet*, on pairs that are chosen once: a comparator and its training.
+"""A net that scores each document alone, as a ranker; DirectRanker, of pairs chosen once.
 
     r(x, y) = τ(w · (f(x) - f(y)))
 
-By transitivity pairs of neighbouring grades suffice, by antisymmetry those with the higher grade
-first. (Köppel et al. 2019, Pairwise Learning to Rank by Neural Networks Revisited; RankNet*: the
-same of 2025.) The loop of SortNet chooses pairs by what the comparator says of them; this does not.
+DirectRanker is RankNet*. By transitivity pairs of neighbouring grades suffice, by antisymmetry
+those with the higher grade first. (Köppel et al. 2019, Pairwise Learning to Rank by Neural Networks
+Revisited; RankNet*: the same of 2025.) The loop of SortNet chooses pairs by what the comparator
+says of them; this does not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
 from torch import nn
 
-from sortnet.comparators import Learner
+from sortnet.comparators import DirectRanker, Learner, Make
 from sortnet.comparators.directranker import Polynomial
-from sortnet.config import COMPARATOR, RUN, Training, setting
+from sortnet.config import COMPARATOR, FIXED, RUN, TRAINING, Settings, Training, setting
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
-from sortnet.rankers.nets import NetSettings
+from sortnet.rankers.base import Ranker, scaling_setting
+from sortnet.rankers.folder import Saved
+from sortnet.rankers.sortnet import Model
+from sortnet.rankers.weights import filled, refuse_few
 from sortnet.sorting import sort
-from sortnet.types import Pairs, Progress, Queries
+from sortnet.types import F32, I64, Pairs, Progress, Queries
 from sortnet.types.packed_pairs import unordered
+
+
+@dataclass(frozen=True, eq=False)
+class NetRanker(Model):
+    """Ranks by g(x) of a `DirectRanker`."""
+
+    config: NetSettings  # type: ignore[assignment]
+
+    def order(self, queries: Queries) -> I64:
+        return Ranker.order(self, queries)
+
+    def scores(self, queries: Queries) -> F32:
+        return self.real_scores(queries)
+
+    def untrained(self) -> Model:
+        net = self.config.make(self.scaler.n_columns)(self.config.seed)
+        return NetRanker(self.config, self.scaler, net, feature_names=self.feature_names)
+
+
+@dataclass(frozen=True)
+class NetSettings(Settings):
+    """Settings of a net g(x), of which `solve` of its own finds the weights.
+
+    What SortNet has too has the same default here.
+    """
+
+    ranker: ClassVar[type[NetRanker]] = NetRanker
+    grids = (
+        {"scaling": ["query+rank", "normal", "query"]},
+        {"hidden": [(10,), (32,), (64, 64)], "weight_decay": [0.0, 0.03, 0.3]},
+    )
+    # fmt: off
+    scaling: str | None = scaling_setting("query+rank")
+    hidden: tuple[int, ...] | None = setting(
+        None, "Hidden units per layer, such as 20 or 32,20,5; default: 32.", COMPARATOR)
+    units: str | None = setting(
+        None, "Activation function of the hidden units; default: tanh.", COMPARATOR,
+        choices=("tanh", "sigmoid", "relu"))
+    dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
+    # fmt: on
+
+    def make(self, n_columns: int) -> Make:
+        """What makes the net from a seed, for as many columns."""
+        return lambda seed: DirectRanker(
+            n_columns, hidden=self.hidden or FIXED["hidden"], units=self.units or FIXED["units"],
+            tau=self.flat().get("tau", "identity") or FIXED["tau"], dropout=self.dropout, seed=seed,
+            feature_part=self.feature_part(n_columns, seed),
+        )  # fmt: skip
+
+    def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
+        """f, in place of the layers of `hidden`; None: these."""
+        return None
+
+    def read(self, saved: Saved, n_columns: int) -> Learner:
+        refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
+        return filled(self.make(n_columns), "comparator", saved.tensors, saved.weights)
+
+    def least_numbers(self, n_columns: int) -> int:
+        """Weights that the net has at least, as `refuse_few` takes them."""
+        layers = pairwise((n_columns, *(self.hidden or ())))
+        return sum(a * b for a, b in layers)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sortnet.comparators import Margin
-from sortnet.config import COMPARATOR, SCALINGS, Settings, setting
+from sortnet.config import Settings
 from sortnet.errors import DataError
 from sortnet.preference.laplace import fit as fit_scores
 from sortnet.preference.vote_arrays import Votes
-from sortnet.rankers.base import Ranker
+from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.folder import Saved
 from sortnet.types import F32, F64, I64, Pairs, Progress, Queries
 from sortnet.types.packed_pairs import unordered, unpacked
@@ -32,17 +32,11 @@ _MENU = ("standard", "normal", "zscore")  # tried where the scaling is open
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """A comparator: documents by their features, compared by the posterior.
+    """A comparator: documents by their features, compared by the posterior."""
 
-    Attributes:
-        mean: (d,) of the weights w.
-        draws: (k, d) of w, from the posterior.
-        residual: υ², what the features do not tell of a document.
-    """
-
-    mean: F64
-    draws: F64
-    residual: float
+    mean: F64  # (d,) of the weights w
+    draws: F64  # (k, d) of w, from the posterior
+    residual: float  # υ², what the features do not tell of a document
 
     def prepare(self, X: F32) -> F64:
         """(n, 1 + k) expected scores, and those of each draw."""
@@ -85,12 +79,8 @@ class PosteriorRanker(Ranker):
 
     def learned(self) -> dict[str, Tensor]:
         residual = np.array([self.comparator.residual])
-        arrays = {
-            "mean": self.comparator.mean,
-            "draws": self.comparator.draws,
-            "residual": residual,
-        }
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+        arrays = (self.comparator.mean, self.comparator.draws, residual)
+        return dict(zip(("mean", "draws", "residual"), map(torch.from_numpy, arrays), strict=True))
 
 
 @dataclass(frozen=True)
@@ -102,10 +92,7 @@ class PosteriorSettings(Settings):
     grids = ({"scaling": [*_MENU, "query+rank"]},)
     takes_judged: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
-    scaling: str | None = setting(
-        None, f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: the best of a few.",
-        COMPARATOR, choices=SCALINGS, joined=True,
-    )  # fmt: skip
+    scaling: str | None = scaling_setting("the best of a few")
 
     def candidates(self, train: Queries) -> list[Self]:
         return [self] if self.scaling else [self.changed(scaling=each) for each in _MENU]

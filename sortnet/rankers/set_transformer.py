@@ -18,7 +18,8 @@ from sortnet.comparators.losses import Loss, listnet
 from sortnet.config import COMPARATOR, FIXED, TRAINING, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.rankers.context_rankers import ContextSettings
-from sortnet.types import I64, Queries
+from sortnet.rankers.listwise import padded
+from sortnet.types import Queries
 from sortnet.types.memory import refuse_too_large
 
 _MANY = 300  # documents of a query, above which they attend to each other by way of points
@@ -82,8 +83,31 @@ class SetSettings(ContextSettings):
         ).eval()  # fmt: skip
 
     def scores_of(self, net: SetEncoder, part: Queries) -> Tensor:
+        """(n_docs,) the scores of scaled queries, with their gradient; in batches of like lengths.
+
+        Raises:
+            DataError: if the attention among the documents of a query does not fit into memory.
+        """
         width, heads, _ = self._sizes
-        return scores_of(net, part, width, heads, self.points or 0)
+        order = np.argsort(part.sizes, kind="stable")
+        order = order[part.sizes[order] > 0]
+        docs, found = [np.empty(0, np.int64)], [torch.empty(0)]
+        while len(order):
+            longest = int(part.sizes[order[-1]])
+            if longest > _MANY and not self.points:
+                refuse_too_large(
+                    _BYTES * heads * longest**2,
+                    f"{part.source}: the attention among {longest} documents of a query",
+                )
+            a_query = longest * max(width, heads * (self.points or longest))
+            batch, order = np.split(order[::-1], [max(1, _NUMBERS // a_query)])
+            order = order[::-1]
+            numbers, there = padded(part, batch)
+            x = torch.from_numpy(part.features[numbers] * there[..., None])
+            mask = torch.from_numpy(there)
+            docs.append(numbers[there])
+            found.append(net(x, mask)[mask])
+        return torch.cat(found)[torch.from_numpy(np.argsort(np.concatenate(docs)))]
 
     def least_numbers(self, n_columns: int) -> int:
         width, _, layers = self._sizes
@@ -95,39 +119,3 @@ class SetSettings(ContextSettings):
         fixed = self.fixed
         width, heads = self.width or fixed["width"], self.heads or fixed["heads"]
         return width, heads, self.layers or fixed["layers"]
-
-
-def scores_of(net: SetEncoder, part: Queries, width: int, heads: int, points: int) -> Tensor:
-    """(n_docs,) the scores of scaled queries, with their gradient; in batches of like lengths.
-
-    Raises:
-        DataError: if the attention among the documents of a query does not fit into memory.
-    """
-    order = np.argsort(part.sizes, kind="stable")
-    order = order[part.sizes[order] > 0]
-    docs, found = [np.empty(0, np.int64)], [torch.empty(0)]
-    while len(order):
-        longest = int(part.sizes[order[-1]])
-        if longest > _MANY and not points:
-            refuse_too_large(
-                _BYTES * heads * longest**2,
-                f"{part.source}: the attention among {longest} documents of a query",
-            )
-        a_query = longest * max(width, heads * (points or longest))
-        batch, order = np.split(order[::-1], [max(1, _NUMBERS // a_query)])
-        order = order[::-1]
-        numbers, there = _padded(part, batch)
-        x = torch.from_numpy(part.features[numbers] * there[..., None])
-        mask = torch.from_numpy(there)
-        docs.append(numbers[there])
-        found.append(net(x, mask)[mask])
-    place = torch.from_numpy(np.argsort(np.concatenate(docs)))
-    return torch.cat(found)[place]
-
-
-def _padded(part: Queries, batch: I64) -> tuple[I64, Any]:
-    """(q, n) document numbers of some queries, 0 in the padding, and (q, n) what is none."""
-    sizes = part.sizes[batch, None]
-    place = np.arange(sizes.max())
-    there = place < sizes
-    return np.where(there, part.offsets[batch, None] + place, 0), there

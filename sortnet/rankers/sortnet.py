@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,17 +30,18 @@ from sortnet.errors import DataError, ModelError
 from sortnet.learning.distributed import broadcast
 from sortnet.learning.loop import Callback, Iteration, State, learn_to_sort
 from sortnet.metrics import measured
-from sortnet.rankers.base import Ranker, check_same_features, with_describer
+from sortnet.rankers.base import Ranker, check_same_features, load_ranker
 from sortnet.rankers.choose_defaults import choose
-from sortnet.rankers.folder import Saved, read_folder
+from sortnet.rankers.folder import Saved
 from sortnet.rankers.weights import filled, refuse_few, take_scaler, tensors_of
 from sortnet.sorting import sort
-from sortnet.sorting.mean_margins import mean_margins
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Comparator, PairSink, Progress, Queries, Sorting
+from sortnet.types.memory import runs_of_queries
 from sortnet.types.shard import Alone, Group, sharded
 
 ALONE = Alone()
+_PAIRS = 1 << 17  # compared at a time, so that the hidden units of a pair stay small
 OWN = "own"  # a comparator that is neither of ours
 
 
@@ -98,8 +100,27 @@ class Model(Ranker):
         return total
 
     def mean_margins(self, queries: Queries) -> F32:
-        """(n_docs,) see `sortnet.sorting.mean_margins`; they say nothing across queries."""
-        return mean_margins(self.comparator, self.scaled(queries))
+        """(n_docs,) mean over the other documents j of its query of margin(i, j); 0 without others.
+
+        They say nothing across queries. The order by them is that of the margins' signs where a
+        margin is the difference of two scores; an intransitive comparator may sort otherwise.
+
+        Cost: n^2 comparisons a query, 2^17 or n at a time.
+        """
+        comparator: Comparator = self.comparator
+        prepared = comparator.prepare(self.scaled(queries).features)
+        sizes = np.repeat(queries.sizes, queries.sizes)
+        first = np.repeat(queries.offsets[:-1], queries.sizes)
+        ends = np.append(0, np.cumsum(sizes))  # of each document's pairs
+        means = np.zeros(queries.n_docs)
+        for start, stop in runs_of_queries(ends, _PAIRS):
+            begin, n = ends[start:stop] - ends[start], sizes[start:stop]
+            i = np.repeat(np.arange(start, stop), n)
+            j = np.arange(len(i)) + np.repeat(first[start:stop] - begin, n)
+            margins = comparator.prefer(prepared, i, j).astype(np.float64)
+            margins[i == j] = 0
+            means[start:stop] = np.add.reduceat(margins, begin) / np.maximum(n - 1, 1)
+        return means.astype(np.float32)
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
         """(m,) margins of documents i over documents j (document numbers): above 0, i goes first.
@@ -164,36 +185,24 @@ class Model(Ranker):
             ModelError: if a file is missing, damaged, foreign, of another kind of ranker (which
                 `load_ranker` reads) or of another format version.
         """
-        return read_folder(
-            folder,
-            lambda saved: with_describer(
-                saved, lambda saved: load(saved, make_for=lambda config, n: make)
-            ),
-        )
+        own: dict[str, Any] = {} if make is None else {"make_for": lambda config, n: make}
+        found = load_ranker(folder, **own)
+        if found.config.kind != Config.kind:
+            raise ModelError(
+                f"{folder}: a ranker of kind {found.config.kind!r}, which sortnet.load_ranker reads"
+            )
+        return cast(Model, found)
 
 
-def load(
-    saved: Saved, *, make_for: Callable[[Config, int], Make | None] = lambda config, n: None
-) -> Model:
-    """The model in a folder.
-
-    Args:
-        saved: the folder.
-        make_for: the settings and the scaling's number of columns -> what makes the comparator;
-            None: what the settings say.
-    """
-    if saved.kind != Config.kind:
-        raise ModelError(
-            f"{saved.path}: a ranker of kind {saved.kind!r}, which sortnet.load_ranker reads"
-        )
+def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
+    """The model in a folder, of a comparator of its settings, or of `make_for` as in `fit`."""
     config = saved.settings(Config)
     scaler = take_scaler(saved, str(config.scaling))
-    make = make_for(config, scaler.n_columns)
-    if make is None:
+    if make_for is None:
         if saved.about.get("comparator") == OWN:
             raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
         refuse_few(saved.tensors, least_numbers(config, scaler.n_columns), saved.weights)
-        make = make_comparator(config, scaler.n_columns)
+    make = (make_for or make_comparator)(config, scaler.n_columns)
     learner = filled(make, "comparator", saved.tensors, saved.weights)
     return Model(config, scaler, learner, feature_names=saved.feature_names, info=saved.info)
 
@@ -254,8 +263,7 @@ def fit(
         config = Config.from_json(broadcast(group, config.to_json()))
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
 
-    def model_of(state: State) -> Model:
-        return _model_of(state, config, scaler, train, info)
+    model_of = partial(_model_of, config=config, scaler=scaler, train=train, info=info)
 
     def save_better(record: Iteration, state: State) -> None:
         if save is not None and record.best and group.rank == 0:
@@ -280,11 +288,7 @@ def fit(
 
 
 def _model_of(
-    state: State,
-    config: Config,
-    scaler: Scaler,
-    train: Queries,
-    info: Mapping[str, Any] | None,
+    state: State, config: Config, scaler: Scaler, train: Queries, info: Mapping[str, Any] | None
 ) -> Model:
     if state.best is None:
         raise DataError("no iteration has a RankQuality: does the validation part have grades?")

@@ -17,7 +17,7 @@ from sortnet.config import COMPARATOR, TRAINING, setting
 from sortnet.errors import DataError
 from sortnet.rankers.base import library_of
 from sortnet.rankers.forest import Forest, ForestSettings
-from sortnet.types import I64, Progress, Queries
+from sortnet.types import Progress, Queries
 
 Tree: TypeAlias = list[tuple[int, float, int, int, bool]]  # see `Forest.of`
 
@@ -72,7 +72,7 @@ def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]
         "seed": config.seed % 2**31, "deterministic": True, "force_row_wise": True,
         "num_threads": 1, "verbose": -1, "feature_pre_filter": False,
     }  # fmt: skip
-    data = lightgbm.Dataset(train.features, train.grades, group=_sizes(train))
+    data = lightgbm.Dataset(train.features, train.grades, group=train.sizes[train.sizes > 0])
     booster = lightgbm.train(parameters, data, config.trees)
     return [_flat(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
 
@@ -121,10 +121,6 @@ def _nodes(tree: dict[str, Any]) -> Tree:
         below = np.nextafter(np.float32(split), np.float32(-np.inf))
         nodes.append((feature, float(below), left, right, bool(missing)))
     return nodes
-
-
-def _sizes(part: Queries) -> I64:
-    return part.sizes[part.sizes > 0]
 
 
 _BOOST = {"lightgbm": _lightgbm, "xgboost": _xgboost}

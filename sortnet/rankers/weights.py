@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import save
+from torch import nn
 
 from sortnet.comparators import Committee, Learner, Make
 from sortnet.config import scaling_parts
@@ -18,19 +19,12 @@ from sortnet.data.scaling import Scaler, table_rows, unscaled
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.loop import State
-from sortnet.rankers.folder import Saved, described, parse_tensors, read_bytes, refuse_rest
-from sortnet.types import F64
+from sortnet.rankers.folder import Saved, parse_tensors, read_bytes, refuse_rest, take
 
 _SCALER = "scaler"
 _VARYING = "scaler.varying"
 _ASKED = "asked"
-_STATE: dict[str, Any] = {
-    "iteration": int,
-    "has_best": bool,
-    "best_iteration": int,
-    "best_right": float,
-    "finished": bool,
-}
+_STATE = {"iteration": int, "best_iteration": int, "best_right": float, "finished": bool}
 
 
 def save_state(path: str | Path, state: State) -> None:
@@ -38,15 +32,8 @@ def save_state(path: str | Path, state: State) -> None:
     tensors = tensors_of(state.comparator, "current") | {_ASKED: torch.from_numpy(state.asked)}
     if state.best is not None:
         tensors |= tensors_of(state.best, "best")
-    about = {
-        "iteration": state.iteration,
-        "has_best": state.best is not None,
-        "best_iteration": state.best_iteration,
-        "best_quality": state.best_quality,
-        "best_right": state.best_right,
-        "finished": state.finished,
-    }
-    metadata = {"state": json.dumps(about)}
+    about = {name: getattr(state, name) for name in (*_STATE, "best_quality")}
+    metadata = {"state": json.dumps(about | {"has_best": state.best is not None})}
     write_atomically(Path(path), lambda file: file.write_bytes(save(tensors, metadata)))
 
 
@@ -61,33 +48,26 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     path = Path(path)
     raw = read_bytes(path) if raw is None else raw
     tensors = parse_tensors(raw, path)
-    about = parse_json(_metadata(raw).get("state", "null"), path)
+    # What stands beside the tensors in the header of a safetensors file that could be parsed.
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    about = parse_json((header.get("__metadata__") or {}).get("state", "null"), path)
     if not isinstance(about, dict):
         raise ModelError(f"{path}: not the state of a run")
     # Version 0.1 did not break ties: the first was kept.
     about = {"best_right": 1.0, **about}
-    check_fields(about, _STATE, path)
+    check_fields(about, _STATE | {"has_best": bool}, path)
     if about["has_best"]:
         check_fields(about, {"best_quality": float}, path)
     if not -1 <= about["best_iteration"] <= about["iteration"]:
         raise ModelError(f"{path}: iteration cannot be {shown(about['iteration'])}")
     refuse_few(tensors, least, path)
-    asked = tensors.pop(_ASKED, torch.empty(0, dtype=torch.int64))
-    if asked.dtype != torch.int64 or asked.dim() != 1:
-        raise ModelError(f"{path}: {_ASKED} cannot be {described(asked)}")
+    asked = tensors.setdefault(_ASKED, torch.empty(0, dtype=torch.int64))
+    take(tensors, _ASKED, torch.int64, [asked.numel()], path)
     current = filled(make, "current", tensors, path)
     best = filled(make, "best", tensors, path) if about["has_best"] else None
     refuse_rest(tensors, path)
-    return State(
-        int(about["iteration"]),
-        current,
-        best,
-        int(about["best_iteration"]),
-        about["best_quality"] if best is not None else -np.inf,
-        bool(about["finished"]),
-        about["best_right"],
-        asked.numpy(),
-    )
+    known = {name: about[name] for name in (*_STATE, *(["best_quality"] if best else []))}
+    return State(comparator=current, best=best, asked=asked.numpy(), **known)
 
 
 def tensors_of(learner: Learner, prefix: str) -> dict[str, torch.Tensor]:
@@ -104,25 +84,17 @@ def filled(make: Make, prefix: str, tensors: dict[str, torch.Tensor], path: Path
     count = len({name.split(".")[1] for name in tensors if name.startswith(f"{prefix}.")})
     if count > 1 == len(learner.members):  # version 0.2 added nets to a committee
         learner = Committee([make(k).members[0] for k in range(count)])
-    fill(learner, prefix, tensors, path)
+    for k, member in enumerate(learner.members):
+        load_weights(member, f"{prefix}.{k}.", tensors, path)
     return learner
 
 
-def fill(learner: Learner, prefix: str, tensors: dict[str, torch.Tensor], path: Path) -> None:
-    """Move the tensors of one comparator into it; all of them must be there and fit."""
-    for k, member in enumerate(learner.members):
-        weights = member.state_dict()
-        for name, own in weights.items():
-            found = tensors.pop(f"{prefix}.{k}.{name}", None)
-            if found is None or (found.dtype, found.shape) != (own.dtype, own.shape):
-                raise ModelError(
-                    f"{path}: not the weights of this comparator: {name} of member {k} is "
-                    f"{described(found)}, not {described(own)}"
-                )
-            if not bool(torch.isfinite(found).all()):
-                raise ModelError(f"{path}: {name} of member {k} has NaN or infinity")
-            weights[name] = found
-        member.load_state_dict(weights)
+def load_weights(net: nn.Module, prefix: str, tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """Move tensors into a net; all of them must be there and fit."""
+    weights = net.state_dict().items()
+    net.load_state_dict(
+        {name: take(tensors, prefix + name, own.dtype, own.shape, path) for name, own in weights}
+    )
 
 
 def refuse_few(tensors: Mapping[str, torch.Tensor], least: int, path: Path) -> None:
@@ -153,35 +125,14 @@ def take_scaler(saved: Saved, spec: str | None) -> Scaler:
     parts = scaling_parts(spec)
     if _SCALER in saved.tensors:  # version 0.2 had scalings of one part
         saved.tensors[f"{_SCALER}.{parts[0]}"] = saved.tensors.pop(_SCALER)
-    tables = {part: _take_table(saved, part) for part in parts}
-    shape = (2, saved.n_features)
+    tables, shape = {}, (2, saved.n_features)
+    for part in parts:
+        low, high = table_rows(part)
+        found = saved.tensors.get(f"{_SCALER}.{part}")
+        rows = len(found) if found is not None and found.dim() else 0
+        rows = rows if low <= rows <= high else int(low)
+        table = saved.take(f"{_SCALER}.{part}", torch.float64, rows, saved.n_features)
+        tables[part] = table.numpy()
     if saved.about["format_version"] < 3:  # which did not know
         return Scaler(tables, np.ones(shape, np.bool_))
     return Scaler(tables, saved.take(_VARYING, torch.bool, *shape).numpy())
-
-
-def _take_table(saved: Saved, part: str) -> F64:
-    table = saved.tensors.pop(f"{_SCALER}.{part}", None)
-    low, high = table_rows(part)
-    if (
-        table is None
-        or table.dtype != torch.float64
-        or table.dim() != 2
-        or not low <= len(table) <= high
-        or table.shape[1] != saved.n_features
-    ):
-        raise ModelError(
-            f"{saved.weights}: the scaling {part} is not of {saved.n_features} features: "
-            f"{described(table)}"
-        )
-    if not bool(torch.isfinite(table).all()):
-        raise ModelError(f"{saved.weights}: the scaling {part} has NaN or infinity")
-    found: F64 = table.numpy()
-    return found
-
-
-def _metadata(raw: bytes) -> dict[str, str]:
-    """What stands beside the tensors in the header of a safetensors file that could be parsed."""
-    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
-    metadata: dict[str, str] = header.get("__metadata__") or {}
-    return metadata

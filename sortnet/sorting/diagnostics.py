@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sortnet.sorting.quicksort import quicksort
+from sortnet.errors import ComparatorError
 from sortnet.sorting.sort import arrangement, refuse_nan, sort
 from sortnet.types import F32, I32, I64, Bool, Comparator, Queries, Sorting
 from sortnet.types.shard import offsets_of_all, own, summed
@@ -139,6 +139,51 @@ def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
     return [_change(name, main, _places(order, alike)) for name, order in orders.items()]
 
 
+def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
+    """Sort every query by quicksort, all queries at once: a permutation for any comparator.
+
+    Every part of a level is split by its middle document, with one call of `prefer` per level. Ties
+    stay on their side of the pivot.
+
+    Args:
+        start: (n_docs,) document numbers, by query, to sort from; by default in row order.
+
+    Raises:
+        ComparatorError: if a margin is not a number, or `start` has a wrong length.
+
+    >>> class ByFirstFeature:
+    ...     def prepare(self, X): return X[:, 0]
+    ...     def prefer(self, x, i, j): return x[i] - x[j]
+    >>> q = Queries.from_arrays([[1.0], [3.0], [2.0]], [0, 1, 0])
+    >>> quicksort(ByFirstFeature(), q).order.tolist()
+    [1, 2, 0]
+
+    Cost: about 1.4 n log2 n comparisons for n documents in random order, at worst n^2 / 2; all
+    documents are prepared together.
+    """
+    order = np.arange(queries.n_docs) if start is None else np.array(start, dtype=np.int64)
+    if len(order) != queries.n_docs:
+        raise ComparatorError(f"start has {len(order)} documents, the data {queries.n_docs}")
+    batches = [(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))]
+    prepared = comparator.prepare(queries.features) if queries.n_docs else None
+    part = queries.query_of_docs()  # of each place: documents that are not in order yet
+    while (np.diff(part) == 0).any():
+        place = np.arange(len(part))
+        first, sizes = np.unique(part, return_index=True, return_counts=True)[1:]
+        middle = np.repeat(first + sizes // 2, sizes)
+        at = np.flatnonzero((place != middle) & (np.repeat(sizes, sizes) > 1))
+        i, j = (order[of].astype(np.int32) for of in (at, middle[at]))
+        margin = comparator.prefer(prepared, i, j)
+        refuse_nan(margin, queries, i)
+        batches.append((i, j, margin))
+        side = np.ones(len(part), np.int64)  # of its pivot: 0 before it, 2 behind it
+        side[at] = np.where(margin == 0, np.sign(at - middle[at]), -np.sign(margin)) + 1
+        by_side = np.argsort(3 * part + side, kind="stable")
+        order = order[by_side]
+        part = np.unique((3 * part + side)[by_side], return_inverse=True)[1].astype(np.int64)
+    return Sorting(order, *(np.concatenate(parts) for parts in zip(*batches, strict=True)))
+
+
 def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
     """(n_docs,) document numbers, those of each query in random order.
 
@@ -169,19 +214,10 @@ def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
 
 def _alike(queries: Queries) -> I64:
     """(n_docs,) equal numbers for documents of one query with the same features."""
-    rng = np.random.default_rng(0)
-    odd = rng.integers(1 << 62, size=queries.n_features, dtype=np.uint64) * 2 + 1
-    hashed = np.zeros(queries.n_docs, np.uint64)
-    for column, factor in zip(queries.features.T, odd, strict=True):
-        bits = (column + np.float32(0)).view(np.uint32)  # -0.0 becomes 0.0
-        hashed = (hashed ^ (hashed >> np.uint64(29)) ^ bits) * factor
-    by_query = np.lexsort((hashed, queries.query_of_docs()))
-    new = np.ones(queries.n_docs, np.bool_)
-    new[1:] = np.diff(hashed[by_query]) != 0
-    new[queries.offsets[:-1][queries.sizes > 0]] = True
-    group = np.empty(queries.n_docs, np.int64)
-    group[by_query] = np.cumsum(new)
-    return group
+    bits = (queries.features + np.float32(0)).view(np.int32)  # -0.0 becomes 0.0
+    rows = np.column_stack((queries.query_of_docs().astype(np.int32), bits))
+    groups: I64 = np.unique(rows.view(f"V{4 * rows.shape[1]}")[:, 0], return_inverse=True)[1]
+    return groups
 
 
 def _places(order: I64, alike: I64) -> I64:

@@ -1,11 +1,20 @@
-"""Merge sort of all queries at once, for any comparator: one batch of comparisons per step."""
+"""Merge sort of all queries at once, for any comparator: one batch of comparisons per step.
+
+In arrays, or in tensors that stay on a comparator's device. Which device that is says
+`sortnet.comparators.make.resolve_device`; on it trains `sortnet.learning.training`, which keeps the
+features there.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from sortnet.comparators.base import to_device
+from sortnet.comparators.forms import OnDevice
 from sortnet.types import F32, I32, I64, Comparator
 
 
@@ -18,15 +27,27 @@ def merge_sort_levels(
     the level, in every query, with one call of `prefer`. At most n ceil(log2 n) comparisons and
     2n steps for queries of n documents.
     """
-    sizes = np.diff(offsets)
-    batches: list[tuple[I64, I64, F32]] = []
-    width = 1
-    while width < sizes.max(initial=0):
-        order = _merge_level(comparator, prepared, order, *runs(offsets, width), batches)
-        width *= 2
-    if not batches:
-        nothing = np.empty(0, np.int32)
-        return order, nothing, nothing, np.empty(0, np.float32)
+    nothing = np.empty(0, np.int64)
+    batches = [(nothing, nothing, np.empty(0, np.float32))]
+    width, longest = 1, np.diff(offsets).max(initial=0)
+    while width < longest:
+        a, middle, right = runs(offsets, width)
+        # Where a document stands if the other run is all before it; a comparison it wins corrects.
+        place = np.arange(len(order))
+        place[a[:, None] + np.arange(width)] += (right - middle)[:, None]
+        b, out = middle.copy(), a.copy()
+        while len(a):
+            i, j = order[a], order[b]
+            margin = comparator.prefer(prepared, i, j)
+            batches.append((i, j, margin))
+            second = margin < 0  # ties keep the first one first
+            place[np.where(second, b, a)] = out
+            a, b, out = a + ~second, b + second, out + 1
+            on = (a < middle) & (b < right)
+            a, b, out, middle, right = (each[on] for each in (a, b, out, middle, right))
+        merged = np.empty_like(order)
+        merged[place] = order
+        order, width = merged, 2 * width
     i, j, margin = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     return order, i.astype(np.int32), j.astype(np.int32), margin
 
@@ -44,39 +65,56 @@ def runs(offsets: I64, width: int) -> tuple[I64, I64, I64]:
     return left[two], middle[two], right[two]
 
 
+def merge_sort_on_device(
+    there: OnDevice, prepared: Any, order: I64, offsets: I64
+) -> tuple[I64, I32, I32, F32]:
+    """As `merge_sort_levels`; the device is waited for once, after the last level.
+
+    A level takes as many steps as its longest merge has documents, 2n in all for a longest query
+    of n, and merges that end earlier take part in vain: how many are left only the device knows.
+    """
+    longest = int(np.diff(offsets).max(initial=0))
+    # Merges that have ended read what is behind the last document.
+    source = to_device(np.pad(order, (0, longest)), there.device)
+    nothing = torch.empty(0, dtype=torch.int32, device=there.device)
+    levels: list[list[Tensor]] = [[nothing, nothing, nothing.float()]]
+    width = 1
+    while width < longest:
+        source, *made = _merge_level(there, prepared, source, len(order), *runs(offsets, width))
+        levels.append(made)
+        width *= 2
+    i, j, margin = (torch.cat(parts) for parts in zip(*levels, strict=True))
+    compared = i >= 0
+    made_i, made_j, margins = (each[compared].cpu().numpy() for each in (i, j, margin))
+    return source[: len(order)].cpu().numpy(), made_i, made_j, margins
+
+
 def _merge_level(
-    comparator: Comparator,
-    prepared: Any,
-    source: I64,
-    left: I64,
-    middle: I64,
-    right: I64,
-    batches: list[tuple[I64, I64, F32]],
-) -> I64:
-    target = source.copy()
-    a, b, out = left.copy(), middle.copy(), left.copy()
-    while len(a):
-        i, j = source[a], source[b]
-        margin = comparator.prefer(prepared, i, j)
-        batches.append((i, j, margin))
-        second = margin < 0  # ties keep the first one first
-        target[out] = np.where(second, j, i)
-        b += second
+    there: OnDevice, prepared: Any, source: Tensor, n: int, *bounds: I64
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The merged documents and what every step compared, -1 where a merge had ended."""
+    left, middle, right = (to_device(each, there.device) for each in bounds)
+    steps = int((bounds[2] - bounds[0]).max())
+    a, b = left.clone(), middle.clone()
+    at = torch.empty((2, steps, len(left)), dtype=torch.int64, device=there.device)
+    margin = torch.empty((steps, len(left)), device=there.device)
+    for step in range(steps):
+        at[0, step], at[1, step] = a, b
+        margin[step] = there.compare(prepared, source[a], source[b])
+        second = _second_next(margin[step], a, b, middle, right)
         a += ~second
-        out += 1
-        done = (a == middle) | (b == right)
-        if done.any():
-            _copy_rests(source, target, a[done], middle[done], b[done], right[done], out[done])
-            on = ~done
-            a, b, out, middle, right = a[on], b[on], out[on], middle[on], right[on]
-    return target
+        b += second
+    i, j = source[at]
+    out = left + torch.arange(steps, device=there.device)[:, None]
+    target = source.clone()  # of n documents, and room for what ended merges write
+    target[out.masked_fill(out >= right, n)] = torch.where(
+        _second_next(margin, at[0], at[1], middle, right), j, i
+    )
+    ended = (at[0] >= middle) | (at[1] >= right)
+    made = (each.int().masked_fill_(ended, -1).flatten() for each in (i, j))
+    return target, *made, margin.flatten()
 
 
-def _copy_rests(
-    source: I64, target: I64, a: I64, middle: I64, b: I64, right: I64, out: I64
-) -> None:
-    """Copy the rest of one run of each finished merge."""
-    first = np.where(a < middle, a, b)
-    length = np.where(a < middle, middle - a, right - b)
-    step = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-    target[np.repeat(out, length) + step] = source[np.repeat(first, length) + step]
+def _second_next(margin: Tensor, a: Tensor, b: Tensor, middle: Tensor, right: Tensor) -> Tensor:
+    """Whether the second run's head is the next one; ties keep the first one first."""
+    return ((margin < 0) | (a >= middle)) & (b < right)

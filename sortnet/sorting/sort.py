@@ -12,8 +12,7 @@ from numba import njit, prange
 from sortnet.comparators import DualUnits, Form, Score
 from sortnet.comparators.forms import OnDevice
 from sortnet.errors import ComparatorError
-from sortnet.sorting.gpu import merge_sort_on_device
-from sortnet.sorting.levels import merge_sort_levels
+from sortnet.sorting.levels import merge_sort_levels, merge_sort_on_device
 from sortnet.threads import in_threads
 from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
 from sortnet.types.memory import runs_of_queries
@@ -79,8 +78,12 @@ def sorted_runs(
     is longer.
     """
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
-    for first, last in _chunks(queries, _docs_at_once(comparator, form)):
-        yield _sorted_run(comparator, queries, first, last, start, form)
+    there = comparator.on_device() if hasattr(comparator, "on_device") else None
+    at_once = _BATCHED_CHUNK if form or there is None else _DEVICE_CHUNK
+    if isinstance(form, DualUnits):
+        at_once = _COMPILED_CHUNK
+    for first, last in _chunks(queries, at_once):
+        yield _sorted_run(comparator, queries, first, last, start, form, there)
 
 
 def _sorted_run(
@@ -90,6 +93,7 @@ def _sorted_run(
     last: int,
     start: I64 | None,
     form: Form | None,
+    there: OnDevice | None,
 ) -> tuple[slice, Sorting]:
     """A part of `sorted_runs`; its features are gone before those of the next one are read."""
     part = slice(int(queries.offsets[first]), int(queries.offsets[last]))
@@ -99,12 +103,13 @@ def _sorted_run(
         order = _arranged(X, offsets)
     else:
         order = np.asarray(start[part], np.int64) - part.start
-    ready = None if form is None else in_numbers(form, X)
-    if form is not None and ready is not None:
+    ready = None if form is None else _in_numbers(form, X)
+    if ready is not None:
         i, j, margin = _sort_compiled(*ready, order, offsets, part.start)
-        margin = finish(form, margin)
+        if isinstance(form, Score):  # the kernel wrote the differences
+            margin = form.of_differences(torch.from_numpy(margin)).numpy()
     else:
-        prepared, there = comparator.prepare(X), _on_device(comparator)
+        prepared = comparator.prepare(X)
         if there is None:
             order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
         else:
@@ -112,16 +117,6 @@ def _sorted_run(
         i, j = i + np.int32(part.start), j + np.int32(part.start)
     refuse_nan(margin, queries, i)
     return part, Sorting(order + part.start, i, j, margin)
-
-
-def _docs_at_once(comparator: Comparator, form: Form | None) -> int:
-    if isinstance(form, DualUnits):
-        return _COMPILED_CHUNK
-    return _BATCHED_CHUNK if form or _on_device(comparator) is None else _DEVICE_CHUNK
-
-
-def _on_device(comparator: Comparator) -> OnDevice | None:
-    return comparator.on_device() if hasattr(comparator, "on_device") else None
 
 
 def order_of(comparator: Comparator, queries: Queries) -> I64:
@@ -179,7 +174,9 @@ def _chunks(queries: Queries, docs: int) -> Iterator[tuple[int, int]]:
 def _sort_compiled(
     E: F64, weights: F64, order: I64, offsets: I64, shift: int
 ) -> tuple[I32, I32, F32]:
-    room = np.concatenate(([0], np.cumsum(most_comparisons(np.diff(offsets)))))
+    n = np.diff(offsets)
+    most = n * np.ceil(np.log2(np.maximum(n, 1))).astype(np.int64)
+    room = np.concatenate(([0], np.cumsum(most)))
     i, j, margin = _room_for(int(room[-1]))
     made = merge_sort(E, weights, order, offsets, room, i, j, margin)
     used = np.concatenate(([0], np.cumsum(made)))
@@ -190,12 +187,6 @@ def _sort_compiled(
 
 def _room_for(m: int) -> tuple[I32, I32, F32]:
     return np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float32)
-
-
-def most_comparisons(n: I64) -> I64:
-    """n ceil(log2 n), the most comparisons a merge sort of n documents makes."""
-    most: I64 = n * np.ceil(np.log2(np.maximum(n, 1))).astype(np.int64)
-    return most
 
 
 def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
@@ -210,28 +201,11 @@ def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
         )
 
 
-def in_numbers(form: Form, X: F32) -> tuple[F64, F64] | None:
-    """Prepare documents for the kernel: see `exponentials`, or scores, (n,), and no weights.
-
-    In float64 a difference of two float32 scores rounds to the one that float32 would give.
-    """
-    if isinstance(form, DualUnits):
-        return exponentials(form, X)
-    return form.embed(X)[:, 0].cpu().double().numpy(), np.empty(0)
-
-
-def finish(form: Form, margin: F32) -> F32:
-    """The margins, from what the kernel wrote: of scores, the differences."""
-    if isinstance(form, Score):
-        margin = form.of_differences(torch.from_numpy(margin)).numpy()
-    return margin
-
-
 @torch.no_grad()
-def exponentials(layer: DualUnits, X: F32) -> tuple[F64, F64] | None:
-    """Prepare documents for the kernel: exp(κp) | exp(κq), (n, 2H), and weights, (H,).
-
-    None if these would leave the floating-point range, which unscaled features can do.
+def _in_numbers(form: Form, X: F32) -> tuple[F64, F64] | None:
+    """Prepare documents for the kernel: scores, (n,), and no weights; or exp(κp) | exp(κq),
+    (n, 2H), and weights, (H,): None if these would leave the floating-point range, which unscaled
+    features can do.
 
     With e = exp(κ(p_i + q_j)) and e' = exp(κ(p_j + q_i)) a dual pair of units contributes
 
@@ -240,12 +214,14 @@ def exponentials(layer: DualUnits, X: F32) -> tuple[F64, F64] | None:
 
     to the margin, times w_> - w_<: no transcendental function is left for the comparisons.
     """
-    kappa = 2.0 if layer.units == "tanh" else 1.0
-    embedded = layer.embed(X).mul_(kappa)
+    if isinstance(form, Score):  # of two float32 scores float64 rounds the same difference
+        return form.embed(X)[:, 0].cpu().double().numpy(), np.empty(0)
+    kappa = 2.0 if form.units == "tanh" else 1.0
+    embedded = form.embed(X).mul_(kappa)
     if embedded.numel() and not (embedded.min() >= -_LARGEST and embedded.max() <= _LARGEST):
         return None
     e: F64 = embedded.double().exp_().numpy()
-    weights: F64 = (kappa * layer.w).double().numpy()
+    weights: F64 = (kappa * form.w).double().numpy()
     return e, weights
 
 
@@ -278,7 +254,7 @@ def merge_sort(
     """Sort `order` within each query in place, best first; returns each query's comparisons.
 
     Args:
-        E, w: what `in_numbers` returns.
+        E, w: what `_in_numbers` returns.
         order: (n,) document numbers in the arrangement to start from.
         offsets: (n_queries + 1,) of the queries in `order`.
         room: (n_queries + 1,) where each query may write its comparisons.
