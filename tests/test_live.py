@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sortnet.config import Config
 from sortnet.errors import ComparatorError, DataError
 from sortnet.rankers.sortnet import fit
+from sortnet.sorting import live
 from sortnet.sorting.live import LiveRanking, pairwise
 from sortnet.types import Queries
 
@@ -75,10 +76,25 @@ class AgainstAPlainList(RuleBasedStateMachine):
         assert list(self.ranking) == names and len(self.ranking) == len(names)
         assert [self.ranking.rank(name) for name in names] == list(range(1, len(names) + 1))
         assert all(name in self.ranking for name in names)
+        self.ranking._check()
+
+
+class WithLittleRoom(AgainstAPlainList):
+    """The same with labels that run out at every other insertion."""
+
+    def __init__(self):
+        super().__init__()
+        self._gap, live._GAP = live._GAP, 2
+
+    def teardown(self):
+        live._GAP = self._gap
 
 
 TestAgainstAPlainList = AgainstAPlainList.TestCase
-TestAgainstAPlainList.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestWithLittleRoom = WithLittleRoom.TestCase
+TestAgainstAPlainList.settings = TestWithLittleRoom.settings = settings(
+    max_examples=40, stateful_step_count=25, deadline=None
+)
 
 
 def test_a_comparator_that_tosses_coins_corrupts_nothing():
@@ -90,7 +106,16 @@ def test_a_comparator_that_tosses_coins_corrupts_nothing():
         assert ranking.comparisons - before <= ceil(log2(name + 1))
         if name % 3 == 2:
             ranking.remove(coins.choice(ranking[:50]))
-    assert len(ranking) == len(set(ranking)) == 2000
+    ranking._check()
+    assert len(ranking) == 2000
+
+
+def test_a_thousand_insertions_at_one_spot_run_out_of_labels_and_go_on():
+    ranking = LiveRanking(minus, [("best", 1e9), ("worst", -1.0)])
+    for value in range(1000):
+        assert ranking.insert(value, float(value)) == 2
+    assert ranking[:3] == ["best", 999, 998] and ranking[-1] == "worst"
+    ranking._check()
 
 
 def test_a_failing_comparator_leaves_the_ranking_as_it_was():
@@ -104,6 +129,7 @@ def test_a_failing_comparator_leaves_the_ranking_as_it_was():
         ranking.insert("c", float("nan"))
     with pytest.raises(RuntimeError):
         ranking.insert("c", 13.0)
+    ranking._check()
     assert list(ranking) == ["a", "b"] and ranking.insert("c", 1.5) == 2
 
 

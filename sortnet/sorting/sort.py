@@ -12,7 +12,8 @@ from numba import njit, prange
 from sortnet.comparators import DualUnits, Form, Score
 from sortnet.comparators.forms import OnDevice
 from sortnet.errors import ComparatorError
-from sortnet.sorting.levels import merge_sort_levels, merge_sort_on_device
+from sortnet.sorting.gpu import merge_sort_on_device
+from sortnet.sorting.levels import merge_sort_levels
 from sortnet.threads import in_threads
 from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
 from sortnet.types.memory import runs_of_queries
