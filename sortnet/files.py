@@ -74,8 +74,11 @@ def data_files(path: str | os.PathLike[str]) -> list[Path]:
     name, path = os.fspath(path), Path(path)
     with reading(path):
         if path.is_dir():
-            found = [each for each in path.iterdir() if each.name[0] not in "._"]
-            _refuse_folder(path, found)
+            found = sorted(each for each in path.iterdir() if each.name[0] not in "._")
+            for each in found:
+                if each.is_dir() or each.name.lower().partition(".")[0] in PARTS_OF_A_FOLD:
+                    what = f"is a folder with {each.name} in it"
+                    raise DataError(f"{path}: {what}: name a file, or a folder of part files")
         elif glob.has_magic(name) and not path.exists():
             named = map(Path, glob.glob(name))  # noqa: PTH207  # the pattern may be absolute
             found = [each for each in named if each.name[0] != "_"]
@@ -86,14 +89,6 @@ def data_files(path: str | os.PathLike[str]) -> list[Path]:
             raise DataError(f"{path}: {what}")
         found.sort()
         return [each for each in found if each.stat().st_size] or found
-
-
-def _refuse_folder(path: Path, found: list[Path]) -> None:
-    """Refuse a folder with more in it than the files of one data set."""
-    for each in sorted(found):
-        if each.is_dir() or each.name.lower().partition(".")[0] in PARTS_OF_A_FOLD:
-            what = f"is a folder with {each.name} in it"
-            raise DataError(f"{path}: {what}: name a file, or a folder of part files")
 
 
 def suffix_of(path: Path) -> str:

@@ -44,6 +44,7 @@ def test_items_one_at_a_time_are_described_as_together_by_what_was_saved(texts):
     items = items_of(texts)
     fitted, made = Describer.fit_apply(items)
     same(made, describe(items))
+    assert np.isfinite(made.features[[text is not None for text in texts]]).all()
     loaded = again(fitted)
     same(loaded.apply(items), made)
     for k, text in enumerate(texts):

@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from extras_made import needs
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from items_made import items_of
 from PIL import Image
 from threadpoolctl import threadpool_limits
@@ -77,35 +75,6 @@ def test_words_are_rare_as_the_other_texts_say():
 def test_a_text_that_is_missing_has_no_surface_and_an_empty_one_all_zeros():
     found = surface_features([None, ""])
     assert np.isnan(found[0]).all() and (found[1] == 0).all()
-
-
-@settings(max_examples=60, deadline=None)
-@given(texts=st.lists(st.none() | st.text(max_size=60), min_size=2, max_size=6))
-def test_any_texts_are_described_alike_each_time(texts):
-    first = describe(items_of(texts))
-    again = describe(items_of(texts))
-    assert first.features.shape == (len(texts), len(first.feature_names))
-    assert first.feature_names == again.feature_names
-    np.testing.assert_array_equal(first.features, again.features)
-    assert np.isfinite(first.features[[text is not None for text in texts]]).all()
-
-
-def test_texts_of_one_subject_lie_together_whatever_their_language():
-    subjects = (
-        ["cats purr at night", "the cats purr", "purr, cats, purr"],
-        ["银行提高了利率", "利率由银行决定", "银行利率"],
-        ["der Zug hat Verspätung", "Verspätung beim Zug", "Züge und Verspätungen"],
-    )
-    texts = [text for subject in subjects for text in subject]
-    fitted = Topics.fit(texts, topics=4)
-    found, names = fitted(texts), fitted.names()
-    assert found.shape == (9, 4) == (9, len(names))
-    cosines = found @ found.T
-    lengths = np.sqrt(np.diag(cosines))
-    cosines /= np.outer(lengths, lengths)
-    same = np.kron(np.eye(3), np.ones((3, 3))).astype(bool)
-    assert cosines[same].min() > 0.5 > 0.2 > cosines[~same].max()
-    assert any("purr" in name for name in names)
 
 
 def test_topics_are_the_singular_vectors_of_the_terms_up_to_sign():

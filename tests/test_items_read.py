@@ -101,17 +101,6 @@ def test_what_is_written_is_read_back(tmp_path, texts, numbers):
         np.testing.assert_array_equal(items.features[:, 0], np.float32(numbers[: len(texts)]))
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.binary(max_size=80) | st.text(alphabet='ab,\t"\n\r1{}[]:', max_size=80))
-@pytest.mark.parametrize("name", ["f.csv", "f.tsv", "f.jsonl", "f.parquet"])
-def test_any_bytes_are_items_or_one_line(tmp_path, name, data):
-    path = written(tmp_path, data, name)
-    try:
-        assert len(read_items(path)) >= 2
-    except DataError as error:
-        assert str(error).startswith(str(path)) and "\n" not in str(error)
-
-
 @pytest.mark.parametrize(
     ("header", "rows", "expected"),
     [

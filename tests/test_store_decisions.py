@@ -126,39 +126,25 @@ def test_a_renewed_link_replaces_the_old_one(collection: Collection) -> None:
     assert collection.study().state("eve") == "active"
 
 
-@pytest.mark.parametrize("kind", ["exclude", "pause"])
-def test_questions_of_somebody_who_is_out_are_taken_back(collection: Collection, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "who"), [("exclude", "eve"), ("pause", "eve"), ("pause", None)])
+def test_questions_of_those_who_are_out_are_taken_back(
+    collection: Collection, kind: str, who: str | None
+) -> None:
     (lease,) = collection.lease("eve", [question(0, 1)], 60)
-    (kept,) = collection.lease("ana", [question(2, 3)], 60)
-    collection.decide(Decision(kind, "eve"))
+    kept = collection.lease("ana", [question(2, 3)], 60)
+    collection.decide(Decision(kind, who))
     with pytest.raises(LeaseError, match="taken back"):
         collection.answer(lease.id, lease.question.answered("eve", "left"))
     assert collection.lease("eve", [question(4, 5)], 60) == []
-    assert collection.leases() == [kept]
-    collection.decide(Decision(UNDONE_BY[kind], "eve"))
+    assert collection.leases() == (kept if who else [])
+    collection.decide(Decision(UNDONE_BY[kind], who))
     assert len(collection.lease("eve", [question(4, 5)], 60)) == 1
-
-
-def test_a_paused_collection_leases_nothing_to_anybody(collection: Collection) -> None:
-    collection.lease("ana", [question(0, 1)], 60)
-    collection.decide(Decision("pause"))
-    assert collection.leases() == []
-    assert collection.lease("ana", [question(0, 1)], 60) == []
-    collection.decide(Decision("resume"))
-    assert len(collection.lease("ana", [question(0, 1)], 60)) == 1
 
 
 def test_questions_about_a_retired_item_are_taken_back(collection: Collection) -> None:
     collection.lease("ana", [question(0, 3), question(2, 1), question(3, 4)], 60)
     collection.decide(Decision("retire", item=3))
     assert [lease.question.pair for lease in collection.leases()] == [(1, 2)]
-
-
-def test_a_removed_collection_leaves_no_decision(store: Store, collection: Collection) -> None:
-    collection.decide(Decision("exclude", "eve"))
-    collection.remove()
-    store.add_items("args", made_items(2))
-    assert store.collection("args").decisions() == []
 
 
 SUBJECTS = st.one_of(

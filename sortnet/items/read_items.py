@@ -92,14 +92,11 @@ def read_with_roles(
         least: the minimum number of items.
     """
     path, named = Path(path), named or Columns()
-    if path.is_dir():
+    if path.is_dir() or path.name.lower().removesuffix(".gz").endswith(LETOR):
+        what, read = ("a folder", _folder) if path.is_dir() else ("LETOR text", _letor)
         if named != Columns() or ignore or features is not None:
-            raise DataError(f"{path}: is a folder, which has no columns to name")
-        items, roles = _folder(path)
-    elif path.name.lower().removesuffix(".gz").endswith(LETOR):
-        if named != Columns() or ignore or features is not None:
-            raise DataError(f"{path}: is LETOR text, which has no columns to name")
-        items, roles = _letor(path)
+            raise DataError(f"{path}: is {what}, which has no columns to name")
+        items, roles = read(path)
     else:
         beside = {c for row in (like and like.shown) or () for c in row or ()} - {*ignore}
         rows = read_rows(path, keep=kept_as_read(*vars(named).values(), *named.shown, *beside))
@@ -157,18 +154,9 @@ def _letor(path: Path) -> tuple[Items, Columns]:
     queries = read_letor(path)
     names = tuple(str(k + 1) for k in range(queries.n_features))
     groups = tuple(queries.qids[queries.query_of_docs()].tolist())
-    nothing = (None,) * queries.n_docs
+    nothing = ((None,) * queries.n_docs,) * 3
     ids = _letor_ids(queries, groups)
-    items = Items(
-        ids,
-        nothing,
-        nothing,
-        nothing,
-        queries.features,
-        names,
-        source=str(path),
-        groups=groups,
-    )
+    items = Items(ids, *nothing, queries.features, names, source=str(path), groups=groups)
     by = "docid" if queries.docids is not None and ids[0] == queries.docids[0] else "qid:row"
     return items, Columns(by, features=names, ignored=("grade",), group="qid")
 
@@ -289,13 +277,14 @@ def _check_images(items: Items, progress: Progress) -> None:
 
 
 def _folder(path: Path) -> tuple[Items, Columns]:
+    kinds = (*TEXT_FILES, *IMAGES, *AUDIO)
     with reading(path):
         root = path.resolve()
         found = sorted(_files(root))
-        ids = [file for file in found if _is_item(file)]
+        ids = [file for file in found if _ends(file, kinds)]
         for name in ids:
             check_id(name, f"{path}")
-            inside(root, name, str(path), (*TEXT_FILES, *IMAGES, *AUDIO))
+            inside(root, name, str(path), kinds)
         texts = [_text_file(root / name, name) if _ends(name, TEXT_FILES) else None for name in ids]
     if not ids:
         raise DataError(f"{path}: there is no text, image or sound file in this folder")
@@ -312,7 +301,7 @@ def _folder(path: Path) -> tuple[Items, Columns]:
     text, image, audio = (
         "files" if any(values) else None for values in (items.texts, items.images, items.audio)
     )
-    others = tuple(name for name in found if not _is_item(name))
+    others = tuple(name for name in found if not _ends(name, kinds))
     return items, Columns("files", text, image, audio, ignored=others)
 
 
@@ -323,10 +312,6 @@ def _files(root: Path) -> Iterable[str]:
         for name in files:
             if not name.startswith("."):
                 yield Path(folder, name).relative_to(root).as_posix()
-
-
-def _is_item(name: str) -> bool:
-    return _ends(name, (*TEXT_FILES, *IMAGES, *AUDIO))
 
 
 def _ends(name: str, suffixes: tuple[str, ...]) -> bool:

@@ -59,10 +59,7 @@ def arrays_of(describer: Describer) -> Arrays:
             found |= {f"{name}.terms": _lines(terms.terms), f"{name}.idf": terms.idf}
         found |= {"topics": describer.topics.loadings}
     if describer.meanings is not None:
-        found |= {
-            "meanings.mean": describer.meanings.mean,
-            "meanings.axes": describer.meanings.axes,
-        }
+        found |= {f"meanings.{name}": axes for name, axes in vars(describer.meanings).items()}
     return found
 
 
@@ -80,9 +77,10 @@ def load_describer(about: object, arrays: Mapping[str, Array]) -> Describer:
     if not isinstance(about, dict):
         raise ModelError(f"items cannot be {shown(about)}")
     check_fields(about, _FIELDS, "items")
-    _check_columns(about["columns"])
-    left = dict(arrays)
-    words, topics = None, None
+    for role, column in about["columns"].items():
+        if role not in NAMED or not isinstance(column, str):
+            raise ModelError(f"items: columns cannot have {shown(role)}: {shown(column)}")
+    left, words, topics = dict(arrays), None, None
     if about["texts"] is not None:
         words, topics = _word_counts(left, int(about["texts"])), _topics(left)
     found = Describer(
@@ -97,12 +95,6 @@ def load_describer(about: object, arrays: Mapping[str, Array]) -> Describer:
         raise ModelError(f"items: {shown(min(left))} is none of their arrays")
     _check_names(found)
     return found
-
-
-def _check_columns(columns: dict[str, Any]) -> None:
-    for role, column in columns.items():
-        if role not in NAMED or not isinstance(column, str):
-            raise ModelError(f"items: columns cannot have {shown(role)}: {shown(column)}")
 
 
 def _check_names(found: Describer) -> None:
@@ -125,20 +117,15 @@ def _word_counts(left: Arrays, texts: int) -> WordCounts:
 
 
 def _topics(left: Arrays) -> Topics:
-    kinds = {"words": WORDS, "letters": LETTERS}
-    words, letters = (
-        Terms(
-            kind,
-            terms := _terms(left, f"{name}.terms"),
-            _take(left, f"{name}.idf", np.float32, (len(terms),), 0.01, _LARGEST_IDF),
-        )
-        for name, kind in kinds.items()
-    )
-    size = len(words.terms) + len(letters.terms)
-    most = _LARGEST_LOADING
+    found = []
+    for name, kind in (("words", WORDS), ("letters", LETTERS)):
+        terms = _terms(left, f"{name}.terms")
+        idf = _take(left, f"{name}.idf", np.float32, (len(terms),), 0.01, _LARGEST_IDF)
+        found.append(Terms(kind, terms, idf))
+    size, most = sum(len(each.terms) for each in found), _LARGEST_LOADING
     loadings = _take(left, "topics", np.float32, (None, size), -most, most)
     _check_number(len(loadings), size, "topics")
-    return Topics(words, letters, loadings)
+    return Topics(found[0], found[1], loadings)
 
 
 def _meanings(left: Arrays) -> Meanings:

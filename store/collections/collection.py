@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, delete, exists, or_, select, update
+from sqlalchemy import Connection, delete, exists, select, update
 
 from sortnet.errors import JudgementError, StoreError, StudyError
 from sortnet.items import Items
@@ -22,6 +22,7 @@ from store.collections.collection_rows import (
     Annotator,
     checked_name,
     criteria_of,
+    find_annotator,
     find_collection,
     is_name,
     item_groups,
@@ -34,6 +35,7 @@ from store.collections.collection_rows import (
     read_pairs,
     refuse_several,
     settings_of,
+    with_criteria,
 )
 from store.collections.decision_rows import insert_decisions, is_closed, read_decisions
 from store.collections.judgement_rows import (
@@ -112,7 +114,6 @@ class Collection:
         self.items_of: int = row.items_of or row.number
         self.seed: int = row.seed
         self.created: datetime = row.created.replace(tzinfo=UTC)
-        self._annotators: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"Collection({self.name}, {self.database.name})"
@@ -144,31 +145,30 @@ class Collection:
 
     def items(self) -> Items:
         """All items, in the order of their numbers."""
-        return self._of_items(read_items)
+        with self.database.transaction() as connection:
+            return read_items(connection, self.items_of)
 
     def allowed_pairs(self) -> I64 | None:
         """(m, 2) the only pairs that may be asked, the lower number first; None if all may."""
-        return self._of_items(read_pairs)
+        with self.database.transaction() as connection:
+            return read_pairs(connection, self.items_of)
 
     def remove(self) -> None:
         """Remove the collection with all its rows and criteria; a criterion leaves the items."""
         with self._locked() as connection:
-            these = CollectionRow.number.in_(self._with_criteria(connection))
-            connection.execute(
-                delete(CollectionRow).where(these)
-            )  # and, by the keys, all of theirs
+            these = CollectionRow.number.in_(with_criteria(self.number))
+            connection.execute(delete(CollectionRow).where(these))  # by the keys, all of theirs
 
     def annotator(self, name: str, *, create: bool = True) -> Annotator:
         """The annotator of that name, created if there is none; without `create` a StoreError."""
         checked_name("annotator", name)
-        if found := self._read(read_annotators, AnnotatorRow.name == name):
-            return found[0]
-        if not create:
+        if create and not self._read(find_annotator, name):
+            with self._locked() as connection:
+                self._numbers_of(connection, [name])
+        if not (found := self._read(read_annotators, AnnotatorRow.name == name)):
             known = ", ".join(a.name for a in self.annotators()[:10]) or "none yet"
             raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {known}")
-        with self._locked() as connection:
-            self._numbers_of(connection, [name])
-        return self._read(read_annotators, AnnotatorRow.name == name)[0]
+        return found[0]
 
     def annotators(self) -> list[Annotator]:
         """All annotators, in the order of creation."""
@@ -178,7 +178,7 @@ class Collection:
         """Remove an annotator who said nothing, also of the criteria; others stay."""
         with self._locked() as connection:
             these = select(AnnotatorRow.number).where(
-                AnnotatorRow.collection.in_(self._with_criteria(connection)),
+                AnnotatorRow.collection.in_(with_criteria(self.number)),
                 AnnotatorRow.name == name,
             )
             keys = list(connection.execute(these).scalars())
@@ -191,7 +191,6 @@ class Collection:
                 return
             connection.execute(delete(LeaseRow).where(LeaseRow.annotator.in_(keys)))
             connection.execute(delete(AnnotatorRow).where(AnnotatorRow.number.in_(keys)))
-            self._annotators.pop(name, None)
 
     def judgements(self, after: int = 0) -> Judgements:
         """All judgements with a higher number, in order, including undos.
@@ -321,16 +320,9 @@ class Collection:
             key = self._numbers_of(connection, [annotator])[annotator]
             if is_closed(connection, self.number, key):
                 return []
-            life = {"now": now, "expires": now + seconds}
-            held = []
-            if renew:
-                lease_rows.renew(connection, self.number, key, renew, **life)
-                live = lease_rows.read_leases(connection, self.number, now)
-                held = [x for x in live if x.id in renew and x.annotator == annotator]
-            if not questions:
-                return held
-            return held + lease_rows.take(
-                connection, self.number, annotator, key, questions, **life
+            take, expires = lease_rows.take, now + seconds
+            return take(
+                connection, self.number, annotator, key, questions, renew, now=now, expires=expires
             )
 
     def leases(self, annotator: str | None = None) -> list[Lease]:
@@ -345,12 +337,10 @@ class Collection:
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
         """Release an annotator's leases: all, or those of `leases`."""
         with self._locked() as connection:
-            number = self._known(connection, annotator)
-            if number is not None:
-                these = [LeaseRow.annotator == number]
-                if leases is not None:
-                    these.append(LeaseRow.id.in_(leases))
-                lease_rows.close(connection, self.number, *these)
+            these = [LeaseRow.annotator == find_annotator(connection, self.number, annotator)]
+            if leases is not None:
+                these.append(LeaseRow.id.in_(leases))
+            lease_rows.close(connection, self.number, *these)
 
     def answer(self, lease: str, judgement: Judgement, *, after: int | None = None) -> Stored:
         """Store an answer to a leased question; if it is repeated, return the first answer.
@@ -367,13 +357,15 @@ class Collection:
         annotator = judgement.annotator
         with self._locked() as connection:
             now = self.clock()
-            stored = self._answered(connection, lease, annotator)
+            stored = None
+            if lease_rows.plausible(lease) and is_name(annotator):
+                stored = find_answer(connection, self.number, lease, annotator)
             new = stored is None
             if stored is None:
                 leased = lease_rows.find_live(connection, self.number, lease, annotator, now)
                 answer = replace(judgement, **vars(leased.question), at=now)
                 key = self._numbers_of(connection, [annotator])
-                lease_rows.close_answered(connection, self.number, lease)
+                connection.execute(lease_rows.ANSWERED, {"of": self.number, "lease": lease})
                 (stored,) = insert_judgements(connection, self.number, [answer], key, lease=lease)
             if after is None or stored.number == after + 1:
                 return Stored(stored, new, Judgements.of([stored]))
@@ -433,49 +425,18 @@ class Collection:
         """Whether a live process serves it."""
         return self._read(live_server, self.clock()) is not None
 
-    def _with_criteria(self, connection: Connection) -> list[int]:
-        """The keys of the collection and of its criteria."""
-        these = select(CollectionRow.number).where(
-            or_(CollectionRow.number == self.number, CollectionRow.items_of == self.number)
-        )
-        return list(connection.execute(these).scalars())
-
     def _read(self, work: Callable[..., T], *args: Any) -> T:
         """What a function of the collection's rows returns, in one transaction."""
         with self.database.transaction() as connection:
             return work(connection, self.number, *args)
 
-    def _of_items(self, work: Callable[[Connection, int], T]) -> T:
-        """`_read` of the collection that has the items."""
-        with self.database.transaction() as connection:
-            return work(connection, self.items_of)
-
     def _locked(self, *, durable: bool = True) -> AbstractContextManager[Connection]:
         return locked(self.database, self.number, self.name, durable=durable)
 
-    def _answered(self, connection: Connection, lease: str, annotator: str) -> Judgement | None:
-        """The answer stored under that lease, if it is this annotator's."""
-        if not lease_rows.plausible(lease) or not is_name(annotator):
-            return None
-        return find_answer(connection, self.number, lease, annotator)
-
-    def _known(self, connection: Connection, annotator: str) -> int | None:
-        """The key of an annotator, cached: who was asked is hardly ever removed again."""
-        if annotator not in self._annotators:
-            checked_name("annotator", annotator)
-            these = (AnnotatorRow.collection == self.number, AnnotatorRow.name == annotator)
-            found = connection.execute(select(AnnotatorRow.number).where(*these)).scalar()
-            if found is None:
-                return None
-            self._annotators[annotator] = found
-        return self._annotators[annotator]
-
     def _numbers_of(self, connection: Connection, annotators: Iterable[str]) -> dict[str, int]:
         """The keys of annotators, who are created if they do not exist."""
-        numbers: dict[str, int] = {}
-        for name in dict.fromkeys(annotators):
-            # New annotators are not cached: the transaction may still fail.
-            numbers[name] = self._known(connection, name) or make_annotator(
-                connection, self.number, name
-            )
-        return numbers
+        where = connection, self.number
+        return {
+            name: find_annotator(*where, name) or make_annotator(*where, name)
+            for name in dict.fromkeys(annotators)
+        }

@@ -36,6 +36,9 @@ FEATURE = np.dtype("<f4")  # in the database, whatever the machine's byte order
 _LOCKED = select(CollectionRow.number).where(CollectionRow.number == bindparam("of"))
 _LOCKED = _LOCKED.with_for_update()
 _LAST = select(func.max(ItemRow.number)).where(ItemRow.collection == bindparam("of"))
+_ANNOTATOR = select(AnnotatorRow.number).where(
+    AnnotatorRow.collection == bindparam("of"), AnnotatorRow.name == bindparam("name")
+)
 
 
 def checked_name(what: str, name: str) -> str:
@@ -130,6 +133,12 @@ def criteria_of(connection: Connection, collection: int) -> list[str]:
     return list(connection.execute(these.order_by(CollectionRow.number)).scalars())
 
 
+def with_criteria(collection: int) -> Any:
+    """A query of the keys of a collection and of its criteria."""
+    this = or_(CollectionRow.number == collection, CollectionRow.items_of == collection)
+    return select(CollectionRow.number).where(this)
+
+
 def settings_of(connection: Connection, row: Any) -> dict[str, Any]:
     """The settings of a collection's sessions; a criterion has those of its collection, too."""
     own: dict[str, Any] = row.settings
@@ -194,11 +203,17 @@ def read_annotators(connection: Connection, collection: int, *only: Any) -> list
     return [Annotator(row.name, row.token, row.created.replace(tzinfo=UTC)) for row in rows]
 
 
+def find_annotator(connection: Connection, collection: int, name: str) -> int | None:
+    """The key of an annotator; None if there is none of that name."""
+    these = {"of": collection, "name": checked_name("annotator", name)}
+    return connection.scalar(_ANNOTATOR, these)
+
+
 def make_annotator(connection: Connection, collection: int, name: str) -> int:
     """Create an annotator with a secret token; returns their key."""
     values = {
         "collection": collection,
-        "name": checked_name("annotator", name),
+        "name": name,
         "token": secrets.token_urlsafe(16),
         "created": utc_now(),
     }
@@ -311,12 +326,9 @@ def _refuse_mixed(connection: Connection, collection: int, name: str, source: st
 
 def _across(row: Any, collection: int) -> Any:
     """The ids of both items of the rows' pairs whose items are of two groups; also of criteria."""
-    of_items = select(CollectionRow.number).where(
-        or_(CollectionRow.number == collection, CollectionRow.items_of == collection)
-    )
     a, b = aliased(ItemRow), aliased(ItemRow)
     left, right = (row.low, row.high) if row is AllowedPairRow else (row.left, row.right)
-    both = select(a.id, b.id).select_from(row).where(row.collection.in_(of_items))
+    both = select(a.id, b.id).select_from(row).where(row.collection.in_(with_criteria(collection)))
     both = both.join(a, (a.collection == collection) & (a.number == left))
     both = both.join(b, (b.collection == collection) & (b.number == right))
     return both.where(a.group_name != b.group_name)

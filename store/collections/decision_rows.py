@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
@@ -12,15 +12,11 @@ from sortnet.errors import StudyError
 from sortnet.preference.study import Decision, check_decision, study_of
 from store.collections import leases
 from store.collections.collection_rows import item_groups
-from store.database.tables import AnnotatorRow, DecisionRow, LeaseRow
+from store.database.tables import AnnotatorRow, DecisionRow, LeaseRow, columns_of
 
-_COLUMNS = [
-    AnnotatorRow.name if field.name == "annotator" else getattr(DecisionRow, field.name)
-    for field in fields(Decision)
-]
 # Statements of every answer are built once: that takes longer than to run them.
 _DECISIONS = (
-    select(*_COLUMNS)
+    select(*columns_of(Decision, DecisionRow))
     .join(AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True)
     .where(DecisionRow.collection == bindparam("of"), DecisionRow.number > bindparam("after"))
     .order_by(DecisionRow.number)

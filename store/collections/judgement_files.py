@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from hashlib import blake2b
-from json.encoder import encode_basestring_ascii as as_json
 from pathlib import Path
 from typing import IO, Any, Literal, NoReturn, TypeAlias
 
@@ -113,10 +112,15 @@ def export_judgements(
                 line |= dict(zip(_OF_QUESTION, (collection.criterion, question), strict=True))
     if for_spreadsheets:
         names, lines = (*names, _ESCAPED), [_escaped(line) for line in lines]
-    if isinstance(to, str | Path):
-        write_atomically(Path(to).resolve(), lambda path: _write_file(path, lines, form, names))
-    else:
+    if not isinstance(to, str | Path):
         _write(to, lines, form, names)
+        return len(lines)
+
+    def write(path: Path) -> None:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            _write(file, lines, form, names)
+
+    write_atomically(Path(to).resolve(), write)
     return len(lines)
 
 
@@ -128,11 +132,8 @@ def _records(
     conversational: bool,
 ) -> list[dict[str, Any]]:
     judgements = collection.counted_judgements()
-    lines = [
-        *preference_records(
-            judgements, items, prompt=prompt, weights=weights, conversational=conversational
-        )
-    ]
+    how: dict[str, Any] = {"prompt": prompt, "weights": weights, "conversational": conversational}
+    lines = list(preference_records(judgements, items, **how))
     if not lines:  # what loads data sets refuses empty files with other words
         what = "no pair has a majority of answers yet" if judgements else "nobody has answered yet"
         raise DataError(f"{collection.name}: {what}, so there is no chosen item to write")
@@ -152,16 +153,13 @@ def _unescaped(rows: Rows) -> Rows:
     """Rows as they were before `_escaped`, if they are rows of such an export."""
     if not {*_OURS, _ESCAPED} <= {*rows.columns}:
         return rows
-    columns = {
-        name: [
-            value[1:]
-            if isinstance(value, str) and value[:1] == "'" and _FORMULA.match(value)
-            else value
-            for value in values
-        ]
-        for name, values in rows.columns.items()
-    }
-    return replace(rows, columns=columns)
+
+    def plain(value: Any) -> Any:
+        escaped = isinstance(value, str) and value[:1] == "'" and _FORMULA.match(value)
+        return value[1:] if escaped else value
+
+    columns = rows.columns.items()
+    return replace(rows, columns={name: [*map(plain, values)] for name, values in columns})
 
 
 def import_judgements(
@@ -214,13 +212,6 @@ def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
         context = None if items.contexts is None else items.contexts[judgement.left]
         facts |= dict(zip(_OF_GROUP, (items.groups[judgement.left], context), strict=True))
     return facts
-
-
-def _write_file(
-    path: Path, lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
-) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        _write(file, lines, form, names)
 
 
 def _write(
@@ -310,8 +301,9 @@ class _Before:
         self.numbers: dict[int, Line] = {}
         self.undone: set[int] = set()
 
-    def id_of(self, content: str) -> str:
+    def id_of(self, given: Mapping[str, Any]) -> str:
         """An id made from the content, the same in every file; equal lines get different ids."""
+        content = json.dumps([[str(key), str(given[key])] for key in sorted(given)])
         times = self.contents[content] = self.contents.get(content, 0) + 1
         return blake2b(f"{times} {content}".encode(), digest_size=12).hexdigest()
 
@@ -348,16 +340,16 @@ def _line(
         _refuse(where, f"needs left, right and answer, or winner and loser; there is {found}")
     if annotator is not None:
         given.setdefault("annotator", annotator)  # part of the content
-    id = _id(where, given["id"]) if "id" in given else before.id_of(_content(given))
+    id = _id(where, given["id"]) if "id" in given else before.id_of(given)
+    sides = ("left", "right")
     answer: Any = given.get("answer")
-    if "answer" in given and {"winner", "loser"} <= given.keys():
-        _refuse(where, "has both answer and winner, loser: leave out one or the other")
-    if answer is None:
+    if given.keys() >= _NEEDED[1]:
+        if answer is not None:
+            _refuse(where, "has both answer and winner, loser: leave out one or the other")
         # Vary the side: always the left one would look like a side bias.
-        sides = ("winner", "loser") if int(id[-1:], 36) % 2 else ("loser", "winner")
-        answer = "left" if sides[0] == "winner" else "right"
-    else:
-        sides = ("left", "right")
+        answer, sides = "right", ("loser", "winner")
+        if int(id[-1:], 36) % 2:
+            answer, sides = "left", ("winner", "loser")
     left, right = (_item(where, given[side], items) for side in sides)
     if left == right:
         _refuse(where, f"item {shown(given[sides[0]])} cannot be compared with itself")
@@ -379,12 +371,6 @@ def _line(
         _refuse(where, str(error))
     judgement = Judgement(name, left, right, answer, **facts)
     return Line(where, id, judgement, record)
-
-
-def _content(given: Mapping[str, Any]) -> str:
-    """A line as JSON; written here, as that of a long file takes `json.dumps` a second."""
-    pairs = (f"[{as_json(str(key))}, {as_json(str(given[key]))}]" for key in sorted(given))
-    return f"[{', '.join(pairs)}]"
 
 
 def _item(where: str, value: Any, items: Mapping[str, int]) -> int:
@@ -410,16 +396,22 @@ def _id(where: str, value: Any) -> str:
 
 
 def _whole(where: str, key: str, value: Any, *, least: int = 0, most: int = _LARGEST) -> int:
-    number = _number(value)  # also 900.0, as spreadsheets and pandas write it
-    if not least <= number <= most or not number.is_integer():
-        _refuse(where, f"{key} {shown(value)} is not a whole number from {least} on")
+    said = f"a whole number from {least} on"
+    number = _real(where, key, value, least=least, most=most, said=said)
+    if not number.is_integer():  # 900.0 is whole: spreadsheets and pandas write so
+        _refuse(where, f"{key} {shown(value)} is not {said}")
     return int(number)
 
 
-def _real(where: str, key: str, value: Any, *, most: float) -> float:
-    number = _number(value)
-    if not 0 <= number <= most:
-        _refuse(where, f"{key} {shown(value)} is not a number from 0 to {most:.0f}")
+def _real(
+    where: str, key: str, value: Any, *, most: float, least: float = 0, said: str = ""
+) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (ValueError, TypeError, OverflowError):
+        number = math.nan
+    if not least <= number <= most:
+        _refuse(where, f"{key} {shown(value)} is not {said or f'a number from 0 to {most:.0f}'}")
     return number
 
 
@@ -451,14 +443,6 @@ _FACTS: dict[str, Callable[[str, str, Any], Any]] = {
     "cost": partial(_real, most=1e12),
     "meta": _meta,
 }
-
-
-def _number(value: Any) -> float:
-    """A number, or a string as a number, else NaN."""
-    try:
-        return math.nan if isinstance(value, bool) else float(value)
-    except (ValueError, TypeError, OverflowError):
-        return math.nan
 
 
 def _refuse(where: str, fault: str) -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import count
 
 from sqlalchemy import Connection, bindparam, func, insert, select
@@ -13,16 +13,12 @@ from sortnet.errors import JudgementError
 from sortnet.preference import Judgement
 from sortnet.preference.base import check_undo
 from sortnet.preference.judgement_table import Judgements
-from store.database.tables import AnnotatorRow, JudgementRow
+from store.database.tables import AnnotatorRow, JudgementRow, columns_of
 
-_COLUMNS = [
-    AnnotatorRow.name if field.name == "annotator" else getattr(JudgementRow, field.name)
-    for field in fields(Judgement)
-]
 _OF = JudgementRow.collection == bindparam("of")
 # Statements of every answer are built once: that takes longer than to run them.
 _JUDGEMENTS = (
-    select(*_COLUMNS)
+    select(*columns_of(Judgement, JudgementRow))
     .join(AnnotatorRow, AnnotatorRow.number == JudgementRow.annotator)
     .where(_OF)
     .order_by(JudgementRow.number)

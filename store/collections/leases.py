@@ -41,11 +41,10 @@ _OF = LeaseRow.collection == bindparam("of")
 # A plain "open", as in the partial index, which no database would use otherwise.
 _LIVE = (_OF, LeaseRow.open, LeaseRow.expires > bindparam("now"))
 _ALL_LIVE = _LEASES.where(*_LIVE).order_by(LeaseRow.number)
-_TAKEN = select(LeaseRow.low, LeaseRow.high).where(*_LIVE)
 _ONE = _LEASES.where(_OF, LeaseRow.id == bindparam("lease"))
 _CLOSE = update(LeaseRow).where(_OF, LeaseRow.open).values(open=False)
 _EXPIRED = _CLOSE.where(LeaseRow.expires <= bindparam("now"))
-_ANSWERED = _CLOSE.where(LeaseRow.id == bindparam("lease"))
+ANSWERED = _CLOSE.where(LeaseRow.id == bindparam("lease"))
 
 
 def read_leases(connection: Connection, collection: int, now: float) -> list[Lease]:
@@ -64,14 +63,20 @@ def take(
     annotator: str,
     key: int,
     questions: Iterable[Question],
+    renew: Sequence[str],
     *,
     now: float,
     expires: float,
 ) -> list[Lease]:
-    """Lease to the annotator of that key the free questions; expired leases are closed first."""
+    """The annotator's renewed leases, and new ones of the free questions; closes expired ones."""
     these = {"of": collection, "now": now}
     connection.execute(_EXPIRED, these)
-    taken = {(row.low, row.high) for row in connection.execute(_TAKEN, these)}
+    if renew:
+        mine = (*_LIVE, LeaseRow.annotator == key, LeaseRow.id.in_(renew))
+        connection.execute(update(LeaseRow).where(*mine).values(expires=expires), these)
+    live = read_leases(connection, collection, now)
+    taken = {lease.question.pair for lease in live}
+    held = [lease for lease in live if lease.id in renew and lease.annotator == annotator]
     leases: list[Lease] = []
     for question in questions:
         if question.pair not in taken:
@@ -86,32 +91,12 @@ def take(
             for lease in leases
         ]
         connection.execute(insert(LeaseRow), rows)
-    return leases
+    return held + leases
 
 
 def close(connection: Connection, collection: int, *only: ColumnElement[bool]) -> None:
     """Close open leases; `only` are further conditions."""
     connection.execute(_CLOSE.where(*only), {"of": collection})
-
-
-def close_answered(connection: Connection, collection: int, id: str) -> None:
-    """Close the lease of that id."""
-    connection.execute(_ANSWERED, {"of": collection, "lease": id})
-
-
-def renew(
-    connection: Connection,
-    collection: int,
-    annotator: int,
-    ids: Sequence[str],
-    *,
-    now: float,
-    expires: float,
-) -> None:
-    """Renew an annotator's live leases."""
-    these = (*_LIVE, LeaseRow.annotator == annotator, LeaseRow.id.in_(ids))
-    renewed = update(LeaseRow).where(*these).values(expires=expires)
-    connection.execute(renewed, {"of": collection, "now": now})
 
 
 def find(connection: Connection, collection: int, id: str) -> tuple[Lease, bool]:

@@ -153,7 +153,8 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
     if isinstance(url, URL):
         return url
     if url is None:
-        url = os.environ.get("SORTNET_STORE") or _data_home() / "sortnet" / "sortnet.db"
+        home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+        url = os.environ.get("SORTNET_STORE") or Path(home, "sortnet", "sortnet.db")
     if isinstance(url, Path) or "://" not in url:
         return URL.create("sqlite", database=str(url))
     scheme = url.partition("://")[0]
@@ -231,10 +232,6 @@ def utc_now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def _data_home() -> Path:
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-
-
 def _shown(url: URL) -> str:
     if url.drivername == "sqlite":
         return f"store {url.database}"
@@ -267,20 +264,16 @@ def _engine(url: URL, *, write: bool) -> Engine:
     if path.is_dir():
         raise StoreError(f"store {path} is a folder: give a file in it, such as sortnet.db")
     if not write:
-        return _reading_engine(path, options)
+        settings: dict[str, Any] = {"uri": True, "timeout": BUSY_SECONDS, "isolation_level": None}
+        # A new connection per transaction, as other processes may have the file open or not.
+        options |= {"creator": lambda: sqlite3.connect(reading_uri(path), **settings)}
+        engine = create_engine("sqlite://", poolclass=NullPool, **options)
+        event.listen(engine, "begin", _begin_reading)
+        return engine
     _make_file(path, _shown(url))
     engine = create_engine(url, **options)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _reading_engine(path: Path, options: dict[str, Any]) -> Engine:
-    settings: dict[str, Any] = {"uri": True, "timeout": BUSY_SECONDS, "isolation_level": None}
-    # A new connection per transaction, as other processes may have the file open or not.
-    options |= {"creator": lambda: sqlite3.connect(reading_uri(path), **settings)}
-    engine = create_engine("sqlite://", poolclass=NullPool, **options)
-    event.listen(engine, "begin", _begin_reading)
     return engine
 
 

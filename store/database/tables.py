@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
@@ -293,6 +294,12 @@ class CellRow(Base):
     cell: Mapped[dict[str, Any]]
     about: Mapped[dict[str, Any]]
     ranking: Mapped[bytes]
+
+
+def columns_of(record: Any, row: type[Base]) -> list[Any]:
+    """The columns of a dataclass's fields; the annotator by their name, to be joined."""
+    names = [field.name for field in fields(record)]
+    return [AnnotatorRow.name if name == "annotator" else getattr(row, name) for name in names]
 
 
 def upsert(dialect: str, table: type[Base], keys: Sequence[str], changed: Iterable[str]) -> Any:
