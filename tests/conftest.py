@@ -39,8 +39,14 @@ from items_made import LanguageModel
 from sqlalchemy import create_engine, make_url, text
 
 from store import Store, open_store
+from store.database.tables import Base
 
 SECONDS_TO_START = 600
+# What a test leaves connected to its database may hold locks.
+END_OTHERS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
 # Markers, and what a test file imports to run commands, processes, servers and stores.
 NOT_QUICK = {"slow", "browser", "postgresql", "subprocess", "done", "main", "run", "open_store"}
 NOT_QUICK |= {
@@ -210,19 +216,22 @@ def _new_server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def made_postgresql(postgresql_server: str) -> str:
-    """The database of a new store, to copy as `made_sqlite`."""
+    """The URL of a new store, which takes longer to make or copy than to empty."""
     _execute(postgresql_server, "CREATE DATABASE made")
-    open_store(postgresql_server.replace("/postgres?", "/made?")).close()
-    return "made"
+    url = postgresql_server.replace("/postgres?", "/made?")
+    open_store(url).close()
+    return url
 
 
 @pytest.fixture
 def postgresql_url(postgresql_server: str, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of a database of its own: empty, or of a test with a `store` that of a new store."""
+    """The URL of an empty database of its own; of a test with a `store` that of a new store."""
+    if "store" in request.fixturenames:
+        yield (made := request.getfixturevalue("made_postgresql"))
+        _execute(made, f"{END_OTHERS}; TRUNCATE {', '.join(Base.metadata.tables)} RESTART IDENTITY")
+        return
     name = f"t{time.monotonic_ns()}"
-    made = "store" in request.fixturenames
-    like = request.getfixturevalue("made_postgresql") if made else "template1"
-    _execute(postgresql_server, f"CREATE DATABASE {name} TEMPLATE {like}")
+    _execute(postgresql_server, f"CREATE DATABASE {name}")
     yield postgresql_server.replace("/postgres?", f"/{name}?")
     _execute(postgresql_server, f"DROP DATABASE {name} WITH (FORCE)")
 

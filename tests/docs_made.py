@@ -32,9 +32,8 @@ SHORTER = {
     "train": FAST,
     "demo": ("--max-iter", "1"),
 }
-FEW = {
-    "experiment simulate": ("--seeds", "1", "--items", "6")
-}  # in place of the line's own numbers
+# In place of the line's own numbers.
+FEW = {"experiment simulate": ("--seeds", "1", "--items", "6")}
 PATIENCE = 600  # seconds; examples take a few
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -105,6 +104,7 @@ def run(typed: str, *, short: bool = True, database: str | None = None) -> str:
     if short and not {"--resume", "--ranker"} & set(args):  # whose settings are their own
         args[1:1] = SHORTER.get(args[0], ()) if args else ()  # the line's own options win
         args += FEW.get(" ".join(args[:2]), ()) if args else ()
+        args += ("--number", "12") if "--judge" in args else ()
     with _ending(typed):
         said = done(*args)
     return said if lines is None else "".join(said.splitlines(keepends=True)[:lines])

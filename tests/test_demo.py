@@ -25,9 +25,9 @@ def run_demo(tmp_path, *args: str) -> click.testing.Result:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """As anybody runs it."""
+    """As anybody runs it, but for its later iterations."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, run_demo(folder).stdout
+    return folder, run_demo(folder, "--max-iter", "2").stdout
 
 
 def correlation(folder) -> float:

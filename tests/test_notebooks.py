@@ -38,6 +38,8 @@ SHORTER = {
     "for _ in range(80):": "for _ in range(12):",
     "for _ in range(24):": "for _ in range(4):",
     "for _ in range(12):": "for _ in range(2):",
+    "for _ in range(5):": "for _ in range(2):",
+    '("large", 150), ("small", 60)': '("large", 40), ("small", 20)',
     "epochs=5,queries=64": "epochs=1,queries=64",
     "scaling=standard,epochs=30": "scaling=standard,epochs=1",
     "scaling=standard,epochs=20": "scaling=standard,epochs=1",

@@ -87,7 +87,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> y, qid = X[:, 0] % 6, [1] * 6 + [2] * 6
-    >>> ranker = SortNetRanker(quality="ndcg@10").fit(X, y, qid=qid)
+    >>> ranker = SortNetRanker(scaling="none", batch_size=12).fit(X, y, qid=qid)
     >>> ranker.predict([[3.0], [9.0], [5.0]], qid=[1, 1, 1])
     array([0., 2., 1.], dtype=float32)
     """
@@ -181,7 +181,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         >>> X = np.arange(40.0)[:, None]
         >>> pairs = [(k + 1, k) for k in range(39)]
-        >>> ranker = SortNetRanker(max_iter=2, committee=1, single_query=True).fit_pairs(X, pairs)
+        >>> ranker = SortNetRanker(scaling="none", batch_size=40, max_iter=2, single_query=True)
+        >>> ranker = ranker.fit_pairs(X, pairs)
         >>> ranker.predict([[30.0], [10.0], [20.0]])
         array([2., 0., 1.], dtype=float32)
         """

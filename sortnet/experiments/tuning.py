@@ -106,7 +106,8 @@ def tune(
     >>> import numpy as np
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> tuned = tune(q, q, Config(max_iter=2, committee=1), grid={"hidden": [(2,), (4,)]})
+    >>> config = Config(scaling="query", committee=1, max_iter=1)
+    >>> tuned = tune(q, q, config, grid={"hidden": [(2,), (4,)]})
     >>> [trial["hidden"] for trial in tuned.trials]
     [[2], [4]]
 

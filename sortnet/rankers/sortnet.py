@@ -248,7 +248,7 @@ def fit(
 
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> model = fit(q, q, Config(quality="ndcg@10"))
+    >>> model = fit(q, q, Config(scaling="query", max_iter=2))
     >>> model.scores(q)[:6]
     array([0., 1., 2., 3., 4., 5.], dtype=float32)
 
