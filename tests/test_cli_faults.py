@@ -49,7 +49,7 @@ def line_of(path: str, number: int, text: str):
 
 
 @pytest.mark.parametrize(
-    ("text", "offending"), [("1 qid:7 1:0.5 2:abc\n", "'abc'"), ("1 qid:7 1:0.5 2:", "2:")]
+    ("text", "offending"), [("1 qid:7 1:0.5 2:abc\n", "'abc'"), ("1 qid:7 1:0.5 2:", "feature 2 ")]
 )
 def test_a_bad_line_is_named_with_its_file_and_its_number(home, text, offending):
     Path("bad.txt").write_text(GOOD + text)

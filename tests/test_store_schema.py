@@ -108,8 +108,7 @@ def today(url: str, request: pytest.FixtureRequest) -> dict[str, list[object]]:
     """The tables of a new store in the same database."""
     made = f"sqlite:///{request.getfixturevalue('made_sqlite')}"
     if url.startswith("postgresql"):
-        name = request.getfixturevalue("made_postgresql")
-        made = request.getfixturevalue("postgresql_server").replace("/postgres?", f"/{name}?")
+        made = request.getfixturevalue("made_postgresql")
     with open_store(made, write=False) as store, store.database.transaction() as connection:
         return described(connection)
 

@@ -243,7 +243,8 @@ def list_(store: str | None, as_json: bool) -> None:
         say(f"no collections yet: {ITEMS_MAKER} makes one")
     else:
         lines = [
-            [row["name"], *(str(row[name]) for name in counts), row["created"][:16]] for row in rows
+            [row["name"], *(str(row[name]) for name in counts), str(row["created"])[:16]]
+            for row in rows
         ]
         print_table(["collection", *counts, "started UTC"], lines)
 
