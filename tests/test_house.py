@@ -134,7 +134,7 @@ def test_functions_are_short():
     lengths = lengths_of_bodies()
     assert [where for where, lines in lengths.items() if lines > 45] == []
     assert statistics.median(lengths.values()) <= 5
-    assert statistics.quantiles(lengths.values(), n=10)[-1] <= 16
+    assert statistics.quantiles(lengths.values(), n=10)[-1] <= 17
 
 
 def tree_of_contributing() -> dict[str, set[str]]:
