@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tomllib
 import zipfile
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -99,12 +96,6 @@ def test_the_project_installs_its_three_packages_and_no_others():
     assert finder == {"include": [f"{name}*" for name in PACKAGES], "namespaces": False}
 
 
-def test_a_file_name_occurs_once_in_the_product():
-    names = Counter(path.name for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-    twice = {name for name, count in names.items() if count > 1}
-    assert twice <= {"__init__.py", "__main__.py", "base.py"}
-
-
 def test_the_roots_of_the_packages_are_short():
     files = {name: len(list((ROOT / name).glob("*.py"))) for name in PACKAGES}
     assert files["sortnet"] <= 8 and files["cli"] <= 5
@@ -115,26 +106,6 @@ def test_a_command_is_one_file_of_its_name():
     assert files == set(main.commands)
     for name, command in main.commands.items():
         assert command.callback.__module__ == f"cli.commands.{name}"
-
-
-def lengths_of_bodies() -> dict[str, int]:
-    """{file:function: lines of its body without the docstring}."""
-    found = {}
-    for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    where = f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
-                    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-                    found[where] = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-    return found
-
-
-def test_functions_are_short():
-    lengths = lengths_of_bodies()
-    assert [where for where, lines in lengths.items() if lines > 45] == []
-    assert statistics.median(lengths.values()) <= 5
-    assert statistics.quantiles(lengths.values(), n=10)[-1] <= 17
 
 
 def tree_of_contributing() -> dict[str, set[str]]:
@@ -253,68 +224,3 @@ def test_all_modules_of_the_wheel_import_without_extras(wheel, tmp_path):
         "import sortnet; print(sortnet.__file__)"
     )
     assert run_python(code, cwd=tmp_path).strip() == str(tmp_path / "sortnet/__init__.py")
-
-
-# The pattern of each word that is not ours, and the field's term. "Weight decay" and "learning-rate
-# decay" are the field's; a `room` of memory is no `Room`.
-DIALECT = {
-    r"piles?": "collection",
-    r"(?:random )?arms?": "hold-out",
-    r"fore(?:tells?|told|telling)": "predict",
-    r"who watches": "admin",
-    r"whoever": "anyone who, or the role's name",
-    r"voices?": "annotator, vote",
-    r"some (?:\d[\d,.]*|five|ten|twenty|thirty|fifteen)": "about",
-    r"so many": "that many, the number of",
-    r"anew": "again, from scratch",
-    r"desks?": "labelling service",
-    r"(?-i:Room)": "Pages",
-    r"(?<!weight[ _-])(?<!lr-)(?<!rate )decays?": "weight decay",
-    r"sortnet[./]quality": "metrics",
-    r"trusts?(?!-ncg)": "reliability",  # the name of an algorithm
-    r"told|was said": "received, answer, judgement",
-    r"(?:go|goes|gone|going|went) on with": "resume, continue",
-    r"begun": "started",
-    r"mend(?:s|ed)?": "fix",
-    r"of one(?:'s|s)? own": "custom",
-}
-SPEAKING = (".py", ".md", ".js", ".html", ".ipynb")
-SPOKEN = (
-    *("sortnet/", "store/", "cli/", "docs/", "notebooks/", "benchmarks/"),
-    *("README.md", "CONTRIBUTING.md", "SECURITY.md"),
-)
-
-
-def dialect(text: str) -> list[str]:
-    """`line: word, say term` of each word in a text, but for what cog copied from elsewhere."""
-    copied = re.compile(r"<!-- \[\[\[cog.*?\[\[\[end\]\]\] -->", re.DOTALL)
-    text = copied.sub(lambda block: "\n" * block[0].count("\n"), text)
-    words = (rf"(?<!\w)(?:{word})(?!\w)" for word in DIALECT)
-    return [
-        f"{text.count(chr(10), 0, found.start()) + 1}: {found[0]!r}, say {say!r}"
-        for word, say in zip(words, DIALECT.values(), strict=True)
-        for found in re.finditer(word, text, re.IGNORECASE)
-    ]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["a pile", "the random arm", "some 40 ms", "a strong decay", "Foretold", "def told(text):"],
-)
-def test_dialect_is_recognised(text):
-    assert dialect(f"fine\n{text}")[0].startswith("2: ")
-
-
-def test_the_fields_own_words_are_no_dialect():
-    assert dialect("weight decay, weight_decay, --lr-decay, lr_decay, room, some items, army") == []
-
-
-def test_code_and_pages_speak_the_fields_english():
-    names = [name for name in files_of_the_tree() if name.endswith(SPEAKING)]
-    spoken = [n for n in names if n.startswith(SPOKEN)]
-    found = [f"{n}:{fault}" for n in spoken for fault in dialect((ROOT / n).read_text())]
-    assert spoken and not found, "\n".join(found)
-
-
-def test_the_readme_is_read_in_a_few_minutes():
-    assert len((ROOT / "README.md").read_text().split()) <= 900
