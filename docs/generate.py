@@ -8,8 +8,9 @@ import json
 import pkgutil
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -44,7 +45,9 @@ INNER = (
 
 # Rows of the benchmarks in README's table: what it calls them, and their names there.
 FIGURES = {
-    "MQ2008, test NDCG@10": "MQ2008, 5 folds, defaults: test ndcg@10 / LightGBM's",
+    "MQ2008, test NDCG@10 (queries without a relevant document left out)": (
+        "MQ2008, 5 folds, defaults: test ndcg@10 / LightGBM's"
+    ),
     "noisy features": "friedman1, 20 noise features: NDCG@10 / LightGBM's, defaults",
     "heavy tails": "heavy tails: NDCG@10 / LightGBM's, defaults",
     "500 features": "500 features, 60 queries: NDCG@10 / LightGBM's, defaults",
@@ -53,15 +56,47 @@ FIGURES = {
 }
 
 
+def benchmark_rows(benchmark: str | None = None) -> list[dict[str, Any]]:
+    """The stored rows of a benchmark, or of all."""
+    results = json.loads((ROOT / "benchmarks/results.json").read_text(encoding="utf-8"))
+    return [row for row in results["rows"] if benchmark in (None, row["benchmark"])]
+
+
 def figures() -> str:
     """README's table of figures beside LightGBM's."""
-    results = json.loads((ROOT / "benchmarks/results.json").read_text())
-    rows = {row["what"]: row for row in results["rows"]}
+    rows = {row["what"]: row for row in benchmark_rows()}
     lines = [
         f"| {name} | {rows[what]['ours']:.3f} | {rows[what]['peer']:.3f} |"
         for name, what in FIGURES.items()
     ]
     return "\n".join(["", "| | SortNet | LightGBM |", "|---|---|---|", *lines, "", ""])
+
+
+def folds() -> str:
+    """The table of `make bench ARGS=folds`, with the command and the convention above it."""
+    rows = benchmark_rows("folds")
+    lines = [
+        f"`{rows[0]['command']}`, seed 0; {rows[0]['conventions']}.",
+        "",
+        "| ranker | NDCG@10 | MAP | P@10 | p | CPU s | binarised: NDCG@10 | MAP |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        summary = row["summary"]
+        cells = [
+            f"`{summary['ranker']}`",
+            *(_with_error(summary, name) for name in ("ndcg@10", "map", "p@10")),
+            "" if row["p"] is None else f"{row['p']:.3f}",
+            f"{summary['seconds']:.1f}",
+            *(_with_error(row["binarised"], name) for name in ("ndcg@10", "map")),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n" + "\n".join(lines) + "\n\n"
+
+
+def _with_error(summary: Mapping[str, Any], name: str) -> str:
+    """A mean with its standard error: `.707 ± .009`."""
+    return f"{summary[name]:.3f} ± {summary[f'{name}_error']:.3f}".replace("0.", ".")
 
 
 def walk(command: click.Command, name: str = "sortnet") -> Iterator[tuple[str, click.Command]]:
@@ -155,8 +190,7 @@ def measured(benchmark: str, figure: str = "") -> str:
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from run import markdown
 
-    report = json.loads((ROOT / "benchmarks/results.json").read_text(encoding="utf-8"))
-    rows = [row for row in report["rows"] if row["benchmark"] == benchmark]
+    rows = benchmark_rows(benchmark)
     if not rows:
         return f"\nNot measured on this version yet: `make bench ARGS={benchmark}`.\n\n"
     return "\n" + figure + markdown(rows) + "\n\n"
