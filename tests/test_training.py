@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from sortnet.comparators import CmpNN, Committee, DirectRanker
 from sortnet.config import Training
 from sortnet.errors import ComparatorError, DataError, DivergedError
-from sortnet.learning.training import _ByQuery, train_on_pairs
+from sortnet.learning.mini_batches import QueryPairs
+from sortnet.learning.training import train_on_pairs
 from sortnet.types import Pairs, Queries
 
 
@@ -40,9 +41,9 @@ def mean_loss(net, queries: Queries, pairs: Pairs) -> float:
 
 def batches_of(queries, pairs, size, most=None, seed=0, long=500):
     """Mini-batches where a query of more than `long` documents is a long one."""
-    grouped = _ByQuery.of(queries, pairs)
+    grouped = QueryPairs.of(queries, pairs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sortnet.learning.training._LONG", long)
+        patch.setattr("sortnet.learning.mini_batches._LONG", long)
         return parts_of(grouped, size, most, np.random.default_rng(seed))
 
 
