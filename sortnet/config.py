@@ -161,14 +161,17 @@ class Training:
         "logistic",
         "Loss of a pair: logistic in the margin, or squared, as in the papers.", TRAINING,
         choices=("logistic", "squared"))
-    pair_weight: str = setting(
-        "none",
-        "What the loss of a pair is multiplied by: nothing, or the grade of its better document.",
-        TRAINING, choices=("none", "grade"))
+    pair_weight: str | None = setting(
+        None,
+        "What the loss of a pair is multiplied by: nothing (none), the grade of its better "
+        "document, or half by what RankQuality gains when the two exchange places (quality); "
+        "default: quality for sortnet's trees, else none.",
+        TRAINING, choices=("none", "grade", "quality"))
     epochs: int | None = setting(
         None,
-        "Passes over the training pairs per iteration; default: as many as make about as many "
-        "steps for any number of documents, 3 to 60.", TRAINING, least=1)
+        "Passes over the training pairs, of the whole run with start=warm, of each iteration with "
+        "start=fresh; default: as many as make about as many steps for any number of documents, "
+        "3 to 30, of a single training 3 to 60.", TRAINING, least=1)
     query_pairs: int | None = setting(
         400,
         "Pairs of a query in an epoch, at most, drawn again for each; so long queries do not "
@@ -376,21 +379,25 @@ class Config(Settings):
         choices=SCALINGS, joined=True)
     dropout: float | None = setting(
         None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING)
-    pairs: str = setting(
-        "even",
+    pairs: str | None = setting(
+        None,
         "Pairs to learn from: those the comparator got wrong, all that the sort compared, those "
-        "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all.",
+        "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all; "
+        "default: compared for trees, even for nets.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
         None, "Answers that the judge may give on training pairs, in all.", MEASURES, least=1)
     start: str = setting(
-        "warm", "What each iteration trains from: the last weights (warm), or random ones (fresh).",
-        RUN, choices=STARTS)
+        "warm", "What each iteration trains from: the last weights, of which one training is "
+        "divided among the iterations (warm), or random ones (fresh).", RUN, choices=STARTS)
     max_iter: int | None = setting(
-        None, "Maximum number of iterations, the first of random weights; default: 2, or 20 where "
-        "what was learned chooses the pairs (wrong, compared, uncertain).", RUN, least=1)
+        None, "Maximum number of iterations: with start=warm of trainings, each followed by a "
+        "sort; with start=fresh of sorts, the first of random weights. Default: 10 (warm) or 20 "
+        "(fresh) where what was learned chooses the pairs (wrong, compared, uncertain); else one "
+        "training.", RUN, least=1)
     max_stale: int | None = setting(  # None: never, as in the paper
-        2, "Stop after this many iterations in a row without a better RankQuality.", RUN, least=1)
+        2, "With start=fresh: stop after this many iterations in a row without a better "
+        "RankQuality.", RUN, least=1)
     device: str = setting(
         "auto", "Device; auto: the GPU, if any.", RUN, choices=("auto", "cpu", "cuda"))
     training: Training = field(default_factory=Training)
@@ -403,9 +410,16 @@ class Config(Settings):
                 raise ComparatorError(f"comparator {self.comparator} has no {name}: leave it out")
 
     @property
-    def iterations(self) -> int:
-        """How many there are at most."""
-        return self.max_iter or (20 if self.pairs in LEARNING else 2)
+    def trainings(self) -> int:
+        """Number of trainings at most; each is followed by a sort.
+
+        `max_iter` counts trainings where they continue each other, and sorts where each begins
+        from random weights, as in Algorithm 3.1.
+        """
+        learning = self.pairs in LEARNING
+        if self.start == "warm":
+            return self.max_iter or (10 if learning else 1)
+        return (self.max_iter or (20 if learning else 2)) - 1
 
     @property
     def with_defaults(self) -> Config:
@@ -446,15 +460,21 @@ class Config(Settings):
 # What is taken for settings left open where nothing chooses them: of nets and others, and of trees.
 FIXED: dict[str, Any] = {
     "hidden": (32,), "units": "tanh", "tau": "tanh", "dropout": 0.0, "scaling": "query+rank",
-    "weight_decay": 0.03,
+    "weight_decay": 0.03, "pairs": "even", "pair_weight": "none",
 }  # fmt: skip
-TREES: dict[str, Any] = {"trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01}
+TREES: dict[str, Any] = {
+    "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "compared",
+    "pair_weight": "quality",
+}  # fmt: skip
 _LACKING = {  # settings that a comparator has not
     "trees": ("hidden", "units", "tau", "dropout"),
     "cmpnn": ("tau", "trees", "depth"),
     "directranker": ("trees", "depth"),
 }
-_TRAINING_BEFORE = {"loss": "squared", "query_pairs": None, "keep": "loss", "schedule": "steps"}
+_TRAINING_BEFORE = {
+    "pair_weight": "none", "loss": "squared", "query_pairs": None, "keep": "loss",
+    "schedule": "steps",
+}  # fmt: skip
 # Algorithm 3.1, but for comparators of equal RankQuality: see `State.scored`.
 PAPER: dict[str, Any] = {
     **_TRAINING_BEFORE, "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,

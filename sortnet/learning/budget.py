@@ -48,7 +48,13 @@ class Share:
 class Budget:
     """The steps of all trainings of a run.
 
-    >>> budget = Budget(steps=100, iterations=3, epoch=16)
+    Attributes:
+        steps: of all trainings together.
+        iterations: number of trainings.
+        epoch: steps of an epoch.
+        epoch_pairs: pairs that an epoch draws, if T's pairs are all known.
+
+    >>> budget = Budget(steps=100, iterations=3, epoch=16, epoch_pairs=512)
     >>> [budget.share(i).steps for i in range(3)]
     [33, 33, 34]
     """
@@ -56,6 +62,7 @@ class Budget:
     steps: int
     iterations: int
     epoch: int
+    epoch_pairs: int
 
     def share(self, iteration: int) -> Share:
         """The share of the training that follows the sort of an iteration, counted from 0."""
@@ -66,7 +73,8 @@ class Budget:
     def of(cls, train: Queries, config: Config) -> Budget:
         """The budget of a run on these queries; it follows from their sizes and the settings alone.
 
-        An iteration has at least one epoch, so few epochs make few iterations.
+        An iteration that continues the one before has at least one epoch, so few epochs make few
+        iterations. Trainings that begin from random weights have an own budget each.
         """
         how = config.training
         sizes = np.diff(offsets_of_all(train))
@@ -74,7 +82,10 @@ class Budget:
         drawn = int(pairs_in_epoch(all_pairs, sizes, how.query_pairs).sum())
         epoch = steps_of_epoch(drawn, how)
         epochs = how.epochs or default_epochs(int(sizes.sum()), epoch, MOST_OF_RUN)
-        return cls(epochs * epoch, min(config.trainings, epochs), epoch)
+        iterations = config.trainings
+        if config.start == "warm":
+            iterations = min(iterations, epochs)
+        return cls(epochs * epoch, iterations, epoch, drawn)
 
 
 def batch_size(drawn: int, how: Training) -> int:

@@ -1,13 +1,18 @@
-"""Algorithm 3.1 of the SortNet paper: sort, keep the mis-compared pairs, train on them, repeat.
+"""Algorithm 3.1 of the SortNet paper: sort, keep the compared pairs, train on them, repeat.
 
     C0 = random; TP = VP = {}
-    for i in 0 .. max_iter - 1:
+    for i in 0 .. n_trainings:
         TP_i, R_T = sort(C_i, T);  VP_i, R_V = sort(C_i, V)
         if RankQuality(R_V) is the best so far: C* = C_i   (ties: more pairs of V right)
-        if TP_i within TP and VP_i within VP: return C*
         TP = TP | TP_i;  VP = VP | VP_i
-        C_{i+1} = train on TP, keeping the epoch that is best on VP
+        if i = n_trainings: return C*
+        C_{i+1} = train C_i on TP, by its share of the budget
     return C*
+
+This is `start="warm"`: one training budget is divided among the iterations, and TP_i are all pairs
+that the sort compared. With `pairs="wrong", start="fresh"` it is the paper's: TP_i are the
+mis-compared pairs, C_{i+1} is trained from random weights, keeping the epoch that is best on VP,
+and the loop ends when TP_i and VP_i bring nothing new.
 
 `learn_to_sort` is this, line for line.
 """
@@ -25,6 +30,7 @@ import numpy as np
 
 from sortnet.comparators import Learner, Make
 from sortnet.config import Config
+from sortnet.learning.budget import Budget
 from sortnet.learning.judges import (
     check_can_be_learned,
     in_order,
@@ -33,6 +39,7 @@ from sortnet.learning.judges import (
     wrong_pairs,
 )
 from sortnet.learning.pair_sinks import MemoryPairs, keys_of_all, own_keys, own_pairs
+from sortnet.learning.pair_weights import weights_by_quality
 from sortnet.learning.selection import (
     Shown,
     answered,
@@ -42,7 +49,13 @@ from sortnet.learning.selection import (
     selected,
     wanted,
 )
-from sortnet.learning.training import NONE, Trained, train_on_pairs
+from sortnet.learning.training import (
+    NONE,
+    OptimiserState,
+    Trained,
+    train_on_pairs,
+    train_share,
+)
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting.diagnostics import Tally, share_right
 from sortnet.sorting.sort import order_of
@@ -60,6 +73,7 @@ class Sorted:
     j: I32
     answered: Pairs  # the compared pairs, as the judge orders them; none where they were not kept
     wrong: Pairs  # the pairs that were mis-compared
+    order: I64  # (n_docs,) the ranking, document numbers query by query
     measures: dict[str, float]  # {metric name: mean over the queries}
     observed: dict[str, Any]  # what `Tally` says of the sort
     seconds: float  # of sorting and judging, by the clock
@@ -145,6 +159,8 @@ class State:
     best_right: float = 0.0  # the share of the comparisons it got right on V, 0 to 1
     # (k,) the training comparisons that the judge was asked about, packed, ascending
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    # where the next training of the budget continues
+    optimiser: OptimiserState = field(default_factory=OptimiserState)
 
     def scored(self, quality: float, right: float) -> State:
         """C_i has been scored on V: it is C* if that is the best so far."""
@@ -197,9 +213,11 @@ def learn_to_sort(
 
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
+    config = config.with_defaults
     quality, name, empty = config.rank_quality, config.rank_quality.name, config.empty
     if train.judge is None:  # else what it says is checked
         check_can_be_learned(train)
+    budget = Budget.of(train, config)
     sink = own_pairs(MemoryPairs() if sink is None else sink, train, vali)
     measured = list(dict.fromkeys((quality, *metrics)))
     state = state or State(0, make(config.seed))
@@ -208,11 +226,10 @@ def learn_to_sort(
     vali = ask("even", Shown(vali, state.comparator, config.judgements, rng))[0]
     check_can_choose(quality, vali)
     sort, of = partial(_sort, measured, empty), partial(evaluate, metrics=measured, empty=empty)
-    score = lambda net: config.quality_of(vali, order_of(net, vali))  # noqa: E731
-    learn = partial(train_on_pairs, how=config.training, score=score)
+    train_next = partial(_train_next, make, config, budget)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
-    for i in range(state.iteration, 0 if state.finished else config.iterations):
+    for i in range(state.iteration, 0 if state.finished else budget.iterations + 1):
         report, seed_i = _within(progress, i), _iteration_seed(config.seed, i + 1)
         train, state = _asked(train, config, state, seed_i)
         report("sorting")
@@ -225,23 +242,65 @@ def learn_to_sort(
         VP_i = V_i.wrong if config.pairs == "wrong" else V_i.answered
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
         TP, VP = TP | TP_i, VP | VP_i
-        # The comparator that the last iteration would train is never sorted with.
-        last = i == config.iterations - 1 or i - state.best_iteration == config.max_stale
-        finished = last or new == (0, 0)
+        finished = i == budget.iterations or (
+            config.start == "fresh"
+            and (new == (0, 0) or i - state.best_iteration == config.max_stale)
+        )
 
-        C_next, trained = state.comparator, NONE
+        trained = NONE
+        next_state = replace(state, iteration=i + 1, finished=finished, asked=asked)
         if not finished:
-            C_next = make(seed_i) if config.start == "fresh" else copy.deepcopy(C_next)
-            trained = learn(C_next, train, TP, vali, VP, seed=seed_i, progress=report)
+            trained, next_state = train_next(
+                next_state, (train, TP, T_i.order), (vali, VP), seed_i, report
+            )
 
         sizes = int(summed(train, len(TP))), int(summed(vali, len(VP)))
         record = Iteration.of(state, name, (T_i, V_i), more, new, sizes, len(asked), trained)
-        state = replace(state, iteration=i + 1, comparator=C_next, finished=finished, asked=asked)
+        state = next_state
         for callback in callbacks:
             callback(record, state)
         if finished:
             break
     return state
+
+
+def _train_next(
+    make: Make,
+    config: Config,
+    budget: Budget,
+    state: State,
+    train: tuple[Queries, Pairs, I64],
+    vali: tuple[Queries, Pairs],
+    seed: int,
+    progress: Progress,
+) -> tuple[Trained, State]:
+    """Train C_{i+1} on TP: by its share of the budget, or by a training of its own.
+
+    `train` has T, TP and the ranking of T by C_i, `vali` V and VP; the state is that after the sort
+    with C_i, of which the iteration counts already.
+    """
+    T, TP, order = train
+    V, VP = vali
+    training = config.training
+    # Before the first training a ranking says nothing of where the pairs matter.
+    first = state.iteration == 1 and budget.iterations > 1
+    gain = None
+    if training.pair_weight == "quality" and not first:
+        gain = weights_by_quality(config.rank_quality, T, order, TP)
+    comparator = make(seed) if config.start == "fresh" else copy.deepcopy(state.comparator)
+    if config.start == "warm" and budget.iterations > 1:
+        share = budget.share(state.iteration - 1)
+        trained, optimiser = train_share(
+            comparator, T, TP, V, VP, training, share,
+            before=state.optimiser, gain=gain, seed=seed, progress=progress,
+        )  # fmt: skip
+        return trained, replace(state, comparator=comparator, optimiser=optimiser)
+    trained = train_on_pairs(
+        comparator, T, TP, V, VP, training,
+        score=lambda net: config.quality_of(V, order_of(net, V)),
+        gain=gain, seed=seed, progress=progress,
+    )  # fmt: skip
+    return trained, replace(state, comparator=comparator)
 
 
 def _sort(
@@ -274,7 +333,7 @@ def _sort(
     i, j = (np.concatenate(each) for each in zip(*kept, strict=True))
     made, miscompared = summed(part, np.array([comparisons, len(all_wrong)]))
     return Sorted(
-        int(made), int(miscompared), i, j, of_known, all_wrong,
+        int(made), int(miscompared), i, j, of_known, all_wrong, order,
         evaluate(part, order, metrics, empty=empty), tally.facts(comparator), seconds,
     )  # fmt: skip
 

@@ -173,9 +173,7 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Pairs)
     place[order] = np.arange(queries.n_docs)
     query = queries.query_of_docs().astype(np.int64)
     rank = np.arange(queries.n_docs) - queries.offsets[query] + 1
-    ranking = _Ranking(
-        metric, queries.grades[order].astype(np.int64), rank, query, queries.offsets
-    )
+    ranking = _Ranking(metric, queries.grades[order].astype(np.int64), rank, query, queries.offsets)
     changes = np.empty(len(pairs))
     for start in range(0, len(pairs), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -411,7 +411,9 @@ def _products(net: NeuralComparator, how: Training) -> AbstractContextManager[No
     return torch.autocast(net.device.type, torch.bfloat16)
 
 
-def _gradients(net: NeuralComparator, batch: MiniBatch, how: Training, shard: Shard | None) -> Tensor:
+def _gradients(
+    net: NeuralComparator, batch: MiniBatch, how: Training, shard: Shard | None
+) -> Tensor:
     """The loss of a mini-batch, whose gradients the net then has: sums over all processes."""
     net.zero_grad()
     loss = torch.zeros((), device=net.device)

@@ -19,12 +19,15 @@ from sortnet.data.scaling import Scaler, table_rows, unscaled
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.loop import State
+from sortnet.learning.training import OptimiserState
 from sortnet.rankers.folder import Saved, parse_tensors, read_bytes, refuse_rest, take
 
 _SCALER = "scaler"
 _VARYING = "scaler.varying"
 _ASKED = "asked"
 _STATE = {"iteration": int, "best_iteration": int, "best_right": float, "finished": bool}
+_OPTIMISER = "optimiser"
+_MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})  # of Adam, of SGD
 
 
 def save_state(path: str | Path, state: State) -> None:
@@ -32,8 +35,11 @@ def save_state(path: str | Path, state: State) -> None:
     tensors = tensors_of(state.comparator, "current") | {_ASKED: torch.from_numpy(state.asked)}
     if state.best is not None:
         tensors |= tensors_of(state.best, "best")
+    for member, moments in enumerate(state.optimiser.moments):
+        tensors |= {f"{_OPTIMISER}.{member}.{name}": value for name, value in moments.items()}
     about = {name: getattr(state, name) for name in (*_STATE, "best_quality")}
-    metadata = {"state": json.dumps(about | {"has_best": state.best is not None})}
+    about |= {"has_best": state.best is not None, "steps": state.optimiser.steps}
+    metadata = {"state": json.dumps(about)}
     write_atomically(Path(path), lambda file: file.write_bytes(save(tensors, metadata)))
 
 
@@ -54,8 +60,8 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     if not isinstance(about, dict):
         raise ModelError(f"{path}: not the state of a run")
     # Version 0.1 did not break ties: the first was kept.
-    about = {"best_right": 1.0, **about}
-    check_fields(about, _STATE | {"has_best": bool}, path)
+    about = {"best_right": 1.0, "steps": 0, **about}
+    check_fields(about, _STATE | {"has_best": bool, "steps": int}, path)
     if about["has_best"]:
         check_fields(about, {"best_quality": float}, path)
     if not -1 <= about["best_iteration"] <= about["iteration"]:
@@ -65,9 +71,36 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     take(tensors, _ASKED, torch.int64, [asked.numel()], path)
     current = filled(make, "current", tensors, path)
     best = filled(make, "best", tensors, path) if about["has_best"] else None
+    optimiser = _optimiser_state(current, about["steps"], tensors, path)
     refuse_rest(tensors, path)
     known = {name: about[name] for name in (*_STATE, *(["best_quality"] if best else []))}
-    return State(comparator=current, best=best, asked=asked.numpy(), **known)
+    return State(comparator=current, best=best, asked=asked.numpy(), optimiser=optimiser, **known)
+
+
+def _optimiser_state(
+    learner: Learner, steps: int, tensors: dict[str, torch.Tensor], path: Path
+) -> OptimiserState:
+    """The state of each member's optimiser, taken out of the tensors."""
+    if steps < 0:
+        raise ModelError(f"{path}: steps cannot be {shown(steps)}")
+    if not any(name.startswith(f"{_OPTIMISER}.") for name in tensors):
+        return OptimiserState(steps)
+    moments = []
+    for number, member in enumerate(learner.members):
+        prefix = f"{_OPTIMISER}.{number}."
+        weights = dict(member.named_parameters())
+        names = [name.removeprefix(prefix) for name in tensors if name.startswith(prefix)]
+        member_moments = {}
+        for parameter in {name.rpartition(":")[0] for name in names}:
+            own = {name.rpartition(":")[2] for name in names if name.startswith(f"{parameter}:")}
+            if parameter not in weights or own not in _MOMENTS:
+                raise ModelError(f"{path}: not the state of an optimiser: {shown(parameter)}")
+        for name in names:
+            parameter, _, moment = name.rpartition(":")
+            shape = [] if moment == "step" else list(weights[parameter].shape)
+            member_moments[name] = take(tensors, prefix + name, torch.float32, shape, path)
+        moments.append(member_moments)
+    return OptimiserState(steps, tuple(moments))
 
 
 def tensors_of(learner: Learner, prefix: str) -> dict[str, torch.Tensor]:
