@@ -9,17 +9,19 @@ import torch
 from sortnet.comparators import CmpNN, Committee
 from sortnet.config import Config, Training
 from sortnet.errors import DataError
+from sortnet.learning import training
+from sortnet.learning.budget import Budget, Share
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pair_sinks import MemoryPairs
-from sortnet.learning.training import train_on_pairs
+from sortnet.learning.training import OptimiserState, train_on_pairs, train_share
 from sortnet.metrics import evaluate, parse_metric
 from sortnet.sorting import sort
 from sortnet.types import SPLITS, Pairs, Queries, Sorting
 
 MAP, NDCG = parse_metric("map"), parse_metric("ndcg@5")
 HOW = Training(
-    loss="squared", keep="loss", schedule="steps", optimizer="adam", query_pairs=None, epochs=4,
-    batch_size=64, lr=0.02,
+    loss="squared", keep="loss", schedule="steps", optimizer="adam", query_pairs=None, epochs=8,
+    batch_size=64, lr=0.02, pair_weight="none",
 )  # fmt: skip
 
 
@@ -37,7 +39,9 @@ def make(seed: int) -> CmpNN:
 
 def wrong(**changes) -> Config:
     """Settings of a loop that learns from wrong pairs until none is new."""
-    settled = {"quality": "map", "training": HOW, "pairs": "wrong", "max_iter": 20}
+    settled = {
+        "quality": "map", "training": HOW, "pairs": "wrong", "max_iter": 20, "comparator": "cmpnn",
+    }  # fmt: skip
     return Config(**{**settled, "max_stale": None, **changes})
 
 
@@ -67,9 +71,16 @@ def iteration_seed(seed: int, i: int) -> int:
 
 
 def algorithm_3_1(T: Queries, V: Queries, max_iter: int, start: str, seed: int):
-    """The paper's algorithm with Python sets; returns C* and what each iteration saw."""
+    """The algorithm with Python sets; returns C* and what each iteration saw.
+
+    With `fresh` it is the paper's. With `warm` 8 epochs are divided among `max_iter` trainings, and
+    a last sort follows.
+    """
     C, TP, VP, best, best_score, history = make(seed), set(), set(), None, (-1.0, 0), []
-    for i in range(max_iter):
+    pairs_of_query = np.array([n * (n - 1) // 2 for n in np.diff(T.offsets)])
+    epoch = -(-pairs_of_query.sum() // 64)
+    optimiser = OptimiserState()
+    for i in range(max_iter if start == "fresh" else max_iter + 1):
         R_T, R_V = sort(C, T), sort(C, V)
         TP_i, VP_i = wrong_pairs(T, R_T), wrong_pairs(V, R_V)
         score = evaluate(V, R_V.order, MAP)["map"]
@@ -78,12 +89,18 @@ def algorithm_3_1(T: Queries, V: Queries, max_iter: int, start: str, seed: int):
         if (score, right) > best_score:
             best, best_score = copy.deepcopy(C), (score, right)
         history.append((len(TP_i), len(VP_i), len(TP_i - TP), len(VP_i - VP), score))
-        if TP_i <= TP and VP_i <= VP:
+        if start == "fresh" and TP_i <= TP and VP_i <= VP:
             break
         TP, VP = TP | TP_i, VP | VP_i
         following = copy.deepcopy(C) if start == "warm" else make(iteration_seed(seed, i + 1))
         pairs = T, as_pairs(TP), V, as_pairs(VP)
-        train_on_pairs(following, *pairs, HOW, seed=iteration_seed(seed, i + 1))
+        more = {"seed": iteration_seed(seed, i + 1)}
+        if start == "fresh":
+            train_on_pairs(following, *pairs, HOW, **more)
+        elif i < max_iter:
+            first, end = (8 * epoch * k // max_iter for k in (i, i + 1))
+            share = Share(first, end, 8 * epoch, epoch)
+            _, optimiser = train_share(following, *pairs, HOW, share, before=optimiser, **more)
         C = following
     return best, history
 
@@ -130,7 +147,7 @@ def test_of_equal_rank_quality_is_kept_what_got_more_pairs_right(monkeypatch):
     monkeypatch.setattr("sortnet.learning.loop.sorted_to_check", sorts_as_told)
     records, states = [], []
     learn_to_sort(
-        V, V, lambda seed: CmpNN(1, hidden=2, seed=seed), wrong(quality="p@1", max_iter=4),
+        V, V, lambda seed: CmpNN(1, hidden=2, seed=seed), wrong(quality="p@1", max_iter=3),
         callbacks=[lambda record, state: (records.append(record), states.append(state))],
     )  # fmt: skip
     assert [r.quality for r in records] == [1, 1, 1, 1]
@@ -150,7 +167,7 @@ def test_a_rank_quality_that_cannot_choose_is_refused(quality, grades):
 def test_it_stops_when_no_pair_is_new():
     X = np.array([[0.0], [1.0]], dtype=np.float32)
     twins = Queries.from_arrays(np.repeat(X, 2, axis=0), [0, 1, 1, 1])  # two twins disagree
-    config = wrong(training=Training(), max_iter=50)
+    config = wrong(training=Training(), max_iter=50, start="fresh")
     state, records = learned(twins, twins, config, lambda seed: CmpNN(1, hidden=3, seed=seed))
     assert state.finished and state.iteration < 50
     assert (records[-1].new_train, records[-1].new_vali) == (0, 0)
@@ -158,15 +175,75 @@ def test_it_stops_when_no_pair_is_new():
 
 
 def test_it_stops_when_the_quality_is_stale():
-    _, records = learned(made(60, 1, noise=2), made(10, 2, noise=2), wrong(max_stale=2))
+    _, records = learned(
+        made(60, 1, noise=2), made(10, 2, noise=2), wrong(max_stale=2, start="fresh")
+    )
     best = [r.best for r in records]
     assert len(best) < 20 and best[-3:] == [True, False, False]
     assert "FFF" not in "".join("T" if b else "F" for b in best)
 
 
-def test_the_last_iteration_trains_nothing():
+def test_the_last_sort_is_followed_by_no_training():
     _, records = learned(made(10, 1), made(5, 2), wrong(max_iter=1))
+    assert [r.epochs for r in records] == [8, 0]
+    _, records = learned(made(10, 1), made(5, 2), wrong(max_iter=1, start="fresh"))
     assert [r.epochs for r in records] == [0]
+
+
+TWO_OF_A_QUERY = Queries.from_arrays(np.arange(40)[:, None], np.arange(40) % 2, group=[2] * 20)
+SMALL = {
+    "two-document queries": TWO_OF_A_QUERY,
+    "one query": Queries.from_arrays(np.arange(9)[:, None], np.arange(9) % 3),
+    "judged pairs": Queries.from_arrays(np.arange(6)[:, None]).with_judgements([1, 2], [0, 1]),
+}
+
+
+@pytest.mark.parametrize("data", SMALL)
+def test_a_warm_run_makes_every_step_of_its_budget_whatever_the_pairs(data):
+    queries = SMALL[data]
+    quality = "accuracy" if queries.judged is not None else "map"
+    config = Config(quality=quality, comparator="cmpnn", pairs="compared", seed=1)
+    states, records = [], []
+    learn_to_sort(
+        queries, queries, lambda seed: CmpNN(1, hidden=3, seed=seed), config,
+        callbacks=[lambda record, state: (records.append(record), states.append(state))],
+    )  # fmt: skip
+    budget = Budget.of(queries, config)
+    assert len(records) == 11
+    assert states[-1].optimiser.steps == budget.steps == 30 * 16
+    assert sum(record.epochs for record in records) == pytest.approx(30)
+
+
+def test_the_schedule_ends_exactly_at_the_end_of_the_last_iteration(monkeypatch):
+    """OneCycleLR ends at lr / 25 / 10^4, in the last of all steps."""
+    rates, gradients = [], training._gradients
+    steps_of = training._Steps.of
+    optimizers = []
+
+    def remember(*args, **more):
+        optimizers.append(steps_of(*args, **more))
+        return optimizers[-1]
+
+    def rate_before_step(*args):
+        rates.append(optimizers[-1].optimizer.param_groups[0]["lr"])
+        return gradients(*args)
+
+    monkeypatch.setattr(training._Steps, "of", remember)
+    monkeypatch.setattr(training, "_gradients", rate_before_step)
+    T = made(20, 1)
+    learned(T, T, Config(quality="map", comparator="cmpnn", pairs="compared", max_iter=4))
+    assert len(optimizers) == 4
+    assert rates[-1] == pytest.approx(0.03 / 25 / 1e4)
+    assert max(rates) == pytest.approx(0.03, rel=1e-3)
+    ups = np.flatnonzero(np.diff(rates) < 0)
+    assert np.all(np.diff(rates)[ups[0] :] < 0), "one cycle: up once, then down"
+
+
+def test_few_epochs_make_few_iterations():
+    T = made(10, 1)
+    config = Config(quality="map", comparator="cmpnn", pairs="compared").changed(epochs=3)
+    _, records = learned(T, T, config)
+    assert [record.epochs for record in records] == [1, 1, 1, 0]
 
 
 @pytest.mark.parametrize("start", ["warm", "fresh"])

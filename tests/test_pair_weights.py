@@ -39,9 +39,7 @@ def measured(metric, queries: Queries, order: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("discount", ["log2", "letor"])
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 10_000))
-def test_a_change_is_that_of_the_measure_with_both_documents_exchanged(
-    name, discount, sizes, seed
-):
+def test_a_change_is_that_of_the_measure_with_both_documents_exchanged(name, discount, sizes, seed):
     queries, order, pairs = ranked_queries(sizes, seed)
     metric = replace(parse_metric(name, relevant_from=2), discount=discount)
     whole = metric if metric.row.needs_cutoff else replace(metric, cutoff=None)

@@ -138,7 +138,7 @@ def answers_within_40(pairs: str) -> list[int]:
     """Answers asked for up to each iteration."""
     queries, found = made([15, 15], 3, 1), []
     config = Config(
-        quality="map", training=Training(epochs=1, batch_size=8), pairs=pairs, judgements=40,
+        quality="map", training=Training(epochs=5, batch_size=8), pairs=pairs, judgements=40,
         max_iter=5, max_stale=None,
     )  # fmt: skip
     learn_to_sort(
@@ -148,8 +148,9 @@ def answers_within_40(pairs: str) -> list[int]:
     return found
 
 
-def test_a_budget_is_spent_in_rounds_that_double_where_what_was_learned_chooses():
-    assert answers_within_40("compared")[:4] == [5, 10, 20, 40]
+@pytest.mark.parametrize("pairs", ["compared", "uncertain"])
+def test_a_budget_is_spent_evenly_over_the_trainings_where_what_was_learned_chooses(pairs):
+    assert answers_within_40(pairs) == [8, 16, 24, 32, 40, 40]
 
 
 @pytest.mark.parametrize("pairs", ["random", "neighbours", "even", "all"])

@@ -231,14 +231,14 @@ def learn_to_sort(
 
     for i in range(state.iteration, 0 if state.finished else budget.iterations + 1):
         report, seed_i = _within(progress, i), _iteration_seed(config.seed, i + 1)
-        train, state = _asked(train, config, state, seed_i)
+        train, state = _asked(train, config, budget.iterations, state, seed_i)
         report("sorting")
-        T_i = sort(state.comparator, train, compared=compares(config.pairs, train))
+        T_i = sort(state.comparator, train, compared=compares(str(config.pairs), train))
         V_i = sort(state.comparator, vali, answered=config.pairs != "wrong")
         more = {k: of(q, order_of(state.comparator, q)) for k, q in (others or {}).items()}
 
         state = state.scored(V_i.measures[name], share_right(V_i.observed))
-        TP_i, asked = _taken(train, T_i, config, state, seed_i)
+        TP_i, asked = _taken(train, T_i, config, budget.iterations, state, seed_i)
         VP_i = V_i.wrong if config.pairs == "wrong" else V_i.answered
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
         TP, VP = TP | TP_i, VP | VP_i
@@ -338,27 +338,32 @@ def _sort(
     )  # fmt: skip
 
 
-def _shown(part: Queries, config: Config, state: State, seed: int) -> Shown:
-    n, rng = wanted(config.pairs, config.judgements, len(state.asked)), np.random.default_rng(seed)
-    return Shown(part, state.comparator, n, rng, own_keys(part, state.asked))
+def _shown(part: Queries, config: Config, trainings: int, state: State, seed: int) -> Shown:
+    n_answers = wanted(
+        str(config.pairs), config.judgements, len(state.asked), state.iteration, trainings
+    )
+    rng = np.random.default_rng(seed)
+    return Shown(part, state.comparator, n_answers, rng, own_keys(part, state.asked))
 
 
-def _asked(part: Queries, config: Config, state: State, seed: int) -> tuple[Queries, State]:
+def _asked(
+    part: Queries, config: Config, trainings: int, state: State, seed: int
+) -> tuple[Queries, State]:
     """T with the answers of its judge, if it has one, to what the strategy asks about now."""
-    if part.judge is None:
+    if part.judge is None or state.iteration == trainings:
         return part, state
-    part, asked = ask(config.pairs, _shown(part, config, state, seed))
+    part, asked = ask(str(config.pairs), _shown(part, config, trainings, state, seed))
     check_can_be_learned(part)
     return part, replace(state, asked=gathered(part, keys_of_all(part, asked)))
 
 
 def _taken(
-    part: Queries, found: Sorted, config: Config, state: State, seed: int
+    part: Queries, found: Sorted, config: Config, trainings: int, state: State, seed: int
 ) -> tuple[Pairs, I64]:
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
-    shown = _shown(part, config, state, seed)
+    shown = _shown(part, config, trainings, state, seed)
     shown = replace(shown, i=found.i, j=found.j, comparisons=found.comparisons)
-    chosen, asked = selected(config.pairs, shown)
+    chosen, asked = selected(str(config.pairs), shown)
     answered = answered_pairs(part, chosen)
     asked = gathered(part, keys_of_all(part, asked))
     return (answered & found.wrong if config.pairs == "wrong" else answered), asked

@@ -24,7 +24,6 @@ _CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
 _AT_ONCE = 1 << 20  # as long as they are no more than this, which bounds memory, as elsewhere
 _OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least,
 _IN_ALL = 1 << 21  # unless these are more in all
-_ROUNDS = 4  # that a budget of answers is spent in
 
 
 @dataclass(frozen=True)
@@ -130,23 +129,26 @@ def compares(strategy: str, queries: Queries) -> bool:
     return queries.judged is not None or STRATEGIES[strategy] is compared
 
 
-def wanted(strategy: str, judgements: int | None, asked: int) -> int | None:
-    """New answers that a strategy asks for, of a budget in all; None: as many as it finds right.
+def wanted(
+    strategy: str, judgements: int | None, asked: int, iteration: int, trainings: int
+) -> int | None:
+    """New answers that a strategy asks for in an iteration; None: as many as it finds right.
 
-    One that chooses by the comparator spends the budget in rounds that double, as what was learned
-    from the first answers chooses the next; another at once.
+    A strategy that chooses by the comparator spends the budget of answers evenly over the
+    trainings, as what was learned from the first answers chooses the next; another at once. The
+    last sort, which no training follows, asks nothing.
 
-    >>> [wanted("uncertain", 800, asked) for asked in (0, 100, 200, 400, 800)]
-    [100, 100, 200, 400, 0]
-    >>> wanted("even", 800, 0), wanted("even", None, 0)
+    >>> [wanted("uncertain", 800, 100 * i, i, trainings=8) for i in (0, 3, 8)]
+    [100, 100, 0]
+    >>> wanted("even", 800, 0, 0, trainings=1), wanted("even", None, 0, 0, trainings=1)
     (800, None)
     """
     if judgements is None:
         return None
-    first = judgements
+    by_now = judgements
     if strategy in LEARNING:
-        first = -(-judgements >> (_ROUNDS - 1))
-    return min(max(asked, first), judgements - asked)
+        by_now = judgements * (iteration + 1) // max(trainings, 1)
+    return max(0, min(by_now, judgements) - asked)
 
 
 def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:
