@@ -42,8 +42,8 @@ class _Ranking:
 
     def of_query(self, values: F64) -> F64:
         """(n_queries,) sums of values by place."""
-        sums: F64 = np.bincount(self.query, values, minlength=len(self.offsets) - 1)
-        return sums
+        sums = np.bincount(self.query, values, minlength=len(self.offsets) - 1)
+        return sums.astype(np.float64, copy=False)  # numpy's stubs take it for a count
 
     @property
     def relevant(self) -> F64:
@@ -136,7 +136,7 @@ def _err(ranking: _Ranking, first: I64, second: I64) -> F64:
     terms = ranking.sum_in_query(stop * reached / rank)
     between = terms[second] - terms[first] - stop[second] * reached[second] / rank[second]
     ratio = (1 - stop[second]) / (1 - stop[first])
-    change = reached[first] * (stop[second] - stop[first]) / rank[first]
+    change: F64 = reached[first] * (stop[second] - stop[first]) / rank[first]
     change += between * (ratio - 1)
     change += reached[second] * (stop[first] * ratio - stop[second]) / rank[second]
     return np.abs(change)
@@ -200,5 +200,5 @@ def weights_by_quality(metric: Metric, queries: Queries, order: I64, pairs: Pair
     if mean == 0:
         return np.ones(len(pairs), np.float32)
     weights = (1 - SHARE_BY_CHANGE) + SHARE_BY_CHANGE * changes / mean
-    weights[query_changes[query] == 0] = 1
+    weights = np.where(query_changes[query] == 0, 1.0, weights)
     return weights.astype(np.float32)
