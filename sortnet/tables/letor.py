@@ -169,7 +169,7 @@ class _Block:
         return DataError(f"{self.place(position)}: {what}")
 
     def shown(self, start: int, end: int) -> str:
-        return shown(self.lines[start:end].decode("utf-8", "replace"))
+        return shown(self.lines[start:end].rstrip().decode("utf-8", "replace"))
 
     def name(self, start: int, end: int) -> str:
         """A query's or document's name."""
