@@ -60,26 +60,26 @@ def with_ends(data: bytes, end: bytes) -> bytes:
 
 def foreign(data: bytes, rng: random.Random) -> bytes:
     """A text as other systems write it, or cut in its last number or id."""
-    what = rng.randrange(4)
-    if what == 0:
+    kind = rng.randrange(4)
+    if kind == 0:
         return with_ends(data, rng.choice((b"\r", b"\r\n")))
-    if what == 1:
+    if kind == 1:
         return re.sub(rb"(?<=\d)\.(?=\d)", b",", data)
-    if what == 2:
+    if kind == 2:
         data = re.sub(rb"(?<=\d)\.(?=\d)", b",", data.replace(b",", b";"))
     return data.rstrip(b"\r\n")[: -rng.randrange(1, 12)]
 
 
 def replace_by_other_kind(path: Path, rng: random.Random) -> None:
     """Put a pipe, a device, a folder or a file without end in the place of a file."""
-    what = rng.randrange(5)
-    if what == 0:
+    kind = rng.randrange(5)
+    if kind == 0:
         os.truncate(path, 1 << rng.randrange(30, 43))  # without blocks, so it takes no disk
         return
     path.unlink()
-    if what == 1:
+    if kind == 1:
         os.mkfifo(path)
-    elif what == 2:
+    elif kind == 2:
         path.mkdir()
     else:
         path.symlink_to(rng.choice(("/dev/zero", "/dev/null", "/dev/random", "/dev/tty")))

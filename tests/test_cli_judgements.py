@@ -113,7 +113,7 @@ def test_spreadsheets_get_no_formulas_unless_asked_and_the_file_is_read_as_it_wa
         odd = store.add_items("odd", made_items(n, ids=ids))
         store.add_items("same", made_items(n, ids=ids))
         store.add_items("again", made_items(n, ids=ids))
-        comments = ("=HYPERLINK(A1)", "\n=1", "'\n=1", "fine", "'fine", "+1", "'-1")
+        comments = ["=HYPERLINK(A1)", "\n=1", "'\n=1", "fine", "'fine", "+1", "'-1"]
         odd.append(
             [
                 Judgement("-2", k, (k + 1) % n, "left", comment=comment)
@@ -134,7 +134,7 @@ def test_spreadsheets_get_no_formulas_unless_asked_and_the_file_is_read_as_it_wa
     assert [row["left"] for row in safe[:2]] == ["'=1+1", "''=1+1"]
     raw = rows("raw.csv")
     assert [row["left"] for row in raw] == list(ids) and "escaped" not in raw[0]
-    assert [row["comment"] for row in raw] == list(comments)
+    assert [row["comment"] for row in raw] == comments
     for name, file in (("same", "safe.csv"), ("again", "raw.csv")):
         assert done("judgements", "import", name, file) == f"{name}: {n} judgements added\n"
         copy = done("judgements", "export", name, "--format", "jsonl")

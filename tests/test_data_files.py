@@ -257,14 +257,14 @@ DECIMALS = "qid;label;count;x;y\n1;0;3;0,5;n/a\n1;1;4;1,5;-1.234,5\n2;0;5;2;1,5\
 def test_decimal_commas_are_refused_with_their_line_in_labelled_data(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(DECIMALS)
-    what = "is not a number: numbers have a decimal point, not a comma"
+    fault = "is not a number: numbers have a decimal point, not a comma"
     with pytest.raises(DataError) as raised:
         read_queries(path)
-    assert str(raised.value) == f"{path}, line 2: column 'x': '0,5' {what}"
+    assert str(raised.value) == f"{path}, line 2: column 'x': '0,5' {fault}"
     no_x = DECIMALS.replace("0,5", "0.5").replace("4;1,5", "4;1.5")
     path.write_text(no_x)
     with pytest.raises(DataError) as raised:
         read_queries(path)
-    assert str(raised.value) == f"{path}, line 3: column 'y': '-1.234,5' {what}"
+    assert str(raised.value) == f"{path}, line 3: column 'y': '-1.234,5' {fault}"
     path.write_text(no_x.replace("-1.234,5", "-1234.5").replace("1,5", "1.5"))
     assert read_queries(path).feature_names == ("count", "x", "y")

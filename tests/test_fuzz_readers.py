@@ -232,7 +232,7 @@ def test_a_damaged_file_gives_data_or_an_error_of_ours(name, tmp_path):
 
 
 def read_as(path: Path, data: bytes, read: Read) -> tuple[Any, str]:
-    """What a reader makes of bytes: data, or the message, without the file's name."""
+    """Write bytes and read them: the data, or the message without the file's name."""
     path.write_bytes(data)
     try:
         return read(path), ""
@@ -246,11 +246,11 @@ def test_a_damaged_letor_file_is_the_same_with_every_kind_of_line_end(tmp_path, 
         rng = random.Random(seed)
         data = mixed(LETOR, LETOR_PARTS, rng).replace(b"\r", b"\n")
         plain, message = read_as(tmp_path / "t.txt", data, read_queries)
-        other, other_message = read_as(tmp_path / "t.txt", with_ends(data, end), read_queries)
+        converted, other_message = read_as(tmp_path / "t.txt", with_ends(data, end), read_queries)
         # Of several faults another one may be the first: the last line may be parsed by itself.
-        assert (plain is None) == (other is None), (seed, message, other_message)
+        assert (plain is None) == (converted is None), (seed, message, other_message)
         if plain is not None:
-            assert_same(plain, other)
+            assert_same(plain, converted)
 
 
 @pytest.mark.parametrize("end", [b"\r", b"\r\n"])
@@ -260,11 +260,11 @@ def test_damaged_json_lines_are_the_same_with_every_kind_of_line_end(tmp_path, e
         rng = random.Random(seed)
         data = mixed(JSONL, JSON_PARTS, rng).replace(b"\r", b"\n")
         plain, message = read_as(tmp_path / "t.jsonl", data, read_items)
-        other, other_message = read_as(tmp_path / "t.jsonl", with_ends(data, end), read_items)
+        converted, other_message = read_as(tmp_path / "t.jsonl", with_ends(data, end), read_items)
         assert place.findall(message)[:1] == place.findall(other_message)[:1], seed
-        assert (plain is None) == (other is None), seed
+        assert (plain is None) == (converted is None), seed
         if plain is not None:
-            assert (plain.ids, plain.texts) == (other.ids, other.texts), seed
+            assert (plain.ids, plain.texts) == (converted.ids, converted.texts), seed
 
 
 def test_a_letor_file_cut_in_its_last_line_is_refused_or_noted(tmp_path, caplog):

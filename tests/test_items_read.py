@@ -447,12 +447,12 @@ def test_numbers_with_decimal_commas_are_refused_not_ignored(tmp_path: Path) -> 
     path = written(tmp_path, "\n".join([";".join(["id", *names]), *rows]) + "\n")
     message = refused(path)
     assert message.startswith(", line 2: column 'f0': '0,0' is not a number: ")
-    shown = read_items(path, Columns(text="f0"), ignore=names[1:])
-    assert shown.texts == ("0,0", "1,0", "2,0"), "what is named or left out is no feature"
+    items = read_items(path, Columns(text="f0"), ignore=names[1:])
+    assert items.texts == ("0,0", "1,0", "2,0"), "what is named or left out is no feature"
 
 
 def test_texts_with_commas_are_no_numbers(tmp_path: Path) -> None:
     path = written(tmp_path, 'id,text,place\na,"1,5","1,5 km"\nb,"2,5","Bonn, 2"\nc,"0,5",x\n')
-    items, taken = read_with_roles(path)
-    assert (taken.text, taken.ignored) == ("text", ("place",))
+    items, roles = read_with_roles(path)
+    assert (roles.text, roles.ignored) == ("text", ("place",))
     assert items.texts == ("1,5", "2,5", "0,5")

@@ -181,17 +181,13 @@ def read_bytes(path: Path) -> bytes:
     try:
         refuse_irregular(path, most=most, error=ModelError)
         if not is_document:
-            _check_size_of_tensors(path)
+            # Opening reads the header, and refuses a file whose size it does not give.
+            with _faults_of_tensors(path), safe_open(path, framework="numpy"):
+                pass
         return path.read_bytes()
     except OSError as error:
         what = "no model there" if path.name == _JSON else "cannot be read"
         raise ModelError(f"{path}: {what}: {error.strerror or error}") from None
-
-
-def _check_size_of_tensors(path: Path) -> None:
-    """Refuse a file whose size is not the one that its header says; only the header is read."""
-    with _faults_of_tensors(path), safe_open(path, framework="numpy"):
-        pass
 
 
 def parse_tensors(raw: bytes, path: Path) -> dict[str, Tensor]:

@@ -100,20 +100,20 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
 
     Only the last line may lack its newline.
     """
-    line, rest = 1, b""
+    line, remainder = 1, b""
     while piece := file.read(BLOCK_BYTES):
-        data = rest + piece
+        data = remainder + piece
         # Without its last byte: a CR there may be the first half of a CRLF.
         end = 1 + max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1))
-        block, rest = data[:end], data[end:]
+        block, remainder = data[:end], data[end:]
         if block:
             lines = _checked(block, line, path)
             yield line, lines
             line += lines.count(b"\n")
-        if len(rest) > _LONGEST_LINE:
+        if len(remainder) > _LONGEST_LINE:
             raise DataError(f"{path}, line {line}: is longer than {_LONGEST_LINE >> 20} MB")
-    if rest:
-        yield line, _checked(rest, line, path)
+    if remainder:
+        yield line, _checked(remainder, line, path)
 
 
 def _checked(block: bytes, first_line: int, path: Path) -> bytes:

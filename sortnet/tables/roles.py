@@ -101,7 +101,7 @@ def choose_columns(
     words = {c: v for c, v in left.items() if c not in taken and not is_numeric(v)}
     words = {c: v for c, v in words.items() if c.lower() not in GRADES}
     if features is None:
-        _refuse_decimal_commas(rows, words)
+        refuse_decimal_commas(rows, words)
     notes = (*_notes(rows, words, named), *_group_notes(rows, named, ignore))
     image = named.image or _media(words, IMAGES)
     words.pop(image or "", None)
@@ -209,13 +209,13 @@ def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
                 raise DataError(f"{rows.place(row)}: {what}: {shown(cell)}")
 
 
-def _refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
+def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
     """Refuse a column of numbers with decimal commas, which would be no feature, silently."""
     for column, cells in columns.items():
         row = None if column.lower() in (*IDS, *TEXTS, *GROUPS) else decimal_comma(cells)
         if row is not None:
-            fault = f"{shown(cells[row])} is not a number: numbers have a decimal point, not a comma"
-            raise DataError(f"{rows.place(row)}: column {shown(column)}: {fault}")
+            place = f"{rows.place(row)}: column {shown(column)}: {shown(cells[row])}"
+            raise DataError(f"{place} is not a number: numbers have a decimal point, not a comma")
 
 
 def _notes(rows: Rows, columns: dict[str, Cells], named: Columns) -> tuple[str, ...]:

@@ -111,7 +111,8 @@ def export_judgements(
             asked = questions_at(decisions, [j.at for j in judgements])
             for line, question in zip(lines, asked, strict=True):
                 line |= dict(zip(_OF_QUESTION, (collection.criterion, question), strict=True))
-    if form == "csv" and for_spreadsheets and any(map(_has_formula, lines)):
+    has_formulas = any(_is_formula(value) for line in lines for value in line.values())
+    if form == "csv" and for_spreadsheets and has_formulas:
         names, lines = (*names, _ESCAPED), [_escaped(line) for line in lines]
     if not isinstance(to, str | Path):
         _write(to, lines, form, names)
@@ -143,10 +144,6 @@ def _records(
 
 def _is_formula(value: Any) -> bool:
     return isinstance(value, str) and _FORMULA.match(value) is not None
-
-
-def _has_formula(line: dict[str, Any]) -> bool:
-    return any(map(_is_formula, line.values()))
 
 
 def _escaped(line: dict[str, Any]) -> dict[str, Any]:
@@ -339,70 +336,75 @@ def _line(
     annotator: str | None,
     before: _Before,
 ) -> Line:
-    given = {key: value for key, value in record.items() if value not in (None, "")}
-    if not (given.keys() >= _NEEDED[0] or given.keys() >= _NEEDED[1]):
+    cells = {key: value for key, value in record.items() if value not in (None, "")}
+    if not (cells.keys() >= _NEEDED[0] or cells.keys() >= _NEEDED[1]):
         columns = listed(map(str, record)) or "nothing"
         _refuse(where, f"needs left, right and answer, or winner and loser; there is {columns}")
     if annotator is not None:
-        given.setdefault("annotator", annotator)  # part of the content
-    id = _id(where, given["id"]) if "id" in given else before.id_of(given)
-    if given.keys() >= _NEEDED[1]:
-        left, right, answer = _of_winner(where, given, items, id)
+        cells.setdefault("annotator", annotator)  # part of the content
+    id = _id(where, cells["id"]) if "id" in cells else before.id_of(cells)
+    if cells.keys() >= _NEEDED[1]:
+        pair, answer = _of_winner(where, cells, items, id)
     else:
-        left, right, answer = _of_answer(where, given, items)
-    if (answer == "undo") != ("undoes" in given):
+        pair, answer = _of_answer(where, cells, items)
+    if (answer == "undo") != ("undoes" in cells):
         _refuse(where, '`undoes` must be set if and only if answer is "undo"')
-    facts = {key: _FACTS[key](where, key, given[key]) for key in given if key in _FACTS}
-    judgement = Judgement(_annotator(where, given), left, right, answer, **facts)
+    facts = {key: _FACTS[key](where, key, cells[key]) for key in cells if key in _FACTS}
+    judgement = Judgement(_annotator(where, cells), *pair, answer, **facts)
     return Line(where, id, judgement, record)
 
 
 def _of_winner(
-    where: str, given: Mapping[str, Any], items: Mapping[str, int], id: str
-) -> tuple[int, int, Answer]:
-    """Left and right item and the answer of a row that names winner and loser.
+    where: str, cells: Mapping[str, Any], items: Mapping[str, int], id: str
+) -> tuple[tuple[int, int], Answer]:
+    """The pair (left, right) and the answer of a row that names winner and loser.
 
     The id decides which of the two is left: always the left one would look like a side bias.
     """
-    if "answer" in given:
+    if "answer" in cells:
         _refuse(where, "has both answer and winner, loser: leave out one or the other")
     if int(id[-1:], 36) % 2:
-        return *_pair(where, given, items, ("winner", "loser")), "left"
-    return *_pair(where, given, items, ("loser", "winner")), "right"
+        return _pair(where, cells, items, ("winner", "loser")), "left"
+    return _pair(where, cells, items, ("loser", "winner")), "right"
 
 
 def _of_answer(
-    where: str, given: Mapping[str, Any], items: Mapping[str, int]
-) -> tuple[int, int, Answer]:
-    """Left and right item and the answer of a row that names these."""
-    left, right = _pair(where, given, items, ("left", "right"))
-    if given["answer"] in ANSWERS:
-        return left, right, given["answer"]
-    word = str(given["answer"]).strip()
+    where: str, cells: Mapping[str, Any], items: Mapping[str, int]
+) -> tuple[tuple[int, int], Answer]:
+    """The pair (left, right) and the answer of a row that names the answer."""
+    pair = _pair(where, cells, items, ("left", "right"))
+    if cells["answer"] in ANSWERS:
+        return pair, cells["answer"]
+    word = str(cells["answer"]).strip()
     # Ids take precedence: items may be named 1 and 2.
-    sides: dict[int | None, Answer] = {left: "left", right: "right"}
+    sides: dict[int | None, Answer] = {pair[0]: "left", pair[1]: "right"}
     answer = sides.get(items.get(word)) or _SAID.get(word.lower())
     if answer is None:
-        known = ", ".join(ANSWERS)
-        _refuse(where, f"unknown answer {shown(given['answer'])}; known are {known}")
-    return left, right, answer
+        answers = ", ".join(ANSWERS)
+        _refuse(where, f"unknown answer {shown(cells['answer'])}; known are {answers}")
+    return pair, answer
 
 
 def _pair(
-    where: str, given: Mapping[str, Any], items: Mapping[str, int], columns: tuple[str, str]
+    where: str, cells: Mapping[str, Any], items: Mapping[str, int], columns: tuple[str, str]
 ) -> tuple[int, int]:
-    """The items that two columns of a row name, which must be different ones."""
-    left, right = (_item(where, given[column], items) for column in columns)
-    if left == right:
-        _refuse(where, f"item {shown(given[columns[0]])} cannot be compared with itself")
-    return left, right
+    """The items that two columns of a row name; they must differ."""
+    first, second = (_item(where, cells[column], items) for column in columns)
+    if first == second:
+        _refuse(where, f"item {shown(cells[columns[0]])} cannot be compared with itself")
+    return first, second
 
 
-def _annotator(where: str, given: Mapping[str, Any]) -> str:
-    if "annotator" not in given:
+def _annotator(where: str, cells: Mapping[str, Any]) -> str:
+    """The annotator that a row names.
+
+    Raises:
+        DataError: if there is none, or the name is not one that an annotator may have.
+    """
+    if "annotator" not in cells:
         _refuse(where, "no annotator: add the column or give --as NAME")
     try:
-        return checked_name("annotator", str(given["annotator"]))
+        return checked_name("annotator", str(cells["annotator"]))
     except StoreError as error:
         _refuse(where, str(error))
 
