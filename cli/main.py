@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import click
 
 from cli.options import refuse_gone
-from cli.output import printable
+from cli.output import notes_on_stderr, printable
 from sortnet import __version__
 from sortnet.errors import SortNetError
 
@@ -72,7 +72,9 @@ class _MainGroup(click.Group):
         _fill_closed_streams()
         args = tuple(sys.argv[1:] if args is None else args)
         options = {**extra, "standalone_mode": False, "obj": args}
-        sys.exit(_ended(lambda: super(_MainGroup, self).main(list(args), "sortnet", **options)))
+        with notes_on_stderr():
+            code = _ended(lambda: super(_MainGroup, self).main(list(args), "sortnet", **options))
+        sys.exit(code)
 
 
 @click.group(

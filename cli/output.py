@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -35,6 +36,31 @@ def put(text: str = "", *, err: bool = False, bold: bool = False) -> None:
 def say(text: str) -> None:
     """Print a message on stderr."""
     put(text, err=True)
+
+
+class _NotesOnStderr(logging.Handler):
+    """Print each note that the library logs once, as a line on stderr."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._printed: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note = printable(record.getMessage())
+        if note not in self._printed:
+            self._printed.add(note)
+            say(note)
+
+
+@contextmanager
+def notes_on_stderr() -> Iterator[None]:
+    """Print the notes of the library about its data on stderr while a command runs."""
+    logger, handler = logging.getLogger("sortnet"), _NotesOnStderr()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def count(n: int, noun: str) -> str:
@@ -186,7 +212,7 @@ def _unfit(to: str, inputs: Sequence[str]) -> str | None:
         if any(map(path.samefile, filter(Path.exists, (Path(name), *named)))):
             return f"{name!r} is read, and would be lost: name another file"
     documents = (path.parent / name for name in ("model.json", "run.json"))
-    if any(file.is_file() and b'"sortnet-' in file.read_bytes()[:99] for file in documents):
+    if any(b'"sortnet-' in _beginning(file) for file in documents):
         return "its folder is that of a model: name a file in another folder"
     if _is_database(path):
         return "that is a database, and would be lost: name another file"
@@ -197,10 +223,15 @@ def _is_database(path: Path) -> bool:
     """Whether it is an SQLite file, or one of SQLite's companion files."""
     for ending in ("-wal", "-shm", "-journal"):
         path = path.with_name(path.name.removesuffix(ending) or path.name)
+    return _beginning(path).startswith(b"SQLite format 3\0")
+
+
+def _beginning(path: Path) -> bytes:
+    """The first bytes of a file; none if it is no regular file."""
     if not path.is_file():
-        return False
+        return b""
     with path.open("rb") as file:
-        return file.read(16) == b"SQLite format 3\0"
+        return file.read(99)
 
 
 def refuse_folder(to: str) -> None:

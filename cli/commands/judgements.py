@@ -104,19 +104,21 @@ _OF_PAIRS = ("chosen", "conversational")  # formats with a line per pair
     "context, else its name.",
 )
 @click.option(
-    "--for-spreadsheets",
+    "--for-spreadsheets/--raw",
     "escaped",
-    is_flag=True,
-    help="Format csv: an apostrophe before what a spreadsheet would run as a formula.",
+    default=None,
+    help="Format csv: an apostrophe before what a spreadsheet would run as a formula, which is the "
+    "default; or texts as they are.",
 )
 @store_option
 def export(
-    name: str, form: Any, output: str, prompt: str, escaped: bool, store: str | None
+    name: str, form: Any, output: str, prompt: str, escaped: bool | None, store: str | None
 ) -> None:
     """Write the judgements of the collection NAME to a file.
 
     jsonl and csv contain all judgements, including undos, comments and flags, and can be imported
-    again, also with --for-spreadsheets; where items have groups, with the group and its context.
+    again; where items have groups, with the group and its context. In csv a text that a spreadsheet
+    would run as a formula begins with an apostrophe, which an import takes off; --raw writes none.
 
     chosen has one line per pair of texts, {"prompt", "chosen", "rejected", "weight"}, by majority
     vote, as tools for preference tuning such as TRL read it; conversational has messages in place
@@ -126,19 +128,24 @@ def export(
     \b
     Examples:
       sortnet judgements export essays --output judgements.jsonl
-      sortnet judgements export essays --format csv --for-spreadsheets -o j.csv
+      sortnet judgements export essays --format csv --output judgements.csv
       sortnet judgements export essays --format chosen --output preferences.jsonl
     """
     from store.collections.judgement_files import export_judgements
     from store.service.judged import annotator_weights
 
-    if escaped and form != "csv":
-        raise click.UsageError(f"--for-spreadsheets is for --format csv, not {form}")
+    if escaped is not None and form != "csv":
+        option = "--for-spreadsheets" if escaped else "--raw"
+        raise click.UsageError(f"{option} is for --format csv, not {form}")
     written: list[int] = []
     with open_collection(store, name) as collection:
         weights = annotator_weights(collection) if form in _OF_PAIRS else None
         write = partial(
-            export_judgements, collection, prompt=prompt, weights=weights, for_spreadsheets=escaped
+            export_judgements,
+            collection,
+            prompt=prompt,
+            weights=weights,
+            for_spreadsheets=escaped is not False,
         )
         write_output(output, lambda file: written.append(write(file, form)))
     if output != "-" or not written[0]:

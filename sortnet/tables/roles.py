@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.rows import Rows, listed
-from sortnet.tables.values import Cells, is_numeric, levels, numbers_of
+from sortnet.tables.values import Cells, decimal_comma, is_numeric, levels, numbers_of
 from sortnet.types import F64
 from sortnet.types.memory import room
 
@@ -100,6 +100,8 @@ def choose_columns(
     taken = {*explicit, *named.shown, *(column_of(name, left) for name in coded)}
     words = {c: v for c, v in left.items() if c not in taken and not is_numeric(v)}
     words = {c: v for c, v in words.items() if c.lower() not in GRADES}
+    if features is None:
+        refuse_decimal_commas(rows, words)
     notes = (*_notes(rows, words, named), *_group_notes(rows, named, ignore))
     image = named.image or _media(words, IMAGES)
     words.pop(image or "", None)
@@ -205,6 +207,15 @@ def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
             if isinstance(cell, list | dict):
                 what = f"column {shown(column)} holds a nested value"
                 raise DataError(f"{rows.place(row)}: {what}: {shown(cell)}")
+
+
+def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
+    """Refuse a column of numbers with decimal commas, which would be no feature, silently."""
+    for column, cells in columns.items():
+        row = None if column.lower() in (*IDS, *TEXTS, *GROUPS) else decimal_comma(cells)
+        if row is not None:
+            place = f"{rows.place(row)}: column {shown(column)}: {shown(cells[row])}"
+            raise DataError(f"{place} is not a number: numbers have a decimal point, not a comma")
 
 
 def _notes(rows: Rows, columns: dict[str, Cells], named: Columns) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 import threading
 from bisect import bisect_right
@@ -24,7 +25,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from sortnet.errors import DataError
-from sortnet.files import TABLES, data_files, one_line, open_bytes, reading, shown, suffix_of
+from sortnet.files import (
+    TABLES,
+    data_files,
+    note_unfinished,
+    one_line,
+    open_bytes,
+    reading,
+    refuse_irregular,
+    shown,
+    suffix_of,
+)
 from sortnet.tables.values import Cells, numbers_of, word
 from sortnet.types.memory import refuse_too_large
 
@@ -194,15 +205,25 @@ def _read_file(path: Path, kind: str, may_be_empty: bool, keep: Keep) -> Rows:
         if kind == ".parquet":
             return _grown(path, _parquet(path), keep, "row")
         lines = _Lines(path)
-        if kind in (".csv", ".tsv"):
-            rows = _csv(lines, keep, "\t" if kind == ".tsv" else None)
-        elif kind == ".json" and lines.first().lstrip().startswith("["):
-            rows = _grown(path, _array(path), keep, "record")
-        else:
-            rows = _grown(path, _jsonl(lines), keep, "line", unfinished=lines)
+        is_array = kind == ".json" and lines.first().lstrip().startswith("[")
+        rows = _grown(path, _array(path), keep, "record") if is_array else _text(lines, kind, keep)
         if not rows.columns and not may_be_empty:
             raise DataError(f"{path}: the file is empty: it has no rows")
         return rows
+
+
+def _text(lines: _Lines, kind: str, keep: Keep) -> Rows:
+    """The rows of CSV or JSON lines; a note is logged if the last row may have been cut."""
+    if kind in (".csv", ".tsv"):
+        rows = _csv(lines, keep, "\t" if kind == ".tsv" else None)
+        # Many programs write CSV files without the last line end.
+        may_be_cut = lines.cut and lines.last_record_is_shortest
+    else:
+        rows = _grown(lines.path, _jsonl(lines), keep, "line", unfinished=lines)
+        may_be_cut = lines.cut
+    if may_be_cut and len(rows):
+        note_unfinished(rows.place(-1))
+    return rows
 
 
 def _grown(
@@ -245,10 +266,19 @@ def _joined(parts: Sequence[Cells]) -> Cells:
 
 
 class _Lines:
-    """The lines of a text file; `cut` says after the last one whether it lacks its newline."""
+    """The lines of a text file.
+
+    Attributes:
+        cut: after the last line, whether it lacks its line end.
+        n_characters: the number of characters read, without line ends.
+        last_record_is_shortest: of a CSV file that was read, whether every record between the
+            header and the last one is longer than the last one.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self.cut = path, False
+        self.n_characters = 0
+        self.last_record_is_shortest = False
 
     def first(self) -> str:
         """The first line that is not blank; empty if there is none."""
@@ -267,6 +297,7 @@ class _Lines:
                     what = f"byte {ord(wrong[0]) - 0xDC00:#04x} is not UTF-8"
                     raise DataError(f"{self.path}, line {number}: {what}")
                 self.cut = not line.endswith(("\n", "\r"))
+                self.n_characters += len(line.rstrip("\r\n"))
                 number += 1
                 yield line
 
@@ -284,7 +315,7 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
     def read(quoting: Any) -> Rows:
         with _long_fields():
             reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
-            chunks = _csv_chunks(lines.path, reader, separator)
+            chunks = _csv_chunks(lines, reader, separator)
             return _grown(lines.path, chunks, keep, "line", unfinished=lines)
 
     try:
@@ -295,33 +326,36 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
     return read(csv.QUOTE_NONE)  # most TSV files have no quoting
 
 
-def _csv_chunks(path: Path, reader: Any, separator: str) -> Iterator[Chunk]:
-    records = _records(path, reader)
-    line, header = next(records, (0, []))
+def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
+    path, records = lines.path, _records(lines, reader)
+    line, header, _ = next(records, (0, [], 0))
     if not header:
         return
     _check_header(f"{path}, line {line}", header)
     yield {name: [] for name in header}, []
     n = max(1, _CELLS_AT_ONCE // len(header))
+    shortest = last = math.inf
     while some := list(islice(records, n)):
-        for line, record in some:
+        for line, record, length in some:
             if len(record) != len(header):
                 fault = f"{len(record)} fields where the header has {len(header)}"
                 raise DataError(f"{path}, line {line}: {fault}: {shown(separator.join(record))}")
-        columns = map(list, zip(*(record for _, record in some), strict=True))
-        yield dict(zip(header, columns, strict=True)), [line for line, _ in some]
+            shortest, last = min(shortest, last), length
+        columns = map(list, zip(*(record for _, record, _ in some), strict=True))
+        yield dict(zip(header, columns, strict=True)), [line for line, _, _ in some]
+    lines.last_record_is_shortest = last < shortest < math.inf
 
 
-def _records(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
-    """The records that are not blank, and the line at which each starts."""
-    line = 1
+def _records(lines: _Lines, reader: Any) -> Iterator[tuple[int, list[str], int]]:
+    """The records that are not blank: the line at which each starts, its fields, its length."""
+    line, start = 1, lines.n_characters
     try:
         for record in reader:
             if record:
-                yield line, record
-            line = reader.line_num + 1
+                yield line, record, lines.n_characters - start
+            line, start = reader.line_num + 1, lines.n_characters
     except csv.Error as error:
-        raise _Quotes(f"{path}, line {line}: {error}") from None
+        raise _Quotes(f"{lines.path}, line {line}: {error}") from None
 
 
 @contextmanager
@@ -419,6 +453,7 @@ def _parquet(path: Path) -> Iterator[Chunk]:
             f"{path}: Parquet files need pyarrow: pip install 'sortnet[parquet]'"
         ) from None
     start = 1
+    refuse_irregular(path)
     with path.open("rb") as file:
         try:
             stored = parquet.ParquetFile(file)

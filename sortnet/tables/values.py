@@ -18,6 +18,8 @@ MISSING = frozenset(("", "null", "nan", "na", "n/a", "none", "<na>"))
 MOST_LEVELS = 50  # of a categorical column that become features
 _ROWS_A_LEVEL = 3  # on average
 _LONGEST_LEVEL = 40  # characters; longer ones are texts
+# 0,5 and 1.234,5, as programs write numbers in many countries.
+_DECIMAL_COMMA = re.compile(r"[+-]?(\d*|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 
 _SAID = {"true": 1.0, "false": 0.0}
@@ -96,6 +98,29 @@ def is_numeric(cells: Cells) -> bool:
     numbers, wrong = numbers_of(cells)
     there = int((~np.isnan(numbers)).sum())
     return there > 0 and there >= int(wrong.sum())
+
+
+def decimal_comma(cells: Cells) -> int | None:
+    """The first cell that is a number with a decimal comma, if the column is one of such numbers.
+
+    At least half of its cells that are not missing are numbers, with a comma or without one.
+
+    >>> decimal_comma(["n/a", "1", "0,5"]), decimal_comma(["0,5", "x", "y"]), decimal_comma(["1"])
+    (2, None, None)
+    """
+    if isinstance(cells, np.ndarray) or is_categorical(cells):
+        return None
+    with_comma = [
+        k
+        for k, cell in enumerate(cells)
+        if isinstance(cell, str) and "," in cell and _DECIMAL_COMMA.fullmatch(cell.strip())
+    ]
+    if not with_comma:
+        return None
+    numbers, wrong = numbers_of(cells)
+    n_numbers = int((~np.isnan(numbers)).sum()) + len(with_comma)
+    n_others = int(wrong.sum()) - len(with_comma)
+    return with_comma[0] if n_numbers >= n_others else None
 
 
 def is_categorical(cells: Cells) -> bool:
