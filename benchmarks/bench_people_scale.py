@@ -3,12 +3,14 @@
 The items have five features; as many answers as a twentieth of the items, of twenty annotators.
 Judgements in a store are of 200 annotators about 100,000 items; with a number of them as its only
 argument the script measures these alone; with `fit` and the numbers of judgements and of items, the
-fits to made answers of 100 annotators.
+fits to made answers of 100 annotators; with `label` and a number of items, the memory of that
+command.
 """
 
 from __future__ import annotations
 
 import resource
+import subprocess
 import sys
 import time
 from datetime import datetime
@@ -165,6 +167,18 @@ def _by_truth(scores: Any, m: int, seed: int = 0) -> Judgements:
     return made
 
 
+def label_gigabytes(n: int) -> float:
+    """Peak memory of `sortnet label` that asks about n items after n / 20 judgements."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "s.db"
+        with open_store(path) as store:
+            _write(store.add_items("many", _items(n)), n, n // 20)
+        command = [sys.executable, "-m", "cli", "label", "many", "--as", "ana", "--store", path]
+        answers = "left\nright\nleft\n"
+        subprocess.run(command, input=answers, text=True, stdout=subprocess.DEVNULL, check=True)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+
+
 def _items(n: int) -> Items:
     ids, nothing = tuple(f"item {k}" for k in range(n)), (None,) * n
     features = np.random.default_rng(0).normal(size=(n, 5)).astype(np.float32)
@@ -217,6 +231,9 @@ def main() -> None:
     if sys.argv[1:2] == ["fit"]:
         print(fitted(*map(int, sys.argv[2:])))
         print("GB at most:", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+        return
+    if sys.argv[1:2] == ["label"]:
+        print("GB at most:", label_gigabytes(int(sys.argv[2])))
         return
     if len(sys.argv) > 1:
         print(judged(int(sys.argv[1])))

@@ -680,7 +680,9 @@ def test_the_admin_page_makes_links(site):
     assert again.json() == made.json()
     for name in ("", " ", "x" * 201, "a\nb", "a\0b", "\x1b[2J", "\ud800", 3, None):
         reply = site.client.post(f"{site.admin}/annotators", {"name": name})
-        assert reply.status == 422 and "\n" not in reply.json()["error"]
+        assert (
+            reply.status == (400 if name == "\ud800" else 422) and "\n" not in reply.json()["error"]
+        )
     assert list(site.people.tokens) == ["carl"]
 
 

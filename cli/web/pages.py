@@ -8,6 +8,7 @@ import threading
 from dataclasses import replace
 from typing import Any
 
+from cli.web.fault_notes import FaultNotes
 from cli.web.markdown import rendered
 from sortnet.items import Items
 from sortnet.preference import Judgement
@@ -31,6 +32,7 @@ class Pages:
     def __init__(self, collection: Collection, criteria: Criteria) -> None:
         self.collection, self.criteria = collection, criteria
         self.services = criteria.services  # one for each criterion
+        self.faults = FaultNotes(collection.name)
         self._undoing = threading.Lock()
 
     def close(self) -> None:
@@ -180,6 +182,10 @@ class People:
 
     def is_admin(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.admin.encode())
+
+    def admin_of(self, token: str) -> str | None:
+        """`admin` if the token is the admin's, or None."""
+        return "admin" if self.is_admin(token) else None
 
     def know(self, token: str) -> bool:
         """Whether it is the token of an annotator, or the admin's."""

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from sortnet.preference.goal import SURE, Goal, above_edge, top_margins, wrong_of_top
 from sortnet.preference.groups import Groups, GroupStanding
-from sortnet.preference.posterior import Posterior
+from sortnet.preference.posterior import Draws, Posterior
 from sortnet.types import F64, I64, Bool
 
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
@@ -124,14 +124,14 @@ def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal, asked: fl
     return Progress(wrong, reached, left if known else None, f"{goal.expected(wrong)}, and {more}")
 
 
-def _margins_of_chosen(posterior: Posterior, groups: Groups, goal: Goal) -> list[F64]:
+def _margins_of_chosen(posterior: Posterior, groups: Groups, goal: Goal) -> list[Draws]:
     """(draws, k) the margins of each group's best items by expected score."""
     margins = top_margins(posterior, groups, goal.top)
     by_score = (m[np.argsort(-posterior.scores[m], kind="stable")] for m in groups.members)
     return [margins[:, best[: goal.top]] for best in by_score]
 
 
-def _wrong_and_sure(margins: F64, goal: Goal, tie: float) -> tuple[float, float]:
+def _wrong_and_sure(margins: Draws, goal: Goal, tie: float) -> tuple[float, float]:
     """Share of a group's top expected wrong; and how likely no more are wrong than allowed."""
     wrong, k = wrong_of_top(margins, tie), margins.shape[1]
     return float(wrong.mean()) / max(k, 1), float(np.mean(wrong <= goal.allowed(k)))
@@ -142,7 +142,7 @@ def _ratio(step: int) -> float:
     return float(1e-3 * 1.1**step)
 
 
-def _sure_after(scores: F64, goal: Goal, kept: float, tie: float) -> float:
+def _sure_after(scores: Draws, goal: Goal, kept: float, tie: float) -> float:
     """How likely few enough of a group's top are wrong, with a share of the variance left.
 
     What is learned until then moves the expected scores towards one of the draws, as the law of

@@ -218,6 +218,13 @@ class LabellingService:
         now = self.collection.clock()
         return self.study.why_closed(annotator, self.session.answered(annotator), now)
 
+    def answered(self, annotator: str) -> int:
+        """The number of an annotator's answers as in `Session`, also of an excluded one."""
+        with self._lock:
+            excluded = self._set_aside
+            n_set_aside = int(np.count_nonzero(excluded.is_vote & excluded.by(annotator)))
+            return self.session.answered(annotator) + n_set_aside
+
     def judgements(self) -> Judgements:
         """All judgements in their order, with those of excluded annotators."""
         with self._lock:
