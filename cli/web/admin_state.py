@@ -141,7 +141,8 @@ def _remaining(service: LabellingService) -> dict[str, Any]:
     """How close it is; of the groups only their number and that of those at the goal."""
     remaining = service.remaining
     counts = {"groups": len(remaining.groups), "done": sum(g.stop for g in remaining.groups)}
-    return dict(plain(asdict(replace(remaining, groups=())))) | counts
+    facts = dict(plain(asdict(replace(remaining, groups=()))))
+    return facts | counts | {"range_left": remaining.range_left}
 
 
 def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from cli.web.fault_notes import FaultNotes
 from cli.web.markdown import rendered
 from sortnet.items import Items
 from sortnet.preference import Judgement
+from sortnet.preference.stopping import Remaining, range_in_words
 from store import Collection
 from store.database.engine import plain
 from store.service.criteria import Asked, Criteria
@@ -61,6 +63,7 @@ class Pages:
             "instructions": self.instructions["key"],
             "answered": self.criteria.answered(annotator),
             "left": plain(sum(n for n in left if n)) if shown else None,
+            "range": _range_left(remaining) if shown else "",
             "stop": stop and not closed,
             "why": f"{closed[:1].upper()}{closed[1:]}." if closed else why,
             "last": None if last is None else last[1].number,
@@ -148,6 +151,15 @@ def _cut(text: str | None, whole: str, markdown: bool) -> dict[str, str | None]:
     text = f"{text[:MOST_CHARACTERS]} …" if text is not None and more else text
     html = None if text is None or not markdown else rendered(text)
     return {"text": text, "more": whole if more else None, "html": html}
+
+
+def _range_left(remaining: Sequence[Remaining]) -> str:
+    """The range of the questions that all criteria together have left, in words."""
+    open_ = [each for each in remaining if not each.stop]
+    fewest, most = ([getattr(each, end) for each in open_] for end in ("fewest", "most"))
+    if not open_ or None in fewest:
+        return ""
+    return range_in_words(sum(fewest), None if None in most else sum(most))
 
 
 def pages_of(collection: Collection, *, together: bool = False, **more: Any) -> Pages:

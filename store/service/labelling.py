@@ -106,6 +106,8 @@ class LabellingService:
         self._own: dict[str, dict[str, Lease]] = {}
         self._fitted: tuple[Session, int] | None = None  # and its number of events at the fit
         self._fitting: threading.Thread | None = None
+        self._forecasting: threading.Thread | None = None
+        self._remaining_lock = threading.Lock()
         self._pause_until = 0.0
         self.fault = ""
         self._open()
@@ -272,6 +274,7 @@ class LabellingService:
             return
         if self.session.quick:
             self._try_fit()
+            self._forecast_aside()
             return
         with self._lock:
             running = self._fitting is not None and self._fitting.is_alive()
@@ -292,6 +295,33 @@ class LabellingService:
             self._fitting.join()
         if self.stale:
             self._fit()
+        if self.session.forecast_due:
+            self._renew_forecast()
+
+    def _forecast_aside(self) -> None:
+        """Renew the forecast in a thread, if it is due: it takes longer than a small fit."""
+        running = self._forecasting is not None and self._forecasting.is_alive()
+        if not running and self.session.forecast_due:
+            self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
+            self._forecasting.start()
+
+    def _try_forecast(self) -> None:
+        try:
+            with short_turns():
+                self._renew_forecast()
+        except Exception as error:  # any error: answers must still be stored
+            self.fault = f"{type(error).__name__}: {error}"
+
+    def _renew_forecast(self) -> None:
+        session = self.session
+        session.renew_forecast()
+        self._renew_remaining(session)
+
+    def _renew_remaining(self, session: Session) -> None:
+        """Set `remaining` by the session's last fit; of two threads the later one has the newer."""
+        with self._remaining_lock:
+            if session is self.session:
+                self.remaining = session.remaining(fresh=False)
 
     def _fit(self) -> None:
         with self._lock:
@@ -300,16 +330,19 @@ class LabellingService:
         with short_turns():
             session.refit()
             self.ranking = session.ranking(fresh=False)
-            self.remaining = session.remaining(fresh=False)
+            self._renew_remaining(session)
         self._fitted = session, events
         if self._convergence is not None:
             about = session.n_votes, self.remaining, session.goal
             self._convergence.add(number, *about, time.monotonic() - started)
 
     def _try_fit(self) -> None:
+        """Fit, and renew the forecast if it may take its time."""
         started = time.monotonic()
         try:
             self._fit()
+            if not self.session.quick and self.session.forecast_due:
+                self._renew_forecast()
             self.fault = ""
         except Exception as error:  # any error: answers must still be stored
             self.fault = f"{type(error).__name__}: {error}"
@@ -400,9 +433,33 @@ def short_turns() -> Iterator[None]:
     ...     sys.getswitchinterval() < 0.001
     True
     """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_INTERVAL)
+    _SHORT_TURNS.enter()
     try:
         yield
     finally:
-        sys.setswitchinterval(before)
+        _SHORT_TURNS.leave()
+
+
+class _ShortTurns:
+    """The switch interval of the process, which is short while any thread needs it to be."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._before = 0.0
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._threads:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(_SWITCH_INTERVAL)
+            self._threads += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._threads -= 1
+            if not self._threads:
+                sys.setswitchinterval(self._before)
+
+
+_SHORT_TURNS = _ShortTurns()

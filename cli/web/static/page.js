@@ -130,7 +130,7 @@ function drawQuestion(question) {
 function drawProgress() {
   const left = queue.length ? state.left ?? null : null, done = state.answered + pending();
   const waiting = outbox.length > 1 ? ` · ${outbox.length} to be sent` : "";
-  $("progress").textContent = `${done} answered${left === null ? "" : left ? ` · about ${left} left` : " · the goal is reached"}${waiting}`;
+  $("progress").textContent = `${done} answered${left === null ? "" : left ? ` · ${state.range} left` : " · the goal is reached"}${waiting}`;
   $("done").hidden = left === null || done + left === 0;
   Object.assign($("done"), { max: Math.max(done + (left || 0), 1), value: done });
 }
