@@ -54,9 +54,11 @@ class Columns:
         features: columns of numbers and dates.
         ignored: the columns, or files of a folder, that were left out.
         group, context: columns of the group's name and its own text, never guessed; or None.
+            The group of labelled data is the query.
         shown: further columns that annotators see, never guessed; they may be features, too.
         categories: features `column=value`, of categorical columns.
         notes: lines about columns that look like images or sounds but are not, or like groups.
+        grade: the column of the grades, of labelled data.
     """
 
     id: str | None = None
@@ -70,6 +72,7 @@ class Columns:
     shown: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    grade: str | None = None
 
 
 def choose_columns(
