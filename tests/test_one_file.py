@@ -15,12 +15,13 @@ import pytest
 from cli_made import FAST, done, fault, invoke, letor
 
 from cli.report.sources import find_sources, read_part
-from sortnet import from_frame, load_ranker
+from sortnet import SortNetRanker, from_frame, load_ranker
 from sortnet.data import fingerprint, read_queries
 from sortnet.data.grades import in_which_bin, quantile_edges
 from sortnet.data.near_grades import features_near_grades
 from sortnet.data.parts import ByHash, facts_of, read_divided, take_part
 from sortnet.errors import DataError, ModelError
+from sortnet.experiments.splits import HoldOutOfFile, OfficialFold
 from sortnet.metrics import evaluate
 from sortnet.types import NamedColumns, Queries
 from store import open_store
@@ -550,3 +551,86 @@ def test_a_table_of_sweets_without_queries_is_trained_on_and_ranked():
     assert f"{n[2]}" in done("evaluate", "m", CANDY, "--part", "test", "--per-query", "-")
     frame.drop(columns="winpercent").to_csv("new.csv", index=False)
     assert len(done("rank", "m", "new.csv").splitlines()) == 1 + len(frame)
+
+
+# ------------------------------------------------------------------- experiments and the estimator
+
+
+def test_an_experiment_divides_one_file_as_train_does_and_draws_by_query():
+    typed = ("--query", "search", "--grade", "stars", "--id", "product", "--rankers", "err")
+    Path("r").mkdir()
+    done("experiment", "folds", "all.csv", *typed, "--out", "r")
+    frame = pd.read_csv("r/results.csv")
+    assert {*frame["qid"]} == {n for n in shop()["search"].unique() if part_by_hand(n) == "test"}
+    done("experiment", "holdout", "all.csv", *typed, "--splits", "2", "--out", "r")
+    frame = pd.read_csv("r/results.csv")
+    assert {*frame["part"]} == {"split 1", "split 2"}
+    for number in (1, 2):
+        split = HoldOutOfFile("all.csv", 0, number, 0.33, 0.2, columns=NAMES)
+        parts = members(split.load())
+        assert len(parts["test"]) == round(0.33 * 25)
+        assert {*frame[frame["part"] == split.name]["qid"]} == parts["test"]
+        assert not parts["train"] & parts["test"] and not parts["vali"] & parts["test"]
+
+
+def test_an_experiment_on_folds_takes_named_columns_and_keeps_its_keys():
+    frame = shop()
+    Path("fold").mkdir()
+    for k, part in enumerate(("train", "vali", "test")):
+        frame[k * 40 : (k + 1) * 40].to_csv(f"fold/{part}.csv", index=False)
+    typed = ("--query", "search", "--grade", "stars", "--rankers", "err")
+    assert "err" in done("experiment", "folds", "fold", *typed)
+    plain = OfficialFold("fold")
+    assert plain.to_json() == {"kind": "OfficialFold", "folder": "fold"}  # as stores have it
+    columns = NamedColumns(query="search")
+    assert OfficialFold("fold", columns=columns).to_json()["columns"] == columns.to_json()
+
+
+def test_the_estimator_takes_the_names_and_learns_what_it_learns_without_them():
+    frame = shop()
+    small = {"epochs": 2, "max_iter": 1, "committee": 1, "scaling": "query", "hidden": 4}
+    ranker = SortNetRanker(**small, query="search", grade="stars", id="product").fit(frame)
+    plain = SortNetRanker(**small).fit(
+        frame[["price", "age", "colour"]], frame["stars"], qid=frame["search"]
+    )
+    assert ranker.feature_names_in_.tolist() == ["price", "age", "colour"]
+    expected = plain.predict(frame[["price", "age", "colour"]], qid=frame["search"])
+    np.testing.assert_array_equal(ranker.predict(frame), expected)
+    np.testing.assert_array_equal(
+        ranker.predict(frame.drop(columns=["stars", "product"])), expected
+    )
+    assert ranker.score(frame) == plain.score(
+        frame[["price", "age", "colour"]], frame["stars"], qid=frame["search"]
+    )
+    with pytest.raises(DataError, match="X has no column 'search', which names the queries"):
+        ranker.predict(frame.drop(columns="search"))
+    with pytest.raises(DataError, match="give grades as y"):
+        ranker.score(frame.drop(columns="stars"))
+    with pytest.raises(DataError, match="has a column 'search', so give no qid besides"):
+        ranker.predict(frame, qid=frame["search"])
+
+
+def test_names_go_from_the_estimator_to_the_command_and_back():
+    frame = shop()
+    small = {"epochs": 2, "max_iter": 1, "committee": 1, "scaling": "query", "hidden": 4}
+    ranker = SortNetRanker(**small, query="search", grade="stars", id="product").fit(frame)
+    ranker.save("saved")
+    lines = [line.split(",") for line in done("rank", "saved", "all.csv").splitlines()[1:]]
+    scores = ranker.predict(frame)
+    assert {line[1]: float(line[4]) for line in lines} == dict(
+        zip(frame["product"], scores.tolist(), strict=True)
+    )
+    done("train", "all.csv", *TYPED, "--ignore", "colour", "--out", "m", *FAST)
+    loaded = SortNetRanker.load("m")
+    assert (loaded.query, loaded.grade, loaded.id) == ("search", "stars", "product")
+    queries = read_queries("all.csv", like=loaded.model_)
+    expected = queries.in_row_order(loaded.model_.scores(queries))
+    np.testing.assert_array_equal(loaded.predict(frame.drop(columns="colour")), expected)
+
+
+def test_all_rows_are_one_query_for_an_estimator_that_is_told_so():
+    frame = shop()[["price", "age", "stars"]]
+    small = {"epochs": 2, "max_iter": 1, "committee": 1, "scaling": "query", "hidden": 4}
+    with pytest.warns(UserWarning, match="none is held out"):
+        ranker = SortNetRanker(**small, query="none", grade="stars").fit(frame)
+    assert sorted(ranker.predict(frame)) == [*range(len(frame))]

@@ -77,11 +77,11 @@ def importance(
             loaded, queries, metric, repeats=repeats, seed=seed, progress=status
         )
         said = conventions_of(queries, [metric], config.empty)
-    columns = {"mean": found.mean, "std": found.std}
-    columns |= {} if found.splits is None else {"splits": found.splits}
+    figures = {"mean": found.mean, "std": found.std}
+    figures |= {} if found.splits is None else {"splits": found.splits}
     rows = [
         {"feature": found.names[k], "number": k + 1}
-        | {name: float(values[k]) for name, values in columns.items()}
+        | {name: float(values[k]) for name, values in figures.items()}
         for k in found.largest()  # the most important first
     ]
     if output is not None:

@@ -58,9 +58,13 @@ def training_name_options(command: C) -> C:
 
 def named_columns(parameters: Mapping[str, Any]) -> NamedColumns:
     """The columns that the parameters of a command name."""
-    typed = {name: parameters.get(name) for name in OPTIONS}
-    typed["ignore"] = tuple(typed["ignore"] or ())
-    return NamedColumns(**typed)
+    return NamedColumns(
+        query=parameters["query"],
+        grade=parameters["grade"],
+        id=parameters["id"],
+        ignore=tuple(parameters.get("ignore", ())),
+        bins=parameters.get("bins"),
+    )
 
 
 def _with(options: tuple[Callable[[C], C], ...], command: C) -> C:
@@ -70,6 +74,7 @@ def _with(options: tuple[Callable[[C], C], ...], command: C) -> C:
         others = {name: value for name, value in parameters.items() if name not in OPTIONS}
         return command(*args, columns=columns, **others)
 
+    complete: Any = named
     for option in reversed(options):
-        named = option(named)  # type: ignore[arg-type]
-    return named  # type: ignore[return-value]
+        complete = option(complete)
+    return complete  # type: ignore[no-any-return]

@@ -101,7 +101,10 @@ def _load(folder: Path, source: str) -> Queries | None:
 
 def _roles(values: dict[str, Any]) -> Columns:
     """The roles of a table's columns out of JSON, which has lists for tuples."""
-    return Columns(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    fields: dict[str, Any] = {}
+    for name, value in values.items():
+        fields[name] = tuple(value) if isinstance(value, list) else value
+    return Columns(**fields)
 
 
 def _save(queries: Queries, home: Path, state: str) -> None:

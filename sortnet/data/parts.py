@@ -229,7 +229,7 @@ def _divided_rows(path: Path, division: Division, columns: NamedColumns) -> Rows
         raise DataError(f"{path}: there are no documents")
     roles = named_roles(rows, columns, labelled=True)
     by_rows = roles.group is None
-    if not by_rows:
+    if roles.group is not None:
         names = names_of(rows, roles.group, needed=True)
     elif columns.id is not None:
         names = rows.texts(columns.id)

@@ -71,10 +71,14 @@ def read_queries(
     from sortnet.data.cache import cached
 
     names = None if like is None else like.feature_names
-    what = {"n_features": n_features, "labelled": labelled, "names": names}
     remembered = UNNAMED if like is None else like.columns
-    what["columns"] = [(columns or UNNAMED).to_json(), remembered.to_json()]
-    return cached(path, Path(cache), what, parse)
+    options = {
+        "n_features": n_features,
+        "labelled": labelled,
+        "names": names,
+        "columns": [(columns or UNNAMED).to_json(), remembered.to_json()],
+    }
+    return cached(path, Path(cache), options, parse)
 
 
 def _parse(

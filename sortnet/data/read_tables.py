@@ -138,7 +138,8 @@ def queries_of(
     grade = named.grade or GRADES[0]
     grades, columns = read_grades(rows, grade, columns, labelled=labelled)
     matrix = feature_matrix(rows, names)
-    qids, docids = names_of(rows, roles.group, needed=True), names_of(rows, roles.id, needed=False)
+    qids = None if roles.group is None else names_of(rows, roles.group, needed=True)
+    docids = None if roles.id is None else names_of(rows, roles.id, needed=False)
     if describer is not None or (like is None and (roles.text or roles.image)):
         ids = None if describer is None else unique_ids(rows, roles.id, qids)
         items = items_of(rows, roles, ids or docids, qids, matrix.astype(np.float32))
@@ -255,10 +256,8 @@ def _refuse_other_kind(items: Items, describer: Describer) -> None:
         )
 
 
-def names_of(rows: Rows, column: str | None, *, needed: bool) -> list[str] | None:
-    """The names of queries or documents, where there is a column of them."""
-    if column is None:
-        return None
+def names_of(rows: Rows, column: str, *, needed: bool) -> list[str]:
+    """The names of queries or documents; `needed`: in every row."""
     names = rows.texts(column)
     for row, name in enumerate(names):
         if needed and not name:
