@@ -189,7 +189,7 @@ def test_a_part_from_the_cache_is_the_part():
 def test_fewer_than_six_queries_are_refused_in_one_line(n):
     shop(n).to_csv("few.csv", index=False)
     line = fault("train", "few.csv", *TYPED)
-    has = "one query" if n == 1 else "5 different queries"
+    has = f"{n} different queries"
     assert f"few.csv: has {has}, and dividing takes 6 at least" in line
 
 

@@ -141,14 +141,14 @@ def holdout(
     """
     from sortnet.experiments.splits import HoldOut, HoldOutOfFile, Split, folds_of, is_one_file
 
-    drawn: list[Split] = []
+    divisions: list[Split] = []
     numbers = range(1, splits + 1)
     if is_one_file(data):
-        drawn += [HoldOutOfFile(data, seed, k, test, 0.2, columns=columns) for k in numbers]
+        divisions += [HoldOutOfFile(data, seed, k, test, 0.2, columns=columns) for k in numbers]
     else:
         folder = folds_of(data)[0].folder
-        drawn += [HoldOut(folder, k, test, 0.2, seed, columns=columns) for k in numbers]
-    return _compare(drawn, data, seed=seed, **options)
+        divisions += [HoldOut(folder, k, test, 0.2, seed, columns=columns) for k in numbers]
+    return _compare(divisions, data, seed=seed, **options)
 
 
 @experiment.command(short_help="Run a study of the papers.")

@@ -69,12 +69,12 @@ def named_columns(parameters: Mapping[str, Any]) -> NamedColumns:
 
 def _with(options: tuple[Callable[[C], C], ...], command: C) -> C:
     @wraps(command)
-    def named(*args: Any, **parameters: Any) -> Any:
+    def with_columns(*args: Any, **parameters: Any) -> Any:
         columns = named_columns(parameters)
-        others = {name: value for name, value in parameters.items() if name not in OPTIONS}
-        return command(*args, columns=columns, **others)
+        unrelated = {name: value for name, value in parameters.items() if name not in OPTIONS}
+        return command(*args, columns=columns, **unrelated)
 
-    complete: Any = named
+    complete: Any = with_columns
     for option in reversed(options):
         complete = option(complete)
     return complete  # type: ignore[no-any-return]

@@ -100,7 +100,7 @@ def read_data(
 
 
 def _facts_of_part(data: str, model: Ranker, part: str) -> dict[str, Any]:
-    """What the model's folder says of a part of the one file that it was trained on.
+    """Facts about a part of the one file that the model was trained on.
 
     Raises:
         SortNetError: if it was not trained on one file, or `data` has another content.

@@ -141,7 +141,7 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
 
 
 def collection_behind(path: str, url: URL | str | None) -> str:
-    """What to say where a path could not be used, but a collection has its name."""
+    """Hint for a path that could not be used, where a collection has its name."""
     from store.service.judged import PREFIX
 
     with suppress(StoreError):  # a store that cannot be read has no collection to name

@@ -27,7 +27,7 @@ def column_lines(train: Queries) -> Iterator[str]:
     values = Counter(column_of(name, ()) for name in roles.categories)
     texts = [name for name in (roles.text, roles.image) if name is not None]
     n_made = train.n_features - len(roles.features) - len(roles.categories)
-    named = {
+    names_of_role = {
         "query": [f"{roles.group}, {_queries(len(train))}"]
         if roles.group
         else ["all rows are one"],
@@ -38,7 +38,7 @@ def column_lines(train: Queries) -> Iterator[str]:
         "texts": [f"{', '.join(texts)} ({count(n_made, 'feature')})"] if n_made else [],
         "ignored": roles.ignored,
     }
-    for role, names in named.items():
+    for role, names in names_of_role.items():
         if names:
             yield _wrapped(role, names)
 
@@ -57,11 +57,11 @@ def near_grade_lines(train: Queries) -> Iterator[str]:
 
 
 def division_line(path: str, data: Mapping[str, Mapping[str, Any]], seed: int) -> str:
-    """How many queries, or rows, each part of a divided file has."""
+    """Number of queries, or rows, in each part of a divided file."""
     by_rows = "rows" in data["train"]
     n_members = {part: len(facts["rows" if by_rows else "queries"]) for part, facts in data.items()}
-    parts = ", ".join(f"{n_members[part]:,} {purpose}" for part, purpose in _PURPOSES.items())
-    return f"{path} is divided by {'row' if by_rows else 'query'}, seed {seed}: {parts}"
+    sizes = ", ".join(f"{n_members[part]:,} {purpose}" for part, purpose in _PURPOSES.items())
+    return f"{path} is divided by {'row' if by_rows else 'query'}, seed {seed}: {sizes}"
 
 
 def _queries(n: int) -> str:

@@ -58,7 +58,7 @@ class TrainingJob:
         return is_part(self.data["train"])
 
     def lines(self) -> Iterator[str]:
-        """How the data are divided, and what becomes of each column of a table."""
+        """Lines about the division of the data and the role of each column of a table."""
         if self.is_divided:
             yield division_line(str(self.test), self.data, self.config.seed)
         yield from column_lines(self.train)
@@ -125,7 +125,7 @@ def read_job(
 
 
 def say_data(job: TrainingJob, *, err: bool) -> None:
-    """Print what becomes of the data, and on stderr what looks wrong in them."""
+    """Print the roles of columns, and on stderr warnings about the data."""
     lines = list(job.lines())
     for line in lines:
         put(line, err=err)

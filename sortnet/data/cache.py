@@ -22,7 +22,7 @@ import numpy as np
 
 from sortnet.errors import ModelError
 from sortnet.files import data_files, reading, sample_hash
-from sortnet.tables.roles import Columns
+from sortnet.tables.roles import LabelledColumns
 from sortnet.types import NamedColumns, Queries
 
 FORMAT = 2
@@ -99,12 +99,12 @@ def _load(folder: Path, source: str) -> Queries | None:
     )
 
 
-def _roles(values: dict[str, Any]) -> Columns:
+def _roles(values: dict[str, Any]) -> LabelledColumns:
     """The roles of a table's columns out of JSON, which has lists for tuples."""
     fields: dict[str, Any] = {}
     for name, value in values.items():
         fields[name] = tuple(value) if isinstance(value, list) else value
-    return Columns(**fields)
+    return LabelledColumns(**fields)
 
 
 def _save(queries: Queries, home: Path, state: str) -> None:

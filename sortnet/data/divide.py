@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sortnet.data.read import Fold
+from sortnet.data.read import PARTS, Fold
 from sortnet.errors import DataError
 from sortnet.types import F32, I64, Bool, Pairs, Queries
 from sortnet.types.memory import room
@@ -114,10 +114,10 @@ def hold_out(queries: Queries, test: float, vali: float, *, seed: int | Sequence
     (2, 1, 2)
     """
     try:
-        parts = np.array(drawn_parts(len(queries), test, vali, seed=seed))
+        part_of_query = np.array(drawn_parts(len(queries), test, vali, seed=seed))
     except DataError as error:
         raise DataError(f"{queries.source}: {error}") from None
-    return Fold(*(queries.take(np.flatnonzero(parts == p)) for p in ("train", "vali", "test")))
+    return Fold(*(queries.take(np.flatnonzero(part_of_query == part)) for part in PARTS))
 
 
 def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) -> list[str]:
@@ -129,16 +129,17 @@ def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) 
     >>> sorted(drawn_parts(5, 1 / 3, 1 / 4, seed=0))
     ['test', 'test', 'train', 'train', 'vali']
     """
-    drawn = np.random.default_rng(seed).permutation(n)
+    order = np.random.default_rng(seed).permutation(n)
     n_test = round(test * n)
     n_vali = round(vali * (n - n_test))
     if min(n_test, n_vali, n - n_test - n_vali) < 1:
         raise DataError(f"{n} queries are too few to hold some out")
-    parts = np.full(n, "train")
-    parts[drawn[:n_test]] = "test"
-    parts[drawn[n_test : n_test + n_vali]] = "vali"
-    found: list[str] = parts.tolist()
-    return found
+    part_of_query = ["train"] * n
+    for k in order[:n_test]:
+        part_of_query[k] = "test"
+    for k in order[n_test : n_test + n_vali]:
+        part_of_query[k] = "vali"
+    return part_of_query
 
 
 def hold_out_documents(queries: Queries, *, seed: int = 0) -> tuple[Queries, Queries]:

@@ -16,23 +16,24 @@ from sortnet.types import F64, I32, Bool, NamedColumns, grade_fault
 
 
 def read_grades(
-    rows: Rows, column: str, columns: NamedColumns, *, labelled: bool
+    rows: Rows, column: str | None, columns: NamedColumns, *, labelled: bool
 ) -> tuple[I32, NamedColumns]:
     """(n,) grades of the rows, and the names of the columns with the edges of the bins.
 
     A column of bins whose edges are open gets those of these rows' quantiles.
 
     Args:
+        column: the column of the grades; None: all grades are 0.
         labelled: whether every row must have a grade; otherwise a missing one is 0.
 
     Raises:
         DataError: naming the row of a grade that is missing, no number, or no whole number where
             no bins are asked for.
     """
-    if column not in rows.columns:
+    if column is None:
         return np.zeros(len(rows), np.int32), columns
     in_bins = columns.bins is not None
-    numbers, missing = grade_numbers(rows, column, labelled=labelled, whole=not in_bins)
+    numbers, missing = grade_numbers(rows, column, labelled=labelled, are_grades=not in_bins)
     if not in_bins:
         return np.where(missing, 0, numbers).astype(np.int32), columns
     edges = columns.edges
@@ -71,12 +72,12 @@ def in_which_bin(numbers: ArrayLike, edges: ArrayLike) -> I32:
     return np.searchsorted(np.asarray(edges, np.float64), numbers, side="right").astype(np.int32)
 
 
-def grade_numbers(rows: Rows, column: str, *, labelled: bool, whole: bool) -> tuple[F64, Bool]:
+def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) -> tuple[F64, Bool]:
     """(n,) the numbers of the column, and where there are none.
 
     Args:
         labelled: whether there must be one in each row.
-        whole: whether they must be whole numbers from 0.
+        are_grades: whether they must be whole numbers from 0.
 
     Raises:
         DataError: naming the first row that is not as it must be.
@@ -91,7 +92,7 @@ def grade_numbers(rows: Rows, column: str, *, labelled: bool, whole: bool) -> tu
         (wrong, lambda row: f"the grade in column {shown(column)}: {shown(cells[row])} "
                             "is not a number"),
         (missing & labelled, lambda row: f"there is no grade in column {shown(column)}"),
-        (~missing & ~is_grade & whole, lambda row: grade_fault(f"{numbers[row]:g}") + advice),
+        (~missing & ~is_grade & are_grades, lambda row: grade_fault(f"{numbers[row]:g}") + advice),
         (infinite, lambda row: f"the grade in column {shown(column)} is infinite"),
     )  # fmt: skip
     for is_wrong, message in faults:

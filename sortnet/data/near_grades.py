@@ -12,11 +12,11 @@ _MOST_PAIRS = 1 << 17
 
 
 def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, float]:
-    """Numbers of the features that order nearly all pairs as the grades do, or the other way round.
+    """Rank correlation of each feature that is nearly the grade, by the number of the feature.
 
     A feature's value is its rank correlation with the grade: of the pairs of documents of one
     query that differ in grade, the share that it orders as the grade does, less the share that it
-    orders the other way round (Somers' D). Equal values and missing ones order nothing.
+    orders in reverse (Somers' D). Equal values and missing ones order nothing.
 
     Args:
         nearly: the least absolute value that counts.
@@ -35,7 +35,7 @@ def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, 
         values = queries.features[:, k]
         above = np.count_nonzero(values[better] > values[worse])
         below = np.count_nonzero(values[better] < values[worse])
-        correlations[k] = (above - below) / len(better)
+        correlations[k] = float((above - below) / len(better))
     return {k: value for k, value in correlations.items() if abs(value) >= nearly}
 
 
@@ -44,14 +44,14 @@ def _pairs(queries: Queries) -> tuple[I64, I64]:
     sizes = np.repeat(queries.sizes, queries.sizes)
     first_of_query = np.repeat(queries.offsets[:-1], queries.sizes)
     if sizes.sum() <= _MOST_PAIRS:
-        one = np.repeat(np.arange(queries.n_docs), sizes)
+        first = np.repeat(np.arange(queries.n_docs), sizes)
         starts = np.cumsum(sizes) - sizes
-        place = np.arange(len(one)) - np.repeat(starts, sizes)
-        other = np.repeat(first_of_query, sizes) + place
+        place = np.arange(len(first)) - np.repeat(starts, sizes)
+        second = np.repeat(first_of_query, sizes) + place
     else:
         generator = np.random.default_rng(0)
         weights = sizes / sizes.sum()  # every pair is drawn equally often
-        one = generator.choice(queries.n_docs, _MOST_PAIRS, p=weights)
-        other = first_of_query[one] + generator.integers(sizes[one])
-    differ = queries.grades[one] > queries.grades[other]
-    return one[differ], other[differ]
+        first = generator.choice(queries.n_docs, _MOST_PAIRS, p=weights)
+        second = first_of_query[first] + generator.integers(sizes[first])
+    differ = queries.grades[first] > queries.grades[second]
+    return first[differ], second[differ]

@@ -32,6 +32,7 @@ from sortnet.types.named_columns import ALL_ROWS, UNNAMED
 SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}
 LEAST = 6  # queries, or rows, that can be divided
 _SEEDS_TRIED = 1000
+_NAMES_HASHED = 1_000_000  # in search of a seed, about a second
 
 RowsOfParts: TypeAlias = Mapping[str, tuple[Rows, I64]]  # a part's rows, and their numbers
 
@@ -111,7 +112,7 @@ def read_divided(
     ...     file.flush()
     ...     fold = read_divided(file.name, columns=NamedColumns(query="search", grade="stars"))
     >>> len(fold.train), len(fold.vali), len(fold.test)
-    (20, 6, 4)
+    (19, 5, 6)
     """
     path = Path(path)
     division = ByHash(0) if division is None else division
@@ -139,23 +140,23 @@ def is_part(facts: Mapping[str, Any]) -> bool:
 def take_part(queries: Queries, facts: Mapping[str, Any], part: str) -> Queries:
     """The part of a whole file that `facts_of` gave the facts of."""
     if "rows" in facts:
-        taken = queries.only(np.isin(queries.rows, facts["rows"]))
+        members = queries.only(np.isin(queries.rows, facts["rows"]))
     else:
-        taken = queries.take(np.flatnonzero(np.isin(queries.qids, facts["queries"])))
-    if not len(taken):
+        members = queries.take(np.flatnonzero(np.isin(queries.qids, facts["queries"])))
+    if not len(members):
         raise DataError(f"{queries.source}: has no query of the {part} part")
-    return replace(taken, source=_source(queries.source, part))
+    return replace(members, source=_source(queries.source, part))
 
 
 def ids_in_two_parts(fold: Fold) -> str | None:
     """A line about documents whose id is in two parts; None if there are none."""
-    ids = {name: _ids(getattr(fold, name)) for name in PARTS}
+    ids = {part: _ids(getattr(fold, part)) for part in PARTS}
     shared = set[str]()
     example = ""
-    for one, other in combinations(PARTS, 2):
-        in_both = ids[one] & ids[other]
+    for first, second in combinations(PARTS, 2):
+        in_both = ids[first] & ids[second]
         if in_both and not example:
-            example = f"{shown(min(in_both))} in {one} and {other}"
+            example = f"{shown(min(in_both))} in {first} and {second}"
         shared |= in_both
     if not shared:
         return None
@@ -180,19 +181,22 @@ def _divided_letor(path: Path, division: Division, cache: str | os.PathLike[str]
     queries = read_queries(path, cache=cache)
     names = queries.qids.tolist()
     grades = queries.grades.astype(np.float64)
-    parts = _checked_parts(path, division, names, queries.query_of_docs(), grades, by_rows=False)
-    taken = {}
+    of_row = queries.query_of_docs()
+    part_of_name = np.array(_checked_parts(path, division, names, of_row, grades, by_rows=False))
+    queries_of_part = {}
     for part in PARTS:
-        members = np.flatnonzero([name == part for name in parts])
-        taken[part] = replace(queries.take(members), source=_source(str(path), part))
-    return Fold(**taken)
+        members = queries.take(np.flatnonzero(part_of_name == part))
+        queries_of_part[part] = replace(members, source=_source(str(path), part))
+    return Fold(**queries_of_part)
 
 
 class _Table:
     """A table that is read when the first of its parts is not in the cache."""
 
     def __init__(self, path: Path, division: Division, columns: NamedColumns) -> None:
-        self.path, self.division, self.columns = path, division, columns
+        self.path = path
+        self.division = division
+        self.columns = columns
         self._parts: RowsOfParts | None = None
 
     def read(
@@ -238,10 +242,10 @@ def _divided_rows(path: Path, division: Division, columns: NamedColumns) -> Rows
     number = {name: k for k, name in enumerate(dict.fromkeys(names))}
     of_row = np.array([number[name] for name in names])
     assert roles.grade is not None
-    whole = columns.bins is None
-    grades = grade_numbers(rows, roles.grade, labelled=True, whole=whole)[0]
-    parts = _checked_parts(path, division, [*number], of_row, grades, by_rows=by_rows)
-    part_of_row = np.array(parts)[of_row]
+    are_grades = columns.bins is None
+    grades = grade_numbers(rows, roles.grade, labelled=True, are_grades=are_grades)[0]
+    part_of_name = _checked_parts(path, division, [*number], of_row, grades, by_rows=by_rows)
+    part_of_row = np.array(part_of_name)[of_row]
     members = {part: np.flatnonzero(part_of_row == part) for part in PARTS}
     return {part: (_rows_at(rows, numbers), numbers) for part, numbers in members.items()}
 
@@ -278,47 +282,42 @@ def _checked_parts(
     Raises:
         DataError: saying what to do.
     """
+    noun = "rows" if by_rows else "queries"
     if len(names) < LEAST:
-        what = "row" if by_rows else "query"
-        has = f"one {what}" if len(names) == 1 else f"{len(names)} different {_plural(what)}"
         advice = "" if by_rows else ", or --query none, which divides the rows"
         raise DataError(
-            f"{path}: has {has}, and dividing takes {LEAST} at least: give two files, TRAIN and "
-            f"VALI{advice}"
+            f"{path}: has {len(names)} different {noun}, and dividing takes {LEAST} at least: give "
+            f"two files, TRAIN and VALI{advice}"
         )
     query_of_row = np.zeros(len(of_row), np.int64) if by_rows else of_row
-
-    def without_choice(how: Division) -> str | None:
-        parts = how.parts_of(names)
-        return _part_without_choice(np.array(parts)[of_row], query_of_row, grades)
-
-    part = without_choice(division)
+    part = _part_without_choice(division, names, of_row, query_of_row, grades)
     if part is None:
         return division.parts_of(names)
-    what = f"the {part} part has no rows of two grades"
-    if not by_rows:
-        what = f"no query of the {part} part has documents of two grades"
-    advice = "give more of them, or two files, TRAIN and VALI"
+    fault = f"no query of the {part} part has documents of two grades"
+    if by_rows:
+        fault = f"the {part} part has no rows of two grades"
+    advice = f"give more {noun}, or two files, TRAIN and VALI"
     if isinstance(division, ByHash):
-        others = range(_SEEDS_TRIED)
-        better = next((s for s in others if without_choice(ByHash(s)) is None), None)
-        advice = advice if better is None else f"--seed {better} divides otherwise"
-        what = f"by seed {division.seed} {what}"
-    raise DataError(f"{path}: {what}: {advice}")
+        fault = f"by seed {division.seed} {fault}"
+        for seed in range(min(_SEEDS_TRIED, _NAMES_HASHED // len(names))):
+            if not _part_without_choice(ByHash(seed), names, of_row, query_of_row, grades):
+                advice = f"--seed {seed} divides otherwise"
+                break
+    raise DataError(f"{path}: {fault}: {advice}")
 
 
-def _part_without_choice(part_of_row: Any, query_of_row: Any, grades: F64) -> str | None:
+def _part_without_choice(
+    division: Division, names: Sequence[str], of_row: Any, query_of_row: Any, grades: F64
+) -> str | None:
     """The first part in which no query has rows of two grades; None if all parts have one."""
+    part_of_row = np.array(division.parts_of(names))[of_row]
     n_queries = int(query_of_row.max()) + 1
     for part in PARTS:
         members = part_of_row == part
-        lowest, highest = np.full(n_queries, np.inf), np.full(n_queries, -np.inf)
+        lowest = np.full(n_queries, np.inf)
+        highest = np.full(n_queries, -np.inf)
         np.minimum.at(lowest, query_of_row[members], grades[members])
         np.maximum.at(highest, query_of_row[members], grades[members])
         if not (lowest < highest).any():
             return part
     return None
-
-
-def _plural(noun: str) -> str:
-    return "queries" if noun == "query" else f"{noun}s"

@@ -41,12 +41,12 @@ def read_queries(
             `part-*.txt` or a folder, in the order of their names. A query may go on in the next
             file. For a `like` with a describer also a folder of texts or images.
         labelled: whether a table must have its grades; LETOR text always has them.
-        columns: the names of a table's columns of query, grade and document id; None: those that
-            `like` remembers, else `qid`, `label` and `docid`.
+        columns: the names of a table's columns of query, grade and document id; None: the names
+            that `like` remembers, else `qid`, `label` and `docid`.
         cache: a folder to keep the parsed arrays in, memory-mapped when the file is read again;
             they are parsed again if the file has changed or they are damaged.
         like: Queries or a ranker, whose features the documents are to have: of a table those of
-            the same names, and made of the same columns. Its names of columns hold, too.
+            the same names, made of the same columns. The names of columns are remembered, too.
 
     Raises:
         DataError: naming file, line and offending text.

@@ -6,6 +6,7 @@ features, and so is what a `Describer` makes of its texts and images.
 
 from __future__ import annotations
 
+from dataclasses import fields as fields_of
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from sortnet.tables.roles import (
     GRADES,
     IDS,
     Columns,
+    LabelledColumns,
     choose_columns,
     column_of,
     feature_matrix,
@@ -98,9 +100,9 @@ def read_table(
 def names_kept(columns: NamedColumns | None, like: Like | None = None) -> list[str | None]:
     """The columns whose cells are names and texts, to be read as they are written."""
     remembered = [] if like is None or like.describer is None else like.describer.columns.values()
-    named = columns or UNNAMED
-    named = named if like is None else named.over(like.columns)
-    return [*remembered, named.query, named.id, "docid"]
+    names = columns or UNNAMED
+    names = names if like is None else names.over(like.columns)
+    return [*remembered, names.query, names.id, "docid"]
 
 
 def queries_of(
@@ -135,8 +137,7 @@ def queries_of(
     if describer is None and named.id is None and (roles.id or "").lower() not in IDS:
         roles = replace(roles, id=None)  # a text that happens to be unique
     names = roles.features + roles.categories
-    grade = named.grade or GRADES[0]
-    grades, columns = read_grades(rows, grade, columns, labelled=labelled)
+    grades, columns = read_grades(rows, named.grade, columns, labelled=labelled)
     matrix = feature_matrix(rows, names)
     qids = None if roles.group is None else names_of(rows, roles.group, needed=True)
     docids = None if roles.id is None else names_of(rows, roles.id, needed=False)
@@ -163,7 +164,7 @@ def queries_of(
 
 def named_roles(
     rows: Rows, columns: NamedColumns | None, like: Like | None = None, *, labelled: bool
-) -> Columns:
+) -> LabelledColumns:
     """The columns of query, grade and id that a table has by their names.
 
     A name that was given must be a column. A remembered id may be missing: the documents are then
@@ -173,32 +174,33 @@ def named_roles(
         DataError: saying what to do about a column that is missing.
     """
     describer = None if like is None else like.describer
-    given = columns or UNNAMED
-    names = given if like is None else given.over(like.columns)
-    named = Columns("docid", group="qid") if describer is None else _roles(describer)
+    typed = columns or UNNAMED
+    names = typed if like is None else typed.over(like.columns)
+    roles = Columns("docid", group="qid") if describer is None else _roles(describer)
     if names.query is not None:
-        named = replace(named, group=None if names.query == ALL_ROWS else names.query)
-    named = named if names.id is None else replace(named, id=names.id)
-    if describer is None and given.id is None and named.id not in rows.columns:
-        named = replace(named, id=None)
-    guessed = (column for column in rows.columns if column.lower() in GRADES)
-    grade = names.grade or next(guessed, None)
+        roles = replace(roles, group=None if names.query == ALL_ROWS else names.query)
+    if names.id is not None:
+        roles = replace(roles, id=names.id)
+    if describer is None and typed.id is None and roles.id not in rows.columns:
+        roles = replace(roles, id=None)
+    by_name = (column for column in rows.columns if column.lower() in GRADES)
+    grade = names.grade or next(by_name, GRADES[0])
     advice = {}
     if names.query is None and describer is None:
-        advice[named.group] = (
+        advice[roles.group] = (
             ": --query NAME names the column of the queries, and with --query none all rows are one"
         )
     if names.grade is None:
-        advice[GRADES[0]] = ": --grade NAME names the column of the grades"
-    needed = [named.group, given.id, (grade or GRADES[0]) if labelled else None]
-    for column in needed:
+        advice[grade] = ": --grade NAME names the column of the grades"
+    for column in (roles.group, typed.id, grade if labelled else None):
         if column is not None and column not in rows.columns:
             fault = f"there is no column {shown(column)} in {listed(rows.columns)}"
             raise DataError(f"{rows.path}: {fault}{advice.get(column, '')}")
-    return replace(named, grade=grade if grade in rows.columns else None)
+    fields = {field.name: getattr(roles, field.name) for field in fields_of(Columns)}
+    return LabelledColumns(**fields, grade=grade if grade in rows.columns else None)
 
 
-def _all_roles(rows: Rows, roles: Columns) -> Columns:
+def _all_roles(rows: Rows, roles: LabelledColumns) -> LabelledColumns:
     """The roles with the columns that have none of them as ignored."""
     used = {roles.id, roles.text, roles.image, roles.audio, roles.group, roles.grade}
     used |= {column_of(name, rows.columns) for name in (*roles.features, *roles.categories)}

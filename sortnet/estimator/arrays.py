@@ -100,7 +100,7 @@ class Features:
 
 
 def take_columns(
-    X: Any, qid: ArrayLike | None, named: NamedColumns, source: str
+    X: Any, qid: ArrayLike | None, names: NamedColumns, source: str
 ) -> tuple[Any, ArrayLike | None, ArrayLike | None]:
     """The features of a DataFrame without its columns of query, grade and id; queries and grades.
 
@@ -111,9 +111,9 @@ def take_columns(
         DataError: on queries both as a column and beside it.
     """
     columns = [str(c) for c in getattr(X, "columns", ())]
-    grades = X[named.grade] if named.grade in columns else None
-    X = X.drop(columns=[c for c in (named.grade, named.id) if c in columns]) if columns else X
-    query = named.query or "qid"
+    grades = X[names.grade] if names.grade in columns else None
+    X = X.drop(columns=[c for c in (names.grade, names.id) if c in columns]) if columns else X
+    query = names.query or "qid"
     if renamed := [c for c in columns if c.endswith("__qid")]:
         raise DataError(
             f"{source}: the column {renamed[0]!r} is no feature: call it 'qid' "

@@ -126,7 +126,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         Args:
             X: (n_docs, n_columns).
-            y: (n_docs,) grades, higher is more relevant; None: those of the column `grade` of X.
+            y: (n_docs,) grades, higher is more relevant; None: the column `grade` of X.
             qid: (n_docs,) the query of each row.
             group: (n_queries,) sizes of consecutive queries, in place of `qid`.
             sample_weight: (n_docs,) of the rows: a pair counts the product of its rows' weights;
@@ -463,9 +463,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         Rows for `pairs` need no query. `labelled` rows have grades as `y`, or in their column.
         """
-        named = NamedColumns(self.query, self.grade, self.id)
+        names_of_columns = NamedColumns(self.query, self.grade, self.id)
         X, qid, column_of_grades = arrays.take_columns(
-            arrays.as_table(X, source), qid, named, source
+            arrays.as_table(X, source), qid, names_of_columns, source
         )
         if labelled and y is None:
             y = self._grades(column_of_grades, source, reset=reset)
@@ -489,7 +489,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             source=source,
             weights=weights,
         )
-        return replace(queries, columns=named) if framed else queries
+        return replace(queries, columns=names_of_columns) if framed else queries
 
     def _grades(self, column: ArrayLike | None, source: str, *, reset: bool) -> ArrayLike:
         """The grades in their column, in the bins of the model where it was fitted with some."""

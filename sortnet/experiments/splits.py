@@ -165,8 +165,8 @@ def folds_of(folder: str, columns: NamedColumns = UNNAMED) -> list[OfficialFold]
     """
     path = Path(folder)
     if not path.is_dir():
-        what = "is a file, not a folder of folds" if path.exists() else "no such folder"
-        raise DataError(f"{folder}: {what}")
+        fault = "is a file, not a folder of folds" if path.exists() else "no such folder"
+        raise DataError(f"{folder}: {fault}")
     inside = [path] if file_of(path, "train") else sorted(filter(Path.is_dir, path.iterdir()))
     found = [each for each in inside if file_of(each, "train")]
     if not found:

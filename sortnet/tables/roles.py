@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +54,9 @@ class Columns:
         features: columns of numbers and dates.
         ignored: the columns, or files of a folder, that were left out.
         group, context: columns of the group's name and its own text, never guessed; or None.
-            The group of labelled data is the query.
         shown: further columns that annotators see, never guessed; they may be features, too.
         categories: features `column=value`, of categorical columns.
         notes: lines about columns that look like images or sounds but are not, or like groups.
-        grade: the column of the grades, of labelled data.
     """
 
     id: str | None = None
@@ -72,16 +70,29 @@ class Columns:
     shown: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LabelledColumns(Columns):
+    """The role of each column of a labelled table, whose group is the query.
+
+    Attributes:
+        grade: the column of the grades; None if there is none.
+    """
+
     grade: str | None = None
+
+
+C = TypeVar("C", bound=Columns)
 
 
 def choose_columns(
     rows: Rows,
-    named: Columns,
+    named: C,
     ignore: Collection[str],
     features: Sequence[str] | None,
     known: Sequence[str] | None = None,
-) -> Columns:
+) -> C:
     """Choose each column's role: as named, and the rest by their names and values.
 
     Args:

@@ -53,7 +53,7 @@ class Queries:
         shard: where several processes share the queries of a whole: which ones these are.
         describer: what made features of texts and images, see `sortnet.items.Describer`.
         columns: the names given to columns of the source, with the edges of bins of grades.
-        roles: what became of each column of a table, see `sortnet.tables.roles.Columns`.
+        roles: what became of each column of a table, see `sortnet.tables.roles.LabelledColumns`.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
