@@ -131,7 +131,8 @@ def train(
     FILE is one table, or LETOR text, of all your queries: whole queries are divided into training,
     validation and test parts (60, 20, 20 %), each by a hash of --seed and its name. --query,
     --grade and --id name columns; the model remembers names and parts, so that `sortnet evaluate
-    m FILE --part test` and `sortnet rank m NEW` need no more. TRAIN and VALI are two such files,
+    m FILE --part test` and `sortnet rank m NEW` need no more. With --query none all rows are one
+    query, and the rows are divided. TRAIN and VALI are two such files,
     FOLD_DIR is a folder with train.txt and vali.txt (or .csv ...), or with folders train and vali.
     Tables are CSV, TSV, JSON lines or Parquet, also .gz; several files are a quoted pattern.
     COLLECTION is a name of `sortnet items`, whose judgements are learned from; a path goes first,
