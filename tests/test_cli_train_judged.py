@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import FAST, done, fault, invoke
+from cli_made import FAST, done, fault, invoke, make_fold
 from collections_made import made_items
 
 from sortnet.data.divide import hold_out_documents
@@ -195,7 +195,7 @@ def test_judgements_weigh_the_reliability_of_their_annotator():
         ("pair", (), "#1: too few judged pairs (1 with a better document): holding some"),
         ("plain", (), "the items have no features to learn from"),
         ("c", ("--quality", "ndcg@10"), "judged pairs are measured by accuracy, not by ndcg@10"),
-        ("nothing", (), "nothing: no such folder, and no collection of the store"),
+        ("nothing", (), "nothing: no such file or folder, and no collection of the store"),
         ("collection:nothing", (), "no collection 'nothing'; collections: c, empty"),
     ],
 )
@@ -211,11 +211,16 @@ def test_what_cannot_be_learned_from_is_refused_in_one_line(name, more, said):
     assert not Path("x").exists()
 
 
-def test_a_collection_and_a_file_of_one_name_must_be_told_apart(tmp_path):
-    Path("c").mkdir(exist_ok=True)
+def test_an_existing_path_goes_before_a_collection_of_its_name(made, tmp_path, monkeypatch):
+    monkeypatch.setenv("SORTNET_STORE", str(made / "s.db"))
+    monkeypatch.chdir(tmp_path)
+    Path("c").mkdir()
     line = fault("train", "c", "--out", "x", *FAST)
-    assert "write ./c for the file, collection:c for the collection" in line
-    Path("c").rmdir()
+    assert line.startswith("sortnet: c: there is no train.txt")
+    assert line.endswith("; the collection of that name is collection:c\n")
+    make_fold(Path("c"))
+    done("train", "c", "--ranker", "err", "--out", "x")
+    assert load_ranker("x").n_features == 4
 
 
 def test_a_source_is_read_as_it_is_written():

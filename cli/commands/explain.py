@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from cli.inputs.model_and_data import data_argument, load_model, model_argument, read_data
-from cli.options import Whole, data_option, json_option
+from cli.inputs.model_and_data import (
+    data_argument,
+    data_options,
+    load_model,
+    model_argument,
+    read_data,
+)
+from cli.options import Whole, json_option
 from cli.output import BAR, NAME, bar, cut, print_json, print_table, progress, put
 from sortnet.data.find_documents import find_both
 from sortnet.errors import ComparatorError, DataError, ModelError
-from sortnet.types import Queries
+from sortnet.types import NamedColumns, Queries
 
 if TYPE_CHECKING:
     from sortnet.explain.attribution import Explanation
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
 @click.argument("a")
 @click.argument("b")
 @click.option("--qid", help="Query id, if both documents are in several queries.")
-@data_option
+@data_options
 @click.option("--top", type=Whole(1), default=10, help="Number of features shown.")
 @json_option
 def explain(
@@ -36,6 +42,8 @@ def explain(
     b: str,
     qid: str | None,
     top: int,
+    columns: NamedColumns,
+    part: str | None,
     cache: Path | None,
     as_json: bool,
 ) -> None:
@@ -46,7 +54,8 @@ def explain(
     favours A, below 0 it favours B; the values sum to the margin. A ranker without gradients, such
     as a tree ranker, has none. A and B are document ids. A whole number that is not a document id
     is a row of the data, counted from 0 as in `sortnet rank`; row:12 is always a row. For a model
-    of items, DATA is a file or folder of items.
+    of items, DATA is a file or folder of items. The model remembers the names of columns that
+    `train` was given.
 
     \b
     Examples:
@@ -57,7 +66,9 @@ def explain(
 
     with progress() as status:
         loaded = load_model(model, status)
-        queries = read_data(data, loaded, status, cache=cache, labelled=False)
+        queries = read_data(
+            data, loaded, status, columns=columns, part=part, cache=cache, labelled=False
+        )
         one, i, j = find_both(queries, a, b, qid)
         if i == j:
             raise DataError(

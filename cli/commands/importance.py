@@ -11,6 +11,7 @@ from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import SEED, Whole, json_option, output_option
 from cli.output import BAR, NAME, bar, cut, print_json, print_table, progress, put, write_output
 from cli.printing.conventions import conventions_of
+from sortnet.types import NamedColumns
 
 if TYPE_CHECKING:
     from sortnet.explain.permutation import Importance
@@ -42,6 +43,8 @@ def importance(
     seed: int,
     top: int,
     output: str | None,
+    columns: NamedColumns,
+    part: str | None,
     cache: Path | None,
     threads: int | None,
     as_json: bool,
@@ -56,6 +59,7 @@ def importance(
     \b
     Examples:
       sortnet importance model test.txt
+      sortnet importance model all.csv --part test
       sortnet importance model test.txt -m ndcg@10 --repeats 20 -o drops.csv
     """
     from sortnet.explain.permutation import permutation_importance
@@ -66,16 +70,18 @@ def importance(
         loaded = load_model(model, status, threads)
         config = loaded.config
         metric = config.metric(name) if name else config.rank_quality
-        queries = read_data(data, loaded, status, cache=cache, labelled=True)
+        queries = read_data(
+            data, loaded, status, columns=columns, part=part, cache=cache, labelled=True
+        )
         found = permutation_importance(
             loaded, queries, metric, repeats=repeats, seed=seed, progress=status
         )
         said = conventions_of(queries, [metric], config.empty)
-    columns = {"mean": found.mean, "std": found.std}
-    columns |= {} if found.splits is None else {"splits": found.splits}
+    figures = {"mean": found.mean, "std": found.std}
+    figures |= {} if found.splits is None else {"splits": found.splits}
     rows = [
         {"feature": found.names[k], "number": k + 1}
-        | {name: float(values[k]) for name, values in columns.items()}
+        | {name: float(values[k]) for name, values in figures.items()}
         for k in found.largest()  # the most important first
     ]
     if output is not None:

@@ -47,7 +47,8 @@ def _column_options(command: Any) -> Any:
     about = {
         "id": "Column of the item ids; default: guessed.",
         "text": "Column of the texts; default: guessed.",
-        "group": "Column of the item's group (prompt, topic, ...): compare within groups only.",
+        "group": "Column of the item's group (prompt, topic, ...): compare within groups only (train "
+        "calls it --query).",
         "context": "Column of the group's own text, shown above its pairs.",
     }
     for kind, said in reversed(about.items()):

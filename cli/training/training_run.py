@@ -214,14 +214,23 @@ def differences(asked: Config, before: Config) -> list[str]:
     return [f"{name} {value}, not {known[name]}" for name, value in others.items()]
 
 
+def _names_in(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of columns as they were given: edges of bins follow from the data."""
+    columns = data["train"].get("columns", {})
+    return {name: value for name, value in columns.items() if name != "edges"}
+
+
 def refuse_changes(job: TrainingJob, known: Mapping[str, Any], folder: Folder) -> None:
     """Reject settings or data that differ from those the run was started with."""
     changed = differences(job.config, Config.from_json(known["asked"]))
-    changed += [
-        f"{split} data {facts['path']} (its content differs from {known['data'][split]['path']})"
-        for split, facts in job.data.items()
-        if facts["fingerprint"] != known["data"][split]["fingerprint"]
-    ]
+    for split, facts in job.data.items():
+        recorded = known["data"].get(split, facts)
+        name = "data" if job.is_divided else f"{split} data"
+        fault = f"{name} {facts['path']} (its content differs from {recorded['path']})"
+        if facts["fingerprint"] != recorded["fingerprint"] and fault not in changed:
+            changed.append(fault)
+    if _names_in(job.data) != _names_in(known["data"]):
+        changed.append("other columns are named")
     if changed:
         raise SortNetError(
             f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"

@@ -15,7 +15,8 @@ from sortnet.files import shown
 from sortnet.tables.roles import choose_features, column_of, feature_matrix
 from sortnet.tables.rows import Rows, rows_of_frame
 from sortnet.tables.values import is_missing, numbers_of, word
-from sortnet.types import F64, I64, Queries
+from sortnet.types import F64, I64, NamedColumns, Queries
+from sortnet.types.named_columns import ALL_ROWS
 
 
 def as_table(X: Any, source: str) -> Any:
@@ -98,19 +99,31 @@ class Features:
         return np.bincount(of, shares, len(self.columns)).astype(np.float64)
 
 
-def column_qid(X: Any, qid: ArrayLike | None, source: str) -> tuple[Any, ArrayLike | None]:
-    """Take the column `qid` out of a DataFrame."""
+def take_columns(
+    X: Any, qid: ArrayLike | None, names: NamedColumns, source: str
+) -> tuple[Any, ArrayLike | None, ArrayLike | None]:
+    """The features of a DataFrame without its columns of query, grade and id; queries and grades.
+
+    Args:
+        qid: the query of each row, where it is no column.
+
+    Raises:
+        DataError: on queries both as a column and beside it.
+    """
     columns = [str(c) for c in getattr(X, "columns", ())]
+    grades = X[names.grade] if names.grade in columns else None
+    X = X.drop(columns=[c for c in (names.grade, names.id) if c in columns]) if columns else X
+    query = names.query or "qid"
     if renamed := [c for c in columns if c.endswith("__qid")]:
         raise DataError(
             f"{source}: the column {renamed[0]!r} is no feature: call it 'qid' "
             "(a ColumnTransformer does with verbose_feature_names_out=False)"
         )
-    if "qid" not in columns:
-        return X, qid
+    if query == ALL_ROWS or query not in columns:
+        return X, qid, grades
     if qid is not None:
-        raise DataError(f"{source} has a column 'qid', so give no qid besides")
-    return X.drop(columns="qid"), X["qid"]
+        raise DataError(f"{source} has a column {shown(query)}, so give no qid besides")
+    return X.drop(columns=query), X[query], grades
 
 
 def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,13 +72,27 @@ class Columns:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class LabelledColumns(Columns):
+    """The role of each column of a labelled table, whose group is the query.
+
+    Attributes:
+        grade: the column of the grades; None if there is none.
+    """
+
+    grade: str | None = None
+
+
+C = TypeVar("C", bound=Columns)
+
+
 def choose_columns(
     rows: Rows,
-    named: Columns,
+    named: C,
     ignore: Collection[str],
     features: Sequence[str] | None,
     known: Sequence[str] | None = None,
-) -> Columns:
+) -> C:
     """Choose each column's role: as named, and the rest by their names and values.
 
     Args:

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sortnet.errors import DataError
 from sortnet.types.float32 import refuse_lost
 from sortnet.types.memory import rows_of, texts
+from sortnet.types.named_columns import UNNAMED
+from sortnet.types.named_columns import NamedColumns as NamedColumns
 from sortnet.types.packed_pairs import Pairs as Pairs
 from sortnet.types.shard import Shard
 
@@ -50,7 +52,8 @@ class Queries:
         judge: who can be asked about pairs of them, see `Judge`; what it said joins `judged`.
         shard: where several processes share the queries of a whole: which ones these are.
         describer: what made features of texts and images, see `sortnet.items.Describer`.
-        ignored: columns of the source that are no features.
+        columns: the names given to columns of the source, with the edges of bins of grades.
+        roles: what became of each column of a table, see `sortnet.tables.roles.LabelledColumns`.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -70,7 +73,8 @@ class Queries:
     judge: Judge | None = None
     shard: Shard | None = None
     describer: Any = None
-    ignored: tuple[str, ...] = ()
+    columns: NamedColumns = UNNAMED
+    roles: Any = None
 
     @classmethod
     def from_arrays(
