@@ -12,6 +12,7 @@ import numpy as np
 from sqlalchemy import URL
 
 from cli.inputs.opened_store import judged_source, open_collection
+from cli.inputs.remembered_data import remembered
 from cli.output import printable, say
 from cli.printing.conventions import metrics_of
 from sortnet.comparators import make_comparator
@@ -33,7 +34,7 @@ class TrainingJob:
     config: Config  # as requested, with a RankQuality
     train: Queries
     vali: Queries
-    data: dict[str, dict[str, str]]  # {split: {"path", "fingerprint"}}
+    data: dict[str, dict[str, str]]  # {split: {"path", "folder", "fingerprint"}}
     test: str | None = None  # the test file of the fold, if it exists
 
     @property
@@ -98,5 +99,5 @@ def _checked(
         evaluate(queries, np.arange(queries.n_docs), metrics_of(config), empty=config.empty)
     make_comparator(config, train.n_features)(config.seed)
     splits = {"train": train, "vali": vali}
-    data = {name: {"path": q.source, "fingerprint": mark(q)} for name, q in splits.items()}
+    data = {name: {**remembered(q.source), "fingerprint": mark(q)} for name, q in splits.items()}
     return TrainingJob(config, train, vali, data, **more)
