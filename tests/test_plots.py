@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from sortnet.errors import SortNetError
+from sortnet.errors import DataError, SortNetError
 from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
 from sortnet.types import SPLITS
 from store.frames import OUTCOMES, cycles_frame, iterations_frame, margins_frame, mistakes_frame
@@ -79,8 +79,8 @@ def pairs(n: int = 60) -> pd.DataFrame:
             "qid": pd.Categorical(RNG.choice(["q1", "q2", "q3", "q4"], n)),
             "winner_place": np.arange(n),
             "loser_place": np.arange(n) + 1,
-            "first_iteration": 0,
-            "last_iteration": RNG.integers(1, 9, n),
+            "first_wrong": RNG.integers(0, 3, n),
+            "last_wrong": RNG.integers(8, 10, n),
             "times": RNG.integers(1, 9, n),
         }
     )
@@ -218,16 +218,31 @@ def test_hard_queries_sums_the_mistakes_of_each_query():
     frame = pairs()
     summed: dict[tuple[str, str], int] = {}
     for row in frame.itertuples():
-        summed[row.split, row.qid] = summed.get((row.split, row.qid), 0) + row.times
+        times = row.times - (row.first_wrong == 0)  # iteration 0 is not counted
+        summed[row.split, row.qid] = summed.get((row.split, row.qid), 0) + times
     figure = plots.hard_queries(frame, top=5)
     drawn = bars_of(figure)
     assert [length for _, length in drawn] == sorted(summed.values(), reverse=True)[:5]
     for name, length in drawn:
         assert length in [summed.get((split, name)) for split in SPLITS]
-    sizes = frame.groupby(["split", "qid"], observed=True).size()
+    after = frame[(frame["first_wrong"] > 0) | (frame["times"] > 1)]
+    sizes = after.groupby(["split", "qid"], observed=True).size()
     most = max(summed.values())
     worst = [f"{most} times, {sizes[key]} pairs" for key, n in summed.items() if n == most]
     assert texts(figure)[0] in worst
+
+
+def test_hard_queries_says_of_how_many_iterations_and_needs_them_recorded():
+    frame = pairs()
+    last = frame["last_wrong"].max()
+    (axes,) = plots.hard_queries(frame).axes
+    assert f"in the {last} iterations from 1 on" in axes.get_xlabel()
+    first_only = frame.assign(first_wrong=0, last_wrong=0, times=1)
+    with pytest.raises(DataError, match="no pair was wrong after iteration 0"):
+        plots.hard_queries(first_only)
+    older = frame.astype({"first_wrong": "Int32"}).assign(first_wrong=pd.NA)
+    with pytest.raises(DataError, match="runs of older versions did not record this"):
+        plots.hard_queries(older)
 
 
 def test_cycles_draws_the_share_of_both_parts():

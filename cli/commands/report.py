@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.inputs.opened_store import open_collection, open_existing, open_run, run_ids
+from cli.inputs.remembered_data import find_data
 from cli.options import (
     Whole,
     data_option,
@@ -107,7 +108,7 @@ def report(
         set_threads(threads)
         refuse_without_iterations(found)
         to = f"report-{found.id}.html" if output is None else output
-        refuse_output(to, *(str(facts.get("path") or "") for facts in found.data.values()))
+        refuse_output(to, *(find_data(facts) for facts in found.data.values() if "path" in facts))
         sources = find_sources(found, model, data, cache=cache, progress=status)
         status("drawing")
         text = render(found, sources, _conventions(found, sources), top=queries)

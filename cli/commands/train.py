@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from cli.options import (
 from cli.output import print_json, progress, put, refuse_folder, say, silent
 from cli.printing import iterations
 from cli.printing.conventions import conventions_of, interval, measures
+from cli.printing.kept_models import kept_model
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
 from sortnet.config import PRESETS, Config
 from sortnet.errors import SortNetError
@@ -170,7 +172,7 @@ def train(
         return
     typed = typed_settings(ctx) | values_set(Config(), extra)
     with joined() as group, silent(group.rank > 0), progress() as status:
-        own = None if group.rank else _known(folder, resume=resume, overwrite=overwrite)
+        own = None if group.rank else _known(folder, data, resume=resume, overwrite=overwrite)
         known = broadcast(group, own)
         asked, paths, columns = _asked(typed, data, columns, known, preset)
         asked = asked.with_defaults if no_tune else asked
@@ -252,7 +254,10 @@ def _choosing(job: TrainingJob) -> Iterator[str]:
         yield "VALI is the data of TRAIN: all figures are training figures"
 
 
-def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
+def _known(
+    folder: Folder, data: Sequence[str], *, resume: bool, overwrite: bool
+) -> dict[str, Any] | None:
+    """The record of the run to resume; None for a new run."""
     if resume and overwrite:
         raise click.UsageError(
             "--resume continues a run and --overwrite starts again: give one of them"
@@ -261,6 +266,11 @@ def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] |
     if resume and known is None:
         if folder.has_model:
             raise SortNetError(f"{folder} has a model but no run.json: nothing to resume")
+        if not data:
+            raise SortNetError(
+                f"no run in {folder} to resume: begin one with sortnet train DATA --out "
+                f"{shlex.quote(str(folder))}"
+            )
         say(f"no run in {folder} to resume: starting a new one")
     if not resume and not overwrite:
         folder.refuse_if_taken()
@@ -307,8 +317,7 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
                 "measures": figures,
                 "conventions": said,
                 "answers": model.info["answers"],
-                "kept": model.config.kind,
-                "tried": model.info.get("tried"),
+                "kept": training.run.kept,
                 "iterations": rows,
             }
         )
@@ -320,14 +329,8 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
         put(text)
     if job.vali.judged is not None:
         put(f"vali: {interval(figures['vali']['accuracy'], len(job.vali.judged))}")
-    if tried := model.info.get("tried"):
-        kept = model.config.kind
-        (other,) = tried.keys() - {kept}
-        names_of = {"sortnet": "the comparator", "posterior": "the posterior"}
-        put(
-            f"\nkept {names_of[kept]}: accuracy {tried[kept]:.4f} on the judgements held out, "
-            f"{names_of[other]}'s is {tried[other]:.4f}"
-        )
+    if job.vali.judged is not None and (kept := training.run.kept):
+        put(f"\nkept   {kept_model(kept)}")
     put(f"\njudge  answered for {model.info['answers']:,} training pairs")
     put(f"model  {folder}")
     put(f"run    {training.run.id} in {store}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cli.inputs.remembered_data import find_data
 from cli.output import cut
 from cli.printing.item_rankings import words_of
 from sortnet.errors import DataError, ModelError, SortNetError, StoreError
@@ -137,9 +138,9 @@ def read_part(
     if facts is None:
         raise DataError(f"run {run.id} has no record of its {PARTS[split]} data")
     if path is None:
-        path = str(facts.get("path"))
-        if (source := Source.parse(path)) is not None:
+        if (source := Source.parse(str(facts.get("path")))) is not None:
             return _judged_part(run, split, source)
+        path = find_data(facts)
         if facts.get("fingerprint") != fingerprint(path):
             raise DataError(f"{path}: its content differs from what the run read")
     n_features = None if is_table(Path(path)) else facts["n_features"]

@@ -13,6 +13,7 @@ import numpy as np
 from sqlalchemy import URL
 
 from cli.inputs.opened_store import collection_behind, judged_source, open_collection
+from cli.inputs.remembered_data import find_data, remembered
 from cli.output import put, say
 from cli.printing.columns import column_lines, division_line, near_grade_lines
 from cli.printing.conventions import metrics_of
@@ -35,7 +36,7 @@ class TrainingJob:
 
     Attributes:
         config: as requested, with a RankQuality.
-        data: {part: facts}: path and fingerprint, named columns; of a file that is divided also
+        data: {part: facts}: path, folder and fingerprint, named columns; of a file that is divided also
             the part `test`, and each part's queries or rows.
         test: the file to test with, if it exists.
         note: a line about documents that are in two parts.
@@ -105,7 +106,7 @@ def read_job(
             judged.train,
             judged.vali,
             config,
-            lambda part: {"path": part.source, "fingerprint": judged.fingerprint(part)},
+            lambda part: {**remembered(part.source), "fingerprint": judged.fingerprint(part)},
         )
     if len(paths) == 1:
         try:
@@ -140,7 +141,7 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
 def paths_of(data: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The paths to give to `read_job` for the recorded data of a run."""
     train = data["train"]
-    return [train["path"]] if is_part(train) else [train["path"], data["vali"]["path"]]
+    return [find_data(train)] if is_part(train) else [find_data(train), find_data(data["vali"])]
 
 
 def columns_of(data: Mapping[str, Mapping[str, Any]], path: object) -> NamedColumns:
@@ -170,7 +171,7 @@ def _divided_job(path: str, fold: Fold, config: Config) -> TrainingJob:
     digest = fingerprint(path)
 
     def facts(part: Queries) -> dict[str, Any]:
-        return {"path": path, "fingerprint": digest, **_names_in(part), **facts_of(part)}
+        return {**remembered(path), "fingerprint": digest, **_names_in(part), **facts_of(part)}
 
     job = _checked(fold.train, fold.vali, config, facts, test=path, note=ids_in_two_parts(fold))
     check_can_choose(job.config.rank_quality, fold.test)
@@ -184,7 +185,7 @@ def _divided_job(path: str, fold: Fold, config: Config) -> TrainingJob:
 
 
 def _facts_of_file(part: Queries) -> dict[str, Any]:
-    facts = {"path": part.source, "fingerprint": fingerprint(part.source)}
+    facts = {**remembered(part.source), "fingerprint": fingerprint(part.source)}
     return {**facts, **_names_in(part)}
 
 

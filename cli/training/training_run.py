@@ -42,6 +42,15 @@ def _interrupted(again: str) -> SortNetError:
     return SortNetError(f"interrupted; resume with: {again}")
 
 
+def _reason(figures: Mapping[str, float], n_iterations: int, *, judged: bool) -> str:
+    """Why the ranker with the highest of some figures was kept."""
+    if not judged:
+        return f"best on the validation queries of iterations 0 to {n_iterations - 1}"
+    if len(set(figures.values())) == 1:
+        return "as good as the other one on the judgements held out, and the one that comes first"
+    return "better on the judgements held out"
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
     """A run that is ready to train."""
@@ -86,19 +95,28 @@ class TrainingRun:
                 sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
                 save=lambda model: model.save(self.folder.path), state=self.state, group=self.group,
             )  # fmt: skip
-            kept = model if self.job.vali.judged is None else self._better(model)
+            ranker = self._chosen(model)
             if not self.group.rank:
-                kept.save(self.folder.path)
-        return kept
+                self.run.keep(ranker.info["kept"], lambda: ranker.save(self.folder.path))
+        return ranker
 
-    def _better(self, net: Model) -> Ranker:
-        """The net or the posterior of the same judged pairs, by those held out."""
-        settings = PosteriorSettings(seed=self.config.seed)
-        posterior = fit_ranker(self.job.train, self.job.vali, settings)
-        found = {ranker.config.kind: ranker.info["quality"] for ranker in (net, posterior)}
-        better = max(net, posterior, key=lambda ranker: found[ranker.config.kind])
-        info = {**net.info, "quality": found[better.config.kind], "tried": found}
-        return replace(better, info=info)
+    def _chosen(self, net: Model) -> Ranker:
+        """The ranker to keep, whose `info` says why: of judged pairs the better of two."""
+        judged = self.job.vali.judged is not None
+        rankers: list[Ranker] = [net]
+        if judged:
+            settings = PosteriorSettings(seed=self.config.seed)
+            rankers.append(fit_ranker(self.job.train, self.job.vali, settings))
+        figures = {ranker.config.kind: float(ranker.info["quality"]) for ranker in rankers}
+        best = max(rankers, key=lambda ranker: figures[ranker.config.kind])
+        kept = {
+            "kind": best.config.kind,
+            "measure": self.config.rank_quality.name,
+            "figures": figures,
+            "reason": _reason(figures, net.info["iterations"], judged=judged),
+        }
+        info = {**net.info, "quality": figures[best.config.kind], "kept": kept}
+        return replace(best, info=info)
 
     @contextmanager
     def _status(self) -> Iterator[None]:

@@ -27,6 +27,8 @@ Str: TypeAlias = NDArray[np.str_]
 Split: TypeAlias = Literal["train", "vali"]
 Progress: TypeAlias = Callable[[str], None]  # called with progress messages
 SPLITS: tuple[Split, ...] = ("train", "vali")
+NEVER_ADDED = 2**31 - 1  # the first iteration of a pair that is in neither TP nor VP
+NEVER_WRONG = -1  # the first and the last iteration in which such a pair was wrong
 _CHECKED_AT_ONCE = 1 << 20  # features, so that temporaries stay small
 
 
@@ -329,20 +331,24 @@ class Judge(Protocol):
 
 
 class PairSink(Protocol):
-    """Where the pairs to learn from go; adding the same iteration again changes nothing."""
+    """TP and VP, the pairs to learn from, and how often each pair was in the wrong order.
+
+    Adding the same iteration again changes nothing.
+    """
 
     def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
-        """Add an iteration's pairs; returns how many of them were first seen in this iteration.
+        """Add an iteration's pairs to TP or VP; returns how many of them are new in this iteration.
 
-        The count of mis-comparisons increases by one for those that are `wrong`; None: all are.
-        What several writers of different pairs return sums to the new pairs.
+        The pairs of `wrong` (None: all of `pairs`) were in the wrong order in this iteration, which
+        is counted, also of pairs that are in neither TP nor VP. What several writers of different
+        pairs return sums to the new pairs.
         """
         ...
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> Pairs:
-        """All pairs first seen before that iteration, ordered by (winner, loser).
+        """The pairs of TP or VP that were added before that iteration, by (winner, loser).
 
         With `docs` only those whose winner is docs[0] to docs[1] - 1.
         """
