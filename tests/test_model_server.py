@@ -265,3 +265,15 @@ def test_half_a_surrogate_pair_is_sent_back_and_kept_as_a_question_mark() -> Non
         (verdict,) = worker_of(connections).ask([pair_made()])
     assert isinstance(verdict, Verdict)
     assert (verdict.answer, verdict.comment) == ("skip", "no ? letter")
+
+
+def test_a_cookie_of_the_server_is_not_read() -> None:
+    """Found by fuzzing: a time in it that is no float was a traceback of the reader of cookies."""
+    cookie = b"Set-Cookie: a=b; Max-Age=" + b"9" * 5000
+
+    def reply(connection: socket.socket) -> None:
+        connection.sendall(HEAD + cookie + b"\r\n\r\n" + json.dumps(GOOD).encode())
+
+    with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
+        (verdict,) = worker_of(connections).ask([pair_made()])
+    assert verdict.answer == "left"

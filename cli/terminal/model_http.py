@@ -40,12 +40,11 @@ class Connections:
         import httpx
 
         self._url, self._seconds = url, seconds
-        self._client = httpx.AsyncClient(
-            headers={"Content-Type": "application/json", "Accept-Encoding": "gzip", **headers},
-            timeout=None,  # the deadline is that of the whole call
-            limits=httpx.Limits(max_connections=_CONNECTIONS),
-            follow_redirects=False,
-            trust_env=False,
+        usual_headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip"}
+        self._headers = {**usual_headers, **headers}
+        # Not a client of httpx, which would also read cookies and the addresses of redirects.
+        self._transport = httpx.AsyncHTTPTransport(
+            limits=httpx.Limits(max_connections=_CONNECTIONS), trust_env=False
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -60,7 +59,7 @@ class Connections:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._transport.aclose(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -81,13 +80,15 @@ class Connections:
         import httpx
 
         try:
-            async with (
-                asyncio.timeout(self._seconds),
-                self._client.stream("POST", self._url, content=content) as reply,
-            ):
-                body = DecodedBody(reply.headers.get("content-encoding", ""))
-                async for part in reply.aiter_raw():
-                    body.add(part)
+            request = httpx.Request("POST", self._url, headers=self._headers, content=content)
+            async with asyncio.timeout(self._seconds):
+                reply = await self._transport.handle_async_request(request)
+                try:
+                    body = DecodedBody(reply.headers.get("content-encoding", ""))
+                    async for part in reply.aiter_raw():
+                        body.add(part)
+                finally:
+                    await reply.aclose()
                 return HttpAnswer(reply.status_code, reply.headers, body.whole())
         except TimeoutError:
             raise Fault(f"no answer after {self._seconds:g} seconds") from None
