@@ -29,7 +29,9 @@ SERVERS = {
 }
 # What the schema of a version lacked of today's, and what a development version between 0.1.0 and
 # now had added.
-LACKED = {"m0009": [f"ALTER TABLE judgements DROP COLUMN {name}" for name in ("p", "cost", "meta")]}
+_OF_M0010 = [f"ALTER TABLE judgements DROP COLUMN {name}" for name in ("p", "cost", "meta")]
+_OF_M0011 = [f"ALTER TABLE leases DROP COLUMN {name}" for name in ("host", "pid", "process_start")]
+LACKED = {"m0010": _OF_M0011, "m0009": _OF_M0011 + _OF_M0010}
 ADDED = {
     "m0005": (
         *(f"ALTER TABLE runs ADD COLUMN {name}" for name in ("host VARCHAR", "pid INTEGER")),
