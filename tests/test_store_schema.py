@@ -36,6 +36,7 @@ _OF_M0010 = [f"ALTER TABLE judgements DROP COLUMN {name}" for name in ("p", "cos
 _OF_M0011 = [
     "ALTER TABLE pairs DROP COLUMN first_wrong",
     "ALTER TABLE runs DROP COLUMN kept",
+    *(f"ALTER TABLE leases DROP COLUMN {name}" for name in ("host", "pid", "process_start")),
 ]
 LACKED = {"m0010": _OF_M0011, "m0009": _OF_M0011 + _OF_M0010}
 ADDED = {

@@ -246,7 +246,11 @@ class DecisionRow(Base):
 
 
 class LeaseRow(Base):
-    """A leased question; at most one lease of a pair is open. Times as in `JudgementRow.at`."""
+    """A leased question; at most one lease of a pair is open. Times as in `JudgementRow.at`.
+
+    `host`, `pid` and `process_start` are those of the process that asks the question, see
+    `store.database.process`; NULL in leases from before m0011.
+    """
 
     __tablename__ = "leases"
     __table_args__ = (
@@ -274,6 +278,9 @@ class LeaseRow(Base):
     created: Mapped[float]
     expires: Mapped[float]
     open: Mapped[bool]
+    host: Mapped[str | None]
+    pid: Mapped[int | None]
+    process_start: Mapped[str | None]
 
 
 class ServerRow(Base):

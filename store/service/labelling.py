@@ -27,6 +27,7 @@ from sortnet.preference.stopping import Remaining
 from sortnet.preference.study import Study, study_of
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
+from store.database.process import Process
 from store.service.convergence import Convergence
 
 ATTEMPTS = 5  # at new questions, if other processes lease the same pairs meanwhile
@@ -124,8 +125,9 @@ class LabellingService:
         """The next k questions to an annotator, fewer if there are no more.
 
         Their unanswered questions come first, so that a reloaded page shows the same: in the first
-        call for an annotator all of them, later those that this service leased. So two services do
-        not ask one question twice.
+        call for an annotator all that this process or one that has ended leased, later those that
+        this service leased. So two services do not ask one question twice: not while another
+        process asks it, and not when it was answered since this service last looked.
 
         Cost: a transaction to read, and one to lease if there is something to lease or renew.
         """
@@ -136,7 +138,9 @@ class LabellingService:
             held = self._held(annotator, live)
             k = self._within_quota(annotator, k, live)
             soon = self.collection.clock() + self.lease_seconds / 2
-            late = [lease.id for lease in held] if any(x.expires < soon for x in held) else []
+            here = Process.here()
+            is_due = any(lease.expires < soon or lease.process != here for lease in held)
+            late = [lease.id for lease in held] if is_due else []
             for _ in range(ATTEMPTS):
                 questions = self._ask(annotator, k - len(held), live)
                 if not questions and not late:
@@ -147,7 +151,7 @@ class LabellingService:
                 late = []
                 if len(given) == wanted:
                     break
-                live = self.collection.leases()
+                live = self._look()
             return held[:k]
 
     def lease(self, annotator: str, questions: Sequence[Question]) -> list[Lease]:
@@ -410,15 +414,25 @@ class LabellingService:
     def _lease(
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()
     ) -> list[Lease]:
-        leases = self.collection.lease(annotator, questions, self.lease_seconds, renew=renew)
-        self._own.setdefault(annotator, {}).update({lease.id: lease for lease in leases})
+        leases = self.collection.lease(
+            annotator, questions, self.lease_seconds, renew=renew, after=self._last_number
+        )
+        own = self._own.setdefault(annotator, {})
+        for id in renew:  # perhaps another process has taken it over
+            own.pop(id, None)
+        own.update({lease.id: lease for lease in leases})
         return leases
 
     def _held(self, annotator: str, live: Sequence[Lease]) -> list[Lease]:
-        """An annotator's live leases of this service."""
+        """An annotator's live leases of this service; first those that it may take over."""
         own = self._own.get(annotator)
         theirs = [lease for lease in live if lease.annotator == annotator]
-        held = {lease.id: lease for lease in theirs if own is None or lease.id in own}
+        if own is None:
+            here = Process.here()
+            mine = [lease for lease in theirs if lease.may_be_taken_over(here)]
+        else:
+            mine = [lease for lease in theirs if lease.id in own]
+        held = {lease.id: lease for lease in mine}
         self._own[annotator] = held
         n, allows = self.session.n_items, self.session.allows
         pairs = ((lease, lease.question.pair) for lease in held.values())
