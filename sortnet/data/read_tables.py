@@ -142,7 +142,7 @@ def queries_of(
     if not labelled:
         queries = replace(queries, grades=grades[queries.rows])
     ignored = tuple(column for column in roles.ignored if column != label)
-    return replace(queries, describer=describer, ignored=ignored)
+    return replace(queries, describer=describer, ignored=ignored, dates=roles.dates)
 
 
 def read_item_folder(

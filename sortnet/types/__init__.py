@@ -51,6 +51,7 @@ class Queries:
         shard: where several processes share the queries of a whole: which ones these are.
         describer: what made features of texts and images, see `sortnet.items.Describer`.
         ignored: columns of the source that are no features.
+        dates: the features that are dates, as days since 1970.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -71,6 +72,7 @@ class Queries:
     shard: Shard | None = None
     describer: Any = None
     ignored: tuple[str, ...] = ()
+    dates: tuple[str, ...] = ()
 
     @classmethod
     def from_arrays(
