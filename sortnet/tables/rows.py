@@ -158,9 +158,14 @@ def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> 
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
-    """A data frame of another library, such as polars, as one of pandas; sparse columns dense."""
+    """A data frame of another library, such as polars, as one of pandas; sparse columns dense.
+
+    A lazy frame of polars is collected: its query is run, and its rows are read.
+    """
     import pandas as pd
 
+    if hasattr(frame, "collect") and not hasattr(frame, "iloc"):
+        frame = frame.collect()
     if hasattr(frame, "iloc"):
         sparse = [k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)]
         frame = frame.copy(deep=False) if sparse else frame
