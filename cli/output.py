@@ -20,7 +20,9 @@ import click
 from sortnet.errors import SortNetError
 from sortnet.types import Progress
 
-BAR, NAME = 20, 24  # characters of a bar, and of a feature's name
+BAR = 20  # characters of a bar
+DEFAULT_WIDTH = 80  # of tables, if the width of a line is unknown
+_LEAST = 12  # characters that are left of a cell
 # Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -79,6 +81,18 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
+def cut_at_word(text: str, width: int) -> str:
+    """Cut a text behind a whole word, if that leaves at least half of the width.
+
+    >>> cut_at_word("ship, slow, rare", 14), cut_at_word("unforgettable", 9)
+    ('ship, slow...', 'unforg...')
+    """
+    if len(text) <= width:
+        return text
+    start = text[: width - 2].rpartition(" ")[0].rstrip(" ,:;(")
+    return f"{start}..." if 2 * len(start) >= width else cut(text, width)
+
+
 def bar(value: float, most: float) -> str:
     """A bar for a value of which none is larger than `most`."""
     length = round(BAR * abs(value) / most) if most > 0 else 0
@@ -130,6 +144,34 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
             for k, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in (header, *rows)
+    ]
+
+
+def fit_cells(
+    header: Sequence[str], rows: Sequence[Sequence[str]], cut_columns: Sequence[int], wide: int
+) -> list[list[str]]:
+    """Rows whose cells in `cut_columns` are cut, longest first, until a table is `wide` at most.
+
+    No cell is cut to less than 12 characters.
+
+    >>> fit_cells(["id", "n"], [["a long name", "1"], ["b", "22"]], [0], 16)
+    [['a long name', '1'], ['b', '22']]
+    >>> fit_cells(["id", "n"], [["a name that is long", "1"]], [0], 17)
+    [['a name that...', '1']]
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    gaps = 2 * (len(widths) - 1)
+    while sum(widths) + gaps > wide:
+        longest = max(cut_columns, key=lambda k: widths[k])
+        if widths[longest] <= _LEAST:
+            break
+        widths[longest] -= 1
+    return [
+        [
+            cut_at_word(cell, width) if k in cut_columns else cell
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in rows
     ]
 
 

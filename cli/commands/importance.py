@@ -9,7 +9,19 @@ import click
 
 from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import SEED, Whole, json_option, output_option
-from cli.output import BAR, NAME, bar, cut, print_json, print_table, progress, put, write_output
+from cli.output import (
+    BAR,
+    DEFAULT_WIDTH,
+    bar,
+    fit_cells,
+    print_json,
+    print_table,
+    printable,
+    progress,
+    put,
+    width,
+    write_output,
+)
 from cli.printing.conventions import conventions_of
 from sortnet.types import NamedColumns
 
@@ -52,9 +64,10 @@ def importance(
     """Show which features matter when MODEL ranks the labelled queries of DATA.
 
     Each feature is shuffled among the documents of each query; its importance is the drop of the
-    measure. A feature that is constant in each query, or that the model does not use, has
-    importance 0. Of two redundant features, neither may look important. Of soft trees `splits` is
-    the share of all splits that look at the feature.
+    measure. The levels of a category are shuffled together, as one column. A feature that is
+    constant in each query, or that the model does not use, has importance 0. Of two redundant
+    features, neither may look important. Of soft trees `splits` is the share of all splits that
+    look at the feature.
 
     \b
     Examples:
@@ -80,7 +93,7 @@ def importance(
     figures = {"mean": found.mean, "std": found.std}
     figures |= {} if found.splits is None else {"splits": found.splits}
     rows = [
-        {"feature": found.names[k], "number": k + 1}
+        {"feature": found.columns[k].name, "number": found.columns[k].features[0] + 1}
         | {name: float(values[k]) for name, values in figures.items()}
         for k in found.largest()  # the most important first
     ]
@@ -105,16 +118,17 @@ def _print_importance(
     most = max(abs(row["mean"]) for row in shown)
     rows = [
         [
-            cut(row["feature"], NAME),
+            printable(row["feature"]),
             *(f"{row[k]:.4f}" for k in ("mean", "std", "splits") if k in row),
             bar(row["mean"], most),
         ]
         for row in shown
     ]
     splits = [] if found.splits is None else ["splits"]
-    print_table(["feature", "drop", "std", *splits, " " * BAR], rows)
-    if len(shown) < len(found.names):
-        put(f"{len(found.names) - len(shown)} more: --top {len(found.names)} shows all")
+    header = ["feature", "drop", "std", *splits, " " * BAR]
+    print_table(header, fit_cells(header, rows, [0], width() or DEFAULT_WIDTH))
+    if len(shown) < len(found.columns):
+        put(f"{len(found.columns) - len(shown)} more: --top {len(found.columns)} shows all")
     times = "once" if repeats == 1 else f"{repeats} times"
     put(f"drop of {name} where a feature is shuffled within its queries, {times}")
     for line in said:

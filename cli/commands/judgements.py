@@ -11,12 +11,24 @@ import click
 
 from cli.inputs.opened_store import open_collection
 from cli.options import Whole, files, output_option, store_and_json, store_option
-from cli.output import count, cut, print_json, print_table, printable, put, say, write_output
+from cli.output import (
+    DEFAULT_WIDTH,
+    count,
+    cut,
+    fit_cells,
+    print_json,
+    print_table,
+    printable,
+    put,
+    say,
+    width,
+    write_output,
+)
 from cli.printing.iterations import rows_of
 from sortnet.preference.base import TARGETS
 
 _SHOWN = 20  # judgements that `list` shows
-_ROOM = 24  # characters of an item's id
+_COMMENT = 24  # characters of a comment
 
 
 @click.group("judgements", short_help="List, export and import judgements.")
@@ -57,7 +69,9 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
             say(f"no judgements yet: sortnet label {name}")
             return
         more = [name for name in _MORE if any(row[name] is not None for row in rows)]
-        print_table([*_HEADER, *more], [_line(row, more) for row in rows], left=5)
+        header, lines = [*_HEADER, *more], [_line(row, more) for row in rows]
+        wide = width() or DEFAULT_WIDTH
+        print_table(header, fit_cells(header, lines, [1, 2, 3], wide), left=5)
         said = frame[frame["answer"].isin(TARGETS) & ~frame["undone"] & ~frame["excluded"]]
         older = len(frame) - limit
         rest = f", {older} older ones not shown (--limit)" if older > 0 else ""
@@ -77,12 +91,13 @@ def _line(row: dict[str, Any], more: Sequence[str]) -> list[str]:
     return [
         str(row["number"]),
         printable(row["annotator"]),
-        *(cut(printable(row[side]), _ROOM) for side in ("left", "right")),
+        printable(row["left"]),
+        printable(row["right"]),
         answer,
         "-" if seconds is None else f"{seconds / 1000:.1f}",
         "-" if row["at"] is None else row["at"][:16].replace("T", " "),
         *(
-            f"{fact:.3g}" if isinstance(fact, float) else cut(printable(fact or "-"), _ROOM)
+            f"{fact:.3g}" if isinstance(fact, float) else cut(printable(fact or "-"), _COMMENT)
             for fact in (row[name] for name in more)
         ),
     ]

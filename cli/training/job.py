@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from sqlalchemy import URL
 from cli.inputs.opened_store import collection_behind, judged_source, open_collection
 from cli.inputs.remembered_data import find_data, remembered
 from cli.output import put, say
-from cli.printing.columns import column_lines, division_line, near_grade_lines
+from cli.printing.columns import division_line, near_grade_lines, put_facts, training_facts
 from cli.printing.conventions import metrics_of
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, choose_quality
@@ -36,8 +36,8 @@ class TrainingJob:
 
     Attributes:
         config: as requested, with a RankQuality.
-        data: {part: facts}: path, folder and fingerprint, named columns; of a file that is divided also
-            the part `test`, and each part's queries or rows.
+        data: {part: facts}: path, folder and fingerprint, named columns; of a file that is divided
+            also the part `test`, and each part's queries or rows.
         test: the file to test with, if it exists.
         note: a line about documents that are in two parts.
     """
@@ -57,12 +57,6 @@ class TrainingJob:
     def is_divided(self) -> bool:
         """Whether the parts are those of one file."""
         return is_part(self.data["train"])
-
-    def lines(self) -> Iterator[str]:
-        """Lines about the division of the data and the role of each column of a table."""
-        if self.is_divided:
-            yield division_line(str(self.test), self.data, self.config.seed)
-        yield from column_lines(self.train)
 
     def next_command(self, folder: str) -> str:
         """What to do with the model in that folder."""
@@ -127,10 +121,12 @@ def read_job(
 
 def say_data(job: TrainingJob, *, err: bool) -> None:
     """Print the roles of columns, and on stderr warnings about the data."""
-    lines = list(job.lines())
-    for line in lines:
-        put(line, err=err)
-    if lines:
+    facts = training_facts(job.train)
+    if job.is_divided:
+        put(division_line(str(job.test), job.data, job.config.seed), err=err)
+    if facts:
+        put_facts(facts, err=err)
+    if job.is_divided or facts:
         put(err=err)
     for line in near_grade_lines(job.train):
         say(line)

@@ -159,7 +159,13 @@ def queries_of(
     )
     if not labelled:
         queries = replace(queries, grades=grades[queries.rows])
-    return replace(queries, describer=describer, columns=columns, roles=_all_roles(rows, roles))
+    return replace(
+        queries,
+        describer=describer,
+        columns=columns,
+        roles=_all_roles(rows, roles),
+        dates=roles.dates,
+    )
 
 
 def named_roles(

@@ -13,26 +13,23 @@ from scipy.sparse import issparse
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.roles import choose_features, column_of, feature_matrix
-from sortnet.tables.rows import Rows, rows_of_frame
+from sortnet.tables.rows import Rows, as_pandas, rows_of_frame
 from sortnet.tables.values import is_missing, numbers_of, word
 from sortnet.types import F64, I64, NamedColumns, Queries
 from sortnet.types.named_columns import ALL_ROWS
 
 
 def as_table(X: Any, source: str) -> Any:
-    """A data frame as one of pandas, a sparse matrix as an array, what is masked as missing, dates
-    as days; the rest as it is."""
+    """A data frame as one of pandas (a lazy one is collected), a sparse matrix as an array, what is
+    masked as missing, dates as days; the rest as it is."""
     if issparse(X):
         return X.toarray()
     if np.ma.isMaskedArray(X):
         return np.ma.filled(X.astype(np.float64), np.nan)
     if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M") and np.ndim(X) == 2:
         return np.stack([numbers_of(column)[0] for column in X.T], axis=1)
-    if not hasattr(X, "columns"):
-        return X
-    from sortnet.tables.rows import as_pandas
-
-    return as_pandas(X)
+    # Asking a lazy frame for its columns warns of the cost, so it is recognised by `collect`.
+    return as_pandas(X) if hasattr(X, "collect") or hasattr(X, "columns") else X
 
 
 def refuse_words(X: Any, source: str) -> None:

@@ -28,6 +28,7 @@ from sortnet.learning.loop import Callback, Iteration
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
 from sortnet.tables.roles import column_of, feature_matrix
+from sortnet.tables.rows import listed
 from sortnet.threads import limit_threads
 from sortnet.types import F32, F64, I64, NamedColumns, Queries
 from sortnet.types.named_columns import ALL_ROWS
@@ -36,16 +37,17 @@ from sortnet.types.named_columns import ALL_ROWS
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Ranks the rows of each query by a comparator learned with Algorithm 3.1.
 
-    `X` is an array, a list or a DataFrame of pandas or polars. The query of each row is `qid` (in
-    any order), or `group` (sizes of consecutive queries), or the column `qid` of a DataFrame, which
-    is no feature then. With none of them all rows are one query, which `fit` warns of; on an
-    estimator fitted with queries, two rows or more without them are refused. NaN is a missing
-    value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array, its zeros are 0.
+    `X` is an array, a list or a DataFrame of pandas or polars (a LazyFrame is collected). The query
+    of each row is `qid` (in any order), or `group` (sizes of consecutive queries), or the column
+    `qid` of a DataFrame, which is no feature then. With none of them all rows are one query, which
+    `fit` warns of; on an estimator fitted with queries, two rows or more without them are refused.
+    NaN is a missing value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array,
+    its zeros are 0.
 
     A column of a DataFrame is categorical if its dtype is, or if it holds short texts that repeat:
     each of its 50 most frequent levels becomes an indicator; those of an ordered dtype are numbered
     in their order. No grade is looked at. A level that `fit` did not see is no level. A date is a
-    number of days.
+    number of days. Ids and free text are refused by name: leave these columns out.
 
     In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: a
     `qid` given to `fit` does not reach `score`, unless it is routed there, with
@@ -514,6 +516,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                         "columns"
                     )
                 return validate_data(self, X, **both, reset=reset, **rules)
+            if not reset:
+                self._refuse_extra_columns(X, source)
             validate_data(self, X, reset=reset, skip_check_array=True)  # columns by their names
             features = self.features_ or Features.of(X, source)
             X = feature_matrix(features.rows(X, source), features.names)
@@ -526,6 +530,22 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             if "string to float" in str(error):
                 arrays.refuse_words(X, source)
             raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
+
+    def _refuse_extra_columns(self, X: Any, source: str) -> None:
+        """Refuse a frame with all columns of `fit` and further ones, in one line that names these.
+
+        Other differences are refused by scikit-learn, in words that its checks expect.
+        """
+        fitted = set(getattr(self, "feature_names_in_", ()))
+        columns = [str(name) for name in X.columns]
+        extra = [name for name in columns if name not in fitted]
+        if fitted and extra and fitted <= set(columns):
+            names = listed(map(shown, extra))
+            if len(extra) == 1:
+                fault = f"column {names} is not among the columns of fit: leave it out"
+            else:
+                fault = f"columns {names} are not among the columns of fit: leave them out"
+            raise DataError(f"{source}: {fault}")
 
     def _take_as_one_query(self, n: int, reset: bool, source: str) -> None:
         """Refuse rows without queries; warn where scikit-learn wants `fit` to take them."""

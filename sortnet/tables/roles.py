@@ -56,6 +56,7 @@ class Columns:
         group, context: columns of the group's name and its own text, never guessed; or None.
         shown: further columns that annotators see, never guessed; they may be features, too.
         categories: features `column=value`, of categorical columns.
+        dates: those of the features that are dates.
         notes: lines about columns that look like images or sounds but are not, or like groups.
     """
 
@@ -70,6 +71,7 @@ class Columns:
     shown: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    dates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,8 @@ def choose_columns(
     used = {*special, *named.shown, *(column_of(f, rows.columns) for f in (*features, *coded))}
     ignored = tuple(c for c in rows.columns if c not in used)
     chosen = replace(named, id=id_, text=text, image=image, audio=audio, features=tuple(features))
-    return replace(chosen, ignored=ignored, categories=coded, notes=notes)
+    dates = tuple(name for name in features if name in rows.dates)
+    return replace(chosen, ignored=ignored, categories=coded, notes=notes, dates=dates)
 
 
 def choose_features(columns: Mapping[str, Cells], names: Collection[str] = ()) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ from sortnet.files import (
     shown,
     suffix_of,
 )
-from sortnet.tables.values import Cells, numbers_of, word
+from sortnet.tables.values import Cells, are_dates, numbers_of, word
 from sortnet.types.memory import refuse_too_large
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Rows:
         unit: what `lines` counts: `line`, `row` or `record`.
         unfinished: a text that does not end with a newline.
         files: the first row of each file, and its path, where there are several.
+        dates: the columns of dates, which are numbers of days here.
     """
 
     path: Path | str
@@ -74,6 +75,7 @@ class Rows:
     unit: str = "line"
     unfinished: bool = False
     files: Sequence[tuple[int, Path]] = ()
+    dates: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -134,7 +136,9 @@ def read_rows(
     starts = np.cumsum([0, *map(len, parts)]).tolist()
     columns = {name: _joined([part.columns[name] for part in parts]) for name in first.columns}
     lines = [line for part in parts for line in part.lines]
-    return Rows(path, columns, lines, first.unit, files=[*zip(starts, paths, strict=False)])
+    dates = frozenset(name for part in parts for name in part.dates)
+    files = [*zip(starts, paths, strict=False)]
+    return Rows(path, columns, lines, first.unit, files=files, dates=dates)
 
 
 def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> Rows:
@@ -146,22 +150,33 @@ def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> 
     frame = as_pandas(frame)
     _check_header(source, [str(name) for name in frame.columns])
     columns: dict[str, Cells] = {}
+    dates = set[str]()
     for k, name in enumerate(map(str, frame.columns)):
         column = frame.iloc[:, k]
+        if column.dtype.kind == "M":
+            dates.add(name)
         if not keep(name) and column.dtype.kind in "biufmM":
             columns[name] = numbers_of(column)[0]
         elif hasattr(column.array, "categories") and not keep(name):
             columns[name] = column.array
         else:
-            cells = column.astype(object).where(column.notna(), None)
-            columns[name] = _numbers_or([*map(_simple, cells)], keep(name))
-    return Rows(source, columns, range(len(frame)), "row")
+            objects = column.astype(object).where(column.notna(), None)
+            cells = [*map(_simple, objects)]
+            columns[name] = _numbers_or(cells, keep(name))
+            if are_dates(cells):
+                dates.add(name)
+    return Rows(source, columns, range(len(frame)), "row", dates=frozenset(dates))
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
-    """A data frame of another library, such as polars, as one of pandas; sparse columns dense."""
+    """A data frame of another library, such as polars, as one of pandas; sparse columns dense.
+
+    A lazy frame of polars is collected: its query is run, and its rows are read.
+    """
     import pandas as pd
 
+    if hasattr(frame, "collect") and not hasattr(frame, "iloc"):
+        frame = frame.collect()
     if hasattr(frame, "iloc"):
         sparse = [k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)]
         frame = frame.copy(deep=False) if sparse else frame
@@ -231,15 +246,21 @@ def _grown(
 ) -> Rows:
     """The rows of all chunks; a column that one of them lacks is missing there."""
     parts: dict[str, list[Cells]] = {}
+    dates: dict[str, bool | None] = {}
     lines: list[int] = []
     for columns, at in chunks:
         for name in columns:
             parts.setdefault(name, [[None] * len(lines)] if lines else [])
-        for name, cells in parts.items():
-            cells.append(_numbers_or(columns.get(name, [None] * len(at)), keep(name)))
+        for name, chunks_of_column in parts.items():
+            cells = columns.get(name, [None] * len(at))
+            if dates.get(name) is None:
+                dates[name] = are_dates(cells)
+            chunks_of_column.append(_numbers_or(cells, keep(name)))
         lines += at
     columns = {name: _joined(cells) for name, cells in parts.items()}
-    return Rows(path, columns, lines, unit, unfinished is not None and unfinished.cut)
+    was_cut = unfinished is not None and unfinished.cut
+    of_dates = frozenset(name for name, answer in dates.items() if answer)
+    return Rows(path, columns, lines, unit, was_cut, dates=of_dates)
 
 
 def _numbers_or(cells: Cells, keep: bool) -> Cells:

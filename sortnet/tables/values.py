@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ _LONGEST_LEVEL = 40  # characters; longer ones are texts
 # 0,5 and 1.234,5, as programs write numbers in many countries.
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d*|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
+_MINUTES = 5  # to which a time is rounded: float32 has the days of today to 3 minutes
 
 _SAID = {"true": 1.0, "false": 0.0}
 _PLAIN = (str, int, float, np.number, np.bool_)
@@ -53,7 +55,7 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
         plain[:] = [str(cell) if type(cell) is int else cell for cell in plain]
         numbers = np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
     rest = np.flatnonzero(np.isnan(numbers))
-    dates = [k for k in rest if isinstance(cells[k], str) and _DATE.fullmatch(cells[k].strip())]
+    dates = [k for k in rest if is_date(cells[k])]
     if dates:
         stamps = pd.Series([cells[k].strip() for k in dates])
         numbers[dates] = _days(pd.to_datetime(stamps, format="ISO8601", errors="coerce", utc=True))
@@ -83,6 +85,46 @@ def is_missing(cell: Any) -> bool:
     if isinstance(cell, str):
         return cell.strip().lower() in MISSING
     return cell is None or type(cell).__name__ in ("NaTType", "NAType") or bool(cell != cell)
+
+
+def is_date(cell: Any) -> bool:
+    """Whether a cell is text that has the form of a date, or of a date with a time.
+
+    >>> [is_date(cell) for cell in ("2026-11-23", "2026-11-23T14:30", "23.11.2026", 20_780)]
+    [True, True, False, False]
+    """
+    return isinstance(cell, str) and _DATE.fullmatch(cell.strip()) is not None
+
+
+def are_dates(cells: Cells) -> bool | None:
+    """Whether cells as read are dates, by the first that is not missing; None if all are missing.
+
+    >>> are_dates(["", "2026-11-23"]), are_dates([None, 7]), are_dates([""])
+    (True, False, None)
+    """
+    dtype = getattr(cells, "dtype", None)
+    if dtype is not None:
+        return bool(dtype.kind == "M")
+    for cell in cells:
+        if not is_missing(cell):
+            return is_date(cell)
+    return None
+
+
+def date_text(days: float) -> str:
+    """Write a number of days since 1970 as a date, with the time (UTC) where it is not midnight.
+
+    Times are rounded to five minutes. A number that is no date of the years 1 to 9999 stays one.
+
+    >>> date_text(2.0), date_text(2.75), date_text(1e9)
+    ('1970-01-03', '1970-01-03 18:00', '1e+09')
+    """
+    minutes = _MINUTES * round(days * 24 * 60 / _MINUTES)
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
+    except OverflowError:
+        return f"{days:.4g}"
+    return moment.replace(tzinfo=None).isoformat(" ", "minutes").removesuffix(" 00:00")
 
 
 def is_numeric(cells: Cells) -> bool:

@@ -56,6 +56,7 @@ class Queries:
         describer: what made features of texts and images, see `sortnet.items.Describer`.
         columns: the names given to columns of the source, with the edges of bins of grades.
         roles: what became of each column of a table, see `sortnet.tables.roles.LabelledColumns`.
+        dates: the features that are dates, as days since 1970.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -77,6 +78,7 @@ class Queries:
     describer: Any = None
     columns: NamedColumns = UNNAMED
     roles: Any = None
+    dates: tuple[str, ...] = ()
 
     @classmethod
     def from_arrays(
