@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import shutil
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -346,6 +347,23 @@ def test_names_come_back_from_json_and_damage_is_refused():
     ):  # fmt: skip
         with pytest.raises(ModelError, match=r"^model\.json: "):
             NamedColumns.from_json(damage, "model.json")
+
+
+def test_damaged_names_in_a_model_folder_are_refused_in_one_line(shop_model, tmp_path):
+    for damage in ({"query": 3}, "search", {"edges": [2, 1]}):
+        folder = shutil.copytree(shop_model / "m", tmp_path / "m", dirs_exist_ok=True)
+        about = json.loads((folder / "model.json").read_text())
+        (folder / "model.json").write_text(json.dumps({**about, "columns": damage}))
+        assert "model.json: " in fault("rank", folder, "all.csv")
+
+
+def test_damaged_parts_in_a_model_folder_are_refused_in_one_line(shop_model, tmp_path):
+    for damage in ({"queries": [1, 2]}, {"queries": ["nothing"]}, {"fingerprint": 7}):
+        folder = shutil.copytree(shop_model / "m", tmp_path / "m", dirs_exist_ok=True)
+        about = json.loads((folder / "model.json").read_text())
+        about["info"]["data"]["test"] |= damage
+        (folder / "model.json").write_text(json.dumps(about))
+        assert "test part" in fault("evaluate", folder, "all.csv", "--part", "test")
 
 
 def test_ignored_columns_are_no_features():

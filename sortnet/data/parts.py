@@ -252,9 +252,15 @@ def _divided_rows(path: Path, division: Division, columns: NamedColumns) -> Rows
 
 def _contents(rows: Rows) -> list[str]:
     """All that each row holds as one text, whatever the order of the columns."""
-    names = sorted(rows.columns)
-    cells = zip(*(rows.texts(name) for name in names), strict=True)
-    return [json.dumps([*zip(names, row, strict=True)]) for row in cells]
+    columns = sorted(rows.columns)
+    are_numbers = [name for name in columns if isinstance(rows.columns[name], np.ndarray)]
+    are_texts = [name for name in columns if name not in are_numbers]
+    numbers = np.empty((len(rows), len(are_numbers)))
+    for k, name in enumerate(are_numbers):
+        numbers[:, k] = rows.columns[name] + 0.0  # -0 is 0
+    digits = [row.tobytes().hex() for row in numbers]
+    texts = [rows.texts(name) for name in are_texts]
+    return [json.dumps([*words]) for words in zip(digits, *texts, strict=True)]
 
 
 def _rows_at(rows: Rows, numbers: I64) -> Rows:
