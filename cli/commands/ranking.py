@@ -139,4 +139,4 @@ def _standing(service: LabellingService, *, verbose: bool) -> list[str]:
     lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
     if remaining.apart:
         lines.append(remaining.apart)
-    return [*lines, *remaining.details] if verbose else lines
+    return [*lines, *remaining.details, remaining.checked] if verbose else lines

@@ -124,21 +124,34 @@ def _counted(pairs: pd.DataFrame) -> pd.DataFrame:
         return after_the_first(pairs.head(0))
 
 
-def rendered(template: str, **values: Any) -> str:
+def rendered(template: str, *, script: str | None = None, **values: Any) -> str:
     """A page of a template, with its style inside and the time it was written.
 
-    Its Content-Security-Policy allows only that style and images inside, no scripts.
+    Its Content-Security-Policy allows only that style, images inside, and the script of that file
+    if one is named.
     """
-    style = (files("cli.report") / "templates" / "report.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; "
+    style = _part("report.css")
+    code = None if script is None else _part(script)
+    policy = f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
+    if code is not None:
+        policy += f"script-src '{_hash(code)}'; "
     policy += "base-uri 'none'; form-action 'none'"
     page = Environment(
         loader=PackageLoader("cli.report"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     ).get_template(template)  # fmt: skip
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return page.render(style=style, policy=policy, written=written, **values)
+    return page.render(style=style, script=code, policy=policy, written=written, **values)
+
+
+def _part(name: str) -> str:
+    """The text of a file beside the templates."""
+    return (files("cli.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """How a policy names a style or a script that is inside the page."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _digest(facts: Mapping[str, Any]) -> str:

@@ -40,7 +40,6 @@ from sortnet.preference.stopping import (
     Left,
     Remaining,
     about_models,
-    check_in_words,
     group_standings,
     holdout_check,
     progress,
@@ -309,7 +308,7 @@ class Session:
             left = Left(0, 0, 0)
         elif found.reached and check.n >= ENOUGH_CHECKS:  # nobody knows what will settle it
             left = Left(None, None, None)
-        details = [found.details, check_in_words(check)]
+        details = [found.details]
         groups: tuple[GroupStanding, ...] = ()
         if len(self._groups) > 1:
             of = self._groups, seen, self.goal

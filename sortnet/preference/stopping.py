@@ -59,6 +59,18 @@ class Remaining:
     apart: str = ""
 
     @property
+    def checked(self) -> str:
+        """How the model is right about unseen answers, as a sentence."""
+        what = "left-out" if self.left_out else "hold-out"
+        if not self.holdout_n:
+            return f"no {what} answers yet to check the model"
+        answers = _many(self.holdout_n, f"{what} answer")
+        return (
+            f"the model predicts {self.holdout_right:.0%} of {answers} correctly, "
+            f"{self.holdout_expected:.0%} were to be expected"
+        )
+
+    @property
     def range_left(self) -> str:
         """The range of the questions that are left, rounded outwards; empty if it is not known."""
         return range_in_words(self.fewest, self.most)
@@ -279,17 +291,6 @@ def whether_to_stop(
         return False, f"the goal seems to be reached: {many} left to check the model"
     return False, (
         f"the goal seems to be reached, but the {what} contradict the model: keep answering"
-    )
-
-
-def check_in_words(check: Check) -> str:
-    """How the model is right about unseen answers, as a sentence."""
-    what = "left-out" if check.left_out else "hold-out"
-    if not check.n:
-        return f"no {what} answers yet to check the model"
-    return (
-        f"the model predicts {check.right:.0%} of {_many(check.n, f'{what} answer')} correctly, "
-        f"{check.expected:.0%} were to be expected"
     )
 
 
