@@ -24,7 +24,13 @@ from sortnet.comparators.make import least_numbers, resolve_device
 from sortnet.config import Config
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
-from sortnet.learning.distributed import broadcast, every
+from sortnet.learning.distributed import (
+    SIGTERM_CAME,
+    AnotherProcessEnded,
+    broadcast,
+    every,
+    is_from_torchrun,
+)
 from sortnet.learning.loop import Callback, Iteration, State
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.rankers.choose_defaults import choose
@@ -126,9 +132,12 @@ class TrainingRun:
         self.run.finish("running")
         try:
             yield
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             self.run.finish("interrupted")
-            raise _interrupted(self.again or resume(str(self.folder))) from None
+            again = self.again or resume(str(self.folder))
+            if self.group.size > 1 and is_from_torchrun(interrupt):
+                raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
+            raise _interrupted(again) from None
         except BaseException:
             with suppress(SortNetError):  # a full disk cannot store the status either
                 self.run.finish("failed")
