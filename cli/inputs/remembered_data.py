@@ -19,7 +19,7 @@ def find_data(facts: Mapping[str, Any]) -> str:
     It begins at the folder in which it was typed. If there is nothing, as after the folder was
     moved, it begins at the current folder; runs of version 0.3 remember no folder.
 
-    >>> find_data({"path": "collection:essays#120", "folder": "/home/me"})
+    >>> find_data({"path": "collection:essays#120", "folder": "/data"})
     'collection:essays#120'
     """
     path = str(facts["path"])
