@@ -139,9 +139,9 @@ def _annotators(judges: Sequence[dict[str, Any]]) -> dict[str, str]:
         }
     )
     figure: Figure = answers_by_annotator(frame)
-    most = frame.loc[frame["answers"].idxmax()].to_dict()
+    most = max(judges, key=lambda judge: int(judge["answers"]))
     alt = (
-        f"Who answered how many. Bars of {count(len(frame), 'annotator')}; {most['annotator']} "
+        f"Who answered how many. Bars of {count(len(frame), 'annotator')}; {most['name']} "
         f"gave the most, {most['answers']}; see the judges."
     )
     return picture("Who answered how many", "Answers that were not undone.", alt, figure)
