@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -155,11 +156,39 @@ def measured(benchmark: str, figure: str = "") -> str:
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from run import markdown
 
-    report = json.loads((ROOT / "benchmarks/results.json").read_text(encoding="utf-8"))
-    rows = [row for row in report["rows"] if row["benchmark"] == benchmark]
+    rows = _rows_of(benchmark)
     if not rows:
         return f"\nNot measured on this version yet: `make bench ARGS={benchmark}`.\n\n"
     return "\n" + figure + markdown(rows) + "\n\n"
+
+
+def durations() -> str:
+    """The table of CPU seconds of commands."""
+    rows = [row for row in _rows_of("duration") if "command" in row]
+    lines = [f"| `sortnet {row['command']}` | {row['data']} | {row['ours']:.1f} |" for row in rows]
+    return "\n".join(["", "| command | data | CPU seconds |", "|---|---|---|", *lines, "", ""])
+
+
+def questions() -> str:
+    """The table of the questions that a ranking takes: a row for each number of items."""
+    rows = [row for row in _rows_of("duration") if "items" in row]
+    shares = sorted({row["explained"] for row in rows})
+    cells: dict[int, list[str]] = {}
+    for row in sorted(rows, key=lambda row: (row["items"], row["explained"])):
+        text = f"{row['ours']:.0f} ({row['low']:.0f} to {row['high']:.0f})"
+        cells.setdefault(row["items"], []).append(text)
+    header = " | ".join(f"features explain {share:.0%}" if share else "no features"
+                        for share in shares)  # fmt: skip
+    lines = [f"| {items} | {' | '.join(texts)} |" for items, texts in cells.items()]
+    return "\n".join(
+        ["", f"| items | {header} |", "|---" * (len(shares) + 1) + "|", *lines, "", ""]
+    )
+
+
+def _rows_of(benchmark: str) -> list[dict[str, Any]]:
+    """The rows of a benchmark as they were measured last."""
+    report = json.loads((ROOT / "benchmarks/results.json").read_text(encoding="utf-8"))
+    return [row for row in report["rows"] if row["benchmark"] == benchmark]
 
 
 def pair_study() -> str:
