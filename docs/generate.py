@@ -248,6 +248,29 @@ def measured(benchmark: str, figure: str = "") -> str:
     return "\n" + figure + markdown(rows) + "\n\n"
 
 
+def durations() -> str:
+    """The table of CPU seconds of commands."""
+    rows = [row for row in benchmark_rows("duration") if "command" in row]
+    lines = [f"| `sortnet {row['command']}` | {row['data']} | {row['ours']:.1f} |" for row in rows]
+    return "\n".join(["", "| command | data | CPU seconds |", "|---|---|---|", *lines, "", ""])
+
+
+def questions() -> str:
+    """The table of the questions that a ranking takes: a row for each number of items."""
+    rows = [row for row in benchmark_rows("duration") if "items" in row]
+    shares = sorted({row["explained"] for row in rows})
+    cells: dict[int, list[str]] = {}
+    for row in sorted(rows, key=lambda row: (row["items"], row["explained"])):
+        text = f"{row['ours']:.0f} ({row['low']:.0f} to {row['high']:.0f})"
+        cells.setdefault(row["items"], []).append(text)
+    header = " | ".join(f"features explain {share:.0%}" if share else "no features"
+                        for share in shares)  # fmt: skip
+    lines = [f"| {items} | {' | '.join(texts)} |" for items, texts in cells.items()]
+    return "\n".join(
+        ["", f"| items | {header} |", "|---" * (len(shares) + 1) + "|", *lines, "", ""]
+    )
+
+
 def pair_study() -> str:
     """The figure and the table of the study of pairs."""
     figure = f"![Quality by share of pairs asked about, for each strategy](../{PAIR_FIGURE})\n\n"
