@@ -20,7 +20,7 @@ FIGURES = ("ndcg@10", "map", "p@10")
 
 
 def run(quick: bool) -> list[dict[str, Any]]:
-    """A row for each ranker, the best first; figures, errors and p stand in columns of their own."""
+    """A row for each ranker, the best first; errors and p stand in columns of their own."""
     if not DATA.exists():
         return [{"what": "MQ2008, every ranker", "note": "not measured: the data is not there"}]
     with tempfile.TemporaryDirectory() as folder:
@@ -30,9 +30,7 @@ def run(quick: bool) -> list[dict[str, Any]]:
         binarised = compare(rankers, "binarised", store)
     under_binarised = {row["ranker"]: row for row in binarised["summary"]}
     first = left_out["summary"][0]["ranker"]
-    p_values = {
-        frozenset((pair["a"], pair["b"])): pair["p_holm"] for pair in left_out["by_query"]
-    }
+    p_values = {frozenset((pair["a"], pair["b"])): pair["p_holm"] for pair in left_out["by_query"]}
     return [
         {
             "what": f"MQ2008, 5 folds, tuned: test ndcg@10 of {row['ranker']}",

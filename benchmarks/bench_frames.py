@@ -16,7 +16,8 @@ from sortnet.types import Pairs, Queries
 from store import open_store
 
 DOCS_A_QUERY = 120
-BYTES_A_PAIR = 39  # of the frame: two int64, five int32, codes of split (int8) and query (int16)
+# The frame's own: two int64, six int32, three masks, codes of split (int8) and query (int16).
+BYTES_A_PAIR = 46
 
 
 def run(quick: bool) -> list[dict[str, Any]]:

@@ -109,14 +109,15 @@ def machine() -> dict[str, Any]:
 
 def markdown(rows: Iterable[dict[str, Any]]) -> str:
     """The rows as an aligned table, readable in a terminal and in the documentation."""
-    cells = [list(COLUMNS), *([_cell(row.get(column)) for column in COLUMNS] for row in rows)]
+    cells = [list(COLUMNS), *([cell(row.get(column)) for column in COLUMNS] for row in rows)]
     widths = [max(len(line[k]) for line in cells) for k in range(len(COLUMNS))]
     cells.insert(1, ["-" * width for width in widths])
     padded = ([text.ljust(w) for text, w in zip(line, widths, strict=True)] for line in cells)
     return "\n".join(f"| {' | '.join(line)} |" for line in padded)
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A value as a table shows it: three digits, yes or no."""
     value = _plain(value)
     if isinstance(value, bool):
         return "yes" if value else "no"

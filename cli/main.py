@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import errno
 import gc
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -17,7 +18,8 @@ from typing import Any, TextIO
 import click
 
 from cli.options import refuse_gone
-from cli.output import printable
+from cli.output import notes_on_stderr, printable
+from cli.terminal.signals import signals_restored
 from sortnet import __version__
 from sortnet.errors import SortNetError
 
@@ -26,6 +28,14 @@ from sortnet.errors import SortNetError
 gc.set_threshold(50_000)
 atexit.register(gc.freeze)
 _LONGEST = 300  # characters of a message
+# Errors that are reported in one line; any other one is a bug, and has a traceback.
+_REPORTED = (
+    *(click.ClickException, click.Abort, SortNetError),
+    *(KeyboardInterrupt, MemoryError, UnicodeEncodeError),
+)
+# SQLAlchemy raises what it logs, but for a connection that could not be closed. An interrupt while
+# it closes one would be printed as a traceback beside the line that reports it.
+logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 FIRST_STEPS = """
 First steps:
   sortnet demo                       train on handwritten digits
@@ -72,7 +82,9 @@ class _MainGroup(click.Group):
         _fill_closed_streams()
         args = tuple(sys.argv[1:] if args is None else args)
         options = {**extra, "standalone_mode": False, "obj": args}
-        sys.exit(_ended(lambda: super(_MainGroup, self).main(list(args), "sortnet", **options)))
+        with notes_on_stderr(), signals_restored():
+            code = _ended(lambda: super(_MainGroup, self).main(list(args), "sortnet", **options))
+        sys.exit(code)
 
 
 @click.group(
@@ -101,26 +113,8 @@ def _ended(run: Callable[[], Any]) -> int:
     try:
         code = run()
         sys.stdout.flush()
-    except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "sortnet"
-        message = error.format_message()
-        if error.ctx and type(error).__name__ == "NoArgsIsHelpError":  # whose message is the help
-            known = ", ".join(getattr(error.ctx.command, "commands", ()))
-            message = f"{where} needs a command: {known}"
-        return _fault(f"{message} (see '{where} --help')")
-    except click.ClickException as error:
-        return _fault(error.format_message())
-    except SortNetError as error:
-        return _fault(str(error))
-    except click.Abort:
-        click.echo(err=True)  # after the question that was not answered
-        return _fault("interrupted")
-    except KeyboardInterrupt:
-        return _fault("interrupted")
-    except MemoryError:
-        return _fault("out of memory")
-    except UnicodeEncodeError as error:  # a lone surrogate, or stdout cannot encode it
-        return _fault(f"{error.object[error.start]!a} cannot be written in {error.encoding}")
+    except _REPORTED as error:
+        return _fault(_message_of(error))
     except OSError as error:
         _drop(sys.stdout)
         if error.errno == errno.EPIPE:  # the reader of our output closed the pipe
@@ -128,6 +122,37 @@ def _ended(run: Callable[[], Any]) -> int:
         name = "input or output" if error.filename is None else error.filename
         return _fault(f"{name}: {error.strerror or error}")
     return code if isinstance(code, int) else 0
+
+
+def _message_of(error: BaseException) -> str:
+    """The message that reports an error that ended a command, one of `_REPORTED`."""
+    match error:
+        case click.UsageError():
+            return _usage_message(error)
+        case click.ClickException():
+            return error.format_message()
+        case click.Abort() | KeyboardInterrupt():
+            # A question that was not answered is on the line; after a Ctrl-C click has ended it.
+            if isinstance(error, click.Abort) and error.__cause__ is None:
+                click.echo(err=True)
+            return "interrupted"
+        case MemoryError():
+            return "out of memory"
+        case UnicodeEncodeError():  # a lone surrogate, or stdout cannot encode it
+            return f"{error.object[error.start]!a} cannot be written in {error.encoding}"
+    return str(error)
+
+
+def _usage_message(error: click.UsageError) -> str:
+    """The message of a wrong command line, with the command whose help says what is right."""
+    context = error.ctx
+    if context is None:
+        return f"{error.format_message()} (see 'sortnet --help')"
+    where, message = context.command_path, error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError":  # whose message is the help
+        commands = ", ".join(getattr(context.command, "commands", ()))
+        message = f"{where} needs a command: {commands}"
+    return f"{message} (see '{where} --help')"
 
 
 def _fault(message: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -19,7 +20,9 @@ import click
 from sortnet.errors import SortNetError
 from sortnet.types import Progress
 
-BAR, NAME = 20, 24  # characters of a bar, and of a feature's name
+BAR = 20  # characters of a bar
+DEFAULT_WIDTH = 80  # of tables, if the width of a line is unknown
+_LEAST = 12  # characters that are left of a cell
 # Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -37,6 +40,31 @@ def say(text: str) -> None:
     put(text, err=True)
 
 
+class _NotesOnStderr(logging.Handler):
+    """Print each note that the library logs once, as a line on stderr."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._printed: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note = printable(record.getMessage())
+        if note not in self._printed:
+            self._printed.add(note)
+            say(note)
+
+
+@contextmanager
+def notes_on_stderr() -> Iterator[None]:
+    """Print the notes of the library about its data on stderr while a command runs."""
+    logger, handler = logging.getLogger("sortnet"), _NotesOnStderr()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
 def count(n: int, noun: str) -> str:
     """
     >>> count(1, "item"), count(2, "item")
@@ -51,6 +79,18 @@ def cut(text: str, width: int) -> str:
     'a long...'
     """
     return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def cut_at_word(text: str, width: int) -> str:
+    """Cut a text behind a whole word, if that leaves at least half of the width.
+
+    >>> cut_at_word("ship, slow, rare", 14), cut_at_word("unforgettable", 9)
+    ('ship, slow...', 'unforg...')
+    """
+    if len(text) <= width:
+        return text
+    start = text[: width - 2].rpartition(" ")[0].rstrip(" ,:;(")
+    return f"{start}..." if 2 * len(start) >= width else cut(text, width)
 
 
 def bar(value: float, most: float) -> str:
@@ -104,6 +144,34 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
             for k, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in (header, *rows)
+    ]
+
+
+def fit_cells(
+    header: Sequence[str], rows: Sequence[Sequence[str]], cut_columns: Sequence[int], wide: int
+) -> list[list[str]]:
+    """Rows whose cells in `cut_columns` are cut, longest first, until a table is `wide` at most.
+
+    No cell is cut to less than 12 characters.
+
+    >>> fit_cells(["id", "n"], [["a long name", "1"], ["b", "22"]], [0], 16)
+    [['a long name', '1'], ['b', '22']]
+    >>> fit_cells(["id", "n"], [["a name that is long", "1"]], [0], 17)
+    [['a name that...', '1']]
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    gaps = 2 * (len(widths) - 1)
+    while sum(widths) + gaps > wide:
+        longest = max(cut_columns, key=lambda k: widths[k])
+        if widths[longest] <= _LEAST:
+            break
+        widths[longest] -= 1
+    return [
+        [
+            cut_at_word(cell, width) if k in cut_columns else cell
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in rows
     ]
 
 
@@ -186,7 +254,7 @@ def _unfit(to: str, inputs: Sequence[str]) -> str | None:
         if any(map(path.samefile, filter(Path.exists, (Path(name), *named)))):
             return f"{name!r} is read, and would be lost: name another file"
     documents = (path.parent / name for name in ("model.json", "run.json"))
-    if any(file.is_file() and b'"sortnet-' in file.read_bytes()[:99] for file in documents):
+    if any(b'"sortnet-' in _beginning(file) for file in documents):
         return "its folder is that of a model: name a file in another folder"
     if _is_database(path):
         return "that is a database, and would be lost: name another file"
@@ -197,10 +265,15 @@ def _is_database(path: Path) -> bool:
     """Whether it is an SQLite file, or one of SQLite's companion files."""
     for ending in ("-wal", "-shm", "-journal"):
         path = path.with_name(path.name.removesuffix(ending) or path.name)
+    return _beginning(path).startswith(b"SQLite format 3\0")
+
+
+def _beginning(path: Path) -> bytes:
+    """The first bytes of a file; none if it is no regular file."""
     if not path.is_file():
-        return False
+        return b""
     with path.open("rb") as file:
-        return file.read(16) == b"SQLite format 3\0"
+        return file.read(99)
 
 
 def refuse_folder(to: str) -> None:

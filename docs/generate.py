@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import click
@@ -72,11 +73,62 @@ def figures() -> str:
     return "\n".join(["", "| | SortNet | LightGBM |", "|---|---|---|", *lines, "", ""])
 
 
+def benchmarks() -> str:
+    """A section for each benchmark that no other page shows: a table, and notes below it."""
+    names = dict.fromkeys(row["benchmark"] for row in benchmark_rows())
+    return "\n" + "\n".join(_benchmark(name) for name in names if name not in ("folds", "tour"))
+
+
+def tour() -> str:
+    """README's tour of labels, with the outputs that `make bench ARGS=tour` stored."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from bench_tour import shown_lines
+
+    lines = [line for row in benchmark_rows("tour") for line in shown_lines(row)]
+    return "\n" + _fenced("\n".join(lines)) + "\n"
+
+
+def _benchmark(name: str) -> str:
+    """The rows of one benchmark in lines that fit a screen."""
+    lines = [
+        f"## {name}",
+        "",
+        "| what | ours | peer | ratio | bar | ok |",
+        "|---|---|---|---|---|---|",
+    ]
+    notes = []
+    for row in benchmark_rows(name):
+        cells = [
+            _cell(row.get(column)) for column in ("what", "ours", "peer", "ratio", "bar", "ok")
+        ]
+        if row.get("note"):
+            notes.append(_cell(row["note"]))
+            cells[0] += f" ({len(notes)})"
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append("")
+    for number, note in enumerate(notes, start=1):
+        lines += wrap(
+            f"{number}. {note}",
+            100,
+            subsequent_indent=" " * (len(str(number)) + 2),
+            break_on_hyphens=False,
+        )
+    return "\n".join([*lines, ""])
+
+
+def _cell(value: Any) -> str:
+    """A value as the benchmarks print it."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from run import cell
+
+    return cell(value)
+
+
 def folds() -> str:
     """The table of `make bench ARGS=folds`, with the command and the convention above it."""
     rows = benchmark_rows("folds")
     lines = [
-        f"`{rows[0]['command']}`, seed 0; {rows[0]['conventions']}.",
+        *wrap(f"`{rows[0]['command']}`, seed 0; {rows[0]['conventions']}.", 110),
         "",
         "| ranker | NDCG@10 | MAP | P@10 | p | CPU s | binarised: NDCG@10 | MAP |",
         "|---|---|---|---|---|---|---|---|",
@@ -194,6 +246,29 @@ def measured(benchmark: str, figure: str = "") -> str:
     if not rows:
         return f"\nNot measured on this version yet: `make bench ARGS={benchmark}`.\n\n"
     return "\n" + figure + markdown(rows) + "\n\n"
+
+
+def durations() -> str:
+    """The table of CPU seconds of commands."""
+    rows = [row for row in benchmark_rows("duration") if "command" in row]
+    lines = [f"| `sortnet {row['command']}` | {row['data']} | {row['ours']:.1f} |" for row in rows]
+    return "\n".join(["", "| command | data | CPU seconds |", "|---|---|---|", *lines, "", ""])
+
+
+def questions() -> str:
+    """The table of the questions that a ranking takes: a row for each number of items."""
+    rows = [row for row in benchmark_rows("duration") if "items" in row]
+    shares = sorted({row["explained"] for row in rows})
+    cells: dict[int, list[str]] = {}
+    for row in sorted(rows, key=lambda row: (row["items"], row["explained"])):
+        text = f"{row['ours']:.0f} ({row['low']:.0f} to {row['high']:.0f})"
+        cells.setdefault(row["items"], []).append(text)
+    header = " | ".join(f"features explain {share:.0%}" if share else "no features"
+                        for share in shares)  # fmt: skip
+    lines = [f"| {items} | {' | '.join(texts)} |" for items, texts in cells.items()]
+    return "\n".join(
+        ["", f"| items | {header} |", "|---" * (len(shares) + 1) + "|", *lines, "", ""]
+    )
 
 
 def pair_study() -> str:

@@ -6,8 +6,10 @@ import glob
 import gzip
 import hashlib
 import json
+import logging
 import os
 import reprlib
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +22,16 @@ from sortnet.errors import DataError, ModelError, SortNetError
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 PARTS_OF_A_FOLD = ("train", "vali", "valid", "validation", "test")
 
+# Notes about data that are used as they are. The commands print them on stderr; for Python they are
+# in the log, as the warning filters are for what a program can change.
+_LOG = logging.getLogger("sortnet")
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _SHOWN = 60  # characters of a value that a message shows
 _PIECE = 1 << 16
 _PIECES = 16
@@ -43,8 +55,34 @@ def reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
+def refuse_irregular(
+    path: Path, *, most: int | None = None, error: type[SortNetError] = DataError
+) -> None:
+    """Refuse a pipe, a device or a folder before it is opened; and more than `most` bytes.
+
+    A pipe without a writer is waited for without end, and a device may never end. Links are
+    followed.
+
+    Raises:
+        SortNetError: of the class `error`: what the path is, or its size and the limit.
+        OSError: if there is no such file.
+    """
+    facts = path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(facts.st_mode), "special")
+        raise error(f"{path}: is {kind}, not a file")
+    if most is not None and facts.st_size > most:
+        raise error(f"{path}: has {facts.st_size:,} bytes; the limit is {most:,}")
+
+
+def note_unfinished(place: str) -> None:
+    """Log that the last line of a file, which is used as it is, lacks its line end."""
+    _LOG.warning("%s: the last line has no line end: if the file was cut, data are missing", place)
+
+
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file, decompressed if its first bytes or its name say gzip."""
+    """Open a regular file, decompressed if its first bytes or its name say gzip."""
+    refuse_irregular(path)
     file = path.open("rb")
     magic = file.read(2)
     file.seek(0)
@@ -88,7 +126,8 @@ def data_files(path: str | os.PathLike[str]) -> list[Path]:
             what = "is a folder without data files" if path.is_dir() else "no file has such a name"
             raise DataError(f"{path}: {what}")
         found.sort()
-        return [each for each in found if each.stat().st_size] or found
+        # The size of a pipe is 0, too: it is refused when it is read.
+        return [each for each in found if each.stat().st_size or not each.is_file()] or found
 
 
 def suffix_of(path: Path) -> str:
@@ -123,13 +162,16 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
     """
     digest = hashlib.sha256()
     for each in data_files(path):
-        with reading(each), each.open("rb") as file:
-            hashlib.file_digest(file, lambda: digest)
+        with reading(each):
+            refuse_irregular(each)
+            with each.open("rb") as file:
+                hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()
 
 
 def sample_hash(path: Path) -> str:
     """A hash of samples spread over a file, including both ends; reads at most 1 MB."""
+    refuse_irregular(path)
     size = path.stat().st_size
     digest = hashlib.blake2b(str(size).encode(), digest_size=16)
     step = max(_PIECE, (size - _PIECE) // (_PIECES - 1))

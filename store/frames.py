@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
 from sortnet.preference.judgement_table import Judgements
-from sortnet.types import I64, SPLITS, Queries, Split
+from sortnet.types import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Queries, Split
 from store.database.tables import Base, CollectionRow, IterationRow, JudgementRow, RunRow
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ RUN_COLUMNS = {
     **_kinds(RunRow, ["id", "status", "created", "finished"]),
     **{"iterations": "int64", "best_iteration": "Int64", "best_quality": "float64"},
     **_kinds(IterationRow, ["tp", "vp"]),
-    **_kinds(RunRow, ["command", "seed", "out", "host", "pid", "config", "versions", "data"]),
+    **_kinds(RunRow, ["command", "seed", "out", "host", "pid"]),
+    **_kinds(RunRow, ["config", "versions", "data", "kept"]),
 }
 ITERATION_COLUMNS = _kinds(
     IterationRow,
@@ -58,7 +59,16 @@ JUDGEMENT_COLUMNS = {
     **_kinds(JudgementRow, _FACTS),
     **{"at": _TIME, "undone": "bool", "excluded": "bool", "group": "str"},
 }
-PAIR_NUMBERS = ("first_iteration", "last_iteration", "times")
+OBSERVE_FIRST = (
+    "runs of older versions did not record this; make a new one: sortnet train DATA --out MODEL"
+)
+# The numbers that a pair has, and the number that stands for a missing one.
+PAIR_NUMBERS = {
+    "first_iteration": NEVER_ADDED,
+    "first_wrong": NEVER_WRONG,
+    "last_wrong": NEVER_WRONG,
+    "times": None,
+}
 OUTCOMES = ("right", "wrong")
 
 
@@ -186,7 +196,47 @@ def pairs_frame(
         columns[name] = pd.Categorical.from_codes(
             columns[name], categories=pd.Index(list(categories), dtype="str"), validate=False
         )
+    for name, missing in PAIR_NUMBERS.items():
+        if missing is not None:
+            columns[name] = pd.arrays.IntegerArray(columns[name], columns[name] == missing)
     return pd.DataFrame(columns, copy=False)
+
+
+def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The pairs of `Run.pairs_frame` that were wrong after iteration 0, which sorts at random.
+
+    `times` counts the iterations from 1 on; `attrs` has how many there are, as `counted`.
+
+    Raises:
+        DataError: on pairs of an older version, which did not record in which iterations.
+
+    >>> import pandas as pd
+    >>> wrong_in = {"first_wrong": [0, 0, 1], "last_wrong": [0, 2, 1], "times": [1, 3, 1]}
+    >>> counted = after_the_first(pd.DataFrame(wrong_in))
+    >>> counted["times"].tolist(), counted.attrs["counted"]
+    ([2, 1], 2)
+    """
+    if pairs["first_wrong"].isna()[pairs["times"] > 0].any():
+        raise DataError(f"nothing to draw: {OBSERVE_FIRST}")
+    last_recorded = pairs.attrs.get("iterations", 0) - 1
+    # The pairs of an iteration are stored before the iteration itself.
+    last_stored = pairs["last_wrong"].fillna(0).max() if len(pairs) else 0
+    times = pairs["times"] - (pairs["first_wrong"] == 0).fillna(value=False).astype("int32")
+    after = pairs.assign(times=times)[times > 0]
+    after.attrs["counted"] = max(last_recorded, int(last_stored), 0)
+    return after
+
+
+def counted_iterations(pairs: pd.DataFrame) -> str:
+    """The iterations that a frame of `after_the_first` counts, in words.
+
+    >>> import pandas as pd
+    >>> pairs = pd.DataFrame({"first_wrong": [1], "last_wrong": [3], "times": [2]})
+    >>> counted_iterations(after_the_first(pairs))
+    'in the 3 iterations from 1 on'
+    """
+    n = pairs.attrs["counted"]
+    return "in iteration 1, the only one counted" if n == 1 else f"in the {n} iterations from 1 on"
 
 
 def code_type(n: int) -> type[np.signedinteger[Any]]:

@@ -125,13 +125,16 @@ class Store:
             config: every setting, as JSON values.
             versions: of SortNet, Python, torch and so on.
             data: {split: values}, such as path and fingerprint; the numbers of queries,
-                documents and features are added.
+                documents and features of both parts are added.
             out: the folder of the run's model.
         """
         splits: dict[Split, Queries] = {"train": train, "vali": vali}
-        facts = {
-            split: _facts(q) | dict((data or {}).get(split, {})) for split, q in splits.items()
+        data = data or {}
+        facts: dict[str, Mapping[str, Any]] = {
+            split: {**_facts(queries), **data.get(split, {})} for split, queries in splits.items()
         }
+        for part, values in data.items():
+            facts.setdefault(part, values)  # a test part, which no run reads
         row = {
             "id": uuid4().hex[:12],
             "created": utc_now(),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -91,10 +93,14 @@ def make_fold(folder: Path, **options: int) -> Path:
 
 
 def copy_run(folder: Path, to: Path, model: str = "m") -> Path:
-    """Copy a folder with a run and its store, which the copy's run goes on in."""
+    """Copy a folder with a run and its store, as if the run had been made in the copy."""
     shutil.copytree(folder, to, dirs_exist_ok=True)
     run = to / model / "run.json"
     run.write_text(run.read_text().replace(str(folder), str(to)))
+    for store in to.glob("*.db"):
+        with closing(sqlite3.connect(store)) as connection, connection:
+            moved = "UPDATE runs SET data = replace(data, ?, ?)"
+            connection.execute(moved, (json.dumps(str(folder)), json.dumps(str(to))))
     return to
 
 

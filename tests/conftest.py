@@ -59,7 +59,8 @@ NOT_QUICK |= {
     "tune",
     "Session",
 }
-collect_ignore = ["fitted_made.py"]  # what it does at its import is for servers of forks
+# What it does at its import is for servers of forks; scripts that no version runs again.
+collect_ignore = ["fitted_made.py", "data"]
 _CACHE = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # no test writes the user's own
 
 # A property holds or does not, however slow the machine is.

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from cli_made import FAST, done, letor, make_fold
 
 from cli.main import main
@@ -160,10 +161,30 @@ def prepare(folder: Path) -> None:
     (folder / "new.txt").write_text(named)
     for name in ("test.csv", "new.csv"):
         (folder / name).write_text(_as_csv(letor(8, 2)))
+    _make_shop(folder)
     _make_collections(folder)
     run_python(blocks(TUTORIAL)[0], TUTORIAL, {})
     done("train", "bikes", "--out", "bikes-model", *FAST)
     done("train", "MQ2008/Fold1", "--out", "model", *FAST)
+
+
+def _make_shop(folder: Path) -> None:
+    """Tables with column names of their own: searches of a shop, and sweets without any query."""
+    generator = np.random.default_rng(0)
+    rows = []
+    for k in range(200):
+        price, age = generator.normal(size=2).round(3)
+        stars = int(np.clip(round(price - age + 1), 0, 4))
+        rows.append(f"search {k // 5},p{k},{price},{age},{'red' if k % 3 else 'blue'},{stars}")
+    header = "search,product,price,age,colour,stars"
+    (folder / "all.csv").write_text("\n".join([header, *rows]) + "\n")
+    new = [row.rpartition(",")[0] for row in rows[:10]]
+    (folder / "new-products.csv").write_text("\n".join([header[: -len(",stars")], *new]) + "\n")
+    sweets = [f"sweet {k},{k % 7},{k * 17 % 100},{k % 7 * 3.1 + 40.5}" for k in range(80)]
+    header = "name,chocolate,price,points"
+    (folder / "sweets.csv").write_text("\n".join([header, *sweets]) + "\n")
+    new = [row.rpartition(",")[0] for row in sweets[:5]]
+    (folder / "new-sweets.csv").write_text("\n".join(["name,chocolate,price", *new]) + "\n")
 
 
 def _make_collections(folder: Path) -> None:

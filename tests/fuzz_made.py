@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 _EDGES = (0, 1, 0x0A, 0x22, 0x2C, 0x30, 0x39, 0x7F, 0x80, 0xFF)
 
@@ -49,3 +51,35 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
         else:
             out[at:at] = bytes([rng.choice(_EDGES)])
     return bytes(out[: rng.randrange(len(out) + 1)] if rng.random() < 0.1 else out)
+
+
+def with_ends(data: bytes, end: bytes) -> bytes:
+    """Lines that end in LF or CRLF with another end."""
+    return data.replace(b"\r\n", b"\n").replace(b"\n", end)
+
+
+def foreign(data: bytes, rng: random.Random) -> bytes:
+    """A text as other systems write it, or cut in its last number or id."""
+    kind = rng.randrange(4)
+    if kind == 0:
+        return with_ends(data, rng.choice((b"\r", b"\r\n")))
+    if kind == 1:
+        return re.sub(rb"(?<=\d)\.(?=\d)", b",", data)
+    if kind == 2:
+        data = re.sub(rb"(?<=\d)\.(?=\d)", b",", data.replace(b",", b";"))
+    return data.rstrip(b"\r\n")[: -rng.randrange(1, 12)]
+
+
+def replace_by_other_kind(path: Path, rng: random.Random) -> None:
+    """Put a pipe, a device, a folder or a file without end in the place of a file."""
+    kind = rng.randrange(5)
+    if kind == 0:
+        os.truncate(path, 1 << rng.randrange(30, 43))  # without blocks, so it takes no disk
+        return
+    path.unlink()
+    if kind == 1:
+        os.mkfifo(path)
+    elif kind == 2:
+        path.mkdir()
+    else:
+        path.symlink_to(rng.choice(("/dev/zero", "/dev/null", "/dev/random", "/dev/tty")))

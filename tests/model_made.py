@@ -1,15 +1,16 @@
-"""A server of language models on loopback: it answers by hidden scores, and fails as it is told."""
+"""Servers of language models on loopback: good ones answer by hidden scores, bad ones as told."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +20,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+
+from cli.terminal.model_http import HttpAnswer
+from cli.terminal.model_judge import ModelWorker, Server, Spent
 
 SIDES = re.compile(r"<A>\n(.*?)\n</A>\s*<B>\n(.*?)\n</B>", re.DOTALL)
 
@@ -111,3 +115,72 @@ def serving(model: Model) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+@contextmanager
+def raw_server(reply: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The URL of a server whose answers are bytes: `reply` sends those to one request.
+
+    A connection has one request. A client that hangs up earlier is no fault.
+    """
+
+    def answer(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            request = b""
+            while b"\r\n\r\n" not in request:
+                request += connection.recv(1 << 16) or b"\r\n\r\n"
+            head, _, body = request.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            n_bytes_left = int(length[1]) - len(body) if length else 0
+            while n_bytes_left > 0:
+                n_bytes_left -= len(connection.recv(1 << 16)) or n_bytes_left
+            reply(connection)
+
+    def serve() -> None:
+        with suppress(OSError):  # the listening socket was closed
+            while True:
+                connection, _ = listening.accept()
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)  # ends `accept`
+            thread.join()
+
+
+@dataclass
+class Answers:
+    """Connections to a server that gives these answers, the last one again and again."""
+
+    answers: list[HttpAnswer]
+    n_calls: int = 0
+
+    def post(self, body: object) -> HttpAnswer:
+        answer = self.answers[min(self.n_calls, len(self.answers) - 1)]
+        self.n_calls += 1
+        return answer
+
+
+def worker_of(
+    client: object,
+    *,
+    url: str = "http://127.0.0.1",
+    key: str | None = None,
+    timeout: float = 60.0,
+    patience: float = 0.0,
+) -> ModelWorker:
+    """A worker whose server answers as `client` does."""
+    server = Server(url, "judge", key, timeout, patience, Spent())
+    server.client = client  # type: ignore[assignment]
+    return ModelWorker(server, seed=0)
+
+
+def pair_made() -> dict:
+    """A pair as a worker is asked about."""
+    side = {"id": "a", "text": "some words"}
+    messages = [{"role": "user", "content": "Which is better?"}]
+    return {"id": "x", "left": side, "right": side | {"id": "b"}, "messages": messages}

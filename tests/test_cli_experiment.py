@@ -72,6 +72,31 @@ def test_what_was_worked_out_is_not_worked_out_again(run, folder, monkeypatch):
     }
 
 
+def test_it_says_how_many_cells_there_are_and_after_each_how_long_the_others_take(
+    run, folder, monkeypatch
+):
+    seconds = {"err": 20.0, "ranksvm:C=0.1": 100.0}
+    clock = [0.0]
+
+    def slow(cell, **options):
+        clock[0] += seconds[cell.ranker.name]
+        return work_out(cell, **options)
+
+    work_out = cells_module.work_out
+    monkeypatch.setattr("sortnet.experiments.executor.work_out", slow)
+    monkeypatch.setattr("cli.experiments.work.time.monotonic", lambda: clock[0])
+    lines = run("folds", folder, *TWO).stderr.splitlines()
+    assert lines[0] == "6 cells to work out"
+    assert [line.rpartition("; ")[2] for line in lines[1:6]] == [
+        "5 cells left, about 2 min",  # of 20 s each, as nobody knows the other ranker yet
+        "4 cells left, about 4 min",
+        "3 cells left, about 4 min",
+        "2 cells left, about 2 min",
+        "1 cell left, about 2 min",
+    ]
+    assert lines[6].startswith("6 of 6  ranksvm:C=0.1 on Fold3") and "left" not in lines[6]
+
+
 def test_the_files_hold_every_query_and_the_means(run, folder, tmp_path):
     shown = run("folds", folder, *TWO, "--out", "written")
     assert shown.exit_code == 0, shown.output
@@ -116,8 +141,8 @@ def test_what_cannot_be_is_one_line(run, folder, words, said, monkeypatch):
     monkeypatch.setattr("sortnet.experiments.executor._REACHED", 0.5)
     shown = run("folds", folder, *words)
     assert (shown.exit_code, shown.stdout) == (2, "")
-    assert said in shown.stderr
-    assert shown.stderr.count("\n") == 1
+    lines = shown.stderr.removeprefix("9 cells to work out\n").splitlines()
+    assert len(lines) == 1 and said in lines[0]
 
 
 def test_a_folder_without_folds_is_refused(run, tmp_path):
@@ -151,6 +176,7 @@ def test_an_interrupted_experiment_goes_on_where_it_was(run, folder, tmp_path, j
         typed = ["experiment", *words, "--jobs", jobs]
         with Forked(typed, streams, dict(os.environ)) as process:
             os.close(writes)
+            assert errors.readline().startswith("6 cells to work out")
             assert errors.readline().startswith("1 of 6")
             os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does, to all its processes
             assert process.wait() == 2

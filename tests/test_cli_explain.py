@@ -84,7 +84,7 @@ def test_a_missing_value_is_null_and_a_long_name_is_cut_in_the_table(tmp_path, q
     summary = json.loads(done("explain", "m", tmp_path / "new.csv", "row:0", "row:1", "--json"))
     assert {row["feature"]: row["a"] for row in summary["features"]}[long] is None
     text = done("explain", "m", tmp_path / "new.csv", "row:0", "row:1")
-    assert "nan" in text and long not in text and long[:20] in text
+    assert "missing" in text and long not in text and long[:20] in text
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -78,7 +78,7 @@ def test_a_feature_beyond_the_model_s_and_a_folder_without_a_model_are_named(hom
 
 def test_a_file_or_a_folder_that_is_not_there_is_named(home):
     with nothing_left(home):
-        assert "nowhere: no such folder" in fault("train", "nowhere", "--out", "new")
+        assert "nowhere: no such file or folder" in fault("train", "nowhere", "--out", "new")
         assert "no.txt: no such file" in fault("train", "no.txt", "fold/vali.txt", "--out", "new")
         assert "no.txt: no such file" in fault("rank", "m", "no.txt")
         (home / "fold/vali.txt").rename(home / "fold/other.txt")

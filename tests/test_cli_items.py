@@ -46,7 +46,8 @@ def test_adding_says_what_was_taken_as_what_and_how_to_go_on():
         "essays: 3 items added, 3 in all",
         "id        id",
         "text      text",
-        f"features  {len(made.feature_names)} computed from the items",
+        f"features  {len(made.feature_names)}",
+        f"  texts   text ({len(made.feature_names)} features)",
         "ignored   stars, teacher",
     ]
     assert result.stderr.endswith(
@@ -60,11 +61,15 @@ def test_adding_says_what_was_taken_as_what_and_how_to_go_on():
 
 def test_given_features_are_kept_alone_unless_more_are_asked_for():
     result = invoke("items", "add", "essays", "essays.csv")
-    assert "features  stars\n" in result.stdout and "--describe adds features" in result.stderr
+    assert (
+        "features   1\n  numbers  stars\n" in result.stdout
+        and "--describe adds features" in result.stderr
+    )
     assert stored("essays").features.tolist() == [[3], [5], [1]]
     said = done("items", "add", "both", "essays.csv", "--describe")
     names = stored("both").feature_names
-    assert names[0] == "stars" and f"features  stars and {len(names) - 1} computed" in said
+    assert names[0] == "stars" and f"features   {len(names)}\n  numbers  stars\n" in said
+    assert f"  texts    text ({len(names) - 1} features)\n" in said
     said = done("items", "add", "ids", "essays.csv", "--ignore", "stars", "--no-describe")
     assert "features  none: answers are learned item by item" in said
     assert stored("ids").features.shape == (3, 0)
@@ -75,6 +80,7 @@ def test_columns_may_be_named_and_json_tells_all():
     summary = json.loads(done(*args))
     taken = {"id": "text", "text": "teacher", "image": None, "audio": None}
     taken |= {"group": None, "context": None, "shown": [], "categories": [], "notes": []}
+    taken |= {"dates": []}
     assert summary == {
         **{"collection": "essays", "added": 3, "replaced": 0, "items": 3, "groups": 0, "pairs": 0},
         **{"taken": {**taken, "features": ["stars"], "ignored": ["id"]}, "made": []},
@@ -250,7 +256,7 @@ def test_groups_contexts_and_pairs_are_taken_and_said():
 def test_a_letor_file_is_added_with_its_queries_as_groups():
     Path("t.txt").write_text("2 qid:7 1:0.5\n0 qid:7 1:2\n1 qid:8 1:3\n0 qid:8 1:1\n")
     said = done("items", "add", "docs", "t.txt")
-    assert "group     qid, 2 groups\n" in said and "ignored   grade\n" in said
+    assert "group      qid, 2 groups\n" in said and "ignored    grade\n" in said
     assert stored("docs").ids == ("7:0", "7:1", "8:2", "8:3")
 
 
@@ -274,11 +280,11 @@ def test_what_is_no_group_or_pair_is_one_line_and_makes_no_collection(args, mess
 
 def test_columns_are_shown_beside_the_items_and_kept_by_later_files():
     add = ("items", "add", "essays")
-    assert "shown     teacher\n" in done(*add, "essays.csv", "--show", "teacher")
+    assert "shown      teacher\n" in done(*add, "essays.csv", "--show", "teacher")
     assert [row["teacher"] for row in stored("essays").shown] == ["Ann", "Bob", "Ann"]
     assert "teacher: Bob\n" in done("items", "show", "essays", "e2")
     Path("new.csv").write_text("id,text,stars,teacher\ne1,Cats.,3,Eve\ne4,New.,2,\n")
-    assert "shown     teacher\n" in done(*add, "new.csv", "--update")
+    assert "shown      teacher\n" in done(*add, "new.csv", "--update")
     Path("few.csv").write_text("id,text,stars\ne2,Rewritten.,5\n")
     assert "shown" not in done(*add, "few.csv", "--update")
     items = stored("essays")
@@ -294,7 +300,8 @@ def test_categorical_columns_become_features_beside_the_computed_ones():
     names = stored("kinds").feature_names
     assert names[:3] == ("kind=a", "kind=b", "kind=c") and len(names) > 3
     assert (
-        f"features  kind (3 values) and {len(names) - 3} computed from the items" in result.stdout
+        "  categories  kind (3 values)\n"
+        f"  texts       text ({len(names) - 3} features)\n" in result.stdout
     )
     assert "kinds.csv, line 11: column 'photo' looks like images, but 'none'" in result.stderr
     Path("more.csv").write_text("id,text,kind\nj,Even more.,d\n")
@@ -303,3 +310,54 @@ def test_categorical_columns_become_features_beside_the_computed_ones():
     done("items", "add", "bare", "kinds.csv", "--ignore", "kind", "--no-describe")
     done("items", "add", "bare", "kinds.csv", "--update", "--no-describe")
     assert stored("bare").feature_names == (), "a collection from before stays as it is"
+
+
+def test_adding_names_every_feature_in_its_group_and_a_terminal_wraps_the_names(monkeypatch):
+    names = [f"number_{letter}" for letter in "abcdefghijklmn"]
+    rows = [
+        [f"p{k}", f"2026-01-0{k + 1}", "new" if k % 2 else "used", *([str(k)] * 18)]
+        for k in range(8)
+    ]
+    header = ["id", "sold", "gold", *names, "x1", "x2", "x3", "x4"]
+    Path("wide.csv").write_text("\n".join(map(",".join, [header, *rows])) + "\n")
+    said = done("items", "add", "wide", "wide.csv")
+    assert said.splitlines()[1:] == [
+        "id            id",
+        "features      21",
+        f"  numbers     {', '.join(names)}, x1 to x4",
+        "  dates       sold",
+        "  categories  gold (2 values)",
+    ]
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = done("items", "add", "wide", "wide.csv", "--update").splitlines()
+    assert max(map(len, lines)) <= 60
+    assert " ".join(" ".join(lines).split()) == " ".join(said.replace(
+        "8 items added, 8", "0 items added, 8 replaced, 8").split())  # fmt: skip
+
+
+def test_an_item_shows_its_dates_as_dates_and_its_text_features_by_their_column():
+    Path("bikes.csv").write_text(
+        "id,note,sold,price\na,red and fast,2026-11-23,3\nb,slow,2026-11-24,\nc,fast,,5\n"
+    )
+    done("items", "add", "bikes", "bikes.csv", "--text", "note", "--describe")
+    features = json.loads(done("items", "show", "bikes", "a", "--json"))["features"]
+    assert (features["sold"], features["price"]) == ("2026-11-23", 3.0)
+    assert features["note: log words"] == pytest.approx(np.log(4))
+    assert not [name for name in features if name.startswith("text: ")]
+    assert "\nsold " in done("items", "show", "bikes", "b")
+    assert "2026-11-24\n" in done("items", "show", "bikes", "b")
+
+
+def test_an_id_is_whole_in_every_table_where_the_terminal_is_wide_enough(monkeypatch):
+    ids = [f"the-archive-of-essays/year-2026/essay-{k}" for k in range(3)]
+    Path("long.csv").write_text("id,text\n" + "".join(f"{id},Some words of {id}.\n" for id in ids))
+    done("items", "add", "long", "long.csv")
+    with open_store("s.db") as store:
+        store.collection("long").append([Judgement("ana", 0, 1, "left")])
+    for command in (("ranking", "long"), ("judgements", "list", "long")):
+        monkeypatch.setenv("COLUMNS", "160")
+        table = done(*command)
+        assert ids[0] in table and ids[1] in table
+        monkeypatch.setenv("COLUMNS", "80")
+        narrow = done(*command)
+        assert ids[0] not in narrow and ids[0][:12] in narrow

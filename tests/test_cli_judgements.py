@@ -106,21 +106,48 @@ def test_an_export_without_answers_is_said_and_preferences_without_answers_are_r
     assert "args: no pair has a majority of answers yet" in message
 
 
-def test_spreadsheets_get_no_formulas_and_the_file_is_read_as_it_was():
-    ids = ("=1+1", "'=1+1", "@x", "\tx", "plain", "'quoted'")
+def test_spreadsheets_get_no_formulas_unless_asked_and_the_file_is_read_as_it_was():
+    ids = ("=1+1", "'=1+1", "@x", "\tx", "plain", "'quoted'", "\uff1dcmd|' /C calc'!A0")
+    n = len(ids)
     with open_store("s.db") as store:
-        odd = store.add_items("odd", made_items(len(ids), ids=ids))
-        store.add_items("same", made_items(len(ids), ids=ids))
-        comment = "=HYPERLINK(A1)"
-        odd.append([Judgement("-2", k, (k + 1) % 6, "left", comment=comment) for k in range(6)])
+        odd = store.add_items("odd", made_items(n, ids=ids))
+        store.add_items("same", made_items(n, ids=ids))
+        store.add_items("again", made_items(n, ids=ids))
+        comments = ["=HYPERLINK(A1)", "\n=1", "'\n=1", "fine", "'fine", "+1", "'-1"]
+        odd.append(
+            [
+                Judgement("-2", k, (k + 1) % n, "left", comment=comment)
+                for k, comment in enumerate(comments)
+            ]
+        )
     form = ("judgements", "export", "odd", "--format", "csv")
-    done(*form, "--for-spreadsheets", "-o", "safe.csv")
-    rows = list(csv.DictReader(io.StringIO(Path("safe.csv").read_bytes().decode(), newline="")))
-    assert all(cell[:1] not in tuple("=+-@\t\r") for row in rows for cell in row.values())
-    assert [row["left"] for row in rows[:2]] == ["'=1+1", "''=1+1"]
-    assert done("judgements", "import", "same", "safe.csv") == "same: 6 judgements added\n"
-    assert done("judgements", "export", "same", "--format", "csv") == done(*form)
-    assert "--format csv, not jsonl" in fault(*form[:3], "--for-spreadsheets")
+    done(*form, "-o", "safe.csv")
+    done(*form, "--for-spreadsheets", "-o", "asked.csv")
+    done(*form, "--raw", "-o", "raw.csv")
+    assert Path("asked.csv").read_bytes() == Path("safe.csv").read_bytes()
+
+    def rows(name: str) -> list[dict[str, str]]:
+        return list(csv.DictReader(io.StringIO(Path(name).read_bytes().decode(), newline="")))
+
+    safe = rows("safe.csv")
+    assert all(cell[:1] not in (*"=+-@\t\r\n\uff1d",) for row in safe for cell in row.values())
+    assert [row["left"] for row in safe[:2]] == ["'=1+1", "''=1+1"]
+    raw = rows("raw.csv")
+    assert [row["left"] for row in raw] == list(ids) and "escaped" not in raw[0]
+    assert [row["comment"] for row in raw] == comments
+    for name, file in (("same", "safe.csv"), ("again", "raw.csv")):
+        assert done("judgements", "import", name, file) == f"{name}: {n} judgements added\n"
+        copy = done("judgements", "export", name, "--format", "jsonl")
+        assert copy == done("judgements", "export", "odd", "--format", "jsonl")
+    assert "=HYPERLINK" in copy and "'=HYPERLINK" not in copy
+    for option in ("--for-spreadsheets", "--raw"):
+        message = fault(*form[:3], option)
+        assert f"{option} is for --format csv, not jsonl" in message
+
+
+def test_a_csv_file_without_formulas_has_no_column_that_says_so():
+    header = done("judgements", "export", "args", "--format", "csv").partition("\n")[0]
+    assert "escaped" not in header.split(",")
 
 
 def test_a_file_of_another_name_is_read_as_it_is_said():

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cli.output
-from cli.output import put, table, write_output
+from cli.output import fit_cells, put, table, write_output
 from sortnet.errors import SortNetError
 
 TALK = """
@@ -154,3 +154,19 @@ def test_a_link_is_written_through(tmp_path):
 def test_a_line_is_flushed_at_once(capfd):
     put("now")
     assert capfd.readouterr().out == "now\n"
+
+
+LONG = st.text(alphabet="ab ", min_size=1, max_size=40).map(str.strip).filter(bool)
+
+
+@given(st.lists(st.tuples(LONG, LONG, LONG), min_size=1, max_size=6), st.integers(30, 140))
+def test_cells_are_cut_only_if_the_table_is_too_wide_and_the_longest_first(rows, wide):
+    header = ["id", "n", "name"]
+    fitted = fit_cells(header, rows, [0, 2], wide)
+    before, after = (max(map(len, table(header, cells))) for cells in (rows, fitted))
+    assert [row[1] for row in fitted] == [row[1] for row in rows]
+    if before <= wide:
+        assert fitted == [[*row] for row in rows]
+    else:
+        number = max(len(row[1]) for row in rows)
+        assert after <= max(wide, number + 12 + 12 + 4)

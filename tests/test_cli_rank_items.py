@@ -116,7 +116,7 @@ def test_explain_says_which_of_two_new_items_goes_first_and_names_the_made_featu
     assert "no document 'essay 99'" in fault("explain", "texts", "new.csv", "essay 99", order[0])
     said = json.loads(done("explain", "texts", "new.csv", order[0], order[-1], "--json"))
     names = [row["feature"] for row in said["features"]]
-    assert tuple(sorted(names)) == tuple(sorted(load_ranker("texts").feature_names))
+    assert sorted(names) == sorted(load_ranker("texts").describer.readable_names())
     assert sum(row["value"] for row in said["features"]) == pytest.approx(said["margin"], abs=0.05)
 
 

@@ -6,12 +6,14 @@ import json
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from cli_made import done, fault, invoke
 from collections_made import made_items
 
 from sortnet.preference import Judgement
+from sortnet.preference.study import Decision
 from store import open_store
 from store.service.labelling import LabellingService
 
@@ -71,19 +73,44 @@ def test_texts_and_ids_cannot_send_control_sequences(folder):
 def test_how_far_it_is_is_said_beside_it():
     message = invoke("ranking", "c").stderr
     assert message.startswith("6 items, 80 answers by 2 people; ") and message.count("\n") == 1
-    assert "of the pairs are expected to be in the wrong order" in message
-    assert "but only 1 hold-out answer could check that" in message
+    assert message.endswith("the goal seems to be reached: 20 answers left to check the model\n")
+    assert len(message.split()) <= 25
+    lines = invoke("ranking", "c", "--verbose").stderr.splitlines()
+    assert lines[0] == message.strip()
+    assert "of the pairs are expected to be in the wrong order" in lines[1]
+    assert lines[2].startswith("the model predicts ")
+    assert "of 1 hold-out answer correctly" in lines[-1]
 
 
-def test_far_from_the_goal_the_check_has_a_line_of_its_own():
+def test_far_from_the_goal_one_line_says_what_is_left_and_more_is_behind_an_option():
     with open_store("s.db") as store:
         new = store.collection("new")
         new.append([Judgement("ana", 0, 1, "left")])
-        assert invoke("ranking", "new").stderr.splitlines()[1].startswith("no hold-out judgements")
+        lines = invoke("ranking", "new", "--verbose").stderr.splitlines()
+        assert lines[-1] == "no hold-out answers yet to check the model"
         new.append([Judgement("ana", 0, 2, "left", strategy="random")])
-    first, second = invoke("ranking", "new").stderr.splitlines()
-    assert first.startswith("3 items, 2 answers by 1 person; ") and "1 question left" in first
-    assert second.startswith("the model predicts ") and "of 1 hold-out judgements" in second
+    (line,) = invoke("ranking", "new").stderr.splitlines()
+    assert line.startswith("3 items, 2 answers by 1 person; ") and "1 question left" in line
+    assert len(line.split()) <= 32
+
+
+def test_who_made_the_ranking_less_sure_is_named_in_the_line():
+    rng = np.random.default_rng(0)
+    with open_store("s.db") as store:
+        collection = store.add_items("eight", made_items(8, d=0))
+        pairs = [(i, j) for i in range(8) for j in range(i)]
+        answers = [Judgement(who, i, j, "left") for i, j in pairs for who in ("ana", "ben")]
+        sides = rng.permutation([True, False] * 14).tolist()
+        answers += [
+            Judgement("eve", *((i, j) if turned else (j, i)), "left")
+            for (i, j), turned in zip(pairs, sides, strict=True)
+        ]
+        collection.append(answers)
+    (line,) = invoke("ranking", "eight").stderr.splitlines()
+    assert line.endswith("; eve's answers made it less sure: sortnet annotators eight")
+    with open_store("s.db") as store:
+        store.collection("eight").decide(Decision("exclude", "eve"))
+    assert "less sure" not in invoke("ranking", "eight").stderr
 
 
 def test_csv_can_be_read_again_and_json_is_one_document():
@@ -159,5 +186,5 @@ def test_a_ranking_of_parts_that_were_never_compared_says_so(folder):
         collection = store.add_items("parts", made_items(4, d=0))
         collection.append([Judgement("ana", 0, 1, "left"), Judgement("ana", 2, 3, "left")] * 8)
     said = invoke("ranking", "parts").stderr
-    assert "4 items in 2 parts that were never compared with each other: order between" in said
-    assert "parts" not in invoke("ranking", "c").stderr
+    assert "4 items fall into 2 sets without any answer between the sets, so their order" in said
+    assert "sets" not in invoke("ranking", "c").stderr

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_made import copy_run, done, invoke, make_fold, weights_of
+from cli_made import copy_run, done, fault, invoke, make_fold, weights_of
 from click.testing import Result
 from forked_made import Forked
 from pandas.testing import assert_frame_equal
 
 import cli.training.training_run
 import sortnet.rankers.sortnet
+from cli.inputs.remembered_data import find_data
 from sortnet.config import MEASURES, PAPER, Config, settings_of
 from sortnet.errors import SortNetError
 from sortnet.rankers.sortnet import Model
@@ -145,6 +146,37 @@ def test_a_run_that_is_killed_after_its_last_state_is_only_finished(unkilled):
     result = invoke(*train("killed", "--resume"))
     assert "finished already" in result.stderr
     assert_same_end("killed", unkilled)
+
+
+def test_resuming_where_nothing_began_says_in_one_line_how_to_begin():
+    for _ in range(2):
+        assert fault("train", "--resume", "--out", "empty") == (
+            "sortnet: no run in empty to resume: begin one with sortnet train DATA --out empty\n"
+        )
+        Path("empty").mkdir(exist_ok=True)
+
+
+def test_a_run_is_resumed_from_another_folder_which_has_other_data_of_that_name(
+    unkilled, tmp_path, monkeypatch
+):
+    killed_at(cli.training.training_run, "save_state", 1, train("killed"), after=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    make_fold(Path("fold"), n_docs=5)
+    done("train", "--resume", "--out", "../killed")
+    pairs = done("pairs", "last", "--store", "../killed.db").splitlines()
+    assert pairs[0].endswith("winner_id,loser_id") and pairs[1].split(",")[-1].startswith("d")
+    monkeypatch.chdir(tmp_path)
+    assert_same_end("killed", unkilled)
+
+
+def test_data_that_were_moved_with_the_run_are_found_from_where_they_are_now(tmp_path, monkeypatch):
+    typed = {"path": "fold/train.txt", "folder": str(tmp_path / "gone")}
+    assert find_data(typed) == "fold/train.txt"
+    assert find_data({"path": "fold/train.txt"}) == "fold/train.txt", "of version 0.3"
+    monkeypatch.chdir(tmp_path / "fold")
+    pattern = {"path": "fold/*.txt", "folder": str(tmp_path)}
+    assert find_data(pattern) == str(tmp_path / "fold/*.txt")
 
 
 KILLS = 3

@@ -65,18 +65,21 @@ def test_a_run_is_shown_with_its_iterations_by_a_prefix_or_as_last(run):
     lines = done("show", run.id[:8]).splitlines()
     assert lines[0].split() == ["id", run.id]
     assert lines[2].split(maxsplit=1) == ["command", run.command]
+    figure = f"ndcg@10 {run.iterations_frame()['quality'].max():.4f}"
+    reason = "best on the validation queries of iterations 0 to "
+    assert lines[4].startswith(f"kept     the comparator: {figure}; {reason}")
     data = {name: read_queries(f"fold/{name}.txt") for name in ("train", "vali")}
-    for line, (name, q) in zip(lines[4:6], data.items(), strict=True):
+    for line, (name, q) in zip(lines[5:7], data.items(), strict=True):
         assert line.startswith(f"{name} ")
         assert line.endswith(f": {len(q)} queries, {q.n_docs} documents, 4 features")
-    assert lines[6] == "scaling  query: a margin depends on the other documents of the query too"
+    assert lines[7] == "scaling  query: a margin depends on the other documents of the query too"
     frame = run.iterations_frame()
     assert [line.split()[8] for line in lines[-len(frame) :]] == [
         f"{value:.4f}" for value in frame["vali_ndcg@10"]
     ]
     lines = done("show", "last").splitlines()
     assert lines[0].split() == ["id", run_of("m2")]
-    assert "ndcg@5 on" in lines[10]
+    assert "ndcg@5 on" in lines[11]
 
 
 def test_a_run_as_json_has_all_there_is(run):
@@ -86,6 +89,57 @@ def test_a_run_as_json_has_all_there_is(run):
     assert [row["tp"] for row in summary["iterations"]] == frame["tp"].tolist()
     assert [row["best"] for row in summary["iterations"]] == frame["best"].tolist()
     assert summary["iterations"][-1]["train_loss"] is None
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_the_run_of_a_model_folder_is_shown_wherever_its_store_is(
+    run, tmp_path, monkeypatch, options
+):
+    expected = done("show", run.id, *options)
+    assert done("show", "m", *options) == expected
+    folder = Path("m").resolve()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "other.db"))
+    assert done("show", folder, *options) == expected
+
+
+def test_a_run_of_a_model_folder_is_followed():
+    assert "is done" in invoke("show", "m", "--follow").stderr
+
+
+def test_a_model_whose_store_is_gone_is_shown_by_what_its_folder_says(run, tmp_path, monkeypatch):
+    shutil.copytree("m", tmp_path / "m")
+    record = tmp_path / "m/run.json"
+    record.write_text(record.read_text().replace("s.db", "gone.db"))
+    monkeypatch.chdir(tmp_path)
+    result = invoke("show", "m")
+    assert result.exit_code == 0 and result.stderr.count("\n") == 1
+    assert "the run is not shown: store" in result.stderr and "gone.db" in result.stderr
+    lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+    assert lines["model"] == "m, a ranker of kind sortnet"
+    assert lines["run"] == run.id and lines["next"] == "sortnet evaluate m TEST"
+    figure = f"ndcg@10 {run.iterations_frame()['quality'].max():.4f}"
+    assert lines["kept"].startswith(f"the comparator: {figure}")
+    assert "gone.db" in fault("show", "m", "--follow")
+
+
+def test_a_model_of_another_kind_which_no_run_made_is_shown(tmp_path):
+    done("train", "fold", "--ranker", "ranksvm", "--out", tmp_path / "svm")
+    result = invoke("show", tmp_path / "svm")
+    assert "no run of a store made this model" in result.stderr
+    assert f"model    {tmp_path / 'svm'}, a ranker of kind ranksvm" in result.stdout
+    model = json.loads(done("show", tmp_path / "svm", "--json"))
+    assert (model["kind"], model["n_features"]) == ("ranksvm", 4)
+    assert result.stdout.count("\n") == 5 and "ndcg@10 " in result.stdout
+
+
+def test_the_newest_run_is_last_even_beside_a_folder_of_that_name():
+    shutil.copytree("m", "last")
+    try:
+        assert done("show", "last").splitlines()[0].split() == ["id", run_of("m2")]
+        assert done("show", "./last").splitlines()[0].split() == ["id", run_of("m")]
+    finally:
+        shutil.rmtree("last")
 
 
 def test_a_run_without_iterations_is_shown_as_well():

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import FAST, done, fault, invoke
+from cli_made import FAST, done, fault, invoke, make_fold
 from collections_made import made_items
 
 from sortnet.data.divide import hold_out_documents
+from sortnet.errors import SortNetError
 from sortnet.items import Describer
 from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision
 from sortnet.rankers.base import load_ranker
+from sortnet.rankers.posterior_ranker import PosteriorRanker
 from sortnet.types import Queries
 from store import open_store
 from store.service.judged import JudgedData, Source, read_judged
@@ -60,7 +64,7 @@ def test_a_model_is_learned_that_orders_new_items_as_the_people_do():
     said = Path("said.txt").read_text()
     assert "judged pairs with items that are held out" in said and "accuracy" in said
     found = re.search(r"accuracy on (\d+) judged pairs .* 95 % interval ([\d.]+) to ([\d.]+)", said)
-    quality = json.loads(Path("m/model.json").read_text())["info"]["tried"]["sortnet"]
+    quality = json.loads(Path("m/model.json").read_text())["info"]["kept"]["figures"]["sortnet"]
     assert f"{found[1]} judged pairs with items" in said
     assert float(found[2]) < quality < float(found[3])
     model = load_ranker("m")
@@ -96,6 +100,58 @@ def test_the_run_is_told_of_by_every_command_that_reads_runs():
     assert re.search(r">i\d+: text \d+</t[dh]>", page), "items are told by their texts"
     assert "conventions not given" not in page and "Documents are named by" not in page
     assert "give their file with --data" not in page  # the items were found in the store
+
+
+# The net of iteration 0 has random weights: the posterior, which has learned something, is better.
+UNTRAINED = (*FAST, "--max-iter", "1")
+
+
+def test_what_was_kept_is_told_alike_by_the_folder_the_store_and_every_command(
+    tmp_path, monkeypatch
+):
+    shutil.copy("s.db", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    output = done("train", "c", "--out", "m", *UNTRAINED)
+    model = json.loads(Path("m/model.json").read_text())
+    record = model["info"]["kept"]
+    figures = record["figures"]
+    assert record["kind"] == model["kind"] == "posterior"
+    assert figures["posterior"] > figures["sortnet"] and record["measure"] == "accuracy"
+    assert model["info"]["quality"] == figures["posterior"]
+    assert json.loads(done("show", "last", "--json"))["kept"] == record
+    assert json.loads(done("runs", "--json"))[0]["kept"] == record
+    line = (
+        f"the posterior: accuracy {figures['posterior']:.4f}, "
+        f"the comparator's is {figures['sortnet']:.4f}; better on the judgements held out"
+    )
+    assert f"kept   {line}" in output
+    assert f"kept     {line}" in done("show", "last")
+    assert f"posterior  accuracy {figures['posterior']:.4f}" in done("runs")
+    done("report", "last", "--output", "kept.html")
+    page = html.unescape(re.sub(r"<[^>]+>", " ", Path("kept.html").read_text()))
+    page = " ".join(page.split())
+    of_the_kept = f"accuracy of the kept model {figures['posterior']:.4f} on validation"
+    assert f"{of_the_kept}, the posterior" in page and line in page
+    assert f"accuracy of the best iteration {figures['sortnet']:.4f}" in page
+    assert "(kept)" not in page, "no iteration is the model"
+
+
+def test_what_was_kept_is_stored_with_the_model_or_not_at_all(tmp_path, monkeypatch):
+    """A full disk keeps the old model: then the run does not say that another one was kept."""
+
+    def full(ranker, folder):
+        raise SortNetError("disk is full")
+
+    shutil.copy("s.db", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(PosteriorRanker, "save", full)
+        assert "disk is full" in invoke("train", "c", "--out", "m", *UNTRAINED).stderr
+    run = json.loads(done("show", "last", "--json"))
+    assert (run["status"], run["kept"]) == ("failed", None)
+    done("train", "--resume", "--out", "m")
+    assert json.loads(Path("m/model.json").read_text())["kind"] == "posterior"
+    assert json.loads(done("show", "last", "--json"))["kept"]["kind"] == "posterior"
 
 
 def test_accuracy_is_of_pairs_with_an_item_the_training_part_does_not_have():
@@ -195,7 +251,7 @@ def test_judgements_weigh_the_reliability_of_their_annotator():
         ("pair", (), "#1: too few judged pairs (1 with a better document): holding some"),
         ("plain", (), "the items have no features to learn from"),
         ("c", ("--quality", "ndcg@10"), "judged pairs are measured by accuracy, not by ndcg@10"),
-        ("nothing", (), "nothing: no such folder, and no collection of the store"),
+        ("nothing", (), "nothing: no such file or folder, and no collection of the store"),
         ("collection:nothing", (), "no collection 'nothing'; collections: c, empty"),
     ],
 )
@@ -211,11 +267,16 @@ def test_what_cannot_be_learned_from_is_refused_in_one_line(name, more, said):
     assert not Path("x").exists()
 
 
-def test_a_collection_and_a_file_of_one_name_must_be_told_apart(tmp_path):
-    Path("c").mkdir(exist_ok=True)
+def test_an_existing_path_goes_before_a_collection_of_its_name(made, tmp_path, monkeypatch):
+    monkeypatch.setenv("SORTNET_STORE", str(made / "s.db"))
+    monkeypatch.chdir(tmp_path)
+    Path("c").mkdir()
     line = fault("train", "c", "--out", "x", *FAST)
-    assert "write ./c for the file, collection:c for the collection" in line
-    Path("c").rmdir()
+    assert line.startswith("sortnet: c: there is no train.txt")
+    assert line.endswith("; the collection of that name is collection:c\n")
+    make_fold(Path("c"))
+    done("train", "c", "--ranker", "err", "--out", "x")
+    assert load_ranker("x").n_features == 4
 
 
 def test_a_source_is_read_as_it_is_written():

@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from cli_made import invoke
 from files_made import assert_same
 
 from sortnet import read_letor, write_letor
 from sortnet.data import fingerprint, read_fold, read_queries
 from sortnet.errors import DataError
+from sortnet.tables.rows import read_rows
 from sortnet.types import Queries
 
 
@@ -159,3 +163,108 @@ def test_the_names_of_queries_agree_whatever_their_types(tmp_path):
     write(tmp_path / "whole.parquet", rows)
     whole = read_queries(tmp_path / "whole.parquet")
     assert_same(read_queries(f"{tmp_path}/[01].parquet"), whole)
+
+
+NO_END = "the last line has no line end: if the file was cut, data are missing"
+CSV = "qid,label,x,docid\n1,0,0.125,a\n1,2,0.25,b\n2,1,0.5,cc\n"
+
+
+def notes_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The notes in the log of the library since the last call."""
+    notes = [record.getMessage() for record in caplog.records if record.name == "sortnet"]
+    caplog.clear()
+    return notes
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_csv_file_without_a_last_line_end_is_noted_if_its_last_row_is_the_shortest(
+    tmp_path, caplog, end, name
+):
+    path = tmp_path / name
+    shortest = len("1,2,0.25,b")
+    for cut in range(1, 5):
+        text = CSV[:-cut].replace("\n", end).encode()
+        path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+        if CSV[:-cut].count(",") < 12:
+            with pytest.raises(DataError, match="line 4: 3 fields where the header has 4"):
+                read_queries(path)
+            continue
+        assert read_queries(path).n_docs == 3
+        length = len("2,1,0.5,cc") + 1 - cut
+        expected = [f"{path}, line 4: {NO_END}"] if length < shortest else []
+        assert notes_of(caplog) == expected
+
+
+def test_a_csv_file_with_all_its_line_ends_is_not_noted_and_neither_is_a_single_row(
+    tmp_path, caplog
+):
+    path = tmp_path / "t.csv"
+    for text in (CSV, CSV + "2,1,0,c\n", CSV + "2,1,0,c\n\n", "qid,label,x\n1,0,2"):
+        path.write_text(text)
+        read_queries(path)
+        assert notes_of(caplog) == []
+
+
+def test_the_length_of_a_row_of_several_lines_is_that_of_all_its_lines(tmp_path, caplog):
+    path = tmp_path / "t.csv"
+    path.write_text('qid,label,x,docid\n1,0,0.5,long\n1,1,0.25,"a\nb"')
+    assert read_queries(path).n_docs == 2
+    assert notes_of(caplog) == []
+    path.write_text('qid,label,x,docid\n1,0,0.5,"long\nlong"\n1,1,0.25,"a\nb"')
+    read_queries(path)
+    assert notes_of(caplog) == [f"{path}, line 4: {NO_END}"]
+
+
+def test_json_lines_without_a_last_line_end_are_noted(tmp_path, caplog):
+    path = tmp_path / "t.jsonl"
+    lines = '{"qid": 1, "label": 0, "x": 0.5}\n\n{"qid": 1, "label": 1, "x": 10.25}'
+    path.write_text(lines)
+    assert read_queries(path).features.tolist() == [[0.5], [10.25]]
+    assert notes_of(caplog) == [f"{path}, line 3: {NO_END}"]
+    path.write_text(lines + "\n")
+    read_queries(path)
+    array = tmp_path / "t.json"
+    array.write_text('[{"id": "a", "x": 1}, {"id": "b", "x": 2}]')
+    assert len(read_rows(array)) == 2
+    assert notes_of(caplog) == [], "an array that is cut is no JSON"
+
+
+def test_a_command_prints_a_note_once_as_a_line_on_stderr(tmp_path):
+    path = tmp_path / "items.jsonl"
+    path.write_text('{"id": "a", "x": 1}\n{"id": "b", "x": 2}')
+    result = invoke("items", "add", "some", path, "--store", tmp_path / "s.db")
+    assert result.exit_code == 0 and NO_END not in result.stdout
+    assert result.stderr.splitlines().count(f"{path}, line 2: {NO_END}") == 1
+    assert result.stderr.count(NO_END) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_python_program_without_logging_gets_the_note_on_stderr_and_no_warning(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("1 qid:1 1:0.5\n0 qid:1 1:0.2")
+    code = f"from sortnet import read_letor; print(read_letor({str(path)!r}).n_docs)"
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=300
+    )
+    assert (ran.returncode, ran.stdout) == (0, "2\n")
+    assert ran.stderr == f"{path}, line 2: {NO_END}\n"
+
+
+DECIMALS = "qid;label;count;x;y\n1;0;3;0,5;n/a\n1;1;4;1,5;-1.234,5\n2;0;5;2;1,5\n"
+
+
+def test_decimal_commas_are_refused_with_their_line_in_labelled_data(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(DECIMALS)
+    fault = "is not a number: numbers have a decimal point, not a comma"
+    with pytest.raises(DataError) as raised:
+        read_queries(path)
+    assert str(raised.value) == f"{path}, line 2: column 'x': '0,5' {fault}"
+    no_x = DECIMALS.replace("0,5", "0.5").replace("4;1,5", "4;1.5")
+    path.write_text(no_x)
+    with pytest.raises(DataError) as raised:
+        read_queries(path)
+    assert str(raised.value) == f"{path}, line 3: column 'y': '-1.234,5' {fault}"
+    path.write_text(no_x.replace("-1.234,5", "-1234.5").replace("1,5", "1.5"))
+    assert read_queries(path).feature_names == ("count", "x", "y")

@@ -33,6 +33,7 @@ from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 
 from cli.main import main
+from cli.options import _GONE_COMMANDS
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -264,10 +265,49 @@ def arguments(n: int, *, sep: str) -> str:
 
 
 def test_the_readme_names_no_command_that_is_not_there():
-    found = re.findall(r"(?:^    \$ |`)(sortnet [a-z]+)", README.read_text(), re.M)
+    found = re.findall(r"(?:^ *\$ |`)(sortnet [a-z]+)", README.read_text(), re.M)
     named = set(found)
     there = {" ".join(name.split()[:2]) for name in COMMANDS}
     assert named and sorted(named - there) == []
+
+
+def typed_in(page: Path) -> list[str]:
+    """What stands behind `sortnet` in inline code and in console and text blocks of a page."""
+    text = page.read_text(encoding="utf-8")
+    fenced = "\n".join(block.text for block in blocks(page) if block.kind in ("console", "text"))
+    commands = re.findall(r"^(?:    )?\$ sortnet (.+)$", f"{text}\n{fenced}", re.MULTILINE)
+    return [*commands, *re.findall(r"`sortnet ([^`]+)`", text)]
+
+
+def fault_of(typed: str) -> str | None:
+    """The command or option of a line that is not there."""
+    words = typed.split()
+    groups = {" ".join(name.split()[:2]) for name in COMMANDS}
+    longest_first = (f"sortnet {' '.join(words[:n])}" for n in (2, 1))
+    name = next((name for name in longest_first if name in COMMANDS), None)
+    if name is None:
+        return None if f"sortnet {words[0]}" in groups or words[0].startswith("-") else words[0]
+    there = {"--help"}
+    for option in COMMANDS[name].params:
+        there |= {*option.opts, *option.secondary_opts}
+    typed_options = re.findall(r"(?<!\S)--?[a-z][a-z-]*", typed)
+    return next((option for option in typed_options if option not in there), None)
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=id_of)
+def test_a_page_names_no_command_or_option_that_is_gone(page):
+    found = {typed: fault_of(typed) for typed in typed_in(page)}
+    assert {typed: fault for typed, fault in found.items() if fault} == {}
+    last_words = {name.split()[-1] for name in COMMANDS} | {
+        option.removeprefix("--")
+        for command in COMMANDS.values()
+        for parameter in command.params
+        for option in parameter.opts
+    }
+    gone = {name.split()[-1] for name in _GONE_COMMANDS} - last_words
+    assert {"include", "compare"} <= gone
+    inline = set(re.findall(r"`([a-z]+)`", page.read_text(encoding="utf-8")))
+    assert sorted(inline & gone) == []
 
 
 def test_a_test_that_a_page_names_is_there():

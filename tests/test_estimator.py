@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import sortnet.estimator.ranker
-from sortnet import DirectRanker, SortNetError, SortNetRanker, load_ranker
+from sortnet import DirectRanker, SortNetError, SortNetRanker, from_frame, load_ranker
 from sortnet.config import Config
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.parameters import OWN
@@ -113,6 +113,9 @@ def test_its_defaults_are_those_of_the_settings():
         "ranker": "sortnet",
         "validation_fraction": 0.2,
         "random_state": Config().seed,
+        "query": None,
+        "grade": None,
+        "id": None,
         "single_query": False,
         "tune": False,
         "verbose": 0,
@@ -701,6 +704,54 @@ def test_a_frame_of_polars_with_a_column_qid_is_a_frame():
     assert ranker.feature_names_in_.tolist() == ["a", "b", "c", "d"]
     scores = small().fit(frame, y).predict(frame)
     np.testing.assert_array_equal(ranker.predict(other), scores)
+
+
+class LazyFrame:
+    """As much of a polars.LazyFrame as matters: its rows are there once it is collected."""
+
+    def __init__(self, columns):
+        self._columns = columns
+
+    @property
+    def columns(self):
+        raise AssertionError("polars warns that this costs as much as a query")
+
+    def collect(self):
+        return Polars(self._columns)
+
+
+def test_a_lazy_frame_of_polars_is_collected():
+    frame, y = framed()
+    lazy = LazyFrame({name: frame[name].to_numpy() for name in frame})
+    ranker = small().fit(lazy, y.to_numpy())
+    assert ranker.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    scores = small().fit(frame, y).predict(frame)
+    np.testing.assert_array_equal(ranker.predict(lazy), scores)
+    labelled = LazyFrame({**lazy._columns, "label": y.to_numpy()})
+    assert from_frame(labelled).feature_names == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize(
+    ("more", "fault"),
+    [
+        ({"extra": 1.0}, "column 'extra' is not among the columns of fit: leave it out"),
+        ({"note": "text"}, "column 'note' is not among the columns of fit: leave it out"),
+        (
+            {"label": 1, "docid": "x"},
+            "columns 'label', 'docid' are not among the columns of fit: leave them out",
+        ),
+    ],
+)
+def test_columns_that_fit_did_not_have_are_named_in_one_line(more, fault):
+    frame, y = framed()
+    ranker = small().fit(frame, y)
+    for method in (ranker.predict, ranker.rank):
+        with pytest.raises(DataError) as refused:
+            method(frame.assign(**more))
+        assert str(refused.value) == f"X: {fault}"
+    with pytest.raises(DataError) as refused:
+        small().fit(frame, y, eval_set=(frame.assign(**more), y))
+    assert str(refused.value) == f"eval_set: {fault}"
 
 
 def test_a_feature_whose_differences_float32_loses_is_named():

@@ -18,7 +18,7 @@ import pytest
 import safetensors.torch
 import torch
 from cli_made import invoke, letor, weights_of
-from fuzz_made import rounds
+from fuzz_made import replace_by_other_kind, rounds
 from items_made import essays, ranker_of
 
 from cli.training.run_folder import Folder
@@ -212,6 +212,11 @@ def damage_weights(folder: Path, rng) -> None:
     (folder / "model.json").write_bytes(text_of(about))
 
 
+def damage_kind(folder: Path, rng) -> None:
+    """Put a pipe, a device, a folder or a file without end in the place of a file."""
+    replace_by_other_kind(rng.choice([folder / "model.json", weights_of(folder)]), rng)
+
+
 def refused(read) -> bool:
     """Whether it is refused as it should be: in one line."""
     try:
@@ -244,7 +249,12 @@ def read_or_refused(
         rng = random.Random(seed)
         folder = shutil.copytree(rng.choice(originals), tmp_path / "m")
         for damage in rng.choice(
-            [[damage_settings], [damage_weights], [damage_weights, damage_settings]]
+            [
+                [damage_settings],
+                [damage_weights],
+                [damage_weights, damage_settings],
+                [damage_kind],
+            ]
         ):
             damage(folder, rng)
         bad = refused(lambda: Model.load(folder))  # noqa: B023
@@ -258,6 +268,14 @@ def read_or_refused(
             assert result.stderr.count("\n") == fails, (seed, result.stderr)
         shutil.rmtree(folder)
     assert min(found.values()) > 0, found
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or the folder that took its place."""
+    if path.is_dir():
+        path.rmdir()
+    else:
+        path.unlink()
 
 
 def test_a_damaged_state_is_read_or_refused(originals, tmp_path):
@@ -278,8 +296,11 @@ def test_a_damaged_state_is_read_or_refused(originals, tmp_path):
             else:
                 raw = safetensors.torch.save(safetensors.torch.load(raw), metadata)
         (tmp_path / "state").write_bytes(raw)
+        if rng.random() < 0.1:
+            replace_by_other_kind(tmp_path / "state", rng)
         make = make_comparator(Model.load(folder).config, FEATURES)
         found[refused(lambda: load_state(tmp_path / "state", make, least=9))] += 1  # noqa: B023
+        remove(tmp_path / "state")
     assert min(found.values()) > 0, found
 
 
@@ -289,6 +310,8 @@ def test_a_damaged_run_is_read_or_refused(originals, tmp_path):
         rng = random.Random(seed)
         folder = shutil.copytree(rng.choice(originals), tmp_path / "m")
         damage_settings(folder, rng, "run.json")
+        if rng.random() < 0.1:
+            replace_by_other_kind(folder / "run.json", rng)
 
         def read(folder=folder):
             known = Folder(folder).run()

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +17,8 @@ import numpy as np
 import pytest
 from cli_made import letor
 from collections_made import made_items
-from fuzz_made import damaged, rounds
+from files_made import assert_same
+from fuzz_made import damaged, foreign, replace_by_other_kind, rounds, with_ends
 
 from sortnet.data import read_queries
 from sortnet.errors import DataError, SortNetError
@@ -102,7 +104,7 @@ def mixed(files: tuple[bytes, ...], parts: tuple[bytes, ...], rng: random.Random
             data = b"\n".join(lines)
         else:
             data = damaged(data, rng)
-    return data
+    return foreign(data, rng) if rng.random() < 0.2 else data
 
 
 def parquet_bytes(rng: random.Random) -> bytes:
@@ -227,6 +229,96 @@ def test_a_damaged_file_gives_data_or_an_error_of_ours(name, tmp_path):
     if "parquet" in name:
         pytest.importorskip("pyarrow")
     check(name, rounds(TARGETS[name][0]), tmp_path)
+
+
+def read_as(path: Path, data: bytes, read: Read) -> tuple[Any, str]:
+    """Write bytes and read them: the data, or the message without the file's name."""
+    path.write_bytes(data)
+    try:
+        return read(path), ""
+    except SortNetError as error:
+        return None, str(error).removeprefix(str(path))
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\r\n"])
+def test_a_damaged_letor_file_is_the_same_with_every_kind_of_line_end(tmp_path, end):
+    for seed in rounds(100):
+        rng = random.Random(seed)
+        data = mixed(LETOR, LETOR_PARTS, rng).replace(b"\r", b"\n")
+        plain, message = read_as(tmp_path / "t.txt", data, read_queries)
+        converted, other_message = read_as(tmp_path / "t.txt", with_ends(data, end), read_queries)
+        # Of several faults another one may be the first: the last line may be parsed by itself.
+        assert (plain is None) == (converted is None), (seed, message, other_message)
+        if plain is not None:
+            assert_same(plain, converted)
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\r\n"])
+def test_damaged_json_lines_are_the_same_with_every_kind_of_line_end(tmp_path, end):
+    place = re.compile(", line [0-9]+")
+    for seed in rounds(100):
+        rng = random.Random(seed)
+        data = mixed(JSONL, JSON_PARTS, rng).replace(b"\r", b"\n")
+        plain, message = read_as(tmp_path / "t.jsonl", data, read_items)
+        converted, other_message = read_as(tmp_path / "t.jsonl", with_ends(data, end), read_items)
+        assert place.findall(message)[:1] == place.findall(other_message)[:1], seed
+        assert (plain is None) == (converted is None), seed
+        if plain is not None:
+            assert (plain.ids, plain.texts) == (converted.ids, converted.texts), seed
+
+
+def test_a_letor_file_cut_in_its_last_line_is_refused_or_noted(tmp_path, caplog):
+    path = tmp_path / "t.txt"
+    for seed in rounds(100):
+        rng = random.Random(seed)
+        data = letor(2, seed % 1000, n_docs=2).encode()
+        last = data.rstrip().rfind(b"\n") + 1
+        data = with_ends(data[: rng.randrange(last + 1, len(data))], rng.choice((b"\n", b"\r")))
+        caplog.clear()
+        _, message = read_as(path, data, read_queries)
+        place = f"{path}, line 4: "
+        notes = [f"{place}{message}"] if message.startswith(", line 4: ") else caplog.messages
+        assert len(notes) == 1 and notes[0].startswith(place), (seed, notes)
+        assert not message or "the file ends in the middle of this line" in message, seed
+
+
+def test_features_with_decimal_commas_are_refused_by_both_readers(tmp_path):
+    path = tmp_path / "t.csv"
+    for seed in rounds(50):
+        rng = random.Random(seed)
+        n, width = rng.randrange(2, 8), rng.randrange(1, 6)
+        rows = [[f"{rng.gauss(0, 10):.3f}" for _ in range(width)] for _ in range(n)]
+        head = ["id", "qid", "label", *(f"x{k}" for k in range(width))]
+        lines = [";".join(head), *(f"d{k};1;{k % 2};{';'.join(row)}" for k, row in enumerate(rows))]
+        text = "\n".join(lines) + "\n"
+        for read in (read_queries, read_items):
+            assert read_as(path, text.encode(), read)[1] == "", seed
+            message = read_as(path, text.replace(".", ",").encode(), read)[1]
+            value = rows[0][0].replace(".", ",")
+            expected = f", line 2: column 'x0': {value!r} is not a number: "
+            assert message.startswith(expected), (seed, message)
+
+
+def test_a_data_file_that_is_none_is_refused_in_a_line(tmp_path):
+    for seed in rounds(60):
+        rng = random.Random(seed)
+        name, read = rng.choice(
+            [
+                *(("t.txt", read_queries), ("t.csv.gz", read_queries), ("t.tsv", read_items)),
+                *(("t.parquet", read_queries), ("t.jsonl", lambda path: read_lines(path, ABC))),
+                ("t.json", lambda path: read_lines(path, ABC)),
+            ]
+        )
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        path = folder / name
+        path.touch()
+        while path.is_file():
+            replace_by_other_kind(path, rng)
+        with pytest.raises(DataError) as raised:
+            read(path)
+        message = str(raised.value)
+        assert message.startswith(str(path)) and "\n" not in message, (seed, message)
 
 
 @pytest.mark.slow

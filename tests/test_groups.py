@@ -220,31 +220,46 @@ def test_the_share_of_wrong_pairs_is_of_pairs_within_groups_and_of_each_group():
     assert (a.items, a.answers, b.answers, c.items, c.wrong) == (4, 18, 0, 1, 0.0)
     assert a.wrong < 0.2 and b.wrong > 0.3  # the one is known, the other is not
     assert remaining.wrong == pytest.approx((a.wrong + b.wrong) / 2)
-    assert "of 3 groups have reached the goal" in remaining.why
+    assert "0 of 3 groups have reached the goal" in remaining.details
     assert Session(None, 4).remaining().groups == ()
 
 
 def test_parts_that_nobody_compared_are_said():
     session = Session(None, 6, seed=0)
     session.tell(Judgement("ana", 0, 1, "left"))
-    assert "parts" not in session.remaining().why
+    assert "sets" not in session.remaining().apart
     session.tell(Judgement("ana", 2, 3, "left", strategy="random"))
-    said = "4 items in 2 parts that were never compared with each other: order between parts is"
-    assert f"{said} unknown" in session.remaining().why
+    said = "4 items fall into 2 sets without any answer between the sets, so"
+    unknown = f"{said} their order across sets is unknown: keep answering, at least 1 answer"
+    assert (
+        f"{unknown} must link the sets, and such pairs are asked early" in session.remaining().apart
+    )
     session.tell(Judgement("ana", 1, 2, "left", strategy="random"))  # the hold-out joins, too
-    assert "parts" not in session.remaining().why
+    assert "sets" not in session.remaining().apart
     session.undo("ana")
-    assert f"{said} unknown" in session.remaining().why
+    assert unknown in session.remaining().apart
     features = Session([[1.0], [2.0], [4.0], [3.0]], groups="aaaa")
     for pair in ((0, 1), (2, 3)):
         features.tell(Judgement("ana", *pair, "left"))
-    assert f"{said} by features alone" in features.remaining().why
+    apart = features.remaining().apart
+    assert f"{said} features alone decide their order across sets: keep" in apart
+
+
+def test_parts_are_joined_by_as_many_answers_as_the_sentence_says():
+    session = Session(None, 6, seed=0, holdout=0, repeats=0)
+    for pair in ((0, 1), (2, 3), (4, 5)):
+        session.tell(Judgement("ana", *pair, "left"))
+    for answers in ("2 answers", "1 answer"):
+        assert f"keep answering, at least {answers} must link the sets" in session.remaining().apart
+        (asked,) = session.ask("ana")
+        session.tell(asked.answered("ana", "left"))
+    assert "sets" not in session.remaining().apart
 
 
 def test_groups_are_no_parts_of_each_other():
     session = Session(None, 8, groups="aaaabbbb")
     for pair in ((0, 1), (4, 5), (6, 7)):
         session.tell(Judgement("ana", *pair, "left"))
-    assert "; 4 items of 1 group in 2 parts that were never compared" in session.remaining().why
+    assert "4 items of 1 group fall into 2 sets without any answer" in session.remaining().apart
     session.tell(Judgement("ana", 4, 6, "left"))
-    assert "parts" not in session.remaining().why
+    assert "sets" not in session.remaining().apart

@@ -204,7 +204,7 @@ def test_the_wheel_holds_the_three_packages_whole_and_nothing_else(wheel):
 def test_the_wheel_carries_the_licence_and_the_command(wheel):
     info = f"sortnet-{sortnet.__version__}.dist-info"
     assert f"{info}/licenses/LICENSE" in wheel.namelist()
-    assert "sortnet = cli.main:main" in wheel.read(f"{info}/entry_points.txt").decode()
+    assert "sortnet = cli.__main__:main" in wheel.read(f"{info}/entry_points.txt").decode()
 
 
 @pytest.mark.slow

@@ -439,3 +439,20 @@ def test_a_column_that_is_named_like_a_group_and_repeats_is_pointed_out(tmp_path
     assert read_with_roles(path, ignore=["prompt"])[1].notes == ()
     path.write_text("id,prompt,text\n" + "".join(f"{k},p{k},text {k}\n" for k in range(6)))
     assert read_with_roles(path)[1].notes == ()
+
+
+def test_numbers_with_decimal_commas_are_refused_not_ignored(tmp_path: Path) -> None:
+    names = [f"f{k}" for k in range(46)]
+    rows = [";".join([f"d{k}", *(f"{k},{j}" for j in range(46))]) for k in range(3)]
+    path = written(tmp_path, "\n".join([";".join(["id", *names]), *rows]) + "\n")
+    message = refused(path)
+    assert message.startswith(", line 2: column 'f0': '0,0' is not a number: ")
+    items = read_items(path, Columns(text="f0"), ignore=names[1:])
+    assert items.texts == ("0,0", "1,0", "2,0"), "what is named or left out is no feature"
+
+
+def test_texts_with_commas_are_no_numbers(tmp_path: Path) -> None:
+    path = written(tmp_path, 'id,text,place\na,"1,5","1,5 km"\nb,"2,5","Bonn, 2"\nc,"0,5",x\n')
+    items, roles = read_with_roles(path)
+    assert (roles.text, roles.ignored) == ("text", ("place",))
+    assert items.texts == ("1,5", "2,5", "0,5")

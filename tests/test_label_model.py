@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import re
@@ -102,12 +103,13 @@ def test_what_is_neither_is_asked_once_more_and_then_skipped_with_its_text():
     assert [(j.answer, j.comment) for j in judgements()] == [("skip", "I <b>cannot</b> say")] * 2
 
 
-def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice():
+def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice(monkeypatch):
+    monkeypatch.setattr("cli.terminal.model_judge._SHORTEST_WAIT", 0.01)
     model = made(faults=[429, 500, 429, 503])
     with serving(model) as url:
         facts = label(url, "--number", 4)
     assert (facts["answered"], facts["failed"], facts["calls"]) == (4, 0, 8)
-    with serving(made(faults=[500] * 9)) as url:
+    with serving(made(faults=[500] * 15)) as url:
         assert "still 500 after" in refused(url, "--patience", 0.1)
     slow_down = [lambda _: JSONResponse({}, 429, {"Retry-After": "3600"})] * 3
     with serving(made(faults=slow_down)) as url:
@@ -172,6 +174,24 @@ def test_an_answer_that_trickles_in_is_given_up_in_time():
         result = invoke("label", "t", "--model", "judge", "--server", url, "--timeout", 0.5,
                         "--number", 1)  # fmt: skip
     assert result.exit_code == 0 and "no answer after 0.5 seconds" in result.stderr
+
+
+def test_an_answer_that_is_encoded_twice_is_told_and_its_pair_given_back():
+    def twice(body):
+        packed = gzip.compress(gzip.compress(b"{}" * 1000))
+        return Response(packed, headers={"Content-Encoding": "gzip, gzip"})
+
+    with serving(made(faults=[twice] * 3)) as url:
+        assert "an answer that is encoded as gzip, gzip" in refused(url)
+    assert judgements() == []
+
+
+def test_a_key_in_an_answer_that_is_no_chat_is_not_printed():
+    def echo(body):
+        return JSONResponse({"headers": {"authorization": f"Bearer {KEY}"}})
+
+    with serving(made(faults=[echo] * 3)) as url:
+        assert '"Bearer ***"' in refused(url)
 
 
 def test_tokens_are_counted_where_the_server_does_not_say():

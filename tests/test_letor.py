@@ -33,7 +33,7 @@ def test_a_dense_file_with_comments_is_read(tmp_path):
     text = (
         "# a comment\n\n"
         "2 qid:10 1:0.5 2:-1e-3 #docid = GX1 inc = 1\n"
-        "0 qid:10 1:.25 2:4. # docid=GX2\n"
+        "0 qid:10 1:.25 2:4.e0 # docid=GX2\n"
         "   # another\n"
         "1 qid:9 1:NULL 2:nan # nothing to say\n"
     )
@@ -72,6 +72,57 @@ def test_tabs_spaces_crlf_and_a_byte_order_mark_are_white_space(tmp_path):
     plain = read_letor(written(tmp_path, "1 qid:a 1:2 2:3 #docid = x\n0 qid:b 1:4 2:5\n"))
     odd = "\ufeff \t1\tqid:a   1:2\t\t2:3 \t#docid\t=\tx\r\n\r\n  \t\r\n0 qid:b 1:4 2:5\t\r\n"
     assert_same(read_letor(written(tmp_path, odd)), plain)
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+@pytest.mark.parametrize("block", [1, 7, 100, 1 << 20])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_file_whose_lines_end_in_cr_or_crlf_is_read_as_with_lf(
+    tmp_path, monkeypatch, end, block, pack
+):
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{k % 3} qid:{k // 5} 1:{rng.random():.3f} 2:{rng.random():.3f} #docid = d{k}"
+        for k in range(60)
+    ]
+    lines[30:30] = ["# a comment", "", "   "]
+    plain = read_letor(written(tmp_path, "\n".join(lines) + "\n"))
+    assert plain.n_docs == 60
+    monkeypatch.setattr(letor, "BLOCK_BYTES", block)
+    text = pack((end.join(lines) + end).encode())
+    assert_same(read_letor(written(tmp_path, text, "other.txt")), plain)
+
+
+def test_a_fault_in_a_file_with_cr_line_ends_names_its_line(tmp_path):
+    assert fault(tmp_path, "1 qid:1 1:1\r0 qid:1 1:x\r").startswith(", line 2: feature 1: 'x'")
+    assert fault(tmp_path, "1 qid:1 1:1\r0 qid:1 1:\0\r").startswith(", line 2: has a zero byte")
+
+
+NO_END = "the last line has no line end: if the file was cut, data are missing"
+
+
+@pytest.mark.parametrize("block", [3, 1 << 20])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("1 qid:1 1:0.5\n0 qid:1 1:0.2", 2),
+        ("1 qid:1 1:0.5\r\n\r\n0 qid:1 1:0.25 #docid = GX0", 3),
+        ("1 qid:1 1:0.5\r0 qid:1 1:0.25", 2),
+        ("1 qid:1 1:0.5", 1),
+        ("1 qid:1 1:0.5\n0 qid:1 1:0.2\n", None),
+        ("1 qid:1 1:0.5\r0 qid:1 1:0.2\r", None),
+        ("1 qid:1 1:0.5\n# the end", None),
+        ("1 qid:1 1:0.5\n  ", None),
+    ],
+)
+def test_a_last_data_line_without_an_end_is_noted_in_the_log_and_is_no_warning(
+    tmp_path, monkeypatch, caplog, block, text, line
+):
+    monkeypatch.setattr(letor, "BLOCK_BYTES", block)
+    path = written(tmp_path, text)
+    assert read_letor(path).n_docs >= 1
+    notes = [record.getMessage() for record in caplog.records if record.name == "sortnet"]
+    assert notes == ([] if line is None else [f"{path}, line {line}: {NO_END}"])
 
 
 def test_the_lines_of_a_query_may_stand_anywhere_and_its_name_be_any_text(tmp_path):
@@ -167,7 +218,7 @@ NUMBERS = st.one_of(
     st.floats(-1e6, 1e6).map("{:.6f}".format),
     st.from_regex(
         r"[+-]?([0-9]{1,25}(\.[0-9]{0,25})?|\.[0-9]{1,45})([eE][+-]?[0-4]?[0-9])?", fullmatch=True
-    ),
+    ).filter(lambda token: not token.endswith(".")),
     st.builds(
         tie_between_float32s,
         st.integers(0x00000001, 0x7F000000),
@@ -214,6 +265,9 @@ GOOD = "1 qid:1 1:1 2:2\n"
         ("0 qid:1 1:abc 2:2", "feature 1: 'abc' is not a number"),
         ("0 qid:1 1:1:2 2:2", "feature 1: '1:2' is not a number"),
         ("0 qid:1 1:1e 2:2", "feature 1: '1e' is not a number"),
+        ("0 qid:1 1:4. 2:2", "feature 1: '4.' is not a number"),
+        ("0 qid:1 1:-12345678901234567890. 2:2", "'-12345678901234567890.' is not a number"),
+        ("1. qid:1 1:1 2:2", "the grade '1.' is not a number"),
         ("0 qid:1 1:NULLS 2:2", "feature 1: 'NULLS' is not a number"),
         ("0 qid:1 1: 2:2", "feature 1 has no value"),
         ("0 qid:1 1:1 2:inf", "feature 2: 'inf' is infinite in float32"),
@@ -280,7 +334,8 @@ CUT = ": the file ends in the middle of this line"
 
 
 @pytest.mark.parametrize(
-    "tail", ["+", "0", "0 q", "0 qid:", "0 qid:2", "0 qid:2 1:", "0 qid:2 1:1 2:1e-"]
+    "tail",
+    ["+", "0", "0 q", "0 qid:", "0 qid:2", "0 qid:2 1:", "0 qid:2 1:1 2:1e-", "0 qid:2 1:1 2:0."],
 )
 def test_a_file_cut_in_the_middle_of_a_line_is_refused(tmp_path, tail):
     message = fault(tmp_path, GOOD + GOOD + tail)

@@ -170,6 +170,34 @@ def test_a_url_that_is_read_otherwise_than_meant_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "typed",
+    [
+        "host=db password=s3cret",
+        "password = 's3 cret' host=db",
+        " dbname=x user=ann password=s3cret",
+        "runs.db PASSWORD=s3cret",
+    ],
+)
+def test_a_connection_string_of_keywords_is_refused_without_its_password(
+    typed, tmp_path, monkeypatch
+):
+    before = sorted(tmp_path.rglob("*"))
+    message = fault("runs", "--store", typed)
+    assert "s3" not in message and "cret" not in message
+    assert "postgresql://USER@HOST/DATABASE" in message
+    message = fault("train", "fold", "--out", "m", *FAST, "--store", typed)
+    assert "s3" not in message and "cret" not in message
+    monkeypatch.setenv("SORTNET_STORE", typed)
+    assert "s3" not in fault("runs")
+    assert sorted(tmp_path.rglob("*")) == before, "no file is called so"
+
+
+def test_a_file_may_have_an_equals_sign_in_its_name() -> None:
+    assert parse_url("runs/seed=3/s.db").database == "runs/seed=3/s.db"
+    assert parse_url("./host=a.db").database == "./host=a.db"
+
+
+@pytest.mark.parametrize(
     "args",
     [
         ("label", "--until", "URL"),

@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from sortnet.errors import SortNetError
+from sortnet.errors import DataError, SortNetError
 from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
 from sortnet.types import SPLITS
 from store.frames import OUTCOMES, cycles_frame, iterations_frame, margins_frame, mistakes_frame
 from store.plots import figures as plots
+from store.plots import labelling
 from store.plots.drawing import some_of
 
 RNG = np.random.default_rng(5)
@@ -79,8 +80,8 @@ def pairs(n: int = 60) -> pd.DataFrame:
             "qid": pd.Categorical(RNG.choice(["q1", "q2", "q3", "q4"], n)),
             "winner_place": np.arange(n),
             "loser_place": np.arange(n) + 1,
-            "first_iteration": 0,
-            "last_iteration": RNG.integers(1, 9, n),
+            "first_wrong": RNG.integers(0, 3, n),
+            "last_wrong": RNG.integers(8, 10, n),
             "times": RNG.integers(1, 9, n),
         }
     )
@@ -218,16 +219,31 @@ def test_hard_queries_sums_the_mistakes_of_each_query():
     frame = pairs()
     summed: dict[tuple[str, str], int] = {}
     for row in frame.itertuples():
-        summed[row.split, row.qid] = summed.get((row.split, row.qid), 0) + row.times
+        times = row.times - (row.first_wrong == 0)  # iteration 0 is not counted
+        summed[row.split, row.qid] = summed.get((row.split, row.qid), 0) + times
     figure = plots.hard_queries(frame, top=5)
     drawn = bars_of(figure)
     assert [length for _, length in drawn] == sorted(summed.values(), reverse=True)[:5]
     for name, length in drawn:
         assert length in [summed.get((split, name)) for split in SPLITS]
-    sizes = frame.groupby(["split", "qid"], observed=True).size()
+    after = frame[(frame["first_wrong"] > 0) | (frame["times"] > 1)]
+    sizes = after.groupby(["split", "qid"], observed=True).size()
     most = max(summed.values())
     worst = [f"{most} times, {sizes[key]} pairs" for key, n in summed.items() if n == most]
     assert texts(figure)[0] in worst
+
+
+def test_hard_queries_says_of_how_many_iterations_and_needs_them_recorded():
+    frame = pairs()
+    last = frame["last_wrong"].max()
+    (axes,) = plots.hard_queries(frame).axes
+    assert f"in the {last} iterations from 1 on" in axes.get_xlabel()
+    first_only = frame.assign(first_wrong=0, last_wrong=0, times=1)
+    with pytest.raises(DataError, match="no pair was wrong after iteration 0"):
+        plots.hard_queries(first_only)
+    older = frame.astype({"first_wrong": "Int32"}).assign(first_wrong=pd.NA)
+    with pytest.raises(DataError, match="runs of older versions did not record this"):
+        plots.hard_queries(older)
 
 
 def test_cycles_draws_the_share_of_both_parts():
@@ -300,6 +316,42 @@ def test_no_label_is_cut_and_the_legend_covers_no_panel(plot):
         assert box.y0 >= paper.y0 - 1 and box.y1 <= paper.y1 + 1
         for legend in figure.legends:
             assert not legend.get_window_extent(renderer).overlaps(box)
+
+
+def test_intervals_draw_each_item_and_of_many_a_band_of_medians():
+    frame = pd.DataFrame({"rank": [1, 2, 3], "id": ["a", "b", "c"], "low": 1, "high": [2, 3, 3]})
+    (axes,) = labelling.ranking_intervals(frame).axes
+    (drawn,) = axes.collections
+    assert [path.tolist() for path in drawn.get_segments()] == [
+        [[1, 1], [2, 1]], [[1, 2], [3, 2]], [[1, 3], [3, 3]]
+    ]  # fmt: skip
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
+    rank = np.arange(1, 1001)
+    low, high = np.maximum(rank - 7, 1), np.minimum(rank + 9, 1000)
+    many = pd.DataFrame({"rank": rank, "id": rank, "low": low, "high": high})
+    figure = labelling.ranking_intervals(many)
+    assert "medians of 5 items" in figure.get_suptitle().replace("\N{NO-BREAK SPACE}", " ")
+    assert lines(figure)["rank"] == [[k, k] for k in range(3, 1000, 5)]
+
+
+def test_growth_draws_what_is_known_and_the_goal():
+    fits = pd.DataFrame(
+        {"answers": [5, 9, 12], "expected": [0.6, 0.7, 0.9], "holdout": [None, 0.5, 0.75]}
+    )
+    drawn = lines(labelling.certainty_growth(fits, wanted=0.95))
+    assert drawn["expected"] == [[5, 0.6], [9, 0.7], [12, 0.9]]
+    assert drawn["holdout"] == [[9, 0.5], [12, 0.75]]
+    assert [y for _, y in drawn["goal"]] == [0.95, 0.95]
+    with pytest.raises(SortNetError, match="one fit is no growth"):
+        labelling.certainty_growth(fits.head(1))
+
+
+def test_annotators_have_a_bar_each_and_the_last_of_many_one_together():
+    frame = pd.DataFrame({"annotator": [f"p{k}" for k in range(25)], "answers": range(25)})
+    (axes,) = labelling.answers_by_annotator(frame).axes
+    widths = [bar.get_width() for bar in axes.patches]
+    assert widths == [*range(24, 4, -1), 0 + 1 + 2 + 3 + 4]
+    assert [label.get_text() for label in axes.get_yticklabels()][-1] == "5 others"
 
 
 def test_splits_are_distinct_without_colour(iterations):

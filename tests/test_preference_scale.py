@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sortnet.preference import Judgement, history, laplace, strategies
+from sortnet.preference.groups import Groups
 from sortnet.preference.history import History
-from sortnet.preference.intervals import shortest
+from sortnet.preference.intervals import rank_items, shortest
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.laplace import choose_scales, fit
+from sortnet.preference.laplace import DRAWS, choose_scales, fit
 from sortnet.preference.session import Session
 from sortnet.preference.vote_arrays import Votes
 from sortnet.types import I64
@@ -152,3 +154,31 @@ def test_differences_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> 
     whole = posterior.difference(i, j)
     monkeypatch.setattr("sortnet.preference.posterior._BLOCK", 7)
     assert all((a == b).all() for a, b in zip(whole, posterior.difference(i, j), strict=True))
+
+
+def test_orders_of_draws_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = features(300)
+    posterior = fit(X, votes(300, 1000, X @ np.ones(3)), 2).posterior
+    given = posterior, np.zeros(300, np.int64), Groups(["a", "b", "b"] * 100, 300)
+    whole = rank_items(*given)
+    monkeypatch.setattr("sortnet.preference.intervals._SORTED_AT_ONCE", 7 * 200)
+    blocks = rank_items(*given)
+    assert (whole.low == blocks.low).all() and (whole.high == blocks.high).all()
+
+
+def test_of_many_items_a_session_holds_the_draws_of_four_fits_and_little_more() -> None:
+    """While it fits: the two fits by which it asks and ranks, and the two that replace them."""
+    X = features(N)
+    Session(X, N).refit()  # what is made once a process
+    tracemalloc.start()
+    try:
+        session = Session(X, N)
+        for given in (range(20), range(20, 40)):
+            for k in given:
+                session.tell(Judgement("ana", k, k + 50, "left"))
+            session.ranking()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    single_precision, other = 4, 300  # bytes of a number, and bytes an item
+    assert peak / N < 4 * DRAWS * single_precision + other

@@ -12,8 +12,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
-from cli_made import FAST, done, fault, letor, make_fold
+from cli_made import FAST, copy_run, done, fault, letor, make_fold
 from test_web_browser import seen, violations
 
 import cli.report.page
@@ -88,14 +89,16 @@ def run():
         yield store.run("last")
 
 
-def made_run(store, *, qid: str = "q", docid: str = "d", command: str = "x") -> Run:
+def made_run(
+    store, *, qid: str = "q", docid: str = "d", command: str = "x", pairs: str = "wrong"
+) -> Run:
     q = Queries.from_arrays(
         np.eye(4), [2, 1, 0, 0], qid=[qid] * 4, docids=[docid + str(k) for k in range(4)]
     )
     facts = {split: {"path": docid} for split in ("train", "vali")}
     return store.start_run(
-        command=command, config={"quality": "map", "seed": 0}, seed=0, versions={"sortnet": "0"},
-        train=q, vali=q, data=facts, out=None,
+        command=command, config={"quality": "map", "seed": 0, "pairs": pairs}, seed=0,
+        versions={"sortnet": "0"}, train=q, vali=q, data=facts, out=None,
     )  # fmt: skip
 
 
@@ -180,11 +183,21 @@ def test_the_table_of_iterations_is_the_store_s(text, run):
         assert cells[7:9] == [f"{row[f'{split}_{first}']:.4f}" for split in ("train", "vali")]
 
 
-def test_the_hardest_queries_are_those_of_the_most_mistakes(text, run):
+def after_iteration_0(run: Run, split: str | None = None) -> pd.DataFrame:
+    """The pairs that were wrong later than by chance, and how often."""
+    pairs = run.pairs_frame(split)
+    pairs["times"] -= (pairs["first_wrong"] == 0).astype(int)
+    return pairs[pairs["times"] > 0]
+
+
+def test_the_hardest_queries_are_those_of_the_most_mistakes_after_iteration_0(text, run):
+    n = len(run.iterations_frame()) - 1
+    assert n > 1
     shown = re.findall(r"Query (\S+) <small>\((\w+)\)", text)
-    counts = re.findall(r"<p>(\d+) pairs were wrong, (\d+) times in all", text)
+    counted = rf"<p>(\d+) pairs were wrong, (\d+) times in all, in the {n} iterations from 1 on"
+    counts = re.findall(counted, text)
     for part, split in (("validation", "vali"), ("training", "train")):
-        pairs = run.pairs_frame(split)
+        pairs = after_iteration_0(run, split)
         totals = pairs.groupby("qid", observed=True)["times"].agg(["size", "sum"])
         mine = [q for q, p in shown if p == part]
         assert len(mine) == 3
@@ -207,7 +220,7 @@ def test_pairs_that_keep_coming_back_are_named_by_their_documents(text, trained,
     from sortnet.data import read_queries
 
     caption, rows = table_of(text, "recurring")
-    pairs = run.pairs_frame()
+    pairs, n = after_iteration_0(run), len(run.iterations_frame()) - 1
     expected = sorted(pairs.itertuples(), key=lambda r: (-r.times, r.Index))[:20]
     as_often = (pairs["times"] >= expected[-1].times).sum()
     assert f": 20 of {as_often} that" in caption and "place" not in caption
@@ -217,17 +230,48 @@ def test_pairs_that_keep_coming_back_are_named_by_their_documents(text, trained,
         queries = data[r.split]
         grades = " &gt; ".join(str(queries.grades[d]) for d in (r.winner, r.loser))
         docids = [queries.docids[d] for d in (r.winner, r.loser)]
-        assert cells[:6] == [r.qid, part[r.split], *docids, grades, str(r.times)]
+        assert cells[:6] == [r.qid, part[r.split], *docids, grades, f"{r.times} of {n}"]
 
 
 def test_pairs_of_data_that_are_gone_are_named_by_their_places(tmp_path):
     with open_store(tmp_path / "old.db") as store:
         made = made_run(store)
-        record(made)
+        for iteration in range(3):
+            record(made, iteration)
         text = render(made)
         caption, rows = table_of(text, "recurring")
     assert "named by their place" in caption
-    assert rows[0] == ["q", "training", "place 0", "place 1", "1", "0"]
+    assert rows[0] == ["q", "training", "place 0", "place 1", "2 of 2", "0 to 2"]
+
+
+@pytest.mark.parametrize("iterations", [1, 2])
+def test_in_one_iteration_no_pair_comes_back_and_the_first_counts_for_nothing(
+    tmp_path, few_plots, iterations
+):
+    with open_store(tmp_path / "s.db") as store:
+        run = made_run(store)
+        for iteration in range(iterations):
+            record(run, iteration)
+        text = render(run)
+    assert 'id="recurring"' not in text
+    assert ('id="hardest"' in text) == (iterations == 2)
+    assert ("2 pairs were wrong, 2 times in all, in iteration 1" in text) == (iterations == 2)
+
+
+def test_a_run_whose_store_did_not_count_has_no_hardest_queries_and_says_why(tmp_path):
+    from sqlalchemy import update
+
+    from store.database.tables import PairRow
+
+    with open_store(tmp_path / "s.db") as store:
+        run = made_run(store, pairs="even")
+        record(run)
+        record(run, 1)
+        with store.database.transaction(write=True) as connection:
+            connection.execute(update(PairRow).values(first_wrong=None))
+        text = render(run)
+    assert 'id="hardest"' not in text and 'id="recurring"' not in text
+    assert "Hard queries: nothing to draw: runs of older versions did not" in text
 
 
 def test_documents_stand_in_the_model_s_order_with_their_grades(text, trained):
@@ -266,6 +310,7 @@ def test_ids_and_paths_are_text_whatever_they_hold(tmp_path):
     with open_store(tmp_path / "nasty.db") as store:
         made = made_run(store, qid=NASTY, docid=NASTY, command=f"sortnet {NASTY}")
         record(made)
+        record(made, 1)
         made.finish("done")
         text = render(made, Sources(notes=[NASTY]), [NASTY])
     page = Page(text)
@@ -369,9 +414,7 @@ def test_another_run_s_model_or_data_are_refused_by_name(trained, tmp_path):
 
 
 def test_changed_data_are_not_taken_for_the_run_s(trained, few_plots, tmp_path, monkeypatch):
-    work = tmp_path / "work"
-    shutil.copytree(trained, work)
-    monkeypatch.chdir(work)
+    monkeypatch.chdir(copy_run(trained, tmp_path / "work"))
     with Path("fold/vali.txt").open("a") as file:
         file.write("0 qid:new 1:0\n")
     done("report", "last", "-o", "r.html")

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
+import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from cli_made import done, fault, invoke
 from test_report import NASTY, Page
+from test_web_browser import seen, violations
 
+from cli.report.labelling_pictures import growth_of
 from sortnet.preference import Judgement
 from store import open_store
+from store.service.labelling import LabellingService
 
 N = 8
 
@@ -100,7 +108,7 @@ def test_what_anybody_wrote_is_text():
     answer(Judgement(NASTY, 0, 1, "left", comment=NASTY, meta='"' * 3 + NASTY), name="n")
     text = done("report", "n", "-o", "-")
     page = Page(text)
-    assert page.of("script") == [] and NASTY not in text
+    assert len(page.of("script")) == 2 and NASTY not in text  # the table's rows, and its script
     assert page.words.count("<script>alert('$x_{$')</script>&\"q") >= 5
     assert json.loads(done("report", "n", "--json"))["question"] == NASTY
 
@@ -162,3 +170,140 @@ def test_options_of_the_other_kind_and_unknown_names_are_refused(tmp_path):
     assert "leave out --output" in fault("report", "t", "--json", "-o", "r.html")
     assert "no collection 'nothing'" in fault("report", "collection:nothing")
     assert "no run 'nothing'; runs: none yet; collections: t" in fault("report", "nothing")
+
+
+def policy_of(page: Page) -> dict[str, str]:
+    (policy,) = [meta["content"] for meta in page.of("meta") if "http-equiv" in meta]
+    return dict(rule.split(" ", 1) for rule in policy.split("; "))
+
+
+def test_the_only_script_that_may_run_is_the_one_that_sorts_the_table():
+    answer(*by_score("ana"))
+    text = done("report", "t", "-o", "-")
+    code = (files("cli.report") / "templates" / "ranking.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    assert policy_of(Page(text))["script-src"] == f"'sha256-{digest}'"
+    assert f"<script>{code}</script>" in text
+    for word in ("fetch(", "innerHTML", "http:", "https:", "eval("):
+        assert word not in code
+
+
+def test_all_items_are_in_the_page_and_programs_get_the_top():
+    rows = ["id,text", *(f"i{k},text {k}" for k in range(130))]
+    Path("many.csv").write_text("\n".join(rows) + "\n")
+    done("items", "add", "many", "many.csv")
+    answer(*(Judgement("ana", k, k + 1, "left") for k in range(129)), name="many")
+    text = done("report", "many", "-o", "-")
+    page = Page(text)
+    told = re.search(r'<script type="application/json">(.*?)</script>', text, re.DOTALL)
+    cells = json.loads(told[1])
+    ranked = json.loads(done("ranking", "many", "--json"))
+    assert [row[1][0] for row in cells] == [row["id"] for row in ranked]
+    assert [row[0] for row in cells] == [str(row["rank"]) for row in ranked]
+    assert [row[3] for row in cells] == [f"{row['low']}-{row['high']}" for row in ranked]
+    assert "Ranking: all 130 items" in page.words
+    assert len([head for head in page.of("th") if head.get("scope") == "row"]) == 100 + 1
+    assert len(json.loads(done("report", "many", "--json"))["ranking"]) == 10
+    some = Page(done("report", "many", "-o", "-", "--top", 3)).words
+    assert "Ranking: the top 3" in some
+
+
+def test_instructions_are_formatted_and_nothing_in_them_runs(monkeypatch):
+    Path("rules.md").write_text(
+        "# Rules\n\n**Be** fair, see [this](https://a.example) and [that](javascript:alert(1)).\n\n"
+        "<script>alert(1)</script>\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    )
+    done("ask", "t", "--instructions", "rules.md")
+    text = done("report", "t", "-o", "-")
+    assert "<strong>Be</strong>" in text and "<h3>Rules</h3>" in text and "**" not in text
+    assert [link["href"] for link in Page(text).of("a") if link.get("rel")] == ["https://a.example"]
+    assert "&lt;script&gt;alert(1)" in text
+    monkeypatch.setitem(sys.modules, "cli.printing.markdown", None)  # as without the extra
+    text = done("report", "t", "-o", "-")
+    assert "**Be** fair" in text and "&lt;script&gt;alert(1)" in text
+
+
+def test_a_page_has_pictures_with_words_for_who_cannot_see_them():
+    assert Page(done("report", "t", "-o", "-")).of("img") == []  # nobody has answered
+    answer(*by_score("ana"), *by_score("ben")[:10])
+    images = Page(done("report", "t", "-o", "-")).of("img")
+    assert [image["alt"].split(". ")[0] for image in images] == [
+        "Intervals of the ranks", "Growth of certainty", "Who answered how many"
+    ]  # fmt: skip
+    assert all(image["src"].startswith("data:image/svg+xml;base64,") for image in images)
+    assert "ana gave the most, 28" in images[2]["alt"]
+
+
+def test_a_share_of_a_few_answers_is_no_tile_and_too_few_are_told():
+    pairs = by_score("ana")
+    answer(*pairs, *by_score("ben")[:3], Judgement("ana", 0, 1, "right", strategy="random"))
+    page = Page(done("report", "t", "-o", "-"))
+    assert page.words.count("Held-out accuracy") == 1  # the sentence, and no tile
+    assert "Krippendorff" not in page.words
+    assert "Only 3 pairs answered by two judges or more: too few" in page.words
+
+
+def test_the_growth_of_imported_answers_is_fitted_again_in_their_order():
+    answer(*by_score("ana"), *by_score("ben"))
+    with open_store("s.db") as store:
+        service = LabellingService(store.collection("t"))
+        service.settle()
+        points = growth_of(service)
+    assert [point["answers"] for point in points] == [5, 11, 19, 28, 39, 47, 56]
+    assert points[-1]["expected"] == 1 - service.remaining.wrong
+    assert points[0]["expected"] < points[-1]["expected"]
+
+
+@pytest.fixture
+def many(tmp_path) -> str:
+    """The address of a report of 250 items."""
+    rows = ["id,text", *(f"i{k},text {k}" for k in range(250))]
+    Path("many.csv").write_text("\n".join(rows) + "\n")
+    Path("rules.md").write_text("# Rules\n\n**Be** fair.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
+    done("items", "add", "many", "many.csv")
+    done("ask", "many", "--instructions", "rules.md")
+    answer(*(Judgement("ana", k, k + 1, "left") for k in range(249)), name="many")
+    done("report", "many", "-o", "r.html")
+    return (tmp_path / "r.html").as_uri()
+
+
+@pytest.mark.browser
+def test_a_table_of_many_items_is_sorted_and_searched_in_a_browser(driver, many):
+    ranked = [row["id"] for row in json.loads(done("ranking", "many", "--json"))]
+    driver.get(many)
+
+    def shown() -> list[str]:
+        return driver.execute_script(
+            "return Array.from(document.querySelectorAll('.sortable tbody strong'), "
+            "(id) => id.textContent)"
+        )
+
+    def press(words: str) -> None:
+        driver.execute_script(
+            "Array.from(document.querySelectorAll('button')).find((one) => "
+            "one.textContent === arguments[0]).click()",
+            words,
+        )
+
+    assert shown() == ranked[:100]
+    press("Next")
+    press("Next")
+    assert shown() == ranked[200:]
+    press("rank")
+    press("rank")  # the second time downwards
+    assert shown() == ranked[::-1][:100]
+    press("item")
+    assert shown()[:3] == ["i0", "i1", "i2"]
+    driver.execute_script(
+        "const find = document.querySelector('input'); find.value = 'text 24'; "
+        "find.dispatchEvent(new Event('input'))"
+    )
+    assert shown() == ["i24", *(f"i{k}" for k in range(240, 250))]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+def test_the_page_of_a_collection_can_be_read_by_who_sees_little(driver, many, scheme, width):
+    with seen(driver, scheme, width):
+        driver.get(many)
+        assert violations(driver) == []

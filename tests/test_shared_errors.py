@@ -265,8 +265,8 @@ def test_what_only_models_said_is_told():
     ]:
         session = Session(None, 30, study=study_of(decisions))
         session.replay(judgements)
-        why = session.remaining().why
-        assert words in why and ("only" in why) == bool(words)
+        details = "; ".join(session.remaining().details)
+        assert words in details and ("only" in details) == bool(words)
 
 
 def test_scales_are_chosen_with_all_that_measures_models(monkeypatch):

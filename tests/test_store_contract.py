@@ -18,13 +18,13 @@ from sqlalchemy import Connection, text
 
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.pair_sinks import MemoryPairs
-from sortnet.types import SPLITS, Pairs, Queries, Split
+from sortnet.types import NEVER_ADDED, NEVER_WRONG, SPLITS, Pairs, Queries, Split
 from store import Run, Store, open_store
 from store.runs import postgresql_pairs
-from store.runs.postgresql_pairs import _update_known as update_known
+from store.runs.postgresql_pairs import _update_stored as update_stored
 
 SIZES = (4, 1, 5)  # documents 0-3, 4, 5-9
-KEPT = ["first_iteration", "last_iteration", "times"]
+COUNTED = ["first_iteration", "first_wrong", "last_wrong", "times"]
 
 Sink = MemoryPairs | Run
 New = Callable[..., Sink]
@@ -74,42 +74,72 @@ def new_runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[New]:
         yield lambda part=None: start(store, part)
 
 
-class Model:
-    """The contract in plain Python: {pair: [first iteration, last iteration, times]}."""
+class Counts:
+    """What is counted of one pair."""
 
     def __init__(self) -> None:
-        self.kept: dict[Split, dict[Row, list[int]]] = {split: {} for split in SPLITS}
+        self.first_iteration, self.first_wrong = NEVER_ADDED, NEVER_WRONG
+        self.last_wrong, self.times = NEVER_WRONG, 0
 
-    def add(self, split: Split, iteration: int, rows: list[Row]) -> int:
-        kept = self.kept[split]
+    def row(self) -> list[int]:
+        return [self.first_iteration, self.first_wrong, self.last_wrong, self.times]
+
+
+class Model:
+    """The contract in plain Python: {pair: its counts}."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Split, dict[Row, Counts]] = {split: {} for split in SPLITS}
+
+    def add(self, split: Split, iteration: int, rows: list[Row], wrong: list[Row] | None) -> int:
+        counts = self.counts[split]
         for row in set(rows):
-            if row not in kept:
-                kept[row] = [iteration, iteration, 1]
-            elif kept[row][1] < iteration:
-                kept[row] = [kept[row][0], iteration, kept[row][2] + 1]
-        return sum(kept[row][0] == iteration for row in set(rows))
+            pair = counts.setdefault(row, Counts())
+            pair.first_iteration = min(pair.first_iteration, iteration)
+        for row in set(rows if wrong is None else wrong):
+            pair = counts.setdefault(row, Counts())
+            if pair.last_wrong < iteration:
+                pair.first_wrong = pair.first_wrong if pair.times else iteration
+                pair.last_wrong = iteration
+                pair.times += 1
+        return sum(counts[row].first_iteration == iteration for row in set(rows))
 
     def check(self, sink: Sink, before: int) -> None:
-        for split, kept in self.kept.items():
-            assert rows_of(sink.pairs(split)) == sorted(kept)
-            early = sorted(row for row, (first, _, _) in kept.items() if first < before)
+        for split, counts in self.counts.items():
+            added = {row: c.first_iteration for row, c in counts.items()}
+            all_added = sorted(row for row, first in added.items() if first != NEVER_ADDED)
+            assert rows_of(sink.pairs(split)) == all_added
+            early = sorted(row for row, first in added.items() if first < before)
             assert rows_of(sink.pairs(split, before=before)) == early
             for docs in ((0, 2), (1, 8), (7, 99), (3, 3)):
                 part = [row for row in early if docs[0] <= row[0] < docs[1]]
                 assert rows_of(sink.pairs(split, before=before, docs=docs)) == part
-            if isinstance(sink, MemoryPairs):
-                continue
-            frame = sink.pairs_frame(split)
-            assert set(frame["split"]) <= {split}
-            assert rows_of(Pairs(frame["winner"], frame["loser"])) == sorted(kept)
-            assert frame[KEPT].to_numpy().tolist() == [kept[row] for row in sorted(kept)]
+            rows = sorted(counts)
+            assert counted_of(sink, split) == [(row, counts[row].row()) for row in rows]
+
+
+def counted_of(sink: Sink, split: Split) -> list[tuple[Row, list[int]]]:
+    """Every pair that a keeper has, with what it counts of the pair."""
+    if isinstance(sink, MemoryPairs):
+        counted = sink.counted(split)
+        columns = np.stack([getattr(counted, name) for name in COUNTED], axis=1)
+        return list(zip(rows_of(Pairs.of_keys(counted.key)), columns.tolist(), strict=True))
+    frame = sink.pairs_frame(split, min_times=0)
+    assert set(frame["split"]) <= {split}
+    first = frame["first_iteration"].fillna(NEVER_ADDED)
+    table = frame[COUNTED].fillna(NEVER_WRONG).assign(first_iteration=first)
+    rows = rows_of(Pairs(frame["winner"], frame["loser"]))
+    return list(zip(rows, table.to_numpy(int).tolist(), strict=True))
 
 
 a_pair = st.one_of(
     st.permutations(range(4)).map(lambda p: (p[0], p[1])),
     st.permutations(range(5, 10)).map(lambda p: (p[0], p[1])),
 )
-an_add = st.tuples(st.sampled_from(SPLITS), st.integers(0, 4), st.lists(a_pair, max_size=12))
+some_pairs = st.lists(a_pair, max_size=12)
+an_add = st.tuples(
+    st.sampled_from(SPLITS), st.integers(0, 4), some_pairs, st.one_of(st.none(), some_pairs)
+)
 
 
 @settings(
@@ -117,11 +147,13 @@ an_add = st.tuples(st.sampled_from(SPLITS), st.integers(0, 4), st.lists(a_pair, 
 )
 @given(adds=st.lists(an_add, max_size=8), before=st.integers(0, 5))
 def test_any_adds_in_any_order_leave_what_the_model_says(
-    new_sink: New, adds: list[tuple[Split, int, list[Row]]], before: int
+    new_sink: New, adds: list[tuple[Split, int, list[Row], list[Row] | None]], before: int
 ) -> None:
     sink, model = new_sink(), Model()
-    for split, iteration, rows in adds:
-        assert sink.add(split, iteration, pairs_of(rows)) == model.add(split, iteration, rows)
+    for split, iteration, rows, wrong in adds:
+        wrong_pairs = None if wrong is None else pairs_of(wrong)
+        added = sink.add(split, iteration, pairs_of(rows), wrong_pairs)
+        assert added == model.add(split, iteration, rows, wrong)
         model.check(sink, before)
 
 
@@ -156,7 +188,25 @@ def test_only_pairs_that_were_wrong_are_counted(new_run: New) -> None:
     assert sink.add("train", 0, both, wrong=one) == 2
     assert sink.add("train", 1, both, wrong=pairs_of([])) == 0
     assert sink.add("train", 2, both, wrong=both) == 0
-    assert sink.pairs_frame()[KEPT].to_numpy().tolist() == [[0, 2, 1], [0, 2, 2]]
+    assert sink.pairs_frame()[COUNTED].to_numpy().tolist() == [[0, 2, 2, 1], [0, 0, 2, 2]]
+
+
+def test_a_wrong_pair_that_no_iteration_added_is_counted_and_not_learned_from(
+    new_sink: New,
+) -> None:
+    sink = new_sink()
+    right, wrong = pairs_of([(0, 1)]), pairs_of([(5, 6), (2, 3)])
+    assert sink.add("train", 0, right, wrong) == 1
+    assert rows_of(sink.pairs("train")) == [(0, 1)]
+    assert sink.add("train", 1, pairs_of([(5, 6)]), pairs_of([])) == 1, "now it is"
+    assert rows_of(sink.pairs("train")) == [(0, 1), (5, 6)]
+    assert rows_of(sink.pairs("train", before=1)) == [(0, 1)]
+    never = [NEVER_WRONG, NEVER_WRONG, 0]
+    assert counted_of(sink, "train") == [
+        ((0, 1), [0, *never]),
+        ((2, 3), [NEVER_ADDED, 0, 0, 1]),
+        ((5, 6), [1, 0, 0, 1]),
+    ]
 
 
 @pytest.mark.parametrize("mine", [lambda k: k, lambda k: 0], ids=["disjoint", "the same"])
@@ -201,11 +251,11 @@ def test_pairs_that_another_process_adds_meanwhile_are_known_then(
     run, looked = start(store), []
 
     def blind(*given: Any) -> Any:
-        looked.append(update_known(*given))
+        looked.append(update_stored(*given))
         return looked[-1] if looked[1:] else (np.empty(0, np.int64), 0)
 
     run.add("train", 0, pairs_of([(2, 3)]))
-    monkeypatch.setattr(postgresql_pairs, "_update_known", blind)
+    monkeypatch.setattr(postgresql_pairs, "_update_stored", blind)
     assert run.add("train", 1, pairs_of([(0, 1), (2, 3)])) == 1
     assert run.pairs_frame()["times"].tolist() == [1, 2]
     assert len(looked) == (2 if store.database.dialect == "postgresql" else 0)
@@ -236,7 +286,7 @@ def test_a_connection_that_ends_during_a_copy_leaves_nothing_and_is_tried_again(
         store.database._retry_seconds = -1.0
         with pytest.raises(StoreError, match=r"terminat|closed"):
             run.add("train", 1, pairs)
-        assert run.pairs_frame()[KEPT].to_numpy().tolist() == [[0, 0, 1]]
+        assert run.pairs_frame()[COUNTED].to_numpy().tolist() == [[0, 0, 0, 1]]
 
 
 @pytest.mark.postgresql

@@ -7,11 +7,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from collections_made import made_items
 from sqlalchemy import Connection, inspect, text
 
 from sortnet.errors import StoreError
+from sortnet.types import Pairs
 from store import open_store
 from store.database import schema
 from store.database.engine import Database
@@ -29,7 +32,13 @@ SERVERS = {
 }
 # What the schema of a version lacked of today's, and what a development version between 0.1.0 and
 # now had added.
-LACKED = {"m0009": [f"ALTER TABLE judgements DROP COLUMN {name}" for name in ("p", "cost", "meta")]}
+_OF_M0010 = [f"ALTER TABLE judgements DROP COLUMN {name}" for name in ("p", "cost", "meta")]
+_OF_M0011 = [
+    "ALTER TABLE pairs DROP COLUMN first_wrong",
+    "ALTER TABLE runs DROP COLUMN kept",
+    *(f"ALTER TABLE leases DROP COLUMN {name}" for name in ("host", "pid", "process_start")),
+]
+LACKED = {"m0010": _OF_M0011, "m0009": _OF_M0011 + _OF_M0010}
 ADDED = {
     "m0005": (
         *(f"ALTER TABLE runs ADD COLUMN {name}" for name in ("host VARCHAR", "pid INTEGER")),
@@ -41,6 +50,10 @@ ADDED = {
     ),
 }
 REVISIONS = (NEWEST, *LACKED, *ADDED, RELEASED)
+
+
+# What was not counted, and is shown as missing.
+NOT_COUNTED = pd.Series([pd.NA], dtype="Int32")
 
 
 def execute(url: str, *statements: str) -> None:
@@ -126,8 +139,37 @@ def test_a_store_of_any_revision_is_upgraded_to_the_models_with_its_rows(
         frame, iterations = run.pairs_frame(), run.iterations_frame()
         observed = run.margins_frame(), run.mistakes_frame(), run.cycles_frame()
     assert frame[["qid", "winner", "loser", "times"]].to_numpy().tolist() == [["q", 2, 1, 3]]
+    # A run that learned from wrong pairs alone did count when they were wrong.
+    wrong_in = frame[["first_iteration", "first_wrong", "last_wrong"]]
+    assert wrong_in.to_numpy().tolist() == [[0, 0, 4]]
     assert iterations[["quality", "best"]].to_numpy().tolist() == [[0.5, True]]
     assert all(frame.empty for frame in observed), "rows of that time have none"
+
+
+@pytest.mark.parametrize("revision", ["m0010", RELEASED])
+def test_pairs_of_an_older_store_have_no_iterations_in_which_nobody_counted_and_go_on_counting(
+    url: str, revision: str
+) -> None:
+    make_old(url, revision)
+    execute(url, """UPDATE runs SET config = '{"pairs": "even"}'""")
+    with open_store(url, write=False) as store:
+        frame = store.run("abc").pairs_frame()
+        assert store.run("abc").kept is None
+    assert frame[["first_iteration", "times"]].to_numpy().tolist() == [[0, 3]]
+    for name in ("first_wrong", "last_wrong"):
+        pd.testing.assert_series_equal(frame[name], NOT_COUNTED, check_names=False)
+    with open_store(url) as store:
+        run, pair = store.run("abc"), Pairs(np.array([2]), np.array([1]))
+        new_pair = Pairs(np.array([0]), np.array([1]))
+        run.add("train", 4, pair)  # the iteration that a kill cut off is done again
+        assert run.pairs_frame()["times"].tolist() == [3]
+        assert run.add("train", 5, new_pair, pair | new_pair) == 1
+        counted = run.pairs_frame()
+    columns = ["winner", "first_iteration", "first_wrong", "last_wrong", "times"]
+    assert counted[columns].fillna(-1).to_numpy(int).tolist() == [
+        [0, 5, 5, 5, 1],
+        [2, 0, -1, -1, 4],
+    ]
 
 
 def test_the_tables_of_a_new_store_are_the_models(today: dict[str, list[object]]) -> None:

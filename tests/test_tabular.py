@@ -162,7 +162,7 @@ def test_a_frame_of_another_library_is_a_frame():
 def test_without_labels_grades_are_zero_if_one_may_be_without(tmp_path):
     path = written(tmp_path, "qid,x\n1,2\n1,3\n")
     assert read_queries(path, labelled=False).grades.tolist() == [0, 0]
-    assert fault(path) == ": there is no column 'label' in qid, x"
+    assert fault(path).startswith(": there is no column 'label' in qid, x: --grade NAME")
     assert from_frame(pd.DataFrame({"qid": [1], "x": [1.0]}), labelled=False).n_docs == 1
 
 
@@ -170,7 +170,7 @@ def test_other_names_for_the_columns_can_be_given():
     if not TMDB.exists():
         pytest.skip("the film titles are not here")
     frame = pd.read_csv(TMDB / "title_features.csv").drop(columns=["uid", "keywords"])
-    q = from_frame(frame, label="grade", docid="docId")
+    q = from_frame(frame, grade="grade", id="docId")
     assert q.feature_names == ("features0", "features1", "features2")
     assert (len(q), q.n_docs, int(q.grades.max())) == (40, len(frame), 4)
     np.testing.assert_array_equal(q.features, frame.iloc[q.rows, :3].to_numpy(np.float32))

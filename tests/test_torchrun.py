@@ -22,10 +22,12 @@ from forked_made import Forked
 from safetensors.numpy import load_file
 from torch.distributed import TCPStore
 
+from cli.terminal.signals import signals_as_ctrl_c, signals_restored
 from cli.training.job import TrainingJob
 from cli.training.training_run import agree
 from sortnet.config import Config
 from sortnet.errors import SortNetError
+from sortnet.learning.distributed import AnotherProcessEnded, Processes, ignore_signals
 from sortnet.types import Queries
 from store import open_store
 
@@ -116,10 +118,63 @@ def test_killed_processes_end_the_others_and_the_run_resumes_with_other_numbers(
             processes[victim].send_signal(signal.SIGKILL)
             codes, errors = [process.wait(600) for process in processes], said()
         assert codes == [-9 if rank == victim else 2 for rank in range(size)], errors
-        assert len(faults(errors)) <= 2, errors  # that it resumes, and one that it ended
+        reasons = [line for line in faults(errors) if "another process ended" in line]
+        assert len(reasons) == size - 1 and "Traceback" not in errors, errors
     codes, errors = without_torchrun(data, 2, words)
     assert codes == [0, 0], errors
     assert_rounded(weights(data / "killed"), alone)
+
+
+def test_a_killed_process_is_one_line_with_the_reason_in_each_other_one(data):
+    words = train_words(data, "torn", "--epochs", "1000000000", store="t.db")
+    with tempfile.TemporaryFile("w+") as output:
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3"]
+        torchrun = subprocess.Popen(
+            [*command, "-m", "sortnet", *words], env=environment(data), stdout=output, stderr=output
+        )
+        with torchrun:
+            try:
+                os.kill(process_of_rank(torchrun, 1, until=data / "torn" / "run.json"), 9)
+                torchrun.wait(600)
+            finally:
+                torchrun.terminate()
+        output.seek(0)
+        text = output.read()
+    reasons = [line for line in faults(text) if "another process" in line]
+    assert len(faults(text)) == len(reasons) == 2, text
+    assert "sortnet/" not in text and "Exception closing" not in text, text
+
+
+def process_of_rank(torchrun: subprocess.Popen[bytes], rank: int, until: Path) -> int:
+    """The process of that rank, once the file is there."""
+    children = Path(f"/proc/{torchrun.pid}/task/{torchrun.pid}/children")
+    while not until.exists():
+        assert torchrun.poll() is None, "it ended before it was to"
+        time.sleep(0.05)
+    for child in children.read_text().split():
+        if f"RANK={rank}\0" in Path(f"/proc/{child}/environ").read_text().replace("_RANK", ""):
+            return int(child)
+    raise AssertionError(f"no process of rank {rank}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_does_not_take_the_place_of_the_reason_that_another_process_ended(number):
+    def end() -> None:
+        with signals_as_ctrl_c():
+            processes = Processes.__new__(Processes)
+            processes._on_loss = ignore_signals
+            try:
+                with processes._noticing_ends():
+                    raise RuntimeError("[file.cc:1] Connection closed by peer")
+            finally:
+                signal.raise_signal(number)  # while the store is closed
+
+    before = signal.getsignal(number)
+    with signals_restored():
+        with pytest.raises(AnotherProcessEnded, match="another process ended: Connection closed"):
+            end()
+        signal.raise_signal(number)  # before the reason is printed
+    assert signal.getsignal(number) is before
 
 
 @pytest.fixture

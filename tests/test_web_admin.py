@@ -401,6 +401,21 @@ def test_somebody_who_is_out_gets_one_line_and_their_answer_is_not_counted(
     assert len(site.client.post(f"{eve}/next").json()["pairs"]) == 3
 
 
+def test_an_excluded_annotator_reads_how_many_they_have_answered(site, collection):
+    eve = site.link("eve")
+    for answer in ("left", "right", "skip", "tie", "left"):
+        reply = site.client.post(f"{eve}/next").json()
+        body = {"lease": reply["pairs"][0]["lease"], "answer": answer}
+        reply = site.client.post(f"{eve}/answer", body).json()
+    assert site.client.post(f"{eve}/undo", {"last": reply["last"]}).json()["answered"] == 3
+    for kind in ("exclude", "include", "exclude"):
+        assert decide(site, kind, annotator="eve").status == 201
+        assert site.client.post(f"{eve}/next").json()["answered"] == 3
+    assert site.client.post(f"{site.link('ana')}/next").json()["answered"] == 0
+    with served(collection) as later:
+        assert later.client.post(f"{eve}/next").json()["answered"] == 3
+
+
 def test_a_full_quota_is_said(site):
     decide(site, "quota", annotator="ana", amount=2)
     ana = site.link("ana")

@@ -327,7 +327,7 @@ def test_a_double_press_is_one_answer(driver, site, page):
 
 def test_buttons_work_by_keyboard_and_keep_the_focus(driver, site, page):
     page.until(page.ready)
-    webdriver.ActionChains(driver).send_keys(Keys.TAB * 7).perform()
+    webdriver.ActionChains(driver).send_keys(Keys.TAB * 5).perform()
     assert driver.switch_to.active_element == page.find("[data-act=right]")
     outline = page.find("[data-act=right]").value_of_css_property("outline-style")
     assert outline == "solid"
@@ -460,6 +460,98 @@ def test_a_click_on_a_card_answers_but_not_one_on_what_is_in_it(driver, store, t
 
 
 TRANSFORMS = "return [...document.querySelectorAll('.frame img')].map((at) => at.style.transform)"
+
+
+def instructions(page) -> str:
+    page.find("#help").click()
+    page.until(lambda: page.find("#manual").is_displayed())
+    said = page.text("#manual")
+    page.find("#manual .close").click()
+    return said
+
+
+def test_a_phone_is_told_of_buttons_and_a_desk_of_keys(driver, store):
+    with served(store.add_items("essays", made_items(6, d=1))) as site:
+        for width, about_keys in ((1200, True), (390, False)):
+            with seen(driver, "light", width):
+                page = Page(driver, site)
+                page.until(page.ready)
+                said = instructions(page)
+                for words in ("Space", "Backspace", "by key", "by a click", "left or the right"):
+                    assert (words in said) == about_keys
+                for words in ("Upper, Lower", "Skip", "a tap on it", "upper or the lower"):
+                    assert (words in said) != about_keys
+                labels = [
+                    label
+                    for button in page.all("#bar button .label")
+                    if (label := " ".join(button.text.split()))
+                ]
+                assert labels[0] == ("Left is better" if about_keys else "Upper is better")
+                for label in () if about_keys else labels:
+                    assert label.removesuffix(" is better") in said
+
+
+OFFERED = {
+    "words": [],
+    "sentences": ["diff"],
+    "formatted": ["markdown"],
+    "pictures": ["zoom-out", "zoom-in", "flip", "play-left", "play-right"],
+}
+
+
+@pytest.mark.parametrize("kind", OFFERED)
+def test_only_tools_that_do_something_for_a_pair_are_offered(driver, store, tmp_path, kind):
+    texts = {
+        "words": ("kiwi", "apple"),
+        "sentences": ("Most people work until five, " * 3, "Most people work until six, " * 3),
+        "formatted": ("kiwi", "an *apple*"),
+    }
+    if kind == "pictures":
+        items = pictures(tmp_path, 2, texts=("kiwi", "apple"))
+    else:
+        items = made_items(2, d=1, texts=texts[kind])
+    with opened(driver, store.add_items(kind, items)) as (site, page):
+        page.until(page.ready)
+        tools = page.all("#tools button")
+        offered = [tool.get_attribute("data-act") for tool in tools if tool.is_displayed()]
+        assert offered == OFFERED[kind]
+        said = instructions(page)
+        for words, tool in (
+            ("zoom", "zoom-in"),
+            ("places", "flip"),
+            ("sound", "play-left"),
+            ("differs", "diff"),
+            ("Markdown", "markdown"),
+        ):
+            assert (words in said) == (tool in offered)
+        for key, tool in (("d", "diff"), ("m", "markdown"), ("v", "flip")):
+            if tool not in offered:
+                page.press(key)
+        assert (
+            page.text("#said") == ""
+            and page.find("#left").rect["x"] < page.find("#right").rect["x"]
+        )
+        assert stored(site) == [] and page.complaints() == []
+
+
+@pytest.mark.parametrize("width", [1200, 700, 390])
+def test_a_notice_moves_nothing_that_one_aims_at(driver, site, width):
+    places = (
+        "return ['left', 'right', 'bar'].map((id) => {"
+        "const {x, y, width, height} = $(id).getBoundingClientRect();"
+        "return [x, y, width, height];})"
+    )
+    with seen(driver, "light", width):
+        page = Page(driver, site)
+        page.until(page.ready)
+        before = driver.execute_script(places)
+        for text in ("Short.", "The server cannot be reached. " * 9, ""):
+            driver.execute_script("notice(arguments[0])", text)
+            assert page.find("#notice").is_displayed() == bool(text)
+            assert driver.execute_script(places) == before
+        page.answer("1")
+        assert driver.execute_script("return $('said').textContent")
+        assert driver.execute_script(places) == before
 
 
 def test_both_images_are_zoomed_moved_and_change_places_and_one_sound_plays(
@@ -749,7 +841,7 @@ def test_axe_finds_no_violation_in_any_state(driver, store, tmp_path, scheme, wi
         page.press("m")
         page.until(lambda: page.all(".item .formatted"))
         found["formatted"] = violations(driver)
-        driver.execute_script("notice('That was answered.')")
+        driver.execute_script("notice('That was answered. '.repeat(20))")
         found["notice"] = violations(driver)
         collection.decide(Decision("pause"))
         page.press("1")
@@ -773,4 +865,5 @@ def test_an_open_page_says_why_nothing_more_is_asked(page, site, decision, said)
     page.press("1")
     page.until(lambda: said in page.text("#notice"))
     assert not page.find("#pair").is_displayed()
+    assert page.answered == 1
     assert len(site.pages.collection.judgements()) == 1

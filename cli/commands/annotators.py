@@ -13,7 +13,17 @@ import numpy as np
 
 from cli.inputs.opened_store import open_collection
 from cli.options import Real, files, refuse_gone, store_and_json, store_option
-from cli.output import count, cut, print_json, print_table, printable, put, say
+from cli.output import (
+    DEFAULT_WIDTH,
+    count,
+    fit_cells,
+    print_json,
+    print_table,
+    printable,
+    put,
+    say,
+    width,
+)
 from sortnet.items import Items
 from sortnet.preference.annotator_agreement import Agreement
 from sortnet.preference.annotator_agreement import agreement as measured
@@ -29,7 +39,6 @@ _ABOUT = (
 )
 
 _SHOWN = 20  # groups in the table of agreement
-_ROOM = 40  # characters of a group's name
 _AGREEMENT = ["", "alpha", "shared pairs", "with self", "repeats", "cycles", "triples"]
 _ABOUT_AGREEMENT = (
     "alpha: Krippendorff's, over the pairs with two annotators or more; 1 is perfect, 0 is chance",
@@ -179,8 +188,8 @@ def _put_agreement(name: str, found: Agreement, groups: Sequence[tuple[str, Agre
         cells = [
             ("-" if s is None else f"{s:.2f}", str(n)) for s, n in zip(shares, numbers, strict=True)
         ]
-        rows.append([cut(printable(who), _ROOM), *chain(*cells)])
-    print_table(_AGREEMENT, rows)
+        rows.append([printable(who), *chain(*cells)])
+    print_table(_AGREEMENT, fit_cells(_AGREEMENT, rows, [0], width() or DEFAULT_WIDTH))
     for text in _ABOUT_AGREEMENT:
         say(text)
     if len(groups) > _SHOWN:

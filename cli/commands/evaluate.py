@@ -13,6 +13,7 @@ from cli.output import print_json, print_table, progress, put, write_output
 from cli.printing.conventions import conventions_of
 from sortnet.metrics import MEASURED, as_metrics, average
 from sortnet.metrics import per_query as of_queries
+from sortnet.types import NamedColumns
 
 
 @click.command(short_help="Evaluate a model on labelled queries.")
@@ -47,6 +48,8 @@ def evaluate(
     data: str,
     names: tuple[str, ...],
     per_query: str | None,
+    columns: NamedColumns,
+    part: str | None,
     cache: Path | None,
     threads: int | None,
     as_json: bool,
@@ -54,11 +57,13 @@ def evaluate(
 ) -> None:
     """Evaluate how well MODEL ranks the labelled queries of DATA.
 
-    For a model of items, DATA is a table of items with grades in a column `label`.
+    For a model of items, DATA is a table of items with grades in a column `label`. The model
+    remembers the names of columns that `train` was given, and the parts of a file that it divided.
 
     \b
     Examples:
       sortnet evaluate model test.txt
+      sortnet evaluate model all.csv --part test
       sortnet evaluate model test.txt -m ndcg@5 -m ndcg@10 --empty skip --json
     """
     if per_query == "-" and as_json:
@@ -68,7 +73,9 @@ def evaluate(
         given = {name: value for name, value in conventions.items() if value is not None}
         config = loaded.config.changed(**given)
         metrics = as_metrics(map(config.metric, names or MEASURED))
-        queries = read_data(data, loaded, status, cache=cache, labelled=True)
+        queries = read_data(
+            data, loaded, status, columns=columns, part=part, cache=cache, labelled=True
+        )
         status("ranking")
         ranked = queries.grades[loaded.order(queries)]
     values = {m.name: of_queries(m, ranked, queries.offsets) for m in metrics}

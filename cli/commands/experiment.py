@@ -12,8 +12,10 @@ import click
 from cli.experiments.context_sets import context
 from cli.experiments.shared_options import SHARED, with_options
 from cli.experiments.simulated import simulate
-from cli.options import Real, Whole, command_line, folders
+from cli.inputs.column_options import training_name_options
+from cli.options import Real, Whole, command_line, files, folders
 from sortnet.experiments.tool_conventions import CONVENTIONS
+from sortnet.types import NamedColumns
 
 MEASURES = "ndcg@10,map,p@10"
 
@@ -81,8 +83,9 @@ experiment.add_command(simulate)
 
 
 @experiment.command(short_help="Compare rankers on the official folds.")
-@click.argument("letor_dir", shell_complete=folders)
+@click.argument("data", metavar="LETOR_DIR|FILE", shell_complete=files)
 @with_options(*_OF_RANKERS)
+@training_name_options
 @click.option(
     "--inner",
     type=Whole(0),
@@ -90,23 +93,29 @@ experiment.add_command(simulate)
     help="Parts of an inner cross-validation by query; 0: the validation part chooses.",
 )
 @with_options(*SHARED)
-def folds(letor_dir: str, **options: Any) -> int:
+def folds(data: str, columns: NamedColumns, seed: int, **options: Any) -> int:
     """Compare rankers on the folds in LETOR_DIR: tuned, refitted, tested on each.
+
+    One FILE of all queries is divided as `sortnet train` divides it.
 
     \b
     Examples:
       sortnet experiment folds MQ2008 --rankers err,ranksvm:C=0.1
       sortnet experiment folds MQ2008 --rankers all --jobs 2 --out mq2008
       sortnet experiment folds MQ2008 --rankers all --convention letor4
+      sortnet experiment folds all.csv --query search --grade stars
     """
-    from sortnet.experiments.splits import folds_of
+    from sortnet.experiments.splits import DividedFile, folds_of, is_one_file
 
-    return _compare(folds_of(letor_dir), letor_dir, **options)
+    if is_one_file(data):
+        return _compare([DividedFile(data, seed, columns=columns)], data, seed=seed, **options)
+    return _compare(folds_of(data, columns), data, seed=seed, **options)
 
 
 @experiment.command(short_help="Compare rankers on random divisions by query.")
-@click.argument("letor_dir", shell_complete=folders)
+@click.argument("data", metavar="LETOR_DIR|FILE", shell_complete=files)
 @with_options(*_OF_RANKERS)
+@training_name_options
 @click.option("--splits", type=Whole(2), default=15, help="Number of random divisions.")
 @click.option("--test", type=Real(0.01, 0.9), default=0.33, help="Share of queries to test with.")
 @click.option(
@@ -116,21 +125,30 @@ def folds(letor_dir: str, **options: Any) -> int:
     help="Parts of an inner cross-validation by query; 0: a validation part chooses.",
 )
 @with_options(*SHARED)
-def holdout(letor_dir: str, splits: int, test: float, seed: int, **options: Any) -> int:
+def holdout(
+    data: str, columns: NamedColumns, splits: int, test: float, seed: int, **options: Any
+) -> int:
     """Compare rankers on random divisions of the queries in LETOR_DIR, a fold or folder of folds.
 
-    All queries of the first fold are divided; of those that do not test, a fifth stops training.
+    All queries of the first fold, or of one FILE, are divided; of those that do not test, a fifth
+    stops training.
 
     \b
     Examples:
       sortnet experiment holdout MQ2008 --rankers err,ranksvm
       sortnet experiment holdout MQ2008 --rankers directranker,lambdamart --jobs 2
+      sortnet experiment holdout all.csv --query search --grade stars
     """
-    from sortnet.experiments.splits import HoldOut, folds_of
+    from sortnet.experiments.splits import HoldOut, HoldOutOfFile, Split, folds_of, is_one_file
 
-    folder = folds_of(letor_dir)[0].folder
-    drawn = [HoldOut(folder, k, test, 0.2, seed) for k in range(1, splits + 1)]
-    return _compare(drawn, letor_dir, seed=seed, **options)
+    divisions: list[Split] = []
+    numbers = range(1, splits + 1)
+    if is_one_file(data):
+        divisions += [HoldOutOfFile(data, seed, k, test, 0.2, columns=columns) for k in numbers]
+    else:
+        folder = folds_of(data)[0].folder
+        divisions += [HoldOut(folder, k, test, 0.2, seed, columns=columns) for k in numbers]
+    return _compare(divisions, data, seed=seed, **options)
 
 
 @experiment.command(short_help="Run a study of the papers.")
@@ -143,10 +161,11 @@ def holdout(letor_dir: str, splits: int, test: float, seed: int, **options: Any)
     default="small",
     help="small: a minute or two; paper: the sizes of the papers.",
 )
+@training_name_options
 @with_options(*SHARED)
 def study(
-    name: str | None, letor_dir: str | None, listed: bool, size: str, out: Path | None,
-    seed: int, as_json: bool, **options: Any,
+    name: str | None, letor_dir: str | None, columns: NamedColumns, listed: bool, size: str,
+    out: Path | None, seed: int, as_json: bool, **options: Any,
 ) -> int:  # fmt: skip
     """Run the study NAME, on the folds in LETOR_DIR or on made data: its table and its figure.
 
@@ -163,7 +182,7 @@ def study(
     if listed or name is None:
         print_studies(as_json=as_json)
         return 0
-    points = points_of(name, letor_dir, SIZES[size], seed)
+    points = points_of(name, letor_dir, SIZES[size], seed, columns)
     command = command_line(click.get_current_context())
     return run_study(name, points, Where(**options), out, as_json, command)
 

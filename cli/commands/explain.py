@@ -8,12 +8,29 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from cli.inputs.model_and_data import data_argument, load_model, model_argument, read_data
-from cli.options import Whole, data_option, json_option
-from cli.output import BAR, NAME, bar, cut, print_json, print_table, progress, put
+from cli.inputs.model_and_data import (
+    data_argument,
+    data_options,
+    load_model,
+    model_argument,
+    read_data,
+)
+from cli.options import Whole, json_option
+from cli.output import (
+    BAR,
+    DEFAULT_WIDTH,
+    bar,
+    fit_cells,
+    print_json,
+    print_table,
+    printable,
+    progress,
+    put,
+    width,
+)
 from sortnet.data.find_documents import find_both
 from sortnet.errors import ComparatorError, DataError, ModelError
-from sortnet.types import Queries
+from sortnet.types import NamedColumns, Queries
 
 if TYPE_CHECKING:
     from sortnet.explain.attribution import Explanation
@@ -26,7 +43,7 @@ if TYPE_CHECKING:
 @click.argument("a")
 @click.argument("b")
 @click.option("--qid", help="Query id, if both documents are in several queries.")
-@data_option
+@data_options
 @click.option("--top", type=Whole(1), default=10, help="Number of features shown.")
 @json_option
 def explain(
@@ -36,6 +53,8 @@ def explain(
     b: str,
     qid: str | None,
     top: int,
+    columns: NamedColumns,
+    part: str | None,
     cache: Path | None,
     as_json: bool,
 ) -> None:
@@ -43,10 +62,11 @@ def explain(
 
     Prints which one goes first, with what margin, and the margin of each member or head. Every
     feature gets a value by integrated gradients from the mean of the query's documents: above 0 it
-    favours A, below 0 it favours B; the values sum to the margin. A ranker without gradients, such
-    as a tree ranker, has none. A and B are document ids. A whole number that is not a document id
-    is a row of the data, counted from 0 as in `sortnet rank`; row:12 is always a row. For a model
-    of items, DATA is a file or folder of items.
+    favours A, below 0 it favours B; the values sum to the margin. A column of categories gets the
+    sum of the values of its levels. A ranker without gradients, such as a tree ranker, has none.
+    A and B are document ids. A whole number that is not a document id is a row of the data, counted
+    from 0 as in `sortnet rank`; row:12 is always a row. For a model of items, DATA is a file or
+    folder of items. The model remembers the names of columns that `train` was given.
 
     \b
     Examples:
@@ -57,7 +77,9 @@ def explain(
 
     with progress() as status:
         loaded = load_model(model, status)
-        queries = read_data(data, loaded, status, cache=cache, labelled=False)
+        queries = read_data(
+            data, loaded, status, columns=columns, part=part, cache=cache, labelled=False
+        )
         one, i, j = find_both(queries, a, b, qid)
         if i == j:
             raise DataError(
@@ -87,44 +109,49 @@ def explain(
 
 
 def _json(explained: Explanation) -> dict[str, Any]:
-    from store.database.engine import plain
-
     features = [
         {
-            "feature": explained.names[k],
-            "number": k + 1,
-            "value": float(explained.values[k]),
-            "a": plain(explained.a[k]),
-            "b": plain(explained.b[k]),
+            "feature": part.column.name,
+            "number": part.column.features[0] + 1,
+            "value": part.value,
+            "a": part.a,
+            "b": part.b,
         }
-        for k in explained.largest()
+        for part in explained.by_column()
     ]
     return {"baseline_margin": explained.baseline, "error": explained.error, "features": features}
 
 
 def _print(explained: Explanation, answer: dict[str, Any], top: int) -> None:
     put(f"\nA is {_name_of(answer['a'])}, B is {_name_of(answer['b'])}")
-    shown = explained.largest(top)
-    most = max(abs(float(explained.values[k])) for k in shown)
+    parts = explained.by_column()
+    most = abs(parts[0].value)
     rows = [
         [
-            cut(explained.names[k], NAME),
-            *(f"{float(raw[k]):.4g}" for raw in (explained.a, explained.b)),
-            f"{explained.values[k]:+.4g}",
-            bar(float(explained.values[k]), most),
+            printable(part.column.name),
+            _cell(part.a),
+            _cell(part.b),
+            f"{part.value:+.4g}",
+            bar(part.value, most),
         ]
-        for k in shown
+        for part in parts[:top]
     ]
     below = {}
-    if others := len(explained.values) - len(shown):
-        rest = float(explained.values.sum() - explained.values[shown].sum())
-        below[f"the {others} others"] = rest
+    if len(parts) > top:
+        below[f"the {len(parts) - top} others"] = sum(part.value for part in parts[top:])
     if explained.baseline:
         below["two at the query's mean"] = explained.baseline
     below["margin of A over B"] = explained.margin
     rows += [[what, "", "", f"{value:+.4g}", " " * BAR] for what, value in below.items()]
-    print_table(["feature", "in A", "in B", "value", "+ for A, - for B".ljust(BAR)], rows)
+    header = ["feature", "in A", "in B", "value", "+ for A, - for B".ljust(BAR)]
+    print_table(header, fit_cells(header, rows, [0, 1, 2], width() or DEFAULT_WIDTH))
     put("values add up to the margin, from that of two documents at the query's mean")
+
+
+def _cell(value: float | str | None) -> str:
+    if value is None:
+        return "missing"
+    return printable(value) if isinstance(value, str) else f"{value:.4g}"
 
 
 def _both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:

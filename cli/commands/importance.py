@@ -9,8 +9,21 @@ import click
 
 from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import SEED, Whole, json_option, output_option
-from cli.output import BAR, NAME, bar, cut, print_json, print_table, progress, put, write_output
+from cli.output import (
+    BAR,
+    DEFAULT_WIDTH,
+    bar,
+    fit_cells,
+    print_json,
+    print_table,
+    printable,
+    progress,
+    put,
+    width,
+    write_output,
+)
 from cli.printing.conventions import conventions_of
+from sortnet.types import NamedColumns
 
 if TYPE_CHECKING:
     from sortnet.explain.permutation import Importance
@@ -42,6 +55,8 @@ def importance(
     seed: int,
     top: int,
     output: str | None,
+    columns: NamedColumns,
+    part: str | None,
     cache: Path | None,
     threads: int | None,
     as_json: bool,
@@ -49,13 +64,15 @@ def importance(
     """Show which features matter when MODEL ranks the labelled queries of DATA.
 
     Each feature is shuffled among the documents of each query; its importance is the drop of the
-    measure. A feature that is constant in each query, or that the model does not use, has
-    importance 0. Of two redundant features, neither may look important. Of soft trees `splits` is
-    the share of all splits that look at the feature.
+    measure. The levels of a category are shuffled together, as one column. A feature that is
+    constant in each query, or that the model does not use, has importance 0. Of two redundant
+    features, neither may look important. Of soft trees `splits` is the share of all splits that
+    look at the feature.
 
     \b
     Examples:
       sortnet importance model test.txt
+      sortnet importance model all.csv --part test
       sortnet importance model test.txt -m ndcg@10 --repeats 20 -o drops.csv
     """
     from sortnet.explain.permutation import permutation_importance
@@ -66,16 +83,18 @@ def importance(
         loaded = load_model(model, status, threads)
         config = loaded.config
         metric = config.metric(name) if name else config.rank_quality
-        queries = read_data(data, loaded, status, cache=cache, labelled=True)
+        queries = read_data(
+            data, loaded, status, columns=columns, part=part, cache=cache, labelled=True
+        )
         found = permutation_importance(
             loaded, queries, metric, repeats=repeats, seed=seed, progress=status
         )
         said = conventions_of(queries, [metric], config.empty)
-    columns = {"mean": found.mean, "std": found.std}
-    columns |= {} if found.splits is None else {"splits": found.splits}
+    figures = {"mean": found.mean, "std": found.std}
+    figures |= {} if found.splits is None else {"splits": found.splits}
     rows = [
-        {"feature": found.names[k], "number": k + 1}
-        | {name: float(values[k]) for name, values in columns.items()}
+        {"feature": found.columns[k].name, "number": found.columns[k].features[0] + 1}
+        | {name: float(values[k]) for name, values in figures.items()}
         for k in found.largest()  # the most important first
     ]
     if output is not None:
@@ -99,16 +118,17 @@ def _print_importance(
     most = max(abs(row["mean"]) for row in shown)
     rows = [
         [
-            cut(row["feature"], NAME),
+            printable(row["feature"]),
             *(f"{row[k]:.4f}" for k in ("mean", "std", "splits") if k in row),
             bar(row["mean"], most),
         ]
         for row in shown
     ]
     splits = [] if found.splits is None else ["splits"]
-    print_table(["feature", "drop", "std", *splits, " " * BAR], rows)
-    if len(shown) < len(found.names):
-        put(f"{len(found.names) - len(shown)} more: --top {len(found.names)} shows all")
+    header = ["feature", "drop", "std", *splits, " " * BAR]
+    print_table(header, fit_cells(header, rows, [0], width() or DEFAULT_WIDTH))
+    if len(shown) < len(found.columns):
+        put(f"{len(found.columns) - len(shown)} more: --top {len(found.columns)} shows all")
     times = "once" if repeats == 1 else f"{repeats} times"
     put(f"drop of {name} where a feature is shuffled within its queries, {times}")
     for line in said:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,23 +13,42 @@ import click
 
 from cli.inputs.opened_store import ITEMS_MAKER, open_collection, open_existing, open_to_write
 from cli.options import Whole, files, store_and_json, store_option
-from cli.output import count, cut, print_json, print_table, printable, progress, put, say, width
+from cli.output import (
+    DEFAULT_WIDTH,
+    count,
+    cut,
+    print_json,
+    print_table,
+    printable,
+    progress,
+    put,
+    say,
+    width,
+)
+from cli.printing.columns import feature_groups, listed_names, put_facts
 from cli.printing.item_rankings import words_of
 from cli.printing.iterations import rows_of
 from sortnet.errors import StoreError
 from sortnet.files import is_table
-from sortnet.items import Columns, Items, describe, given_only, merge, read_with_roles
+from sortnet.items import (
+    Columns,
+    Items,
+    describe,
+    given_only,
+    merge,
+    read_with_roles,
+    readable_names,
+)
 from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
-from sortnet.tables.roles import column_of
+from sortnet.tables.values import date_text
 
 if TYPE_CHECKING:
     from store import Collection
 
 _SHOWN = 20  # items that `show` lists
-_COLUMNS = 80  # if the width of a line is unknown
 _NAMED = ("id", "text", "group", "context")  # roles of columns that can be named
 _ROLES = (*_NAMED[:2], "image", "audio", *_NAMED[2:])
-_MANY = 6  # columns that are listed by name
+_FILES = 6  # ignored files of a folder that are listed by name
 
 
 @click.group("items", short_help="Add, list, show and remove items that people sort.")
@@ -47,7 +66,8 @@ def _column_options(command: Any) -> Any:
     about = {
         "id": "Column of the item ids; default: guessed.",
         "text": "Column of the texts; default: guessed.",
-        "group": "Column of the item's group (prompt, topic, ...): compare within groups only.",
+        "group": "Column of the item's group (prompt, topic, ...): compare within groups only "
+        "(train calls it --query).",
         "context": "Column of the group's own text, shown above its pairs.",
     }
     for kind, said in reversed(about.items()):
@@ -139,7 +159,7 @@ def add(
             name,
             all_items,
             update=old is not None,
-            columns={kind: getattr(roles, kind) for kind in (*_ROLES, "features")},
+            columns={kind: getattr(roles, kind) for kind in (*_ROLES, "features", "dates")},
             pairs=listed,
         )
         collection.decide(*known)
@@ -188,41 +208,41 @@ def _say_added(
 ) -> None:
     replaced = len(new) + (0 if old is None else len(old)) - len(all_items)
     groups = len(set(all_items.groups or ()))
-    given = {*roles.features, *roles.categories}
-    made = [feature for feature in all_items.feature_names if feature not in given]
+    from_columns = {*roles.features, *roles.categories}
+    computed = [feature for feature in all_items.feature_names if feature not in from_columns]
     if as_json:
         about = {"collection": name, "added": len(new) - replaced, "replaced": replaced}
         about |= {"groups": groups, "pairs": pairs}
-        print_json({**about, "items": len(all_items), "taken": vars(roles), "made": made})
+        readable = readable_names(computed, vars(roles))
+        print_json({**about, "items": len(all_items), "taken": vars(roles), "made": readable})
         return
     also = f", {replaced} replaced" if replaced else ""
     put(f"{name}: {count(len(new) - replaced, 'item')} added{also}, {len(all_items)} in all")
-    coded = Counter(column_of(name, ()) for name in roles.categories)
-    values = [f"{name} ({count(n, 'value')})" for name, n in coded.items()]
-    computed = f"{len(made)} computed from the items" if made else ""
-    features = filter(None, (_some(roles.features), _some(values), computed))
-    lines = {kind: getattr(roles, kind) for kind in _ROLES} | {
-        "id": roles.id or "row number",
-        "group": roles.group and f"{roles.group}, {count(groups, 'group')}",
-        "shown": _some(roles.shown),
-        "pairs": f"{count(pairs, 'pair')} may be asked, no others" if pairs else "",
-        "features": " and ".join(features) or "none: answers are learned item by item",
-        "ignored": _some(roles.ignored),
-    }
-    for kind, said in lines.items():
-        if said:
-            put(f"{kind:8}  {said}")
+    facts = {kind: getattr(roles, kind) for kind in _ROLES}
+    facts["id"] = roles.id or "row number"
+    facts["group"] = roles.group and f"{roles.group}, {count(groups, 'group')}"
+    facts["shown"] = listed_names(roles.shown)
+    facts["pairs"] = f"{count(pairs, 'pair')} may be asked, no others" if pairs else ""
+    n_features = len(all_items.feature_names)
+    facts["features"] = str(n_features or "none: answers are learned item by item")
+    for group, columns in feature_groups(roles, computed).items():
+        facts[f"  {group}"] = columns
+    facts["ignored"] = _ignored(roles)
+    put_facts({kind: text for kind, text in facts.items() if text})
     for note in roles.notes:
         say(note)
-    if roles.features and not made and any((*all_items.texts, *all_items.images)):
+    if roles.features and not computed and any((*all_items.texts, *all_items.images)):
         say("only the features of the file are used: --describe adds features of texts and images")
     shell = shlex.quote(name)
     say(f"next: sortnet label {shell}, or in a browser: sortnet serve {shell}")
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f", ... ({len(names)})" if len(names) > _MANY else ""
-    return ", ".join(map(printable, names[:_MANY])) + more
+def _ignored(roles: Columns) -> str:
+    """The ignored columns, all of them; or the first ignored files of a folder."""
+    if roles.id != "files" or len(roles.ignored) <= _FILES:
+        return listed_names(roles.ignored)
+    first = ", ".join(map(printable, roles.ignored[:_FILES]))
+    return f"{first}, ... ({len(roles.ignored)})"
 
 
 @items.command("list")
@@ -265,7 +285,9 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
     with open_collection(store, name) as collection:
         all_items = collection.items()
         if id_ is not None:
-            about = _facts(all_items, _number(name, all_items, id_), features=True)
+            k = _number(name, all_items, id_)
+            columns = collection.settings.get("columns") or {}
+            about = {**_facts(all_items, k), "features": _features(all_items, k, columns)}
             (print_json if as_json else _show_item)(about)
             return
         shown = range(min(limit, len(all_items)))
@@ -276,20 +298,35 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
         first = max(map(len, names))
         for k, name in enumerate(names):
             line = f"{name.ljust(first)}  {words_of(all_items, k)}".rstrip()
-            put(cut(line, width() or _COLUMNS))
+            put(cut(line, width() or DEFAULT_WIDTH))
         if len(all_items) > limit:
             say(f"and {len(all_items) - limit} more (--limit)")
 
 
-def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any]:
-    from store.database.engine import plain
-
+def _facts(all_items: Items, k: int) -> dict[str, Any]:
     kinds = {"text": all_items.texts, "image": all_items.images, "audio": all_items.audio}
     some = {"group": all_items.groups, "context": all_items.contexts, "shown": all_items.shown}
     known = {kind: values[k] for kind, values in {**kinds, **some}.items() if values}
-    about = {"id": all_items.ids[k]} | {kind: x for kind, x in known.items() if x is not None}
-    numbers = zip(all_items.feature_names, all_items.features[k], strict=True)
-    return about | ({"features": plain(dict(numbers))} if features else {})
+    return {"id": all_items.ids[k]} | {kind: x for kind, x in known.items() if x is not None}
+
+
+def _features(all_items: Items, k: int, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The features of an item by their names for people; dates as text, None where one is missing.
+
+    Args:
+        columns: {role: column} of the collection, and the features that are `dates`.
+    """
+    readable = readable_names(all_items.feature_names, columns)
+    dates = columns.get("dates") or ()
+    features = dict[str, Any]()
+    for stored, name, value in zip(
+        all_items.feature_names, readable, all_items.features[k].tolist(), strict=True
+    ):
+        if math.isnan(value):
+            features[name] = None
+        else:
+            features[name] = date_text(value) if stored in dates else value
+    return features
 
 
 def _show_item(about: dict[str, Any]) -> None:
@@ -306,10 +343,14 @@ def _show_item(about: dict[str, Any]) -> None:
     if about["features"]:
         put()
         rows = [
-            [printable(name), "-" if value is None else f"{value:.6g}"]
+            [printable(name), value if isinstance(value, str) else _number_text(value)]
             for name, value in about["features"].items()
         ]
         print_table(["feature", "value"], rows)
+
+
+def _number_text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
 
 
 @items.command()

@@ -11,12 +11,24 @@ import click
 
 from cli.inputs.opened_store import open_collection
 from cli.options import Whole, files, output_option, store_and_json, store_option
-from cli.output import count, cut, print_json, print_table, printable, put, say, write_output
+from cli.output import (
+    DEFAULT_WIDTH,
+    count,
+    cut,
+    fit_cells,
+    print_json,
+    print_table,
+    printable,
+    put,
+    say,
+    width,
+    write_output,
+)
 from cli.printing.iterations import rows_of
 from sortnet.preference.base import TARGETS
 
 _SHOWN = 20  # judgements that `list` shows
-_ROOM = 24  # characters of an item's id
+_COMMENT = 24  # characters of a comment
 
 
 @click.group("judgements", short_help="List, export and import judgements.")
@@ -57,7 +69,9 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
             say(f"no judgements yet: sortnet label {name}")
             return
         more = [name for name in _MORE if any(row[name] is not None for row in rows)]
-        print_table([*_HEADER, *more], [_line(row, more) for row in rows], left=5)
+        header, lines = [*_HEADER, *more], [_line(row, more) for row in rows]
+        wide = width() or DEFAULT_WIDTH
+        print_table(header, fit_cells(header, lines, [1, 2, 3], wide), left=5)
         said = frame[frame["answer"].isin(TARGETS) & ~frame["undone"] & ~frame["excluded"]]
         older = len(frame) - limit
         rest = f", {older} older ones not shown (--limit)" if older > 0 else ""
@@ -77,12 +91,13 @@ def _line(row: dict[str, Any], more: Sequence[str]) -> list[str]:
     return [
         str(row["number"]),
         printable(row["annotator"]),
-        *(cut(printable(row[side]), _ROOM) for side in ("left", "right")),
+        printable(row["left"]),
+        printable(row["right"]),
         answer,
         "-" if seconds is None else f"{seconds / 1000:.1f}",
         "-" if row["at"] is None else row["at"][:16].replace("T", " "),
         *(
-            f"{fact:.3g}" if isinstance(fact, float) else cut(printable(fact or "-"), _ROOM)
+            f"{fact:.3g}" if isinstance(fact, float) else cut(printable(fact or "-"), _COMMENT)
             for fact in (row[name] for name in more)
         ),
     ]
@@ -104,19 +119,21 @@ _OF_PAIRS = ("chosen", "conversational")  # formats with a line per pair
     "context, else its name.",
 )
 @click.option(
-    "--for-spreadsheets",
+    "--for-spreadsheets/--raw",
     "escaped",
-    is_flag=True,
-    help="Format csv: an apostrophe before what a spreadsheet would run as a formula.",
+    default=None,
+    help="Format csv: an apostrophe before what a spreadsheet would run as a formula, which is the "
+    "default; or texts as they are.",
 )
 @store_option
 def export(
-    name: str, form: Any, output: str, prompt: str, escaped: bool, store: str | None
+    name: str, form: Any, output: str, prompt: str, escaped: bool | None, store: str | None
 ) -> None:
     """Write the judgements of the collection NAME to a file.
 
     jsonl and csv contain all judgements, including undos, comments and flags, and can be imported
-    again, also with --for-spreadsheets; where items have groups, with the group and its context.
+    again; where items have groups, with the group and its context. In csv a text that a spreadsheet
+    would run as a formula begins with an apostrophe, which an import takes off; --raw writes none.
 
     chosen has one line per pair of texts, {"prompt", "chosen", "rejected", "weight"}, by majority
     vote, as tools for preference tuning such as TRL read it; conversational has messages in place
@@ -126,19 +143,24 @@ def export(
     \b
     Examples:
       sortnet judgements export essays --output judgements.jsonl
-      sortnet judgements export essays --format csv --for-spreadsheets -o j.csv
+      sortnet judgements export essays --format csv --output judgements.csv
       sortnet judgements export essays --format chosen --output preferences.jsonl
     """
     from store.collections.judgement_files import export_judgements
     from store.service.judged import annotator_weights
 
-    if escaped and form != "csv":
-        raise click.UsageError(f"--for-spreadsheets is for --format csv, not {form}")
+    if escaped is not None and form != "csv":
+        option = "--for-spreadsheets" if escaped else "--raw"
+        raise click.UsageError(f"{option} is for --format csv, not {form}")
     written: list[int] = []
     with open_collection(store, name) as collection:
         weights = annotator_weights(collection) if form in _OF_PAIRS else None
         write = partial(
-            export_judgements, collection, prompt=prompt, weights=weights, for_spreadsheets=escaped
+            export_judgements,
+            collection,
+            prompt=prompt,
+            weights=weights,
+            for_spreadsheets=escaped is not False,
         )
         write_output(output, lambda file: written.append(write(file, form)))
     if output != "-" or not written[0]:

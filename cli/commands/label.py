@@ -15,6 +15,7 @@ import click
 from cli.inputs.opened_store import open_collection
 from cli.options import GoalType, Real, Whole, lease_option, store_and_json
 from cli.output import print_json, progress, put
+from cli.printing.labelling_status import short_status
 from cli.terminal.asking import Ask, Asking, Front
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from store import Collection
 
 INTERRUPTED = "interrupted"
+_NOT_SHOWN = ("quit", "status")  # of what is known at the end
 
 
 @click.command(short_help="Compare pairs of items in a terminal, by a program or a language model.")
@@ -146,7 +148,7 @@ def label(
                 if not as_json:
                     _say_labelled(found[-1], each.criterion)
     if as_json:
-        shown = [{key: one[key] for key in one if key != "quit"} for one in found]
+        shown = [{key: one[key] for key in one if key not in _NOT_SHOWN} for one in found]
         print_json(shown if several else shown[0])
     elif not found:
         put(f"{who}: the goals of all criteria are reached")
@@ -178,19 +180,32 @@ def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
         "answered": asking.answered - asking.began,
         "in_all": service.session.answered(who),
         "questions_left": service.remaining.questions,
+        "fewest_left": service.remaining.fewest,
+        "most_left": service.remaining.most,
         "enough": service.remaining.stop,
         "why": why,
+        # Whoever interrupts does not wait for another fit.
+        "status": service.remaining.why if why == INTERRUPTED else short_status(service),
         "quit": asking.quit or why == INTERRUPTED or bool(extra.get("fault")),
         **extra,
     }
 
 
 def _say_labelled(found: dict[str, Any], criterion: str | None) -> None:
+    """Print what was answered and why it ended; then, in one short line, how far the goal is."""
     who = found["annotator"] if criterion is None else f"{found['annotator']}, {criterion}"
     failed = f", {found['failed']} failed" if "failed" in found else ""
-    goal = "the goal is reached" if found["enough"] else "the goal is not reached yet"
-    put(f"{who}: {found['answered']} answered, {found['in_all']} in all{failed}; {goal}")
-    put(found["why"])
+    answered = f"{who}: {found['answered']} answered, {found['in_all']} in all{failed}"
+    why, status = found["why"], found["status"]
+    if status.startswith(why):
+        put(answered)
+        put(status)
+    elif why.startswith(status):
+        put(answered)
+        put(why)
+    else:
+        put(f"{answered}; {why}")
+        put(status)
 
 
 def _by_hand(

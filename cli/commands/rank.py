@@ -16,7 +16,8 @@ from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import output_option
 from cli.output import progress, write_output
 from sortnet.errors import DataError
-from sortnet.types import I64, Queries
+from sortnet.types import I64, NamedColumns, Queries
+from sortnet.types.named_columns import UNNAMED
 
 
 class Ranked(NamedTuple):
@@ -37,7 +38,8 @@ class Ranked(NamedTuple):
     "--format",
     "form",
     type=click.Choice(["trec", "csv", "jsonl"]),
-    help="Output format; trec: qid Q0 docid rank score tag; default: trec, csv for items.",
+    help="Output format; trec: qid Q0 docid rank score tag; default: trec, csv for items and "
+    "where train was given names of columns.",
 )
 @click.option("--tag", default="sortnet", help="Tag in the last column of trec.")
 @data_arguments
@@ -47,6 +49,8 @@ def rank(
     output: str,
     form: str | None,
     tag: str,
+    columns: NamedColumns,
+    part: str | None,
     cache: Path | None,
     threads: int | None,
 ) -> None:
@@ -55,19 +59,24 @@ def rank(
     Tables need no labels. The score is the number of documents of the query that rank below. A
     document without an id is named by its row (from 0) in trec. For a model of items, DATA is a
     file or folder of items as in `sortnet items add`; the default is csv, as ids may have spaces.
+    The model remembers the names of columns that `train` was given: no option repeats them.
 
     \b
     Examples:
       sortnet rank model new.txt --output run.trec
+      sortnet rank model new.csv --output ranked.csv
       sortnet rank model new.csv --format jsonl | head
     """
     if tag.split() != [tag]:
         raise click.UsageError(f"--tag {tag!r}: a trec tag is a single word")
     with progress() as status:
         loaded = load_model(model, status, threads)
-        queries = read_data(data, loaded, status, cache=cache, labelled=False)
+        queries = read_data(
+            data, loaded, status, columns=columns, part=part, cache=cache, labelled=False
+        )
         status("ranking")
-        form = form or ("trec" if queries.describer is None else "csv")
+        plain = queries.describer is None and loaded.columns == UNNAMED
+        form = form or ("trec" if plain else "csv")
         ranked = _ranked(queries, loaded.order(queries))
         write = partial(_write, form, ranked, tag, queries.source)
         write_output(output, write)
@@ -99,5 +108,7 @@ def _trec(r: Ranked, tag: str, source: str) -> str:
     docid = str(r.row) if r.docid is None else r.docid
     for name in (r.qid, docid):
         if name.split() != [name]:
-            raise DataError(f"{source}: trec ids cannot contain spaces, as {name!r} does; use csv")
+            raise DataError(
+                f"{source}: trec ids cannot contain spaces, as {name!r} does; use csv, --format csv"
+            )
     return f"{r.qid} Q0 {docid} {r.rank} {r.score:g} {tag}"

@@ -13,6 +13,7 @@ from cli.inputs.opened_store import open_collection
 from cli.options import Whole, output_option, store_and_json
 from cli.output import count, printable, say, width, write_output
 from cli.printing.item_rankings import ranking_frame, ranking_json, ranking_lines
+from cli.printing.labelling_status import short_status, who_answered
 from sortnet.errors import StoreError
 from sortnet.items import Items
 
@@ -31,6 +32,7 @@ _WIDE = 80  # columns, if the width of a line is unknown
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option("--top", type=Whole(1), metavar="N", help="Only the best N items of each group.")
 @click.option("--group", metavar="GROUP", help="Only the items of this group.")
+@click.option("--verbose", is_flag=True, help="Say more on stderr of how sure the ranking is.")
 @store_and_json
 def ranking(
     name: str,
@@ -38,6 +40,7 @@ def ranking(
     output: str,
     top: int | None,
     group: str | None,
+    verbose: bool,
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -46,8 +49,8 @@ def ranking(
     Prints for each item its expected score, the interval that contains its rank with probability
     0.9, and its number of answers; with a goal such as 'top 10' also the probability that it is one
     of them. Items that nobody compared are ranked by their features. Where items have groups, ranks
-    are those within the group; a collection with criteria is ranked by each of them. The expected
-    reliability of the ranking and the number of questions left are printed on stderr.
+    are those within the group; a collection with criteria is ranked by each of them. How far the
+    goal is, and about how many answers are left, is printed on stderr in one line.
 
     \b
     Examples:
@@ -56,7 +59,7 @@ def ranking(
       sortnet ranking poems --group prompt-7
     """
     with open_collection(store, name) as collection:
-        found = [_ranked(each, group, top) for each in collection.asked()]
+        found = [_ranked(each, group, top, verbose=verbose) for each in collection.asked()]
     write_output(output, partial(_write, "json" if as_json else form, found))
     for each in found:
         for line in each.said:
@@ -74,7 +77,9 @@ class _Ranked(NamedTuple):
     said: list[str]
 
 
-def _ranked(collection: Collection, group: str | None, top: int | None) -> _Ranked:
+def _ranked(
+    collection: Collection, group: str | None, top: int | None, *, verbose: bool
+) -> _Ranked:
     from store.service.labelling import LabellingService
 
     name = collection.name
@@ -94,7 +99,7 @@ def _ranked(collection: Collection, group: str | None, top: int | None) -> _Rank
         frame = frame.groupby("group", sort=False).head(top or len(items))
     if collection.criterion is not None:
         frame.insert(0, "criterion", collection.criterion)
-    said = _standing(service)
+    said = _standing(service, verbose=verbose)
     if group is not None and items.groups is not None and remaining.groups:
         of_it = remaining.groups[list(dict.fromkeys(items.groups)).index(group)]
         about = f"{count(of_it.items, 'item')}, {count(of_it.answers, 'answer')}"
@@ -125,26 +130,13 @@ def _write(form: str, found: Sequence[_Ranked], file: IO[str]) -> None:
         frame.to_csv(file, index=False, lineterminator="\n")
 
 
-def _standing(service: LabellingService) -> list[str]:
-    """The number of answers, the distance from the goal, and how the model is right.
-
-    That is by the hold-out judgements, which do not influence any choice.
-    """
-    events, remaining = service.session.judgements(), service.remaining
-    answers = int(events.is_vote.sum())
+def _standing(service: LabellingService, *, verbose: bool) -> list[str]:
+    """The number of answers and how far the goal is, in one line; the rest if it is wanted."""
+    answers = who_answered(service)
     if not answers:
         return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
-    numbers = set(events.annotator[events.is_vote].tolist())
-    by_model = sum(events.annotators.order[number] in service.study.models for number in numbers)
-    people = len(numbers) - by_model
-    by = [f"{people} people" if people > 1 else "1 person"] if people else []
-    by += [count(by_model, "model")] if by_model else []
-    said = f"{len(service.items)} items, {count(answers, 'answer')} by {' and '.join(by)}"
-    summary = f"{said}; {remaining.why}"
-    if remaining.reached:  # then `why` already contains this check
-        return [summary]
-    if not remaining.holdout_n:
-        return [summary, "no hold-out judgements yet to check the model"]
-    what = "left-out" if remaining.left_out else "hold-out"
-    right = f"{remaining.holdout_right:.0%} of {remaining.holdout_n} {what} judgements correctly"
-    return [summary, f"the model predicts {right}; expected: {remaining.holdout_expected:.0%}"]
+    remaining = service.remaining
+    lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
+    if remaining.apart:
+        lines.append(remaining.apart)
+    return [*lines, *remaining.details, remaining.checked] if verbose else lines

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.inputs.opened_store import open_collection, open_existing, open_run, run_ids
+from cli.inputs.remembered_data import find_data
 from cli.options import (
     Whole,
     data_option,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--top", type=Whole(1), metavar="N",
-    help="Items of a collection that are shown, of each group.  [default: the goal's, else 10]",
+    help="Items of a collection that are shown, of each group.  [default: all]",
 )  # fmt: skip
 @data_option
 @threads_option
@@ -72,14 +73,15 @@ def report(
 ) -> None:
     """Write a run or a collection as one HTML file.
 
-    The file needs no network and contains no script. Of a run, which is a run id, a prefix of one,
-    or `last`, it has plots, the hardest queries and how to reproduce it; documents of the hardest
-    queries are shown if the run's model and data still exist.
+    The file needs no network; its only script sorts the table of a collection. Of a run, which is a
+    run id, a prefix of one, or `last`, it has plots, the hardest queries and how to reproduce it;
+    documents of the hardest queries are shown if the run's model and data still exist.
 
     Of a collection it says how reliable its ranking is: the question, the judges with
     reliability, side bias and agreement, what the answers cost, held-out accuracy, a test whether
-    more triples are cyclic than noise explains, the top items with probabilities, and the pairs
-    most in doubt with the judges' reasons. --json prints the same for programs. Where a run and a
+    more triples are cyclic than noise explains, pictures, all items with probabilities, and the
+    pairs most in doubt with the judges' reasons. --json prints the same for programs, with the top
+    items only. Where a run and a
     collection have the name, the message says which was taken: collection:NAME is the collection.
 
     \b
@@ -107,7 +109,7 @@ def report(
         set_threads(threads)
         refuse_without_iterations(found)
         to = f"report-{found.id}.html" if output is None else output
-        refuse_output(to, *(str(facts.get("path") or "") for facts in found.data.values()))
+        refuse_output(to, *(find_data(facts) for facts in found.data.values() if "path" in facts))
         sources = find_sources(found, model, data, cache=cache, progress=status)
         status("drawing")
         text = render(found, sources, _conventions(found, sources), top=queries)
@@ -117,16 +119,17 @@ def report(
 def _of_collection(
     store: str | None, name: str, output: str | None, top: int | None, *, as_json: bool
 ) -> None:
-    from cli.report.collection_facts import facts_of
+    from cli.report.collection_facts import FOR_THE_PAGE, facts_of
     from cli.report.collection_page import render
 
     with progress() as status, open_collection(store, name) as collection:
         parts = []
         for each in collection.asked():
             status(f"fitting the answers of {each.name}")
-            parts.append(facts_of(each, top=top))
+            parts.append(facts_of(each, top=top, pictures=not as_json))
     if as_json:
-        print_json(parts if parts[0]["criterion"] else parts[0])
+        told = [{k: part[k] for k in part if k not in FOR_THE_PAGE} for part in parts]
+        print_json(told if parts[0]["criterion"] else told[0])
         return
     plain_name = re.sub(r"[^\w.-]+", "-", name)
     _write(f"report-{plain_name}.html" if output is None else output, render(parts, name))

@@ -10,6 +10,7 @@ from cli.inputs.opened_store import open_existing, resume
 from cli.options import store_and_json
 from cli.output import print_json, print_table, say, width
 from cli.printing.iterations import rows_of
+from cli.printing.kept_models import kept_figure
 
 _PATH = 8  # least number of characters of a path
 
@@ -55,11 +56,16 @@ def _run_line(row: dict[str, Any]) -> list[str]:
 
     best, quality = row["best_iteration"], row["best_quality"]
     name = row["config"].get("quality", "")
+    best_text = "-" if best is None else f"{best}/{row['iterations']}"
+    if (model := row["kept"]) is not None:
+        name, quality = model["measure"], kept_figure(model)
+        if model["kind"] != "sortnet":  # no iteration made it
+            best_text = model["kind"]
     return [
         row["id"],
         row["created"][:16].replace("T", " "),
         in_words(row["status"], row["host"]),
-        "-" if best is None else f"{best}/{row['iterations']}",
+        best_text,
         "-" if quality is None else f"{name} {quality:.4f}",
         str((row["tp"] or 0) + (row["vp"] or 0)),
         row["out"] or row["config"].get("collection") or "-",

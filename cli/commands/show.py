@@ -1,16 +1,21 @@
-"""`sortnet show`: one run and its iterations."""
+"""`sortnet show`: one run and its iterations, or the model in a folder."""
 
 from __future__ import annotations
 
+import shlex
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.inputs.opened_store import again, open_run, run_ids
 from cli.options import Real, store_and_json
-from cli.output import count, print_json, progress, put, say
+from cli.output import count, print_json, printable, progress, put, say
 from cli.printing import iterations
+from cli.printing.kept_models import kept_model
+from cli.training.model_folders import is_model_folder, run_of_folder
+from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
     from sortnet.types import Progress
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run", shell_complete=run_ids)
+@click.argument("run", metavar="RUN|FOLDER", shell_complete=run_ids)
 @click.option(
     "--follow", is_flag=True, help="Show the iterations while the run is running, until it ends."
 )
@@ -27,8 +32,14 @@ if TYPE_CHECKING:
     help="Seconds between two reads of the store (with --follow).",
 )  # fmt: skip
 @store_and_json
-def show(run: str, follow: bool, interval: float, store: str | None, as_json: bool) -> None:
+@click.pass_context
+def show(
+    ctx: click.Context, run: str, follow: bool, interval: float, store: str | None, as_json: bool
+) -> None:
     """Show a run and its iterations. RUN is a run id, a prefix of one, or `last`.
+
+    FOLDER is a model folder: its run is shown if the store that it names still has the run, else
+    what the folder itself says of the model.
 
     With --follow every iteration is printed as a line when it ends; Ctrl-C does not stop the run.
 
@@ -38,50 +49,117 @@ def show(run: str, follow: bool, interval: float, store: str | None, as_json: bo
       sortnet show last --follow
       sortnet show 3f2a --follow --interval 10 | tee progress.txt
       sortnet show 3f2a --json
+      sortnet show model
     """
-    from sortnet.config import BY_QUERY
-
     if follow and as_json:
         raise click.UsageError("--follow and --json cannot be combined")
-    with open_run(store, run) as found:
+    name = run
+    if run != "last" and is_model_folder(run):
+        typed = ctx.get_parameter_source("store") == click.core.ParameterSource.COMMANDLINE
+        try:
+            name, store = run_of_folder(run, store if typed else None)
+        except StoreError as error:
+            if follow:
+                raise
+            say(f"the run is not shown: {error}")
+            _show_model(run, as_json=as_json)
+            return
+    with open_run(store, name) as found:
         if follow:
             _follow(found, interval)
-            return
-        standing = found.status_text
-        rows = iterations.rows_of(found.iterations_frame())
-        about: dict[str, Any] = {"id": found.id, "status": found.status} | {
-            name: getattr(found, name)
-            for name in ("command", "out", "seed", "config", "versions", "data")
-        }
-        if as_json:
-            print_json({**about, "created": found.created.isoformat(), "iterations": rows})
-            return
-        for name in ("id", "status", "command", "out"):
-            if about[name] is not None:
-                put(f"{name:8} {standing if name == 'status' else about[name]}")
-        for split, facts in about["data"].items():
-            put(
-                f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
-                f"{facts['n_docs']} documents, {facts['n_features']} features"
-            )
-        if spec := about["config"].get("scaling"):
-            alone = BY_QUERY.isdisjoint(spec.split("+"))
-            on = "the two documents alone" if alone else "the other documents of the query too"
-            put(f"scaling  {spec}: a margin depends on {on}")
-        quality = iterations.quality_of(about["config"])
-        put()
-        config = about["config"]
-        trials, show_trial = config.get("tuning", []), iterations.trial_shower(quality, put)
-        for trial in trials:
-            show_trial(trial)
-        if line := iterations.chosen({**config, **config.get("training", {})}, trials):
-            put(f"{line}\n")
-        for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
-            put(text)
-        if not rows:
-            say("no iteration has ended yet")
-        if about["status"] in ("interrupted", "failed", "killed") and (step := again(found)):
-            say(f"next: {step}")
+        elif as_json:
+            iterations_of_run = iterations.rows_of(found.iterations_frame())
+            created = found.created.isoformat()
+            print_json({**_facts(found), "created": created, "iterations": iterations_of_run})
+        else:
+            _show_run(found)
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """Everything that the store has of a run, besides its iterations."""
+    facts: dict[str, Any] = {"id": run.id, "status": run.status}
+    for name in ("command", "out", "kept", "seed", "config", "versions", "data"):
+        facts[name] = getattr(run, name)
+    return facts
+
+
+def _show_run(run: Run) -> None:
+    facts = _facts(run)
+    rows = iterations.rows_of(run.iterations_frame())
+    put(f"id       {run.id}")
+    put(f"status   {run.status_text}")
+    put(f"command  {run.command}")
+    if run.out is not None:
+        put(f"out      {run.out}")
+    if facts["kept"] is not None:
+        put(f"kept     {kept_model(facts['kept'])}")
+    for split, part in run.data.items():
+        put(
+            f"{split:8} {part['path']}: {part['n_queries']} queries, "
+            f"{part['n_docs']} documents, {part['n_features']} features"
+        )
+    _show_scaling(run.config)
+    put()
+    quality = iterations.quality_of(run.config)
+    _show_trials(run.config, quality)
+    for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
+        put(text)
+    if not rows:
+        say("no iteration has ended yet")
+    if facts["status"] in ("interrupted", "failed", "killed") and (step := again(run)):
+        say(f"next: {step}")
+
+
+def _show_scaling(config: Mapping[str, Any]) -> None:
+    from sortnet.config import BY_QUERY
+
+    if scaling := config.get("scaling"):
+        alone = BY_QUERY.isdisjoint(scaling.split("+"))
+        on = "the two documents alone" if alone else "the other documents of the query too"
+        put(f"scaling  {scaling}: a margin depends on {on}")
+
+
+def _show_trials(config: Mapping[str, Any], quality: str) -> None:
+    """Print the trials that chose settings, and the settings."""
+    trials = config.get("tuning", [])
+    show_trial = iterations.trial_shower(quality, put)
+    for trial in trials:
+        show_trial(trial)
+    if line := iterations.chosen({**config, **config.get("training", {})}, trials):
+        put(f"{line}\n")
+
+
+def _show_model(folder: str, *, as_json: bool) -> None:
+    """Print what a model folder says of the model, without a run."""
+    from sortnet.rankers.base import load_ranker, name_of
+    from sortnet.tables.rows import listed
+
+    ranker = load_ranker(folder)
+    config, info = ranker.config.to_json(), dict(ranker.info)
+    kind = name_of(ranker.config)
+    if as_json:
+        names = ranker.feature_names
+        print_json(
+            {
+                "model": folder,
+                "kind": kind,
+                "n_features": ranker.n_features,
+                "feature_names": None if names is None else list(names),
+                "config": config,
+                "info": info,
+            }
+        )
+        return
+    put(f"model    {folder}, a ranker of kind {kind}")
+    if "run" in info:
+        put(f"run      {info['run']}")
+    if "kept" in info:
+        put(f"kept     {kept_model(info['kept'])}")
+    elif "quality" in info:
+        put(f"quality  {config['quality']} {float(info['quality']):.4f} on validation")
+    put(f"features {ranker.n_features}: {listed(map(printable, ranker.feature_names or ()))}")
+    _show_scaling(config)
+    put(f"next     {shlex.join(['sortnet', 'evaluate', folder, 'TEST'])}")
 
 
 def _follow(run: Run, interval: float) -> None:

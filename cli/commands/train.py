@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli.inputs.column_options import OPTIONS as NAMES
+from cli.inputs.column_options import training_name_options
 from cli.inputs.opened_store import open_to_write
 from cli.options import (
     SETTINGS,
@@ -24,12 +27,14 @@ from cli.options import (
 from cli.output import print_json, progress, put, refuse_folder, say, silent
 from cli.printing import iterations
 from cli.printing.conventions import conventions_of, interval, measures
+from cli.printing.kept_models import kept_model
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
 from sortnet.config import PRESETS, Config
 from sortnet.errors import SortNetError
 from sortnet.metrics import can_choose
 from sortnet.threads import set_threads
-from sortnet.types import Progress
+from sortnet.types import NamedColumns, Progress
+from sortnet.types.named_columns import UNNAMED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +55,7 @@ class _SectionedCommand(click.Command):
         for option in (p for p in self.get_params(ctx) if isinstance(p, click.Option)):
             name, record = str(option.name), option.get_help_record(ctx)
             heading = "Files" if name in _FILES else "The run"
+            heading = "Columns of a table" if name in NAMES else heading
             heading = SETTINGS[name].section if name in SETTINGS else heading
             if record is not None:
                 sections.setdefault(heading, []).append(record)
@@ -62,7 +68,7 @@ class _SectionedCommand(click.Command):
     cls=_SectionedCommand, short_help="Train a model on labelled queries or on judgements."
 )
 @click.argument(
-    "data", nargs=-1, metavar="TRAIN VALI | FOLD_DIR | COLLECTION", shell_complete=files
+    "data", nargs=-1, metavar="FILE | TRAIN VALI | FOLD_DIR | COLLECTION", shell_complete=files
 )
 @click.option(
     *("--out", "-o"), default="model", metavar="DIR", shell_complete=folders,
@@ -72,6 +78,7 @@ class _SectionedCommand(click.Command):
 @click.option("--overwrite", is_flag=True, help="Replace the model in --out.")
 @store_option
 @data_option
+@training_name_options
 @settings_options
 @click.option(
     "--ranker",
@@ -111,6 +118,7 @@ def train(
     overwrite: bool,
     store: str | None,
     cache: Path | None,
+    columns: NamedColumns,
     ranker: str,
     extra: tuple[str, ...],
     threads: int | None,
@@ -120,18 +128,26 @@ def train(
     logs: tuple[str, ...],
     **_settings: Any,
 ) -> None:  # fmt: skip
-    """Train a model on the labelled queries of TRAIN; VALI chooses the best epoch and iteration.
+    """Train a model on labelled queries, or on the judgements of a collection.
 
-    Both are LETOR text, CSV, JSON lines or Parquet, of several files a folder or a quoted pattern;
-    FOLD_DIR is a folder with train.txt and vali.txt, or folders train and vali.
-    COLLECTION is a name of `sortnet items`: people's judgements are learned from then, those of
-    some items are held out to choose. In each
-    iteration the comparator sorts all queries, pairs of documents are judged and stored (--pairs
-    says which), and a comparator is trained on all stored ones, until nothing new is learned. The
-    model is the best iteration by RankQuality on VALI.
+    FILE is one table, or LETOR text, of all your queries: whole queries are divided into training,
+    validation and test parts (60, 20, 20 %), each by a hash of --seed and its name. --query,
+    --grade and --id name columns; the model remembers names and parts, so that `sortnet evaluate
+    m FILE --part test` and `sortnet rank m NEW` need no more. With --query none all rows are one
+    query, and the rows are divided. TRAIN and VALI are two such files,
+    FOLD_DIR is a folder with train.txt and vali.txt (or .csv ...), or with folders train and vali.
+    Tables are CSV, TSV, JSON lines or Parquet, also .gz; several files are a quoted pattern.
+    COLLECTION is a name of `sortnet items`, whose judgements are learned from; a path goes first,
+    collection:NAME is always the collection.
+
+    In each iteration the comparator sorts all queries, pairs of documents are judged and stored
+    (--pairs says which), and a comparator is trained on all stored ones, until nothing new is
+    learned. The model is the best iteration by RankQuality on the validation part.
 
     \b
     Examples:
+      sortnet train all.csv --query search --grade stars --id product
+      sortnet train sweets.csv --query none --grade points --bins 5
       sortnet train MQ2008/Fold1
       sortnet train train.txt vali.txt --out m --quality ndcg@10 --committee 5
       sortnet train essays --out judged
@@ -156,12 +172,12 @@ def train(
         return
     typed = typed_settings(ctx) | values_set(Config(), extra)
     with joined() as group, silent(group.rank > 0), progress() as status:
-        own = None if group.rank else _known(folder, resume=resume, overwrite=overwrite)
+        own = None if group.rank else _known(folder, data, resume=resume, overwrite=overwrite)
         known = broadcast(group, own)
-        asked, paths = _asked(typed, data, known, preset)
+        asked, paths, columns = _asked(typed, data, columns, known, preset)
         asked = asked.with_defaults if no_tune else asked
         url, shown = store_url(store, known)
-        job = read_job(paths, asked, cache=cache, progress=status, store=url)
+        job = read_job(paths, asked, columns=columns, cache=cache, progress=status, store=url)
         agree(job, group)
         status("starting")
         recorded = known["threads"] if known and group.size == 1 else None
@@ -184,8 +200,11 @@ def _begin(
     progress: Progress, *, as_json: bool,
 ) -> TrainingRun:  # fmt: skip
     """Start or resume the run, and print what was chosen for it."""
+    from cli.training.job import say_data
     from cli.training.training_run import begin
 
+    if known is None:
+        say_data(job, err=as_json)
     for text in _choosing(job) if known is None else ():
         put(text, err=as_json)
     show = iterations.trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
@@ -230,11 +249,15 @@ def _choosing(job: TrainingJob) -> Iterator[str]:
     if judged is not None:
         judges = f"{len(judged):,} judged pairs with items that are held out"
     yield f"{job.metrics[0].name} chooses the iteration: {judges}"
-    if job.data["train"]["fingerprint"] == job.data["vali"]["fingerprint"]:
+    is_same = job.data["train"]["fingerprint"] == job.data["vali"]["fingerprint"]
+    if is_same and not job.is_divided:
         yield "VALI is the data of TRAIN: all figures are training figures"
 
 
-def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
+def _known(
+    folder: Folder, data: Sequence[str], *, resume: bool, overwrite: bool
+) -> dict[str, Any] | None:
+    """The record of the run to resume; None for a new run."""
     if resume and overwrite:
         raise click.UsageError(
             "--resume continues a run and --overwrite starts again: give one of them"
@@ -243,6 +266,11 @@ def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] |
     if resume and known is None:
         if folder.has_model:
             raise SortNetError(f"{folder} has a model but no run.json: nothing to resume")
+        if not data:
+            raise SortNetError(
+                f"no run in {folder} to resume: begin one with sortnet train DATA --out "
+                f"{shlex.quote(str(folder))}"
+            )
         say(f"no run in {folder} to resume: starting a new one")
     if not resume and not overwrite:
         folder.refuse_if_taken()
@@ -252,15 +280,20 @@ def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] |
 def _asked(
     typed: Mapping[str, Any],
     data: Sequence[str],
+    columns: NamedColumns,
     known: Mapping[str, Any] | None,
     preset: str | None,
-) -> tuple[Config, Sequence[str]]:
-    """The settings and data paths; a resumed run uses its own where none are given."""
+) -> tuple[Config, Sequence[str], NamedColumns]:
+    """The settings, data paths and columns; a resumed run uses its own where none are given."""
+    from cli.training.job import columns_of, paths_of
+
     typed = {**(PRESETS[preset] if preset else {}), **typed}
     if known is None:
-        return Config().changed(**typed), data
-    paths = [facts["path"] for facts in known["data"].values()]
-    return Config.from_json(known["asked"]).changed(**typed), data or paths
+        return Config().changed(**typed), data, columns
+    if columns == UNNAMED:
+        columns = columns_of(known["data"], "run.json")
+    paths = data or paths_of(known["data"])
+    return Config.from_json(known["asked"]).changed(**typed), paths, columns
 
 
 def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool) -> None:
@@ -284,8 +317,7 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
                 "measures": figures,
                 "conventions": said,
                 "answers": model.info["answers"],
-                "kept": model.config.kind,
-                "tried": model.info.get("tried"),
+                "kept": training.run.kept,
                 "iterations": rows,
             }
         )
@@ -297,14 +329,8 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
         put(text)
     if job.vali.judged is not None:
         put(f"vali: {interval(figures['vali']['accuracy'], len(job.vali.judged))}")
-    if tried := model.info.get("tried"):
-        kept = model.config.kind
-        (other,) = tried.keys() - {kept}
-        names_of = {"sortnet": "the comparator", "posterior": "the posterior"}
-        put(
-            f"\nkept {names_of[kept]}: accuracy {tried[kept]:.4f} on the judgements held out, "
-            f"{names_of[other]}'s is {tried[other]:.4f}"
-        )
+    if job.vali.judged is not None and (kept := training.run.kept):
+        put(f"\nkept   {kept_model(kept)}")
     put(f"\njudge  answered for {model.info['answers']:,} training pairs")
     put(f"model  {folder}")
     put(f"run    {training.run.id} in {store}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from cli.inputs.opened_store import open_to_write
@@ -17,6 +20,8 @@ from store.experiments.cell_rows import keep_cell, kept_cells
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
+
+    from store import Store
 
 
 class Where(NamedTuple):
@@ -36,6 +41,39 @@ class Found(NamedTuple):
     failed: list[tuple[Cell, str]]
 
 
+class TimeLeft:
+    """Estimate how long the cells that are left take, from the cells that are done.
+
+    A ranker takes about as long on each part of the data; a ranker of which no cell is done yet is
+    taken for an average one. Several processes share the work.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+
+    def add(self, cell: Cell, seconds: float) -> None:
+        """Note the seconds that one process worked on a cell."""
+        self.seconds[cell.ranker.name].append(seconds)
+
+    def of(self, cells: Sequence[Cell]) -> float:
+        """Seconds until these cells are worked out.
+
+        >>> from types import SimpleNamespace
+        >>> fast, slow = (SimpleNamespace(ranker=SimpleNamespace(name=n)) for n in ("fast", "slow"))
+        >>> time_left = TimeLeft(jobs=2)
+        >>> time_left.add(fast, 2.0)
+        >>> time_left.of([slow, fast])
+        2.0
+        >>> time_left.add(slow, 10.0)
+        >>> time_left.of([slow, fast, fast])
+        7.0
+        """
+        average = fmean(chain(*self.seconds.values()))
+        expected = [fmean(self.seconds.get(cell.ranker.name) or [average]) for cell in cells]
+        return sum(expected) / self.jobs
+
+
 def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found:
     """Results out of the store, and of the others by working them out; each is kept at once.
 
@@ -44,38 +82,64 @@ def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found
     """
     progress("reading the data")
     keys = keys_of(cells)
-    failed = []
+    failed: list[tuple[Cell, str]] = []
     with open_to_write(where.store) as store:
         known = {} if where.again else kept_cells(store.database, keys)
-        left = [k for k, key in enumerate(keys) if key not in known]
+        left = {k: cell for k, cell in enumerate(cells) if keys[k] not in known}
         if len(left) < len(cells):
             say(f"worked out before: {len(cells) - len(left)} of {count(len(cells), 'cell')}")
-        some, began = [cells[k] for k in left], time.monotonic()
-        progress(_state(len(left), 0, 0.0))
+        to_do = list(left)
+        if to_do:
+            processes = f" in {where.jobs} processes" if where.jobs > 1 else ""
+            say(f"{count(len(to_do), 'cell')} to work out{processes}")
+        progress(f"{count(len(to_do), 'cell')} to work out")
+        some, time_left = [cells[k] for k in to_do], TimeLeft(where.jobs)
         outcomes = work_out_all(some, jobs=where.jobs, cluster=where.cluster, cache=where.cache)
+        began = time.monotonic()
         try:
-            for done, (k, found) in enumerate(outcomes, 1):
-                cell, key = some[k], keys[left[k]]
-                if isinstance(found, str):
-                    failed.append((cell, found))
-                    say(f"{cell.name} failed: {found}")
+            for done, (k, outcome) in enumerate(outcomes, 1):
+                cell = left.pop(to_do[k])
+                began, wall = time.monotonic(), time.monotonic() - began
+                if isinstance(outcome, str):
+                    failed.append((cell, outcome))
+                    time_left.add(cell, wall)
+                    line = f"{cell.name} failed: {outcome}"
                 else:
-                    known[key] = found
-                    try:
-                        keep_cell(store.database, key, cell, found)
-                    except StoreError as error:
-                        raise StoreError(f"{cell.name} cannot be kept: {error}") from None
-                    took = sum(found.about["seconds"].values())
-                    say(f"{done} of {len(left)}  {cell.name}  {took:.1f} CPU s")
-                progress(_state(len(left) - done, done, time.monotonic() - began))
+                    key = keys[to_do[k]]
+                    known[key] = outcome
+                    _keep(store, key, cell, outcome)
+                    cpu = sum(outcome.about["seconds"].values())
+                    # Each of several processes has one thread, so it works for its CPU seconds.
+                    time_left.add(cell, wall if where.jobs == 1 else cpu)
+                    line = f"{done} of {len(to_do)}  {cell.name}  {cpu:.1f} CPU s"
+                remaining = _remaining(left.values(), time_left)
+                say(f"{line}; {remaining}" if left else line)
+                progress(remaining)
         except KeyboardInterrupt:
             raise SortNetError("interrupted: the same command resumes it") from None
     results = [(c, known[key]) for c, key in zip(cells, keys, strict=True) if key in known]
     return Found(results, failed)
 
 
-def _state(left: int, done: int, seconds: float) -> str:
-    """How many cells are left, and for how long."""
-    if done == 0:
-        return f"{count(left, 'cell')} to work out"
-    return f"{count(left, 'cell')} left, about {seconds / done * left / 60:.0f} min"
+def _keep(store: Store, key: str, cell: Cell, result: Result) -> None:
+    try:
+        keep_cell(store.database, key, cell, result)
+    except StoreError as error:
+        raise StoreError(f"{cell.name} cannot be kept: {error}") from None
+
+
+def _remaining(left: Collection[Cell], time_left: TimeLeft) -> str:
+    """How many cells are left, and for about how long."""
+    return f"{count(len(left), 'cell')} left, about {in_words(time_left.of(tuple(left)))}"
+
+
+def in_words(seconds: float) -> str:
+    """
+    >>> in_words(0.2), in_words(100), in_words(9000)
+    ('1 s', '2 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import shlex
 import sqlite3
 import traceback
@@ -118,33 +119,35 @@ def _existing(url: URL | str | None) -> URL | None:
 def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
     """The collection that the arguments of `train` name; None if they name files.
 
+    An existing file or folder goes before a collection of the same name.
+
     Raises:
-        SortNetError: if a file and a collection have the name, or nothing has it.
+        SortNetError: if nothing has the name.
     """
-    from store.service.judged import PREFIX, Source
+    from store.service.judged import Source
 
     if len(set(paths)) != 1:
         return None
     name = paths[0]
     if (source := Source.parse(name)) is not None or len(paths) > 1:
         return source
-    is_file = Path(name).exists()
-    try:
-        is_collection = name in collections_of(url)
-    except StoreError:
-        if not is_file:
-            raise
-        is_collection = False  # a store that cannot be read yet holds none of this name
-    if is_file and is_collection:
-        raise SortNetError(
-            f"{name} is a file here and a collection in the store: write ./{name} for the file, "
-            f"{PREFIX}{name} for the collection"
-        )
-    if not is_file and not is_collection:
-        raise SortNetError(
-            f"{name}: no such folder, and no collection of the store (sortnet items list)"
-        )
-    return Source(name) if is_collection else None
+    if Path(name).exists() or glob.has_magic(name):
+        return None
+    if name in collections_of(url):
+        return Source(name)
+    raise SortNetError(
+        f"{name}: no such file or folder, and no collection of the store (sortnet items list)"
+    )
+
+
+def collection_behind(path: str, url: URL | str | None) -> str:
+    """Hint for a path that could not be used, where a collection has its name."""
+    from store.service.judged import PREFIX
+
+    with suppress(StoreError):  # a store that cannot be read has no collection to name
+        if path in collections_of(url):
+            return f"; the collection of that name is {PREFIX}{path}"
+    return ""
 
 
 def resume(out: str) -> str:

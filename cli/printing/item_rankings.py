@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from cli.output import cut, printable, table
+from cli.output import cut, fit_cells, printable, table
 from cli.printing.iterations import rows_of
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
 TOP = "among_top"  # a column if the goal is a number of top items
-_ID = 24  # characters of an id in a table
 _LEAST = 12  # least number of characters of a text to show
+_TEXT = 24  # characters of a text for which long ids are cut
 
 
 def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
@@ -47,6 +47,7 @@ def ranking_lines(
 ) -> list[str]:
     """A header and one line per item, at most `width` long, with as much of its text as fits.
 
+    Ids are cut where they leave less than 24 characters to the texts, or do not fit.
     Each group begins with a line that names it.
 
     Args:
@@ -58,15 +59,16 @@ def ranking_lines(
     facts = frame[[name for name in COLUMNS if name != "id"]].itertuples(index=False)
     head = ["rank", "id", "score", "90 %", "judged"]
     rows = [
-        [str(rank), cut(printable(str(id)), _ID), f"{score:.2f}", f"{low}-{high}", str(judged)]
+        [str(rank), printable(str(id)), f"{score:.2f}", f"{low}-{high}", str(judged)]
         for id, (rank, score, low, high, judged) in zip(ids, facts, strict=True)
     ]
     if TOP in frame:
         head.append("in top")
         rows = [[*row, f"{p:.0%}"] for row, p in zip(rows, frame[TOP], strict=True)]
-    lines = table(head, rows, left=2)
-    over = width - max(map(len, lines)) - 2
     what = [words_of(items, k, files=files) for k in frame.index]
+    for_texts = min(max(map(len, what), default=0), _TEXT)
+    lines = table(head, fit_cells(head, rows, [1], width - for_texts - 2 * (for_texts > 0)), left=2)
+    over = width - max(map(len, lines)) - 2
     if over >= _LEAST and any(what):
         wide = max(map(len, lines))
         lines = [f"{line.ljust(wide)}  {cut(text, over)}".rstrip()

@@ -12,6 +12,7 @@ import numpy as np
 
 from cli.output import count, cut
 from cli.printing.item_rankings import words_of
+from cli.report.labelling_pictures import pictures_of
 from sortnet.items import Items
 from sortnet.preference.annotator_agreement import agreement
 from sortnet.preference.cycles import CycleTest, cycle_test
@@ -23,17 +24,22 @@ from store.service.labelling import LabellingService
 
 TOP = 10
 DOUBTS = 20
+FOR_THE_PAGE = ("rows", "pictures")  # what programs are not told
 SURELY_MORE = 0.05  # p below which cycles are more than noise
 _TEXT = 200  # characters of an item's text
 _COUNTED = ("calls", "tokens_in", "tokens_out")
 
 
-def facts_of(collection: Collection, *, top: int | None = None) -> dict[str, Any]:
+def facts_of(
+    collection: Collection, *, top: int | None = None, pictures: bool = True
+) -> dict[str, Any]:
     """All that the report of a collection with one question says, as plain values.
 
     Args:
         collection: the items and their judgements.
-        top: the number of items of each group that are shown; None: those of the goal, else 10.
+        top: the number of items of each group that are shown; None: all on the page, for programs
+            those of the goal, else 10.
+        pictures: whether they are drawn.
 
     Cost: a fit to all judgements, and 400 simulations of the answers about 50,000 triples.
     """
@@ -43,7 +49,8 @@ def facts_of(collection: Collection, *, top: int | None = None) -> dict[str, Any
     events, everything = session.judgements(), service.judgements()
     judges = _judges(service, everything)
     remaining = {k: v for k, v in plain(asdict(service.remaining)).items() if k != "groups"}
-    top = top or session.goal.top or TOP
+    most, top = top, top or session.goal.top or TOP
+    rows = _ranking(service, top)
     cycles = cycle_test(session.posterior, events, models=study.models, seed=session.seed)
     doubts = in_doubt(session.posterior, events, DOUBTS)
     return {
@@ -61,7 +68,9 @@ def facts_of(collection: Collection, *, top: int | None = None) -> dict[str, Any
         "agreement": plain(asdict(agreement(events))),
         "cycles": plain(asdict(cycles)) | {"share": cycles.share, "said": said_of(cycles)},
         "top": top,
-        "ranking": _ranking(service, top),
+        "ranking": _at_most(rows, top),
+        "rows": _at_most(rows, most),
+        "pictures": pictures_of(service, judges) if pictures else [],
         "in_doubt": [_doubt(each, items) for each in doubts],
     }
 
@@ -137,17 +146,23 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _ranking(service: LabellingService, top: int) -> list[dict[str, Any]]:
-    """The top items of each group, best first."""
+    """All items, best first, group by group, with the probability of being of the top."""
     ranked, items = service.session.ranking(fresh=False, top=top), service.items
     groups = items.groups
-    in_groups = groupby(ranked.order.tolist(), key=lambda k: "" if groups is None else groups[k])
-    rows = [k for _, members in in_groups for k in [*members][:top]]
     columns = ("rank", "score", "low", "high", "among_top", "judgements")
     return [
         {"group": None if groups is None else groups[k], **_item(items, k)}
         | {name: plain(getattr(ranked, name)[k]) for name in columns}
-        for k in rows
+        for k in ranked.order.tolist()
     ]
+
+
+def _at_most(rows: list[dict[str, Any]], top: int | None) -> list[dict[str, Any]]:
+    """The first rows of each group; None: all."""
+    if top is None:
+        return rows
+    in_groups = groupby(rows, key=lambda row: row["group"])
+    return [row for _, members in in_groups for row in [*members][:top]]
 
 
 def _doubt(doubt: Doubt, items: Items) -> dict[str, Any]:

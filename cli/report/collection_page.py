@@ -8,9 +8,12 @@ from typing import Any
 from markupsafe import Markup
 
 from cli.output import count
+from cli.report.instructions import instructions_html
 from cli.report.page import rendered
+from sortnet.preference.annotator_agreement import ENOUGH_SHARED
 
-_ROWS = 200  # of the ranking
+_ROWS = 100_000  # of the ranking; more would be tens of megabytes
+_WRITTEN = 100  # of them that are there without the script
 _ANSWERS = 12  # about a pair
 _SMALL = Markup("{} <small>{}</small>")
 
@@ -26,20 +29,32 @@ def render(parts: Sequence[dict[str, Any]], name: str) -> str:
         part
         | {"summary": [*_summary(part)], "reliability": [*_reliability(part)]}
         | {"judge_rows": [_judge(judge) for judge in part["judges"]]}
-        | {"shown": part["ranking"][:_ROWS]}
+        | {"cells": [_cells(row, part) for row in part["rows"][:_ROWS]]}
+        | {"rows_written": _WRITTEN, "rows_told": _ROWS, "n_ranked": len(part["rows"])}
+        | {"ranking_title": _ranking_title(part)}
+        | {"instructions_html": instructions_html(part["instructions"])}
         for part in parts
     ]
     sections = [
         *(("summary-1", "Question", True), ("reliability-1", "How reliable it is", True)),
+        ("pictures-1", "Pictures", parts[0]["pictures"]),
         *(("judges-1", "Judges", True), ("top-1", "Ranking", True)),
         ("doubt-1", "Pairs most in doubt", parts[0]["in_doubt"]),
     ]
     if parts[0]["criterion"]:
         sections = [(f"summary-{k}", part["criterion"], True) for k, part in enumerate(parts, 1)]
     return rendered(
-        "collection.html", title=f"SortNet: {name}", parts=shown, sections=sections,
-        most_answers=_ANSWERS,
+        "collection.html", script="ranking.js", title=f"SortNet: {name}", parts=shown,
+        sections=sections, most_answers=_ANSWERS,
     )  # fmt: skip
+
+
+def _ranking_title(part: dict[str, Any]) -> str:
+    """What the table of the ranking has: all items, or the top."""
+    if len(part["rows"]) == part["items"]:
+        return f"Ranking: all {part['items']:,} items"
+    of_each = " of each group" if part["groups"] else ""
+    return f"Ranking: the top {part['top']}{of_each}"
 
 
 def _summary(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -50,12 +65,27 @@ def _summary(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if part["calls"]:
         tokens = part["tokens_in"] + part["tokens_out"]
         yield "Calls of models", f"{part['calls']:,}, {tokens:,} tokens"
-    yield "Cost", "not recorded" if part["cost"] is None else f"{part['cost']:.4g}"
+    if part["cost"] is not None:
+        yield "Cost", f"{part['cost']:.4g}"
     done = "reached" if part["remaining"]["stop"] else "not reached yet"
     yield "Goal", done
     checked = part["remaining"]
-    if checked["holdout_n"]:
+    if checked["holdout_n"] >= ENOUGH_SHARED:
         yield "Held-out accuracy", f"{checked['holdout_right']:.0%} of {checked['holdout_n']}"
+
+
+def _cells(row: dict[str, Any], part: dict[str, Any]) -> list[str | list[str]]:
+    """A row of the ranking, cell by cell; that of the item has its id and its text."""
+    group: list[str | list[str]] = [str(row["group"])] if part["groups"] else []
+    return [
+        *group,
+        str(row["rank"]),
+        [row["id"], row["text"] or ""],
+        f"{row['score']:.2f}",
+        f"{row['low']}-{row['high']}",
+        f"{100 * row['among_top']:.0f} %",
+        str(row["judgements"]),
+    ]
 
 
 def _judge(judge: dict[str, Any]) -> list[str]:
@@ -89,6 +119,10 @@ def _reliability(part: dict[str, Any]) -> Iterator[str]:
     """What speaks for the ranking and against it, a sentence each."""
     checked = part["remaining"]
     yield _sentence(checked["why"])
+    # Far from the goal the line above has the first of them, the share that may be wrong.
+    details = checked["details"] if checked["reached"] else checked["details"][1:]
+    for sentence in filter(None, (*details, checked["apart"])):
+        yield _sentence(sentence)
     if checked["holdout_n"]:
         what = (
             "answers, each predicted from all others"
@@ -103,13 +137,19 @@ def _reliability(part: dict[str, Any]) -> Iterator[str]:
         yield "No held-out answers yet could check the model."
     yield part["cycles"]["said"]
     agreed = part["agreement"]
-    if (alpha := agreed["krippendorff_alpha"]) is not None:
-        pairs = count(agreed["shared_pairs"], "pair")
+    alpha, shared = agreed["krippendorff_alpha"], agreed["shared_pairs"]
+    if alpha is not None and shared >= ENOUGH_SHARED:
+        pairs = count(shared, "pair")
         yield (
             f"Krippendorff's alpha of {alpha:.2f} over {pairs} that two judges or more answered: "
             "1 is perfect agreement, 0 is chance."
         )
-    if agreed["consistency"] is not None:
+    elif shared:
+        yield (
+            f"Only {count(shared, 'pair')} answered by two judges or more: too few to measure "
+            f"their agreement, which takes {ENOUGH_SHARED}."
+        )
+    if agreed["consistency"] is not None and agreed["repeats"] >= ENOUGH_SHARED:
         yield (
             f"{agreed['consistency']:.0%} of {count(agreed['repeats'], 'answer')} to a pair that "
             "the same judge had answered before were the same."

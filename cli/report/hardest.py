@@ -11,7 +11,7 @@ from cli.printing.iterations import rows_of
 from cli.report.sources import PARTS, Sources
 from cli.report.svg import picture
 from sortnet.types import SPLITS, Queries, Split
-from store.frames import order_frame
+from store.frames import counted_iterations, order_frame
 from store.plots.figures import before_after
 
 PAIRS, DOCUMENTS = 12, 20  # maximum rows per query
@@ -22,10 +22,10 @@ Table: TypeAlias = tuple[str, list[str], list[list[Any]]]  # its caption, heads 
 def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[dict[str, Any]]:
     """The `top` hardest queries of each part, those of validation first, for the template.
 
-    The hardness of a query is the number of times its pairs were wrong, over all iterations.
+    The hardness of a query is the number of times its pairs were wrong, from iteration 1 on.
 
     Args:
-        pairs: of `Run.pairs_frame`.
+        pairs: of `store.frames.after_the_first`.
         sources: where to look up their documents.
         top: number of queries per part.
     """
@@ -49,7 +49,7 @@ def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> 
         "picture": None,
     }
     more = f": {PAIRS} of {len(own)}" if len(own) > PAIRS else ""
-    about = "Its pairs, those wrong in the most iterations first"
+    about = f"Its pairs that were wrong {counted_iterations(own)}, the most often wrong first"
     found["pairs"] = _pair_table(f"{about}{more}", own.nlargest(PAIRS, "times"), sources)
     queries, model = sources.data.get(split), sources.model
     one = None if queries is None else queries.take(np.flatnonzero(queries.qids == qid))
@@ -75,20 +75,21 @@ def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> 
 
 
 def recurring(pairs: pd.DataFrame, sources: Sources) -> Table | None:
-    """The pairs that were wrong in the most iterations; None without pairs.
+    """The pairs that were wrong in the most iterations, from iteration 1 on.
 
-    Among equally wrong pairs the first ones are shown; the others are only counted.
+    None without pairs, or if one iteration is counted: no pair comes back in it. Among equally
+    wrong pairs the first ones are shown; the others are only counted.
 
     Args:
-        pairs: of `Run.pairs_frame`.
+        pairs: of `store.frames.after_the_first`.
         sources: where to look up their documents.
     """
-    if pairs.empty:
+    if pairs.empty or pairs.attrs["counted"] < 2:
         return None
     worst = pairs.nlargest(RECURRING, "times")
     as_often = int((pairs["times"] >= worst["times"].min()).sum())
     more = f": {len(worst)} of {as_often} that were wrong as often" if as_often > len(worst) else ""
-    about = f"The pairs that were wrong in the most iterations{more}"
+    about = f"The pairs that were wrong most often {counted_iterations(pairs)}{more}"
     return _pair_table(about, worst, sources, named=True)
 
 
@@ -97,7 +98,7 @@ def _pair_table(about: str, worst: pd.DataFrame, sources: Sources, *, named: boo
     rows, graded, placed = [], False, False
     for pair in rows_of(worst):
         queries = sources.data.get(pair["split"])
-        first, last = pair["first_iteration"], pair["last_iteration"]
+        first, last = pair["first_wrong"], pair["last_wrong"]
         sides = [(pair[side], pair[f"{side}_place"]) for side in ("winner", "loser")]
         grades: list[int] = []
         if queries is not None and queries.judged is None:
@@ -108,12 +109,12 @@ def _pair_table(about: str, worst: pd.DataFrame, sources: Sources, *, named: boo
                 *((pair["qid"], PARTS[pair["split"]]) if named else ()),
                 *(_name(sources, queries, *side) for side in sides),
                 " > ".join(map(str, grades)) or "-",
-                pair["times"],
+                f"{pair['times']} of {worst.attrs['counted']}",
                 str(first) if first == last else f"{first} to {last}",
             ]
         )
     heads = [*(("query", "part") if named else ()), "belongs first", "before", "grades"]
-    heads += ["iterations wrong", "first to last"]
+    heads += ["iterations wrong", "first to last wrong"]
     if not graded:
         heads.remove("grades")
         for row in rows:

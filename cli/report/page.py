@@ -17,12 +17,13 @@ from cli.inputs.opened_store import again
 from cli.output import count
 from cli.printing import iterations
 from cli.printing.iterations import LABELLING, quality_of, share
+from cli.printing.kept_models import Kept, kept_figure, kept_model, kept_name
 from cli.report.hardest import hardest, recurring
 from cli.report.sources import Sources
 from cli.report.svg import picture
 from sortnet.errors import DataError, SortNetError
 from store import Run
-from store.frames import measure_names
+from store.frames import after_the_first, counted_iterations, measure_names
 from store.plots import figures as plots
 
 
@@ -39,15 +40,16 @@ PLOTS = (
           "mis-compared, else those learned from and all that were compared. Learning ends when "
           "an iteration finds no new one, several are no better, or --max-iter is reached."),
     _Plot("measures", "iterations_frame", "Measures",
-          "Measures of the training and validation queries in every iteration; the kept one "
-          "is the model."),
+          "Measures of the training and validation queries in every iteration; the kept one is the "
+          "best on validation."),
     _Plot("margins", "margins_frame", "Margins, right and wrong",
           "How confident the comparator was. Wrong pairs with a large margin are the most "
           "persistent ones: check their labels."),
     _Plot("mistakes_by_rank", "mistakes_frame", "Where in the ranking the mistakes are",
           "Mistakes in the upper left cost the most: they are at the top of the ranking."),
     _Plot("hard_queries", "pairs_frame", "Hard queries",
-          "Each bar counts how often pairs of the query were wrong, over all iterations."),
+          "Each bar counts how often pairs of the query were wrong, from iteration 1 on: iteration "
+          "0 sorts with random weights."),
     _Plot("cycles", "cycles_frame", "Cycles",
           "A comparator need not be transitive: the share of cyclic triples."),
     _Plot("seconds", "iterations_frame", "Seconds", "Wall-clock time of sorting and training."),
@@ -85,6 +87,7 @@ def render(
     names = measure_names(frame)
     recorded = str(frame.attrs.get("conventions") or "not recorded")
     pictures, missing = _pictures(run, pairs, _LABELLING if labelling else PLOTS)
+    counted = _counted(pairs)
     data = [
         [part, *map(facts.get, ("path", "n_queries", "n_docs", "n_features")), _digest(facts)]
         for part, facts in run.data.items()
@@ -105,28 +108,50 @@ def render(
         ],
         pictures=pictures,
         notes=[*([] if labelling else sources.notes), *missing],
-        recurring=recurring(pairs, sources),
-        hard=hardest(pairs, sources, top=top),
+        recurring=recurring(counted, sources),
+        hard=hardest(counted, sources, top=top),
+        hard_in=counted_iterations(counted),
         settings=list(_settings(run.config)),
         again=again(run),
     )
 
 
-def rendered(template: str, **values: Any) -> str:
+def _counted(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The pairs that were wrong after iteration 0; no rows for a run of an older version."""
+    try:
+        return after_the_first(pairs)
+    except DataError:  # the picture of hard queries says why
+        return after_the_first(pairs.head(0))
+
+
+def rendered(template: str, *, script: str | None = None, **values: Any) -> str:
     """A page of a template, with its style inside and the time it was written.
 
-    Its Content-Security-Policy allows only that style and images inside, no scripts.
+    Its Content-Security-Policy allows only that style, images inside, and the script of that file
+    if one is named.
     """
-    style = (files("cli.report") / "templates" / "report.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; "
+    style = _part("report.css")
+    code = None if script is None else _part(script)
+    policy = f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
+    if code is not None:
+        policy += f"script-src '{_hash(code)}'; "
     policy += "base-uri 'none'; form-action 'none'"
     page = Environment(
         loader=PackageLoader("cli.report"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     ).get_template(template)  # fmt: skip
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return page.render(style=style, policy=policy, written=written, **values)
+    return page.render(style=style, script=code, policy=policy, written=written, **values)
+
+
+def _part(name: str) -> str:
+    """The text of a file beside the templates."""
+    return (files("cli.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """How a policy names a style or a script that is inside the page."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _digest(facts: Mapping[str, Any]) -> str:
@@ -169,16 +194,22 @@ def _in_words(name: str, frame: pd.DataFrame) -> str:
         chosen = "" if kept is None else f"; iteration {kept} was kept"
         return f"Lines over {len(frame)} iterations{chosen}."
     if name == "hard_queries":
-        times = frame.groupby(["split", "qid"], observed=True)["times"].sum().reset_index()
+        counted = after_the_first(frame)
+        times = counted.groupby(["split", "qid"], observed=True)["times"].sum().reset_index()
         worst = times.nlargest(1, "times").iloc[0].to_dict()
-        return f"Bars. The pairs of query {worst['qid']} were wrong {worst['times']} times in all."
+        iterations_counted = counted_iterations(counted)
+        return (
+            f"Bars. The pairs of query {worst['qid']} were wrong {worst['times']} times "
+            f"{iterations_counted}."
+        )
     if name == "seconds":
         total = float(frame[["seconds_sort", "seconds_train"]].sum().sum())
         return f"Bars over {len(frame)} iterations, {total:.1f} seconds in all."
     if name == "cycles":
         return f"Lines; {last['share']:.2%} of the validation triples in the last iteration."
     kinds = {"margins": "Histograms, an iteration each", "mistakes_by_rank": "Heat map"}
-    return f"{kinds[name]}, of validation pairs; iteration {kept} was kept."
+    chosen = "" if kept is None else f"; iteration {kept} was kept"
+    return f"{kinds[name]}, of validation pairs{chosen}."
 
 
 def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
@@ -191,7 +222,7 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
     if best:
         first, kept = rows[0], best[-1]
         said = f"{share(kept['quality'])} on validation, iteration {kept['iteration']}"
-        facts.append((f"{quality} of the kept model", said))
+        facts += _kept_facts(run.kept, f"{quality} of the best iteration", said)
         facts.append(("Before training", f"{share(first['quality'])} (random weights)"))
     facts.append(("Iterations", str(len(rows))))
     if rows and quality == LABELLING:
@@ -202,6 +233,17 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
         seconds = sum(map(iterations.seconds, rows))
         facts.append(("Time", f"{seconds:,.1f} seconds of sorting and training"))
     return facts
+
+
+def _kept_facts(model: Kept | None, name: str, best: str) -> list[tuple[str, str]]:
+    """Facts of the kept model, and of the best iteration if another ranker was kept."""
+    if model is None:
+        return [(name, best)]
+    of_the_kept = f"{model['measure']} of the kept model"
+    if model["kind"] == "sortnet":
+        return [(of_the_kept, best), ("Kept", kept_model(model))]
+    figure = f"{share(kept_figure(model))} on validation, {kept_name(model)}"
+    return [(of_the_kept, figure), ("Kept", kept_model(model)), (name, best)]
 
 
 def status_line(run: Run, n: int) -> str | None:

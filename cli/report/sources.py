@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cli.inputs.remembered_data import find_data
 from cli.output import cut
 from cli.printing.item_rankings import words_of
 from sortnet.errors import DataError, ModelError, SortNetError, StoreError
@@ -54,7 +55,7 @@ def find_sources(
         if model is not None:
             raise
         notes.append(f"The documents' order: {error}. give its folder with --model")
-    named = {_split_of(run, path): path for path in data}
+    named = {split: path for path in data for split in _splits_of(run, path)}
     queries: dict[Split, Queries] = {}
     for split in SPLITS:
         progress(f"reading the {PARTS[split]} data")
@@ -98,16 +99,17 @@ def _model(run: Run, folder: str | None) -> Ranker:
     return model
 
 
-def _split_of(run: Run, path: str) -> Split:
+def _splits_of(run: Run, path: str) -> list[Split]:
+    """The parts of the run whose file has this content: both where one file was divided."""
     from sortnet.data import fingerprint
 
-    found = fingerprint(path)
-    for split in SPLITS:
-        if run.data[split].get("fingerprint") == found:
-            return split
-    raise DataError(
-        f"{path}: neither the training nor the validation data of run {run.id} (other content)"
-    )
+    digest = fingerprint(path)
+    splits = [split for split in SPLITS if run.data[split].get("fingerprint") == digest]
+    if not splits:
+        raise DataError(
+            f"{path}: neither the training nor the validation data of run {run.id} (other content)"
+        )
+    return splits
 
 
 def read_part(
@@ -127,20 +129,26 @@ def read_part(
         DataError: if it no longer exists, or has changed.
     """
     from sortnet.data import fingerprint, read_queries
+    from sortnet.data.parts import is_part, take_part
     from sortnet.files import is_table
+    from sortnet.types import NamedColumns
     from store.service.judged import Source
 
     facts = run.data.get(split)
     if facts is None:
         raise DataError(f"run {run.id} has no record of its {PARTS[split]} data")
     if path is None:
-        path = str(facts.get("path"))
-        if (source := Source.parse(path)) is not None:
+        if (source := Source.parse(str(facts.get("path")))) is not None:
             return _judged_part(run, split, source)
+        path = find_data(facts)
         if facts.get("fingerprint") != fingerprint(path):
             raise DataError(f"{path}: its content differs from what the run read")
     n_features = None if is_table(Path(path)) else facts["n_features"]
-    return read_queries(path, n_features=n_features, cache=cache, like=like)
+    columns = None
+    if like is None and "columns" in facts:
+        columns = NamedColumns.from_json(facts["columns"], f"run {run.id}")
+    queries = read_queries(path, n_features=n_features, columns=columns, cache=cache, like=like)
+    return take_part(queries, facts, split) if is_part(facts) else queries
 
 
 def _judged_part(run: Run, split: Split, source: Source) -> Queries:

@@ -135,10 +135,11 @@ class Asking:
             parts.append("fitting the answers")
         elif remaining.stop:
             parts.append("the goal is reached")
-        elif remaining.questions == 0:  # and some must confirm it
-            parts.append("a few left to check the model")
-        elif remaining.questions is not None:
-            parts.append(f"about {remaining.questions} left")
+        elif remaining.reached:  # and some answers must confirm it
+            some = remaining.range_left or "a few"
+            parts.append(f"{some} left to check the model")
+        elif remaining.range_left:
+            parts.append(f"{remaining.range_left} left")
         now, minutes = self.answered - self.began, (time.monotonic() - self._since) / 60
         if now >= 3:
             parts.append(f"{now / minutes:.0f} a minute")

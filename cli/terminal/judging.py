@@ -270,24 +270,26 @@ class Judging:
         return question.answered(self.who, verdict.answer, **verdict.facts())
 
     def _progress(self) -> str:
-        left, seconds = self.service.remaining.questions, time.monotonic() - self._began
-        if self.number is not None:
-            left = self.number - self.answered
+        seconds = time.monotonic() - self._began
         parts = [f"{self.answered} answered", f"{self.answered / max(seconds, 1e-3):.1f} a second"]
         if self.failed:
             parts.append(f"{self.failed} failed")
-        if left:
-            parts.append(f"{'about ' if self.number is None else ''}{left} left")
+        if self.number is None:
+            left = self.service.remaining.range_left
+        else:
+            left = str(self.number - self.answered)
+        if left not in ("", "0"):
+            parts.append(f"{left} left")
         return ", ".join(parts)
 
     def _why(self) -> str:
-        remaining, goal = self.service.remaining, self.service.session.goal
+        remaining = self.service.remaining
         if self.answered == self.number:
             return remaining.why
         if spent := self.spent():
             return spent
         if remaining.stop:
-            return f"the goal is reached, {goal} (--until sets another): {remaining.why}"
+            return f"{remaining.why} (--until sets another)"
         self.service.release(self.who)
         left = nothing_left(self.service, self.who)
         return f"{left}, but for {self.failed} that failed" if self.failed else left

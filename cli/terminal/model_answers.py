@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cli.terminal.verdicts import Fault, quote
+from cli.terminal.verdicts import Fault
 from sortnet.preference import Answer
 
 CHARACTERS = 4  # of a token, about
@@ -23,7 +23,12 @@ FIRST = re.compile(r"[\s*_\"'`(\[#]*([ABC])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
 
 
 def parsed(raw: bytes) -> dict[str, Any]:
-    """The text, log-probabilities and usage of an answer, or a Fault."""
+    """The text, log-probabilities and usage of an answer.
+
+    Raises:
+        Fault: on anything else. Its text holds the whole answer: neither cut nor free of secrets
+            that the server repeats.
+    """
     try:
         said = json.loads(raw)
         choice = said["choices"][0]
@@ -35,7 +40,8 @@ def parsed(raw: bytes) -> dict[str, Any]:
         if not isinstance(text, str) or not isinstance(logprobs, list):
             raise TypeError
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
-        raise Fault(f"not an answer of /v1/chat/completions: {quote(raw[:400])}") from None
+        answer = raw.decode("utf-8", "replace")
+        raise Fault(f"not an answer of /v1/chat/completions: {answer}") from None
     return {"text": text, "usage": tokens, "logprobs": logprobs}
 
 
@@ -82,7 +88,7 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
             for each in token.get("top_logprobs") or ():
                 if (letter := str(each["token"]).strip()) in mass:
                     mass[letter] += math.exp(min(float(each["logprob"]), 0.0))
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
             return None
         total = sum(mass.values())
         if not (mass["A"] and mass["B"] and math.isfinite(total)):

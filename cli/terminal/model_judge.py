@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
+import math
 import random
 import re
 import threading
@@ -25,14 +27,17 @@ from cli.terminal.model_answers import (
     probability,
     tokens_of,
 )
+from cli.terminal.model_http import Connections, HttpAnswer
 from cli.terminal.prompts import AGAIN
 from cli.terminal.verdicts import Enough, Fault, Refused, Verdict, stored_meta, stored_text, word_of
 from sortnet.errors import SortNetError
 
-LONGEST = 1 << 20  # bytes of an answer
 _TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none
-_FIRST_WAIT = 0.5  # seconds
-_A_PAUSE = 60.0  # seconds between two calls, at most, unless the server asks for more
+_SHORTEST_WAIT = 1.0  # seconds before the second call, whatever the server asks for
+_LONGEST_WAIT = 60.0  # seconds between two calls, unless the server asks for more
+_LONGEST_RETRY_AFTER = 1e9  # seconds: more is no time to wait, but a long number to print
+_LONGEST_TEXT = 200  # characters of a server's text in a message
+_LONGEST_FAULT = 300  # characters of a whole message
 _TOO_LONG = re.compile(
     r"context|too long|too large|too many (input )?tokens|maximum (input )?(length|tokens)|exceed",
     re.IGNORECASE,
@@ -112,7 +117,7 @@ class Server:
     insecure: bool = False
     tops: list[int] = field(default_factory=lambda: [*_TOPS])  # the first is asked for
     without: set[str] = field(default_factory=set)  # parameters that the model has refused
-    client: Any = None
+    client: Connections | None = None
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -135,44 +140,24 @@ class Server:
     @contextmanager
     def connected(self) -> Iterator[None]:
         """Keep connections open for several calls."""
-        import httpx
-
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        many = httpx.Limits(max_connections=64, max_keepalive_connections=64)
-        with httpx.Client(
-            headers=headers, timeout=self.timeout, limits=many, follow_redirects=False,
-            trust_env=False,
-        ) as self.client:  # fmt: skip
+        with Connections(self.url, headers, self.timeout) as self.client:
             yield
 
-    def post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
-        """The status, headers and body of the answer; a Fault is none, or a very long one."""
-        import httpx
-
+    def post(self, body: Mapping[str, Any]) -> HttpAnswer:
+        """Count a call and make it, see `Connections.post`."""
         self.spent.call()
-        late, until = f"no answer after {self.timeout:g} seconds", time.monotonic() + self.timeout
-        try:
-            with self.client.stream("POST", self.url, json=body) as reply:
-                found = b""
-                for part in reply.iter_bytes():
-                    found += part
-                    if len(found) > LONGEST:
-                        raise Fault(f"an answer of more than {LONGEST:,} bytes")
-                    if time.monotonic() > until:  # the client's timeout is that of a part
-                        raise Fault(late)
-                return reply.status_code, reply.headers, found
-        except httpx.TimeoutException:
-            raise Fault(late) from None
-        except httpx.HTTPError as error:
-            raise Fault(self.without_key(f"{self.url}: {error}")) from None
+        if self.client is None:
+            raise RuntimeError("a call outside of `connected`")
+        return self.client.post(body)
 
-    def without_key(self, text: str) -> str:
-        """A message of the server's without the key, on one line of limited length."""
-        return cut(printable(self.hidden(text)), 200)
+    def without_key(self, text: str, longest: int = _LONGEST_TEXT) -> str:
+        """A text of the server's on one line: first the key is hidden in it, then it is cut."""
+        return cut(printable(self.hidden(text)), longest)
 
     def hidden(self, text: str) -> str:
-        """A text of the server's without the key."""
-        return text.replace(self.key, "***") if self.key else text
+        """A text of the server's without the key, whatever escapes the key is written with."""
+        return spellings(self.key).sub("***", text) if self.key else text
 
     def body(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """What to send, without what was refused before."""
@@ -199,6 +184,24 @@ class Server:
         return bool(named)
 
 
+@functools.cache
+def spellings(key: str) -> re.Pattern[str]:
+    """Pattern of a key whose characters may be escaped as in JSON, Python, URLs and HTML.
+
+    A text that was escaped several times has several backslashes.
+
+    >>> bool(spellings("sk-1").fullmatch(r"sk\\u002d1")), bool(spellings("sk-1").search("sk 1"))
+    (True, False)
+    """
+    characters = []
+    for character in key:
+        number, digits = ord(character), f"{ord(character):02x}"
+        literal = rf"\\{{0,8}}{re.escape(character)}"
+        escapes = rf"(?i:\\{{1,8}}(?:u00|x){digits}|%{digits}|&\#x0{{0,8}}{digits};)"
+        characters.append(rf"(?:{literal}|{escapes}|&\#0{{0,8}}{number};)")
+    return re.compile("".join(characters))
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -215,14 +218,20 @@ class ModelWorker:
         self._random = random.Random(seed)
 
     def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each pair, whose messages are in it."""
-        found: list[Verdict] = []
+        """A verdict for each pair, whose messages are in it.
+
+        Raises:
+            Fault: with the verdicts before it. The key is hidden in the text of every fault here,
+                and only then is it cut.
+        """
+        verdicts: list[Verdict] = []
         for pair in pairs:
             try:
-                found.append(self._verdict(pair))
+                verdicts.append(self._verdict(pair))
             except Fault as fault:
-                raise type(fault)(str(fault), found) from None
-        return found
+                text = self.server.without_key(str(fault), _LONGEST_FAULT)
+                raise type(fault)(text, verdicts) from None
+        return verdicts
 
     def stop(self) -> None:
         self._over.set()
@@ -243,7 +252,8 @@ class ModelWorker:
                 break
             if isinstance(reply, Verdict):
                 return reply
-            text, tokens = self.server.hidden(reply["text"]), tokens_of(reply, messages)
+            text = self.server.hidden(reply["text"])
+            tokens = tokens_of(reply, messages)
             usage = [a + b for a, b in zip(usage, tokens, strict=True)]
             self.server.spent.add(*tokens)
             meta = {"model": self.server.model, "tokens": usage, "calls": calls}
@@ -252,66 +262,86 @@ class ModelWorker:
                 "cost": self.server.spent.cost_of(*usage),
                 "meta": stored_meta(meta | pair.get("meta", {})),
             }
-            letter = letter_in(text)
-            p = probability(reply["logprobs"], None if FIRST.match(text) else letter)
-            if letter is not None or p is not None:
-                answer = LETTERS[letter] if p is None and letter else word_of(p or 0.0)
-                beside = stored_text(text) if len(text.strip()) > 3 else None
-                return Verdict(answer, p, comment=beside, **facts)
+            letter = letter_in(reply["text"])
+            begins_with_letter = FIRST.match(reply["text"])
+            p = probability(reply["logprobs"], None if begins_with_letter else letter)
+            comment = stored_text(text) if len(text.strip()) > 3 else None
+            if p is not None:
+                return Verdict(word_of(p), p, comment=comment, **facts)
+            if letter is not None:
+                return Verdict(LETTERS[letter], comment=comment, **facts)
             again = {"role": "assistant", "content": text or "-"}
             messages = [*messages, again, {"role": "user", "content": AGAIN}]
         return Verdict("skip", comment=stored_text(text), **facts)
 
     def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
         """What the server says; waits while it is busy."""
-        server, waited, pause = self.server, 0.0, _FIRST_WAIT
+        server, waited, shortest = self.server, 0.0, _SHORTEST_WAIT
         while True:
             if self._over.is_set():
                 raise Fault("interrupted")
             body = server.body(messages)
-            status, headers, raw = server.post(body)
-            if status == 429 or status >= 500:
-                asked = _seconds(headers.get("retry-after"))
-                seconds = pause * self._random.uniform(0.5, 1.5) if asked is None else asked
+            answer = server.post(body)
+            if answer.status == 200:
+                return parsed(answer.body)
+            if answer.status == 429 or answer.status >= 500:
+                seconds = self._seconds_to_wait(answer, shortest)
                 if waited + seconds > server.patience:
                     beyond = f"a wait of {seconds:.0f} more is beyond --patience"
-                    raise Fault(f"still {status} after {waited:.0f} seconds, and {beyond}")
+                    raise Fault(f"still {answer.status} after {waited:.0f} seconds, and {beyond}")
                 if self._over.wait(seconds):
                     raise Fault("interrupted")
-                waited, pause = waited + seconds, min(2 * pause, _A_PAUSE)
+                waited, shortest = waited + seconds, min(2 * shortest, _LONGEST_WAIT)
                 continue
-            if status == 200:
-                return parsed(raw)
-            said = server.without_key(message_of(raw))
-            if status in (400, 422) and server.learns(body, said):
+            message = server.without_key(message_of(answer.body))
+            if answer.status in (400, 422) and server.learns(body, message):
                 continue
-            return self._refused(status, headers, said, pair)
+            return self._refused(answer, message, pair)
 
-    def _refused(self, status: int, headers: Mapping[str, str], said: str, pair: Pair) -> Verdict:
+    def _seconds_to_wait(self, answer: HttpAnswer, shortest: float) -> float:
+        """What the server asks for, but no less than the shortest wait, which doubles."""
+        asked = retry_after(answer.headers.get("retry-after", ""))
+        if asked is None:
+            return shortest * self._random.uniform(
+                1.0, 1.5
+            )  # many workers do not come back at once
+        return max(asked, shortest)
+
+    def _refused(self, answer: HttpAnswer, message: str, pair: Pair) -> Verdict:
+        """The verdict on a pair that is too long; else a Fault, whose text has no key."""
+        status = answer.status
         if status in (401, 403) and self.server.key is None:
-            raise Refused(f"the server asks for a key ({status}), which --key tells about: {said}")
+            raise Refused(
+                f"the server asks for a key ({status}), which --key tells about: {message}"
+            )
         if status in (401, 403):
-            raise Refused(f"the server takes no such key ({status}): {said}")
+            raise Refused(f"the server takes no such key ({status}): {message}")
         if status == 404:
-            raise Refused(f"no such model or address ({status}): {said}")
+            raise Refused(f"no such model or address ({status}): {message}")
         if 300 <= status < 400:
-            to = self.server.without_key(headers.get("location", "elsewhere"))
-            raise Refused(f"the server redirects to {to}, which was not followed: give --server")
-        if status in (400, 413, 422) and _TOO_LONG.search(said):
+            address = self.server.without_key(answer.headers.get("location", "elsewhere"))
+            raise Refused(
+                f"the server redirects to {address}, which was not followed: give --server"
+            )
+        if status in (400, 413, 422) and _TOO_LONG.search(message):
             longest = max((pair["left"], pair["right"]), key=lambda side: len(side["text"] or ""))
-            return Verdict("skip", comment=stored_text(said), left_out=longest["id"])
-        raise Fault(f"the server says {status}: {said}")
+            return Verdict("skip", comment=stored_text(message), left_out=longest["id"])
+        raise Fault(f"the server says {status}: {message}")
 
 
-def _seconds(value: str | None) -> float | None:
-    """The seconds of a `Retry-After`, which may be a date."""
-    if value is None:
-        return None
+def retry_after(value: str) -> float | None:
+    """Seconds of a header `Retry-After`, which may be a date; None if it says nothing.
+
+    >>> retry_after("7"), retry_after("-inf"), retry_after("soon")
+    (7.0, 0.0, None)
+    """
     try:
-        return max(0.0, float(value)) if float(value) < 1e9 else None
+        seconds = float(value)
     except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError):
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    if math.isnan(seconds):
         return None
+    return min(max(seconds, 0.0), _LONGEST_RETRY_AFTER)

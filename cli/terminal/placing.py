@@ -40,7 +40,8 @@ def place_item(
         raise SortNetError(f"collection {collection.name!r} has no item {id!r}")
     if items.ids.index(id) in service.study.retired:
         raise SortNetError(f"item {id!r} is retired: sortnet items restore brings it back")
-    collection.release(asking.annotator)  # a killed session may still have reserved a pair
+    service.held(asking.annotator)  # takes over pairs that a killed session has reserved
+    service.release(asking.annotator)
     search = _Search(asking, front, items.ids.index(id), number)
     if not search.others:
         raise SortNetError(f"item {id!r} may be compared with no other")
@@ -99,6 +100,8 @@ class _Search:
         if not leases:
             if closed := asking.service.why_closed(asking.annotator):
                 raise SortNetError(closed)
+            if asking.service.sync():
+                return  # perhaps with the answer, by another process of this annotator
             raise SortNetError(
                 f"another annotator is asked about {asking.service.items.ids[self._item]} and "
                 f"{asking.service.items.ids[other]} now: try again later"

@@ -7,18 +7,38 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _CAME: list[int] = []  # signals of the command that runs
 
 
 def raise_if_signalled() -> None:
     """Raise KeyboardInterrupt if a signal came, whose own may have been lost in a finaliser."""
     if _CAME:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(signal.Signals(_CAME[0]).name)
+
+
+@contextmanager
+def signals_restored() -> Iterator[None]:
+    """Restore the handlers of signals that the body, a whole command, has left ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None:  # else it was not set from Python
+                signal.signal(number, handler)
 
 
 @contextmanager
 def signals_as_ctrl_c() -> Iterator[list[int]]:
-    """Turn SIGTERM and SIGHUP into KeyboardInterrupt; signals ignored by nohup stay ignored.
+    """Turn SIGTERM and SIGHUP into a KeyboardInterrupt with the signal's name.
+
+    Signals ignored by nohup stay ignored. Those that are ignored at the end, since the command is
+    ending already, stay so until it has reported why, see `signals_restored`.
 
     Yields the list of those that came: an interrupt within a callback of an import or a finaliser
     is lost, so a long task calls `raise_if_signalled` now and then.
@@ -31,7 +51,7 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
         # A closing terminal sends two: the second must not interrupt the cleanup.
         for each in heard:
             signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(signal.Signals(number).name)
 
     both = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     heard = [number for number in both if signal.getsignal(number) is not signal.SIG_IGN]
@@ -42,7 +62,8 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
         yield came
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handler)
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,38 +12,57 @@ from typing import Any
 import numpy as np
 from sqlalchemy import URL
 
-from cli.inputs.opened_store import judged_source, open_collection
-from cli.output import printable, say
+from cli.inputs.opened_store import collection_behind, judged_source, open_collection
+from cli.inputs.remembered_data import find_data, remembered
+from cli.output import put, say
+from cli.printing.columns import division_line, near_grade_lines, put_facts, training_facts
 from cli.printing.conventions import metrics_of
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, choose_quality
-from sortnet.data import fingerprint, read_fold, read_queries
-from sortnet.errors import SortNetError
+from sortnet.data import Fold, fingerprint, read_fold, read_queries
+from sortnet.data.parts import ByHash, facts_of, ids_in_two_parts, is_part, read_divided
+from sortnet.errors import DataError, SortNetError
 from sortnet.learning.judges import check_can_be_learned
-from sortnet.metrics import Metric, evaluate
+from sortnet.metrics import Metric, check_can_choose, evaluate
 from sortnet.rankers.base import check_same_features
-from sortnet.tables.rows import listed
-from sortnet.types import Progress, Queries
+from sortnet.types import NamedColumns, Progress, Queries
+from sortnet.types.named_columns import UNNAMED
 from store.service.judged import read_judged
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """Settings and data of a run."""
+    """Settings and data of a run.
 
-    config: Config  # as requested, with a RankQuality
+    Attributes:
+        config: as requested, with a RankQuality.
+        data: {part: facts}: path, folder and fingerprint, named columns; of a file that is divided
+            also the part `test`, and each part's queries or rows.
+        test: the file to test with, if it exists.
+        note: a line about documents that are in two parts.
+    """
+
+    config: Config
     train: Queries
     vali: Queries
-    data: dict[str, dict[str, str]]  # {split: {"path", "fingerprint"}}
-    test: str | None = None  # the test file of the fold, if it exists
+    data: dict[str, dict[str, Any]]
+    test: str | None = None
+    note: str | None = None
 
     @property
     def metrics(self) -> list[Metric]:
         return metrics_of(self.config)
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether the parts are those of one file."""
+        return is_part(self.data["train"])
+
     def next_command(self, folder: str) -> str:
         """What to do with the model in that folder."""
         then = ["evaluate", folder, self.test or "TEST"]
+        if self.is_divided:
+            then += ["--part", "test"]
         if self.vali.judged is not None:
             then = ["rank", folder, "NEW_ITEMS"]
         return f"sortnet {shlex.join(then)}"
@@ -52,51 +72,136 @@ def read_job(
     paths: Sequence[str],
     config: Config,
     *,
+    columns: NamedColumns = UNNAMED,
     cache: Path | None,
     progress: Progress,
     store: URL | str | None = None,
 ) -> TrainingJob:
-    """Read TRAIN and VALI, or a folder with both, and check everything that could fail later.
+    """Read TRAIN and VALI, a folder with both, or one file that is divided; and check the data.
 
     A single name may also be that of a collection in the store.
+
+    Args:
+        columns: the names of a table's columns.
 
     Raises:
         SortNetError: for data or settings that cannot be used for training.
     """
     if (source := judged_source(paths, store)) is not None:
+        if columns != UNNAMED:
+            raise SortNetError(
+                f"{source}: sortnet items add names the columns of a collection: leave out "
+                "--query and the like"
+            )
         with open_collection(store, source.name) as collection:
-            found = read_judged(collection, source.events, seed=config.seed, progress=progress)
+            judged = read_judged(collection, source.events, seed=config.seed, progress=progress)
         progress("checking the data")
-        return _checked(found.train, found.vali, config, found.fingerprint)
-    test = None
+        return _checked(
+            judged.train,
+            judged.vali,
+            config,
+            lambda part: {**remembered(part.source), "fingerprint": judged.fingerprint(part)},
+        )
     if len(paths) == 1:
-        progress(f"reading {paths[0]}")
-        fold = read_fold(paths[0], cache=cache)
-        train, vali = fold.train, fold.vali
-        test = fold.test.source if fold.test is not None else None
-    elif len(paths) == 2:
-        progress(f"reading {paths[0]}")
-        train = read_queries(paths[0], cache=cache)
-        progress(f"reading {paths[1]}")
-        vali = read_queries(paths[1], n_features=train.n_features, cache=cache, like=train)
-    else:
-        raise SortNetError(f"give TRAIN and VALI, or one folder that has both; got {len(paths)}")
+        try:
+            return _job_of_one_path(paths[0], config, columns, cache, progress)
+        except DataError as error:
+            raise DataError(f"{error}{collection_behind(paths[0], store)}") from None
+    if len(paths) != 2:
+        raise SortNetError(
+            f"give one file to divide, TRAIN and VALI, or a folder that has both; got {len(paths)}"
+        )
+    progress(f"reading {paths[0]}")
+    train = read_queries(paths[0], columns=columns, cache=cache)
+    progress(f"reading {paths[1]}")
+    vali = read_queries(paths[1], n_features=train.n_features, cache=cache, like=train)
     progress("checking the data")
-    return _checked(train, vali, config, lambda part: fingerprint(part.source), test=test)
+    return _checked(train, vali, config, _facts_of_file)
+
+
+def say_data(job: TrainingJob, *, err: bool) -> None:
+    """Print the roles of columns, and on stderr warnings about the data."""
+    facts = training_facts(job.train)
+    if job.is_divided:
+        put(division_line(str(job.test), job.data, job.config.seed), err=err)
+    if facts:
+        put_facts(facts, err=err)
+    if job.is_divided or facts:
+        put(err=err)
+    for line in near_grade_lines(job.train):
+        say(line)
+    if job.note is not None:
+        say(f"note: {job.note}")
+
+
+def paths_of(data: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The paths to give to `read_job` for the recorded data of a run."""
+    train = data["train"]
+    return [find_data(train)] if is_part(train) else [find_data(train), find_data(data["vali"])]
+
+
+def columns_of(data: Mapping[str, Mapping[str, Any]], path: object) -> NamedColumns:
+    """The names of columns in the recorded data of a run; `path` is that of the record."""
+    return NamedColumns.from_json(data["train"].get("columns", {}), path)
+
+
+def _job_of_one_path(
+    path: str, config: Config, columns: NamedColumns, cache: Path | None, progress: Progress
+) -> TrainingJob:
+    if Path(path).is_file() or glob.has_magic(path):
+        fold = read_divided(
+            path, ByHash(config.seed), columns=columns, cache=cache, progress=progress
+        )
+        progress("checking the data")
+        return _divided_job(path, fold, config)
+    progress(f"reading {path}")
+    fold = read_fold(path, columns=columns, cache=cache)
+    test = None if fold.test is None else fold.test.source
+    progress("checking the data")
+    return _checked(fold.train, fold.vali, config, _facts_of_file, test=test)
+
+
+def _divided_job(path: str, fold: Fold, config: Config) -> TrainingJob:
+    """The job of a file in three parts, of which the last one waits for `sortnet evaluate`."""
+    assert fold.test is not None
+    digest = fingerprint(path)
+
+    def facts(part: Queries) -> dict[str, Any]:
+        return {**remembered(path), "fingerprint": digest, **_names_in(part), **facts_of(part)}
+
+    job = _checked(fold.train, fold.vali, config, facts, test=path, note=ids_in_two_parts(fold))
+    check_can_choose(job.config.rank_quality, fold.test)
+    sizes = {
+        "n_queries": len(fold.test),
+        "n_docs": fold.test.n_docs,
+        "n_features": fold.test.n_features,
+    }
+    job.data["test"] = facts(fold.test) | sizes
+    return job
+
+
+def _facts_of_file(part: Queries) -> dict[str, Any]:
+    facts = {**remembered(part.source), "fingerprint": fingerprint(part.source)}
+    return {**facts, **_names_in(part)}
+
+
+def _names_in(part: Queries) -> dict[str, Any]:
+    return {} if part.columns == UNNAMED else {"columns": part.columns.to_json()}
 
 
 def _checked(
-    train: Queries, vali: Queries, config: Config, mark: Callable[[Queries], str], **more: Any
+    train: Queries,
+    vali: Queries,
+    config: Config,
+    facts: Callable[[Queries], dict[str, Any]],
+    **more: Any,
 ) -> TrainingJob:
-    """The job of data that can be trained on; `mark` gives what recognises a part again."""
-    if train.ignored:
-        say(f"{train.source}: no features are made of {listed(map(printable, train.ignored))}")
+    """The job of data that can be trained on; `facts` are those that recognise a part again."""
     check_same_features(train, vali)
     check_can_be_learned(train)
     config = choose_quality(train, vali, config)
     for queries in (train, vali):
         evaluate(queries, np.arange(queries.n_docs), metrics_of(config), empty=config.empty)
     make_comparator(config, train.n_features)(config.seed)
-    splits = {"train": train, "vali": vali}
-    data = {name: {"path": q.source, "fingerprint": mark(q)} for name, q in splits.items()}
+    data = {"train": facts(train), "vali": facts(vali)}
     return TrainingJob(config, train, vali, data, **more)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 from sqlalchemy import URL
 
+from cli.inputs.column_options import named_columns
 from cli.output import print_json, progress, put
 from cli.printing.conventions import conventions_of, measures, metrics_of
-from cli.training.job import TrainingJob, read_job
+from cli.training.job import TrainingJob, read_job, say_data
 from cli.training.run_folder import Folder
 from sortnet.config import Config, Setting, Settings, settings_of
 from sortnet.experiments.entries import value_of
@@ -50,12 +52,20 @@ def fit_other(typed: Mapping[str, Any], given: Mapping[str, Any], folder: Folder
             folder.refuse_if_taken()
         # Measured as SortNet would be.
         asked = Config().changed(**{name: settings.flat()[name] for name in settings_of(Settings)})
-        job = read_job(typed["data"], asked, cache=typed["cache"], progress=status, store=url)
+        job = read_job(
+            typed["data"],
+            asked,
+            columns=named_columns(typed),
+            cache=typed["cache"],
+            progress=status,
+            store=url,
+        )
         settings = settings.changed(quality=job.config.quality)
+        say_data(job, err=typed["as_json"])
         with folder.held():
             ranker = fit_ranker(job.train, job.vali, settings, progress=status)
             folder.clear()
-            ranker.save(folder.path)
+            replace(ranker, info={**ranker.info, "data": job.data}).save(folder.path)
         _conclude(job, ranker, folder, as_json=typed["as_json"])
 
 

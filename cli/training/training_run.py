@@ -24,7 +24,13 @@ from sortnet.comparators.make import least_numbers, resolve_device
 from sortnet.config import Config
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
-from sortnet.learning.distributed import broadcast, every
+from sortnet.learning.distributed import (
+    SIGTERM_CAME,
+    AnotherProcessEnded,
+    broadcast,
+    every,
+    is_from_torchrun,
+)
 from sortnet.learning.loop import Callback, Iteration, State
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.rankers.choose_defaults import choose
@@ -40,6 +46,15 @@ from store.database.engine import parse_url, stored_url
 
 def _interrupted(again: str) -> SortNetError:
     return SortNetError(f"interrupted; resume with: {again}")
+
+
+def _reason(figures: Mapping[str, float], n_iterations: int, *, judged: bool) -> str:
+    """Why the ranker with the highest of some figures was kept."""
+    if not judged:
+        return f"best on the validation queries of iterations 0 to {n_iterations - 1}"
+    if len(set(figures.values())) == 1:
+        return "as good as the other one on the judgements held out, and the one that comes first"
+    return "better on the judgements held out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,19 +101,28 @@ class TrainingRun:
                 sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
                 save=lambda model: model.save(self.folder.path), state=self.state, group=self.group,
             )  # fmt: skip
-            kept = model if self.job.vali.judged is None else self._better(model)
+            ranker = self._chosen(model)
             if not self.group.rank:
-                kept.save(self.folder.path)
-        return kept
+                self.run.keep(ranker.info["kept"], lambda: ranker.save(self.folder.path))
+        return ranker
 
-    def _better(self, net: Model) -> Ranker:
-        """The net or the posterior of the same judged pairs, by those held out."""
-        settings = PosteriorSettings(seed=self.config.seed)
-        posterior = fit_ranker(self.job.train, self.job.vali, settings)
-        found = {ranker.config.kind: ranker.info["quality"] for ranker in (net, posterior)}
-        better = max(net, posterior, key=lambda ranker: found[ranker.config.kind])
-        info = {**net.info, "quality": found[better.config.kind], "tried": found}
-        return replace(better, info=info)
+    def _chosen(self, net: Model) -> Ranker:
+        """The ranker to keep, whose `info` says why: of judged pairs the better of two."""
+        judged = self.job.vali.judged is not None
+        rankers: list[Ranker] = [net]
+        if judged:
+            settings = PosteriorSettings(seed=self.config.seed)
+            rankers.append(fit_ranker(self.job.train, self.job.vali, settings))
+        figures = {ranker.config.kind: float(ranker.info["quality"]) for ranker in rankers}
+        best = max(rankers, key=lambda ranker: figures[ranker.config.kind])
+        kept = {
+            "kind": best.config.kind,
+            "measure": self.config.rank_quality.name,
+            "figures": figures,
+            "reason": _reason(figures, net.info["iterations"], judged=judged),
+        }
+        info = {**net.info, "quality": figures[best.config.kind], "kept": kept}
+        return replace(best, info=info)
 
     @contextmanager
     def _status(self) -> Iterator[None]:
@@ -108,9 +132,12 @@ class TrainingRun:
         self.run.finish("running")
         try:
             yield
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             self.run.finish("interrupted")
-            raise _interrupted(self.again or resume(str(self.folder))) from None
+            again = self.again or resume(str(self.folder))
+            if self.group.size > 1 and is_from_torchrun(interrupt):
+                raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
+            raise _interrupted(again) from None
         except BaseException:
             with suppress(SortNetError):  # a full disk cannot store the status either
                 self.run.finish("failed")
@@ -214,14 +241,23 @@ def differences(asked: Config, before: Config) -> list[str]:
     return [f"{name} {value}, not {known[name]}" for name, value in others.items()]
 
 
+def _names_in(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of columns as they were given: edges of bins follow from the data."""
+    columns = data["train"].get("columns", {})
+    return {name: value for name, value in columns.items() if name != "edges"}
+
+
 def refuse_changes(job: TrainingJob, known: Mapping[str, Any], folder: Folder) -> None:
     """Reject settings or data that differ from those the run was started with."""
     changed = differences(job.config, Config.from_json(known["asked"]))
-    changed += [
-        f"{split} data {facts['path']} (its content differs from {known['data'][split]['path']})"
-        for split, facts in job.data.items()
-        if facts["fingerprint"] != known["data"][split]["fingerprint"]
-    ]
+    for split, facts in job.data.items():
+        recorded = known["data"].get(split, facts)
+        name = "data" if job.is_divided else f"{split} data"
+        fault = f"{name} {facts['path']} (its content differs from {recorded['path']})"
+        if facts["fingerprint"] != recorded["fingerprint"] and fault not in changed:
+            changed.append(fault)
+    if _names_in(job.data) != _names_in(known["data"]):
+        changed.append("other columns are named")
     if changed:
         raise SortNetError(
             f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"

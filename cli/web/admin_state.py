@@ -14,7 +14,12 @@ import numpy as np
 from cli.web.curve import drawn_curve
 from cli.web.pages import People
 from cli.web.ranking_rows import View, item_shown, ranking_rows
-from sortnet.preference.annotator_agreement import agreement, disputed, first_better
+from sortnet.preference.annotator_agreement import (
+    ENOUGH_SHARED,
+    agreement,
+    disputed,
+    first_better,
+)
 from sortnet.preference.judgement_table import UNDO, Judgements
 from store.database.engine import plain
 from store.service.convergence import FEW, recorded
@@ -47,6 +52,7 @@ class AdminState:
             "items": len(service.items),
             "answers": session.n_votes,
             **{name: counted[name] for name in ("per_hour", "agreement", "disputed", "comments")},
+            "enough": ENOUGH_SHARED,
             "remaining": _remaining(service) if known else None,
             "curve": _curve(counted["recorded"], service) if known else [],
             "goal": session.goal.wrong,
@@ -141,7 +147,8 @@ def _remaining(service: LabellingService) -> dict[str, Any]:
     """How close it is; of the groups only their number and that of those at the goal."""
     remaining = service.remaining
     counts = {"groups": len(remaining.groups), "done": sum(g.stop for g in remaining.groups)}
-    return dict(plain(asdict(replace(remaining, groups=())))) | counts
+    facts = dict(plain(asdict(replace(remaining, groups=()))))
+    return facts | counts | {"range_left": remaining.range_left}
 
 
 def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 from cli.web import downloads
 from cli.web.admin_state import AdminState
 from cli.web.downloads import EXPORTS
+from cli.web.fault_notes import FaultNotes
 from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
 from cli.web.pages import Pages, People
 from cli.web.ranking_rows import SORTS, View
@@ -78,7 +79,10 @@ def _app_of(pages: Pages, people: People) -> Starlette:
 
 
 def _routes(
-    base: str, who: Callable[[str], str | None], works: Mapping[tuple[str, str], Work]
+    base: str,
+    who: Callable[[str], str | None],
+    works: Mapping[tuple[str, str], Work],
+    faults: FaultNotes,
 ) -> Iterator[Route]:
     """A route for each method and path below a token; `who` maps it to its annotator, or None."""
     rate = Rate()
@@ -97,7 +101,29 @@ def _routes(
         return answer
 
     for (method, path), work in works.items():
-        yield Route(f"{base}/{{token:str}}{path}", behind_token(work), methods=[method])
+        # The next pairs may be leased already, so they say nothing about a store that was full.
+        stores = method == "POST" and path != "/next"
+        noted = _noted(faults, work, stores=stores) if method == "POST" else work
+        yield Route(f"{base}/{{token:str}}{path}", behind_token(noted), methods=[method])
+
+
+def _noted(faults: FaultNotes, work: Work, *, stores: bool) -> Work:
+    """Tell on the server's terminal when the store takes nothing, and when it does again.
+
+    `stores`: whether the work's success shows that the store takes something.
+    """
+
+    def noting(name: str, request: Request, body: dict[str, Any]) -> Response:
+        try:
+            reply = work(name, request, body)
+        except StoreError as error:
+            faults.begin("storing", f"no answer can be stored, pages keep theirs and wait: {error}")
+            raise
+        if stores and reply.status_code < 400:
+            faults.end("storing", "answers are stored again")
+        return reply
+
+    return noting
 
 
 def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
@@ -144,7 +170,7 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
         ("GET", "/instructions"): instructions,
         ("GET", "/{kind:str}/{number:int}"): partial(_content, pages),
     }
-    return _routes("/a", who, works)
+    return _routes("/a", who, works, pages.faults)
 
 
 def _unless_revoked(pages: Pages, work: Work) -> Work:
@@ -204,7 +230,8 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         ("GET", "/{kind:str}/{number:int}"): partial(_media, pages),
         ("GET", "/{file:str}"): export,
     }
-    return _routes("/admin", lambda token: "admin" if people.is_admin(token) else None, works)
+
+    return _routes("/admin", people.admin_of, works, pages.faults)
 
 
 def _of(states: Mapping[str | None, AdminState], criterion: str | None) -> AdminState:
@@ -274,6 +301,11 @@ def _text(body: dict[str, Any], name: str, longest: int) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value.strip() or len(value) > longest:
         raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        why = f"{name!r} has half of a character (a lone surrogate)"
+        raise HTTPException(400, why) from None
     return value.strip()
 
 

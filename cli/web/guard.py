@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, TypeAlias
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
+from starlette.responses import Response
 
 from cli.web.replies import refusal
 
@@ -22,6 +24,9 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LONGEST_PATH = 2048  # characters; the pages' own paths have about 60
 MOST_BYTES = 2**18  # of a request's body: instructions of 50,000 characters, an answer has 150
+# Bytes of a refused request's body that are read and thrown away: a connection that is closed
+# before its client has sent everything is reset, and the client never sees why it was refused.
+MOST_DISCARDED = 2**26
 PATIENCE = 20.0  # seconds for a request to arrive
 PAGES = ("/a/", "/admin/", "/static/")  # with what the paths of all pages begin
 POLICY = (
@@ -131,30 +136,48 @@ class Guard:
             await self._answer(scope, receive, send_with_headers)
         except asyncio.CancelledError:  # the server stops; uvicorn would log a traceback
             if not started:
-                await self._refuse(scope, receive, send_with_headers, 503, "the server has ended")
+                await self._refusal(scope, 503, "the server has ended")(
+                    scope, receive, send_with_headers
+                )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = self._refusal(scope, Headers(scope=scope))
-        body: bytes | None = b""
+        upload = Upload(receive)
+        fault = self._fault(scope, Headers(scope=scope))
+        if fault is not None:
+            await self._refuse_upload(upload, self._refusal(scope, *fault), scope, send)
+            return
         try:
-            if not refused:
-                async with asyncio.timeout(self.patience):
-                    body = await _read(receive)
+            async with asyncio.timeout(self.patience):
+                body = await upload.read()
         except TimeoutError:
-            refused = 408, f"the rest of the request did not come within {self.patience:g} s"
+            why = f"the rest of the request did not come within {self.patience:g} s"
+            await self._refusal(scope, 408, why)(scope, receive, send)
+            return
         if body is None:
-            refused = 413, f"the request is larger than {MOST_BYTES} bytes"
-        if refused:
-            await self._refuse(scope, receive, send, *refused)
-        else:
-            await self.app(self._rooted(scope), _replay(body or b"", receive), send)
+            why = f"the request is larger than {MOST_BYTES} bytes"
+            await self._refuse_upload(upload, self._refusal(scope, 413, why), scope, send)
+            return
+        await self.app(self._rooted(scope), _replay(body, receive), send)
 
-    async def _refuse(
-        self, scope: Scope, receive: Receive, send: Send, code: int, why: str
+    def _refusal(self, scope: Scope, code: int, why: str) -> Response:
+        # The rest of the request may still come, so the connection cannot be reused.
+        return refusal(Request(self._rooted(scope)), code, why, {"Connection": "close"})
+
+    async def _refuse_upload(
+        self, upload: Upload, refusal: Response, scope: Scope, send: Send
     ) -> None:
-        # The rest of the request is not read, so the connection cannot be reused.
-        reply = refusal(Request(self._rooted(scope)), code, why, {"Connection": "close"})
-        await reply(scope, receive, send)
+        """Send a refusal, and keep the connection open while the client is still sending."""
+
+        async def send_unfinished(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "more_body": True}
+            await send(message)
+
+        await refusal(scope, upload.receive, send_unfinished)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.patience):
+                await upload.discard()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _rooted(self, scope: Scope) -> Scope:
         """The scope with a path that begins with the root, as ASGI has it."""
@@ -163,7 +186,8 @@ class Guard:
         path = path if kept else root + path
         return {**scope, "path": path, "root_path": root, "state": {"root": root}}
 
-    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+    def _fault(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+        """Status and words of a request that is refused by its head; None if it may go on."""
         host = headers.get("host", "")
         if not self.names.know(host):
             return 421, self.names.refusal(host)
@@ -183,14 +207,31 @@ class Guard:
         return None
 
 
-async def _read(receive: Receive) -> bytes | None:
-    """The whole body, or None if it is too large."""
-    body, more = b"", True
-    while more and len(body) <= MOST_BYTES:
-        message = await receive()
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    return body if len(body) <= MOST_BYTES else None
+class Upload:
+    """The body of a request while it arrives: it may be too large, or never end."""
+
+    def __init__(self, receive: Receive) -> None:
+        self.receive = receive
+        self._complete = False
+
+    async def read(self) -> bytes | None:
+        """The whole body, or None if it is too large."""
+        body = b""
+        while not self._complete and len(body) <= MOST_BYTES:
+            body += await self._next_part()
+        return body if len(body) <= MOST_BYTES else None
+
+    async def discard(self) -> None:
+        """Read the rest of the body, at most `MOST_DISCARDED` bytes, and keep nothing."""
+        n_bytes = 0
+        while not self._complete and n_bytes < MOST_DISCARDED:
+            n_bytes += len(await self._next_part())
+
+    async def _next_part(self) -> bytes:
+        message = await self.receive()
+        self._complete = not message.get("more_body", False)
+        part: bytes = message.get("body", b"")
+        return part
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

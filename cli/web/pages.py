@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cli.web.markdown import rendered
+from cli.printing.markdown import rendered
+from cli.web.fault_notes import FaultNotes
 from sortnet.items import Items
 from sortnet.preference import Judgement
+from sortnet.preference.stopping import Remaining, range_in_words
 from store import Collection
 from store.database.engine import plain
 from store.service.criteria import Asked, Criteria
@@ -31,6 +34,7 @@ class Pages:
     def __init__(self, collection: Collection, criteria: Criteria) -> None:
         self.collection, self.criteria = collection, criteria
         self.services = criteria.services  # one for each criterion
+        self.faults = FaultNotes(collection.name)
         self._undoing = threading.Lock()
 
     def close(self) -> None:
@@ -59,6 +63,7 @@ class Pages:
             "instructions": self.instructions["key"],
             "answered": self.criteria.answered(annotator),
             "left": plain(sum(n for n in left if n)) if shown else None,
+            "range": _range_left(remaining) if shown else "",
             "stop": stop and not closed,
             "why": f"{closed[:1].upper()}{closed[1:]}." if closed else why,
             "last": None if last is None else last[1].number,
@@ -148,6 +153,15 @@ def _cut(text: str | None, whole: str, markdown: bool) -> dict[str, str | None]:
     return {"text": text, "more": whole if more else None, "html": html}
 
 
+def _range_left(remaining: Sequence[Remaining]) -> str:
+    """The range of the questions that all criteria together have left, in words."""
+    open_ = [each for each in remaining if not each.stop]
+    fewest, most = ([getattr(each, end) for each in open_] for end in ("fewest", "most"))
+    if not open_ or None in fewest:
+        return ""
+    return range_in_words(sum(fewest), None if None in most else sum(most))
+
+
 def pages_of(collection: Collection, *, together: bool = False, **more: Any) -> Pages:
     """The pages of a collection with a service for each criterion; `more`: arguments of these."""
     services = [LabellingService(each, **more) for each in collection.asked()]
@@ -180,6 +194,10 @@ class People:
 
     def is_admin(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.admin.encode())
+
+    def admin_of(self, token: str) -> str | None:
+        """`admin` if the token is the admin's, or None."""
+        return "admin" if self.is_admin(token) else None
 
     def know(self, token: str) -> bool:
         """Whether it is the token of an annotator, or the admin's."""

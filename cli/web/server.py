@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +22,32 @@ from cli.web.pages import Pages, People
 from store.service.labelling import short_turns
 
 LOOK = 1.0  # seconds between two reads of the store
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
+_FOLDED_LINE = re.compile(rb"\n[ \t]")
+
+
+class StrictConnection(h11.Connection):
+    """h11's connection, without two old ways to frame a request that proxies read differently.
+
+    Whoever gets a proxy and the server to disagree where a request ends can hide a second one
+    behind it (RFC 9112, 5.2 and 6.1). So both are errors, after which the connection is closed.
+    """
+
+    def next_event(self) -> Any:
+        if self.their_state is h11.IDLE:
+            self._refuse_folded_lines()
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding")
+        return event
+
+    def _refuse_folded_lines(self) -> None:
+        received, _ = self.trailing_data
+        head = _END_OF_HEAD.split(received, maxsplit=1)[0]
+        if _FOLDED_LINE.search(head):
+            raise h11.RemoteProtocolError("a header line is folded")
 
 
 class Impatient(H11Protocol):
@@ -33,6 +59,7 @@ class Impatient(H11Protocol):
 
     def __init__(self, *args: Any, patience: float, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.conn = StrictConnection(h11.SERVER)
         self._patience = patience
         self._waiting: asyncio.TimerHandle | None = None
 
@@ -125,7 +152,7 @@ def _look_again(
     sites: Sequence[tuple[Pages, People]], also: Callable[[], None], over: threading.Event
 ) -> None:
     """Repeat until stopped; an error is printed once, and the work is retried later."""
-    wait, printed = 0.0, dict[str, str]()
+    wait = 0.0
     while not over.wait(wait):
         wait = LOOK
         also()
@@ -138,8 +165,7 @@ def _look_again(
                 fault = next((each.fault for each in pages.services if each.fault), "")
             except Exception as error:  # any error: answers must still be accepted
                 wait, fault = 5 * LOOK, f"{type(error).__name__}: {error}"
-            name = pages.collection.name
-            if fault and fault != printed.get(name):
-                where = f"collection {name!r}: " if len(sites) > 1 else ""
-                print(f"sortnet: {where}{' '.join(fault.split())}", file=sys.stderr)
-            printed[name] = fault
+            if fault:
+                pages.faults.begin("keeping up", fault)
+            else:
+                pages.faults.end("keeping up", "answers are read and fitted again")

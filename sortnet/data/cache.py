@@ -20,10 +20,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sortnet.errors import ModelError
 from sortnet.files import data_files, reading, sample_hash
-from sortnet.types import Queries
+from sortnet.tables.roles import LabelledColumns
+from sortnet.types import NamedColumns, Queries
 
-FORMAT = 1
+FORMAT = 2
 _ARRAYS = ("features", "grades", "offsets", "qids", "rows", "docids")
 _LARGE = ("features", "docids")
 _ABANDONED_AFTER = 24 * 3600.0
@@ -84,9 +86,25 @@ def _load(folder: Path, source: str) -> Queries | None:
             mode: Literal["r", "c"] = "r" if name in _LARGE else "c"
             arrays[name] = np.load(file, mmap_mode=mode, allow_pickle=False).view(np.ndarray)
         names = meta["feature_names"]
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        columns = NamedColumns.from_json(meta["columns"], folder)
+        roles = None if meta["roles"] is None else _roles(meta["roles"])
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, ModelError):
         return None
-    return Queries(**arrays, feature_names=names and tuple(names), source=source)
+    return Queries(
+        **arrays,
+        feature_names=names and tuple(names),
+        source=source,
+        columns=columns,
+        roles=roles,
+    )
+
+
+def _roles(values: dict[str, Any]) -> LabelledColumns:
+    """The roles of a table's columns out of JSON, which has lists for tuples."""
+    fields: dict[str, Any] = {}
+    for name, value in values.items():
+        fields[name] = tuple(value) if isinstance(value, list) else value
+    return LabelledColumns(**fields)
 
 
 def _save(queries: Queries, home: Path, state: str) -> None:
@@ -99,7 +117,12 @@ def _save(queries: Queries, home: Path, state: str) -> None:
             if getattr(queries, name) is not None:
                 np.save(temporary / f"{name}.npy", getattr(queries, name), allow_pickle=False)
                 samples[name] = sample_hash(temporary / f"{name}.npy")
-        meta = {"arrays": samples, "feature_names": queries.feature_names}
+        meta = {
+            "arrays": samples,
+            "feature_names": queries.feature_names,
+            "columns": queries.columns.to_json(),
+            "roles": queries.roles and vars(queries.roles),
+        }
         (temporary / "meta.json").write_text(json.dumps(meta))
         shutil.rmtree(home / state, ignore_errors=True)  # only a damaged one can be there
         temporary.rename(home / state)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sortnet.data.read import Fold
+from sortnet.data.read import PARTS, Fold
 from sortnet.errors import DataError
 from sortnet.types import F32, I64, Bool, Pairs, Queries
 from sortnet.types.memory import room
@@ -113,13 +113,33 @@ def hold_out(queries: Queries, test: float, vali: float, *, seed: int | Sequence
     >>> len(fold.train), len(fold.vali), len(fold.test)
     (2, 1, 2)
     """
-    drawn = np.random.default_rng(seed).permutation(len(queries))
-    n_test = round(test * len(queries))
-    n_vali = round(vali * (len(queries) - n_test))
-    if min(n_test, n_vali, len(queries) - n_test - n_vali) < 1:
-        raise DataError(f"{queries.source}: {len(queries)} queries are too few to hold some out")
-    test_, vali_, train = np.split(drawn, [n_test, n_test + n_vali])
-    return Fold(*(queries.take(np.sort(part)) for part in (train, vali_, test_)))
+    try:
+        part_of_query = np.array(drawn_parts(len(queries), test, vali, seed=seed))
+    except DataError as error:
+        raise DataError(f"{queries.source}: {error}") from None
+    return Fold(*(queries.take(np.flatnonzero(part_of_query == part)) for part in PARTS))
+
+
+def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) -> list[str]:
+    """The part of each of n queries: a share of them is `test`, a share of the others `vali`.
+
+    Raises:
+        DataError: if that leaves a part without a query.
+
+    >>> sorted(drawn_parts(5, 1 / 3, 1 / 4, seed=0))
+    ['test', 'test', 'train', 'train', 'vali']
+    """
+    order = np.random.default_rng(seed).permutation(n)
+    n_test = round(test * n)
+    n_vali = round(vali * (n - n_test))
+    if min(n_test, n_vali, n - n_test - n_vali) < 1:
+        raise DataError(f"{n} queries are too few to hold some out")
+    part_of_query = ["train"] * n
+    for k in order[:n_test]:
+        part_of_query[k] = "test"
+    for k in order[n_test : n_test + n_vali]:
+        part_of_query[k] = "vali"
+    return part_of_query
 
 
 def hold_out_documents(queries: Queries, *, seed: int = 0) -> tuple[Queries, Queries]:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from sortnet.errors import DataError
 from sortnet.files import TABLES, data_files, is_table, suffix_of
-from sortnet.types import Progress, Queries
+from sortnet.types import NamedColumns, Progress, Queries
+from sortnet.types.named_columns import UNNAMED
 
 if TYPE_CHECKING:
     from sortnet.data.read_tables import Like
 
+PARTS = ("train", "vali", "test")
 _ENDINGS = tuple(
     f"{kind}{gz}"
     for kind in (".txt", *TABLES)
@@ -27,6 +29,7 @@ def read_queries(
     *,
     n_features: int | None = None,
     labelled: bool = True,
+    columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
     like: Like | None = None,
     progress: Progress = lambda text: None,
@@ -38,10 +41,12 @@ def read_queries(
             `part-*.txt` or a folder, in the order of their names. A query may go on in the next
             file. For a `like` with a describer also a folder of texts or images.
         labelled: whether a table must have its grades; LETOR text always has them.
+        columns: the names of a table's columns of query, grade and document id; None: the names
+            that `like` remembers, else `qid`, `label` and `docid`.
         cache: a folder to keep the parsed arrays in, memory-mapped when the file is read again;
             they are parsed again if the file has changed or they are damaged.
         like: Queries or a ranker, whose features the documents are to have: of a table those of
-            the same names, and made of the same columns.
+            the same names, made of the same columns. The names of columns are remembered, too.
 
     Raises:
         DataError: naming file, line and offending text.
@@ -59,26 +64,38 @@ def read_queries(
     path = Path(path)
 
     def parse() -> Queries:
-        return _parse(path, n_features, labelled, like, progress)
+        return _parse(path, n_features, labelled, columns, like, progress)
 
     if cache is None or (like is not None and like.describer is not None):
         return parse()
     from sortnet.data.cache import cached
 
     names = None if like is None else like.feature_names
-    what = {"n_features": n_features, "labelled": labelled, "names": names}
-    return cached(path, Path(cache), what, parse)
+    remembered = UNNAMED if like is None else like.columns
+    options = {
+        "n_features": n_features,
+        "labelled": labelled,
+        "names": names,
+        "columns": [(columns or UNNAMED).to_json(), remembered.to_json()],
+    }
+    return cached(path, Path(cache), options, parse)
 
 
 def _parse(
-    path: Path, n_features: int | None, labelled: bool, like: Like | None, progress: Progress
+    path: Path,
+    n_features: int | None,
+    labelled: bool,
+    columns: NamedColumns | None,
+    like: Like | None,
+    progress: Progress,
 ) -> Queries:
     describer = None if like is None else like.describer
     if describer is not None and path.is_dir():
         from sortnet.data.read_tables import read_item_folder
 
         return read_item_folder(path, describer, labelled=labelled, progress=progress)
-    if not _are_tables(path):
+    if not are_tables(path):
+        refuse_names(path, columns)
         if describer is not None and describer.made:
             raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder of items")
         from sortnet.tables.letor import read_letor
@@ -86,13 +103,21 @@ def _parse(
         return read_letor(path, n_features=n_features)
     from sortnet.data.read_tables import read_table
 
-    queries = read_table(path, labelled=labelled, like=like, progress=progress)
+    queries = read_table(path, labelled=labelled, columns=columns, like=like, progress=progress)
     if n_features is not None and queries.n_features != n_features:
         raise DataError(f"{path}: has {queries.n_features} features, {n_features} are expected")
     return queries
 
 
-def _are_tables(path: Path) -> bool:
+def refuse_names(path: Path, columns: NamedColumns | None) -> None:
+    """Refuse names of columns for LETOR text, which has none."""
+    if columns is not None and columns != UNNAMED:
+        raise DataError(
+            f"{path}: is LETOR text, which has no columns to name: leave out --query and the like"
+        )
+
+
+def are_tables(path: Path) -> bool:
     """Whether the files are tables, and not LETOR text; the same for all files."""
     kinds = {suffix_of(each) if is_table(each) else "": each.name for each in data_files(path)}
     if len(kinds) > 1:
@@ -113,6 +138,7 @@ def read_fold(
     folder: str | os.PathLike[str],
     *,
     n_features: int | None = None,
+    columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
 ) -> Fold:
     """Read a folder with a train, a vali (or valid, validation) and optionally a test part.
@@ -123,6 +149,7 @@ def read_fold(
         folder: holds train.txt and so on; also .txt.gz, .csv, .tsv, .jsonl or .parquet, or a
             folder `train` of part files.
         n_features: for sparse files whose training part lacks the last features.
+        columns: see `read_queries`.
         cache: see `read_queries`.
 
     Raises:
@@ -136,7 +163,7 @@ def read_fold(
     if train_file is None or vali_file is None:
         part = "train" if train_file is None else "vali"
         raise DataError(f"{folder}: there is no {part}.txt (or {', '.join(_ENDINGS[1:])})")
-    train = read_queries(train_file, n_features=n_features, cache=cache)
+    train = read_queries(train_file, n_features=n_features, columns=columns, cache=cache)
     vali = _part(vali_file, train, cache)
     return Fold(train, vali, None if test_file is None else _part(test_file, train, cache))
 

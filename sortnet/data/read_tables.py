@@ -6,13 +6,14 @@ features, and so is what a `Describer` makes of its texts and images.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import fields as fields_of
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from sortnet.data.grades import read_grades
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
@@ -22,14 +23,16 @@ from sortnet.tables.roles import (
     GRADES,
     IDS,
     Columns,
+    LabelledColumns,
     choose_columns,
+    column_of,
     feature_matrix,
     kept_as_read,
 )
 from sortnet.tables.rows import Rows, listed, read_rows, rows_of_frame
-from sortnet.tables.values import numbers_of
-from sortnet.types import F32, I32, Bool, Progress, Queries, grade_fault
+from sortnet.types import F32, NamedColumns, Progress, Queries
 from sortnet.types.memory import texts
+from sortnet.types.named_columns import ALL_ROWS, UNNAMED
 
 _LONGEST_NAME = 1024
 
@@ -41,14 +44,16 @@ class Like(Protocol):
     def feature_names(self) -> tuple[str, ...] | None: ...
     @property
     def describer(self) -> Any: ...
+    @property
+    def columns(self) -> NamedColumns: ...
 
 
 def from_frame(
     frame: Any,
     *,
-    qid: str = "qid",
-    label: str = "label",
-    docid: str = "docid",
+    query: str | None = None,
+    grade: str | None = None,
+    id: str | None = None,
     labelled: bool = True,
     source: str = "frame",
 ) -> Queries:
@@ -56,13 +61,14 @@ def from_frame(
 
     Numbers are features, dates as days; each value of a categorical column is one, `column=value`;
     a column of texts has the features that `sortnet.items.describe` makes. Missing values become
-    NaN. Columns named like an id or a grade are never features. `docid` may be absent.
+    NaN. Columns named like an id or a grade are never features.
 
     Args:
-        qid: the column that says which query a row belongs to; rows in any order.
-        label: the column of whole grades from 0.
-        docid: the column of the documents' names.
-        labelled: whether `label` must be there, with a grade in each row; else what has none is 0.
+        query: the column that says which query a row belongs to, rows in any order; `none`: all
+            rows are one query; None: `qid`.
+        grade: the column of whole grades from 0; None: `label`, `grade` or `relevance`.
+        id: the column of the documents' names; None: `docid`, where it is there.
+        labelled: whether there must be a grade in each row; otherwise a missing one is 0.
 
     Raises:
         DataError: for missing columns, a number that is none or infinite, bad grades; with grades,
@@ -73,56 +79,68 @@ def from_frame(
     >>> q.feature_names, q.features.tolist(), q.grades.tolist()
     (('age',), [[3.0], [nan]], [0, 2])
     """
-    rows = rows_of_frame(frame, source, kept_as_read(qid, docid))
-    return queries_of(rows, labelled=labelled, named=Columns(docid, group=qid), label=label)
+    columns = NamedColumns(query, grade, id)
+    rows = rows_of_frame(frame, source, kept_as_read(*names_kept(columns)))
+    return queries_of(rows, labelled=labelled, columns=columns)
 
 
 def read_table(
-    path: Path, *, labelled: bool, like: Like | None, progress: Progress = lambda text: None
+    path: Path,
+    *,
+    labelled: bool,
+    columns: NamedColumns | None = None,
+    like: Like | None = None,
+    progress: Progress = lambda text: None,
 ) -> Queries:
     """Read a CSV, TSV, JSON lines or Parquet file, or several, see `from_frame`."""
-    columns = {} if like is None or like.describer is None else like.describer.columns
-    rows = read_rows(path, keep=kept_as_read(*columns.values()))
-    return queries_of(rows, labelled=labelled, like=like, progress=progress)
+    rows = read_rows(path, keep=kept_as_read(*names_kept(columns, like)))
+    return queries_of(rows, labelled=labelled, columns=columns, like=like, progress=progress)
+
+
+def names_kept(columns: NamedColumns | None, like: Like | None = None) -> list[str | None]:
+    """The columns whose cells are names and texts, to be read as they are written."""
+    remembered = [] if like is None or like.describer is None else like.describer.columns.values()
+    names = columns or UNNAMED
+    names = names if like is None else names.over(like.columns)
+    return [*remembered, names.query, names.id, "docid"]
 
 
 def queries_of(
     rows: Rows,
     *,
     labelled: bool,
-    named: Columns | None = None,
-    label: str | None = None,
+    columns: NamedColumns | None = None,
     like: Like | None = None,
     progress: Progress = lambda text: None,
 ) -> Queries:
     """The documents of a table; see `from_frame` and `read_table`.
 
     Args:
-        named: the columns of query and id; None: `qid`, and `docid` where it is there.
-        label: the column of grades; None: the first that is named like one.
+        columns: the names of its columns, and how they are read; where these leave a name open, it
+            is that of `like`, else the one by default.
     """
     if not len(rows):
         raise DataError(f"{rows.path}: there are no documents")
-    label = label or next((c for c in rows.columns if c.lower() in GRADES), GRADES[0])
     describer: Describer | None = None if like is None else like.describer
-    features: tuple[str, ...] | None
-    if describer is not None:
-        named, features = _roles(describer), describer.given
-    else:
-        named = named or Columns("docid", group="qid")
-        features = None if like is None else like.feature_names
-        named = named if named.id in rows.columns else replace(named, id=None)
-    for needed in (named.group, label if labelled else None):
-        if needed is not None and needed not in rows.columns:
-            raise DataError(f"{rows.path}: there is no column {needed!r} in {listed(rows.columns)}")
-    if not {*rows.columns} - {label, named.group, named.id}:
+    named = named_roles(rows, columns, like, labelled=labelled)
+    columns = columns or UNNAMED
+    columns = columns if like is None else columns.over(like.columns)
+    if not {*rows.columns} - {named.grade, named.group, named.id}:
         raise DataError(f"{rows.path}: there is no feature column in {listed(rows.columns)}")
-    roles = choose_columns(rows, named, {label} & {*rows.columns}, features)
-    names = roles.features + roles.categories
+    features: tuple[str, ...] | None = None if like is None else like.feature_names
+    if describer is not None:
+        features = describer.given
+    left_out = {*columns.ignore} if like is None else set[str]()
+    if named.grade is not None:
+        left_out.add(named.grade)
+    roles = choose_columns(rows, named, left_out, features)
     if describer is None and named.id is None and (roles.id or "").lower() not in IDS:
         roles = replace(roles, id=None)  # a text that happens to be unique
-    grades, matrix = _grades(rows, label, labelled), feature_matrix(rows, names)
-    qids, docids = _names(rows, roles.group, needed=True), _names(rows, roles.id, needed=False)
+    names = roles.features + roles.categories
+    grades, columns = read_grades(rows, named.grade, columns, labelled=labelled)
+    matrix = feature_matrix(rows, names)
+    qids = None if roles.group is None else names_of(rows, roles.group, needed=True)
+    docids = None if roles.id is None else names_of(rows, roles.id, needed=False)
     if describer is not None or (like is None and (roles.text or roles.image)):
         ids = None if describer is None else unique_ids(rows, roles.id, qids)
         items = items_of(rows, roles, ids or docids, qids, matrix.astype(np.float32))
@@ -141,8 +159,58 @@ def queries_of(
     )
     if not labelled:
         queries = replace(queries, grades=grades[queries.rows])
-    ignored = tuple(column for column in roles.ignored if column != label)
-    return replace(queries, describer=describer, ignored=ignored)
+    return replace(
+        queries,
+        describer=describer,
+        columns=columns,
+        roles=_all_roles(rows, roles),
+        dates=roles.dates,
+    )
+
+
+def named_roles(
+    rows: Rows, columns: NamedColumns | None, like: Like | None = None, *, labelled: bool
+) -> LabelledColumns:
+    """The columns of query, grade and id that a table has by their names.
+
+    A name that was given must be a column. A remembered id may be missing: the documents are then
+    named by their rows.
+
+    Raises:
+        DataError: saying what to do about a column that is missing.
+    """
+    describer = None if like is None else like.describer
+    typed = columns or UNNAMED
+    names = typed if like is None else typed.over(like.columns)
+    roles = Columns("docid", group="qid") if describer is None else _roles(describer)
+    if names.query is not None:
+        roles = replace(roles, group=None if names.query == ALL_ROWS else names.query)
+    if names.id is not None:
+        roles = replace(roles, id=names.id)
+    if describer is None and typed.id is None and roles.id not in rows.columns:
+        roles = replace(roles, id=None)
+    by_name = (column for column in rows.columns if column.lower() in GRADES)
+    grade = names.grade or next(by_name, GRADES[0])
+    advice = {}
+    if names.query is None and describer is None:
+        advice[roles.group] = (
+            ": --query NAME names the column of the queries, and with --query none all rows are one"
+        )
+    if names.grade is None:
+        advice[grade] = ": --grade NAME names the column of the grades"
+    for column in (roles.group, typed.id, grade if labelled else None):
+        if column is not None and column not in rows.columns:
+            fault = f"there is no column {shown(column)} in {listed(rows.columns)}"
+            raise DataError(f"{rows.path}: {fault}{advice.get(column, '')}")
+    fields = {field.name: getattr(roles, field.name) for field in fields_of(Columns)}
+    return LabelledColumns(**fields, grade=grade if grade in rows.columns else None)
+
+
+def _all_roles(rows: Rows, roles: LabelledColumns) -> LabelledColumns:
+    """The roles with the columns that have none of them as ignored."""
+    used = {roles.id, roles.text, roles.image, roles.audio, roles.group, roles.grade}
+    used |= {column_of(name, rows.columns) for name in (*roles.features, *roles.categories)}
+    return replace(roles, ignored=tuple(name for name in rows.columns if name not in used))
 
 
 def read_item_folder(
@@ -196,31 +264,8 @@ def _refuse_other_kind(items: Items, describer: Describer) -> None:
         )
 
 
-def _grades(rows: Rows, label: str, labelled: bool) -> I32:
-    """(n,) the grades, 0 where there are none and need not be."""
-    if label not in rows.columns:
-        return np.zeros(len(rows), np.int32)
-    cells = rows.columns[label]
-    grades, wrong = numbers_of(cells)
-    missing = np.isnan(grades) & ~wrong
-    whole = (grades >= 0) & (grades <= np.iinfo(np.int32).max) & (grades == np.floor(grades))
-    column = f"column {shown(label)}"
-    faults: tuple[tuple[Bool, Callable[[int], str]], ...] = (
-        (wrong, lambda row: f"the grade in {column}: {shown(cells[row])} is not a number"),
-        (missing & labelled, lambda row: f"there is no grade in {column}"),
-        (~missing & ~whole, lambda row: grade_fault(f"{grades[row]:g}")),
-    )
-    for bad, message in faults:
-        if bad.any():
-            row = int(bad.argmax())
-            raise DataError(f"{rows.place(row)}: {message(row)}")
-    return np.where(missing, 0, grades).astype(np.int32)
-
-
-def _names(rows: Rows, column: str | None, *, needed: bool) -> list[str] | None:
-    """The names of queries or documents, where there is a column of them."""
-    if column is None:
-        return None
+def names_of(rows: Rows, column: str, *, needed: bool) -> list[str]:
+    """The names of queries or documents; `needed`: in every row."""
     names = rows.texts(column)
     for row, name in enumerate(names):
         if needed and not name:

@@ -13,25 +13,23 @@ from scipy.sparse import issparse
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.roles import choose_features, column_of, feature_matrix
-from sortnet.tables.rows import Rows, rows_of_frame
+from sortnet.tables.rows import Rows, as_pandas, rows_of_frame
 from sortnet.tables.values import is_missing, numbers_of, word
-from sortnet.types import F64, I64, Queries
+from sortnet.types import F64, I64, NamedColumns, Queries
+from sortnet.types.named_columns import ALL_ROWS
 
 
 def as_table(X: Any, source: str) -> Any:
-    """A data frame as one of pandas, a sparse matrix as an array, what is masked as missing, dates
-    as days; the rest as it is."""
+    """A data frame as one of pandas (a lazy one is collected), a sparse matrix as an array, what is
+    masked as missing, dates as days; the rest as it is."""
     if issparse(X):
         return X.toarray()
     if np.ma.isMaskedArray(X):
         return np.ma.filled(X.astype(np.float64), np.nan)
     if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M") and np.ndim(X) == 2:
         return np.stack([numbers_of(column)[0] for column in X.T], axis=1)
-    if not hasattr(X, "columns"):
-        return X
-    from sortnet.tables.rows import as_pandas
-
-    return as_pandas(X)
+    # Asking a lazy frame for its columns warns of the cost, so it is recognised by `collect`.
+    return as_pandas(X) if hasattr(X, "collect") or hasattr(X, "columns") else X
 
 
 def refuse_words(X: Any, source: str) -> None:
@@ -98,19 +96,31 @@ class Features:
         return np.bincount(of, shares, len(self.columns)).astype(np.float64)
 
 
-def column_qid(X: Any, qid: ArrayLike | None, source: str) -> tuple[Any, ArrayLike | None]:
-    """Take the column `qid` out of a DataFrame."""
+def take_columns(
+    X: Any, qid: ArrayLike | None, names: NamedColumns, source: str
+) -> tuple[Any, ArrayLike | None, ArrayLike | None]:
+    """The features of a DataFrame without its columns of query, grade and id; queries and grades.
+
+    Args:
+        qid: the query of each row, where it is no column.
+
+    Raises:
+        DataError: on queries both as a column and beside it.
+    """
     columns = [str(c) for c in getattr(X, "columns", ())]
+    grades = X[names.grade] if names.grade in columns else None
+    X = X.drop(columns=[c for c in (names.grade, names.id) if c in columns]) if columns else X
+    query = names.query or "qid"
     if renamed := [c for c in columns if c.endswith("__qid")]:
         raise DataError(
             f"{source}: the column {renamed[0]!r} is no feature: call it 'qid' "
             "(a ColumnTransformer does with verbose_feature_names_out=False)"
         )
-    if "qid" not in columns:
-        return X, qid
+    if query == ALL_ROWS or query not in columns:
+        return X, qid, grades
     if qid is not None:
-        raise DataError(f"{source} has a column 'qid', so give no qid besides")
-    return X.drop(columns="qid"), X["qid"]
+        raise DataError(f"{source} has a column {shown(query)}, so give no qid besides")
+    return X.drop(columns=query), X[query], grades
 
 
 def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) -> None:

@@ -21,12 +21,16 @@ OWN = {  # the parameters that are no settings of a run, and their defaults
     "ranker": "sortnet",
     "validation_fraction": 0.2,
     "random_state": Config().seed,
+    "query": None,
+    "grade": None,
+    "id": None,
     "single_query": False,
     "tune": False,
     "verbose": 0,
     "n_jobs": None,
 }
 _TYPES: dict[str, Any] = {
+    **dict.fromkeys(("query", "grade", "id"), (str, NoneType)),
     "validation_fraction": Real,
     "random_state": (Integral, np.random.RandomState, np.random.Generator, NoneType),
     "tune": (bool, np.bool_, Mapping, list, tuple, NoneType),
@@ -85,6 +89,9 @@ class Parameters(TypedDict, total=False):
     ranker: str
     validation_fraction: float
     random_state: int | np.random.RandomState | np.random.Generator | None
+    query: str | None
+    grade: str | None
+    id: str | None
     single_query: bool
     tune: bool | Mapping[str, Sequence[Any]]
     verbose: int

@@ -17,32 +17,37 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from sortnet.comparators import MakeOne
 from sortnet.config import Config, Settings, choose_quality
 from sortnet.data.divide import hold_out_documents
+from sortnet.data.grades import in_which_bin
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.estimator import arrays, evaluation, parameters
 from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import Parameters, settings_from
 from sortnet.explain.attribution import feature_shares, some_queries
+from sortnet.files import shown
 from sortnet.learning.loop import Callback, Iteration
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
 from sortnet.tables.roles import column_of, feature_matrix
+from sortnet.tables.rows import listed
 from sortnet.threads import limit_threads
-from sortnet.types import F32, F64, I64, Queries
+from sortnet.types import F32, F64, I64, NamedColumns, Queries
+from sortnet.types.named_columns import ALL_ROWS
 
 
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Ranks the rows of each query by a comparator learned with Algorithm 3.1.
 
-    `X` is an array, a list or a DataFrame of pandas or polars. The query of each row is `qid` (in
-    any order), or `group` (sizes of consecutive queries), or the column `qid` of a DataFrame, which
-    is no feature then. With none of them all rows are one query, which `fit` warns of; on an
-    estimator fitted with queries, two rows or more without them are refused. NaN is a missing
-    value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array, its zeros are 0.
+    `X` is an array, a list or a DataFrame of pandas or polars (a LazyFrame is collected). The query
+    of each row is `qid` (in any order), or `group` (sizes of consecutive queries), or the column
+    `qid` of a DataFrame, which is no feature then. With none of them all rows are one query, which
+    `fit` warns of; on an estimator fitted with queries, two rows or more without them are refused.
+    NaN is a missing value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array,
+    its zeros are 0.
 
     A column of a DataFrame is categorical if its dtype is, or if it holds short texts that repeat:
     each of its 50 most frequent levels becomes an indicator; those of an ordered dtype are numbered
     in their order. No grade is looked at. A level that `fit` did not see is no level. A date is a
-    number of days.
+    number of days. Ids and free text are refused by name: leave these columns out.
 
     In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: a
     `qid` given to `fit` does not reach `score`, unless it is routed there, with
@@ -59,6 +64,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             choose (RankQuality differs between their rankings), all queries are for both, with
             a warning.
         random_state: of everything random; None for another one each time.
+        query: the column of X that says which query a row belongs to; None: `qid`; `none`: all rows
+            are one query.
+        grade: the column of X with the grades, which `fit` and `score` take where there is no `y`;
+            never a feature.
+        id: a column of X with the documents' names, which are no feature.
         single_query: rows without queries are meant as one query: no warning, no refusal.
         tune: choose settings by RankQuality on the validation part first: those of a grid
             {parameter: values to try}, or True for the ranker's own, see `tuning.tune`.
@@ -118,7 +128,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         Args:
             X: (n_docs, n_columns).
-            y: (n_docs,) grades, higher is more relevant.
+            y: (n_docs,) grades, higher is more relevant; None: the column `grade` of X.
             qid: (n_docs,) the query of each row.
             group: (n_queries,) sizes of consecutive queries, in place of `qid`.
             sample_weight: (n_docs,) of the rows: a pair counts the product of its rows' weights;
@@ -134,11 +144,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Raises:
             DataError: on data or settings that cannot be used, such as a feature that is the qid.
         """
-        if y is None:
+        if y is None and (self.grade is None or self.grade not in getattr(X, "columns", ())):
             raise DataError("SortNetRanker requires y to be passed, but the target y is None")
         also = evaluation.callbacks_of(callbacks)
         config = settings_from(self.get_params(deep=False))
-        train = self._queries(X, y, qid, group, weights=sample_weight, reset=True)
+        train = self._queries(X, y, qid, group, weights=sample_weight, reset=True, labelled=True)
         if eval_set is None:
             config = choose_quality(train, train, config)
             share, metric = self.validation_fraction, config.rank_quality
@@ -146,7 +156,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             parts = {"": vali}
         else:
             given = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
-            parts = {source: self._queries(*part, source=source) for source, part in given.items()}
+            parts = {
+                source: self._queries(*part, source=source, labelled=True)
+                for source, part in given.items()
+            }
         names = evaluation.named(eval_names, len(parts))
         parts = dict(zip(names, parts.values(), strict=True))
         return self._fit(train, parts, config, eval_metric, also)
@@ -337,10 +350,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             margins = self.model_.margins(queries, i, j)
         return float(margins[0]) if single else margins
 
-    def score(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> float:
+    def score(self, X: Any, y: ArrayLike | None = None, qid: ArrayLike | None = None) -> float:
         """RankQuality, the mean over the queries of the measure `quality`; higher is better."""
         check_is_fitted(self)
-        queries, config = self._queries(X, y, qid), self.model_.config
+        queries, config = self._queries(X, y, qid, labelled=True), self.model_.config
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
         return config.quality_of(queries, order)
@@ -426,6 +439,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.set_params(
             validation_fraction=about.get("validation_fraction", 0.2),
             single_query=about.get("single_query", False),
+            query=model.columns.query,
+            grade=model.columns.grade,
+            id=model.columns.id,
         )
         shares = about.get("feature_importances")
         self._sample, self._shares = None, None if shares is None else np.array(shares, np.float64)
@@ -443,12 +459,18 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         reset: bool = False,
         source: str = "X",
         pairs: bool = False,
+        labelled: bool = False,
     ) -> Queries:
         """Check the data as scikit-learn does, and group its rows; `reset` where it is learned.
 
-        Rows for `pairs` need no query.
+        Rows for `pairs` need no query. `labelled` rows have grades as `y`, or in their column.
         """
-        X, qid = arrays.column_qid(arrays.as_table(X, source), qid, source)
+        names_of_columns = NamedColumns(self.query, self.grade, self.id)
+        X, qid, column_of_grades = arrays.take_columns(
+            arrays.as_table(X, source), qid, names_of_columns, source
+        )
+        if labelled and y is None:
+            y = self._grades(column_of_grades, source, reset=reset)
         framed = hasattr(X, "columns")
         if reset:
             self.one_query_ = qid is None and group is None
@@ -460,7 +482,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             self._take_as_one_query(len(columns), reset, source)
         if reset:
             arrays.refuse_qid_as_feature(columns, qid, names, source)
-        return Queries.from_arrays(
+        queries = Queries.from_arrays(
             columns,
             grades,
             qid=qid,
@@ -469,6 +491,14 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             source=source,
             weights=weights,
         )
+        return replace(queries, columns=names_of_columns) if framed else queries
+
+    def _grades(self, column: ArrayLike | None, source: str, *, reset: bool) -> ArrayLike:
+        """The grades in their column, in the bins of the model where it was fitted with some."""
+        if column is None:
+            raise DataError(f"{source}: give grades as y, or name their column with grade=")
+        edges = () if reset else self.model_.columns.edges
+        return in_which_bin(column, edges) if edges else column
 
     def _checked(self, X: Any, y: ArrayLike | None, reset: bool, source: str) -> Any:
         """X as an array of features, and y where there is one."""
@@ -486,6 +516,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                         "columns"
                     )
                 return validate_data(self, X, **both, reset=reset, **rules)
+            if not reset:
+                self._refuse_extra_columns(X, source)
             validate_data(self, X, reset=reset, skip_check_array=True)  # columns by their names
             features = self.features_ or Features.of(X, source)
             X = feature_matrix(features.rows(X, source), features.names)
@@ -499,10 +531,28 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 arrays.refuse_words(X, source)
             raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
 
+    def _refuse_extra_columns(self, X: Any, source: str) -> None:
+        """Refuse a frame with all columns of `fit` and further ones, in one line that names these.
+
+        Other differences are refused by scikit-learn, in words that its checks expect.
+        """
+        fitted = set(getattr(self, "feature_names_in_", ()))
+        columns = [str(name) for name in X.columns]
+        extra = [name for name in columns if name not in fitted]
+        if fitted and extra and fitted <= set(columns):
+            names = listed(map(shown, extra))
+            if len(extra) == 1:
+                fault = f"column {names} is not among the columns of fit: leave it out"
+            else:
+                fault = f"columns {names} are not among the columns of fit: leave them out"
+            raise DataError(f"{source}: {fault}")
+
     def _take_as_one_query(self, n: int, reset: bool, source: str) -> None:
         """Refuse rows without queries; warn where scikit-learn wants `fit` to take them."""
-        if self.single_query or (self.one_query_ and not reset):
+        if self.single_query or self.query == ALL_ROWS or (self.one_query_ and not reset):
             return
+        if self.query is not None:
+            raise DataError(f"{source} has no column {shown(self.query)}, which names the queries")
         if reset:
             warnings.warn(
                 f"{source} has no qid: all {n} rows are taken as one query; give qid, group or a "

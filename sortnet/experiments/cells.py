@@ -67,8 +67,7 @@ class Cell:
 
     def to_json(self) -> dict[str, Any]:
         """What it is known by, and what a store keeps of it."""
-        split = {"kind": type(self.split).__name__, **vars(self.split)}
-        own = {"ranker": self.ranker.to_json(), "split": split}
+        own = {"ranker": self.ranker.to_json(), "split": self.split.to_json()}
         return {**vars(self), **own, "observe": self.observe and self.observe.__name__}
 
 
@@ -152,7 +151,8 @@ def keys_of(cells: Sequence[Cell]) -> list[str]:
         # Found again wherever the files lie; a new version may rank otherwise.
         read = [known[str(file)] for file in cell.split.files]
         said = {**cell.to_json(), "files": read, "sortnet": __version__}
-        said["split"] = {name: v for name, v in said["split"].items() if name != "folder"}
+        split = {name: v for name, v in said["split"].items() if name not in ("folder", "file")}
+        said["split"] = split
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     return [key(cell) for cell in cells]

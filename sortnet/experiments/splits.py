@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import glob
+from dataclasses import KW_ONLY, dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from sortnet.data.divide import hold_out, joined, refuse_shared
+from sortnet.data.parts import ByDraw, ByHash, Division, read_divided
 from sortnet.data.read import Fold, file_of, read_fold
 from sortnet.errors import DataError
-from sortnet.types import Queries
+from sortnet.files import data_files
+from sortnet.types import NamedColumns, Queries
+from sortnet.types.named_columns import UNNAMED
 
 
 class Split:
@@ -34,12 +39,25 @@ class Split:
         """
         raise NotImplementedError
 
+    def to_json(self) -> dict[str, Any]:
+        """The split by its kind and fields, as stores keep it."""
+        values = {"kind": type(self).__name__, **vars(self)}
+        columns = values.pop("columns", UNNAMED)
+        # Stores of versions that named no columns have no such field.
+        return values if columns == UNNAMED else {**values, "columns": columns.to_json()}
+
 
 @dataclass(frozen=True)
 class OfficialFold(Split):
-    """A folder with the three parts of a fold, as they are."""
+    """A folder with the three parts of a fold, as they are.
+
+    Attributes:
+        columns: the names of columns of its tables.
+    """
 
     folder: str
+    _: KW_ONLY
+    columns: NamedColumns = UNNAMED
 
     @property
     def name(self) -> str:
@@ -51,7 +69,7 @@ class OfficialFold(Split):
 
     def load(self, cache: Path | None = None) -> Fold:
         _parts_of(self.folder)  # refuses a folder that lacks a part
-        fold = read_fold(self.folder, cache=cache)
+        fold = read_fold(self.folder, columns=self.columns, cache=cache)
         for a, b in combinations(_three(fold), 2):
             refuse_shared(a, b)
         return fold
@@ -83,22 +101,79 @@ class HoldOut(OfficialFold):
         return hold_out(every, self.test, self.vali, seed=drawn)
 
 
-def folds_of(folder: str) -> list[OfficialFold]:
+@dataclass(frozen=True)
+class DividedFile(Split):
+    """One file of queries, divided as `sortnet train` divides it.
+
+    Attributes:
+        file: its path, or a pattern of several.
+        seed: of the division.
+        columns: the names of its columns.
+    """
+
+    file: str
+    seed: int
+    _: KW_ONLY
+    columns: NamedColumns = UNNAMED
+
+    @property
+    def name(self) -> str:
+        return Path(self.file).name
+
+    @property
+    def files(self) -> tuple[Path, ...]:  # type: ignore[override]
+        return tuple(data_files(self.file))
+
+    @property
+    def division(self) -> Division:
+        return ByHash(self.seed)
+
+    def load(self, cache: Path | None = None) -> Fold:
+        return read_divided(self.file, self.division, columns=self.columns, cache=cache)
+
+
+@dataclass(frozen=True)
+class HoldOutOfFile(DividedFile):
+    """One file of queries, divided at random; see `HoldOut`."""
+
+    number: int
+    test: float
+    vali: float
+
+    @property
+    def name(self) -> str:
+        return f"split {self.number}"
+
+    @property
+    def division(self) -> Division:
+        return ByDraw(self.test, self.vali, (self.seed, self.number))
+
+
+def is_one_file(data: str) -> bool:
+    """Whether the data of an experiment are one file, or a pattern of several, and no folder."""
+    return Path(data).is_file() or (not Path(data).exists() and glob.has_magic(data))
+
+
+def folds_of(folder: str, columns: NamedColumns = UNNAMED) -> list[OfficialFold]:
     """The folds in a folder, or the folder itself if it is one.
+
+    Args:
+        columns: the names of columns of its tables.
 
     Raises:
         DataError: if there is none, or one lacks a part.
     """
     path = Path(folder)
     if not path.is_dir():
-        raise DataError(f"{folder}: no such folder")
+        fault = "is a file, not a folder of folds" if path.exists() else "no such folder"
+        raise DataError(f"{folder}: {fault}")
     inside = [path] if file_of(path, "train") else sorted(filter(Path.is_dir, path.iterdir()))
     found = [each for each in inside if file_of(each, "train")]
     if not found:
         raise DataError(f"{folder}: there are no folds in it: folders with train.txt, vali.txt ...")
     for each in found:
         _parts_of(str(each))
-    return [OfficialFold(str(each)) for each in found]
+    return [OfficialFold(str(each), columns=columns) for each in found]
 
 
 def _parts_of(folder: str) -> tuple[Path, ...]:

@@ -32,7 +32,8 @@ from sortnet.experiments.set_problems import QUALITY, SET_MODELS, MadeSets, cell
 from sortnet.experiments.set_problems import SIZES as SET_SIZES
 from sortnet.experiments.splits import OfficialFold, Split, folds_of
 from sortnet.metrics import Metric, evaluate, outcomes
-from sortnet.types import Queries
+from sortnet.types import NamedColumns, Queries
+from sortnet.types.named_columns import UNNAMED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,10 +100,11 @@ class Plan(NamedTuple):
     folder: str | None
     size: Size
     seed: int
+    columns: NamedColumns = UNNAMED  # of the folds' tables
 
     def folds(self) -> list[OfficialFold]:
         """The folds of the folder, as many as the size says."""
-        return folds_of(str(self.folder))[: self.size.folds]
+        return folds_of(str(self.folder), self.columns)[: self.size.folds]
 
     def seeds(self) -> range:
         return range(self.seed, self.seed + self.size.draws)
@@ -160,7 +162,13 @@ class Study:
     notes: Callable[[pd.DataFrame], list[str]] = lambda frame: []
 
 
-def points_of(name: str, folder: str | None, size: Size, seed: int = 0) -> list[Point]:
+def points_of(
+    name: str,
+    folder: str | None,
+    size: Size,
+    seed: int = 0,
+    columns: NamedColumns = UNNAMED,
+) -> list[Point]:
     """What a study works out.
 
     Raises:
@@ -174,7 +182,7 @@ def points_of(name: str, folder: str | None, size: Size, seed: int = 0) -> list[
         raise SortNetError(f"the study {name} needs data: sortnet experiment study {name} LETOR")
     if folder is not None and study.data == "made":
         raise SortNetError(f"the study {name} makes its data: leave out {folder[:60]!r}")
-    return study.points(Plan(folder, size, seed))
+    return study.points(Plan(folder, size, seed, columns))
 
 
 def frame_of(
@@ -250,7 +258,8 @@ def _on_shares(plan: Plan, field: str, values: Iterable[Any]) -> list[Point]:
         Point(
             Cell(
                 ENTRIES[kind].changed(hidden=(70,), **own),
-                replace(TrainingShare(fold.folder), **{field: share}), plan.seed,
+                replace(TrainingShare(fold.folder, columns=fold.columns), **{field: share}),
+                plan.seed,
             ),
             learner, share,
         )

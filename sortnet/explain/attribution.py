@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sortnet.comparators import Margin
 from sortnet.errors import ComparatorError, DataError
+from sortnet.explain.columns import Column, columns_of, feature_names
 from sortnet.rankers.base import Ranker
 from sortnet.types import F32, F64, Queries
 
@@ -21,6 +22,23 @@ _PANELS = 8  # that a path begins with
 _NODES = (3, 6)  # two Gauss-Legendre rules a panel; their difference bounds the error
 _ROUNDS = 48  # of halving: a panel of 2^-51 is as short as a float64 tells apart
 _POINTS = 1 << 18  # of the path, at most; 750 units of relu, each a kink, need 19,000
+
+
+@dataclass(frozen=True)
+class ColumnValue:
+    """A column's part of a margin.
+
+    Attributes:
+        column: the column.
+        value: the sum of the values of its features.
+        a: a's value in the data: a number, a date, or a level of a category; None if missing.
+        b: b's.
+    """
+
+    column: Column
+    value: float
+    a: float | str | None
+    b: float | str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +52,7 @@ class Explanation:
         a: (n_features,) a's unscaled features; NaN is missing.
         b: (n_features,) b's.
         names: (n_features,) the features' names, or their numbers from 1.
+        columns: the columns that the features come from.
         error: bound on the summed error of the values.
         points: number of points of the path at which gradients were computed.
     """
@@ -44,6 +63,7 @@ class Explanation:
     a: F32
     b: F32
     names: tuple[str, ...]
+    columns: tuple[Column, ...]
     error: float
     points: int
 
@@ -51,6 +71,22 @@ class Explanation:
         """The numbers (from 0) of the n features with the largest absolute values."""
         order: list[int] = np.argsort(-np.abs(self.values), kind="stable")[:n].tolist()
         return order
+
+    def by_column(self) -> list[ColumnValue]:
+        """The columns' parts of the margin, the largest absolute value first.
+
+        The values of the levels of a categorical column are added up.
+        """
+        values = [
+            ColumnValue(
+                column,
+                float(self.values[list(column.features)].sum()),
+                column.value(self.a),
+                column.value(self.b),
+            )
+            for column in self.columns
+        ]
+        return sorted(values, key=lambda part: -abs(part.value))
 
 
 def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation:
@@ -107,15 +143,10 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
         a=queries.features[a],
         b=queries.features[b],
         names=feature_names(model, queries),
+        columns=columns_of(model, queries),
         error=error,
         points=path.points,
     )
-
-
-def feature_names(model: Ranker, queries: Queries) -> tuple[str, ...]:
-    """The features' names from the model, else from the data, else their numbers from 1."""
-    names = model.feature_names or queries.feature_names
-    return names or tuple(str(k) for k in range(1, model.n_features + 1))
 
 
 def _query_of(queries: Queries, a: int, b: int) -> int:

@@ -1,4 +1,4 @@
-"""Permutation importance: how much a measure drops when a feature is shuffled."""
+"""Permutation importance: how much a measure drops when a column is shuffled."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.errors import SortNetError
-from sortnet.explain.attribution import feature_names
+from sortnet.explain.columns import Column, columns_of
 from sortnet.metrics import Metric, as_metrics, average, outcomes
 from sortnet.rankers.base import Ranker
 from sortnet.types import F64, Progress, Queries
@@ -15,37 +15,42 @@ from sortnet.types import F64, Progress, Queries
 
 @dataclass(frozen=True, eq=False)
 class Importance:
-    """How much a measure drops without each feature.
+    """How much a measure drops without each column.
 
     Attributes:
         metric: the measure and its conventions.
         quality: its mean over the queries with nothing shuffled.
-        drops: (n_features, repeats) quality less the shuffled data's quality.
-        names: (n_features,) the features' names, or their numbers from 1.
-        splits: (n_features,) the share of splits that each has in soft trees; None: of another
+        drops: (n_columns, repeats) quality less the shuffled data's quality.
+        columns: (n_columns,) the columns: a feature each, or all levels of a category.
+        splits: (n_columns,) the share of splits that each has in soft trees; None: of another
             ranker.
     """
 
     metric: Metric
     quality: float
     drops: F64
-    names: tuple[str, ...]
+    columns: tuple[Column, ...]
     splits: F64 | None = None
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """(n_columns,) the columns' names."""
+        return tuple(column.name for column in self.columns)
+
+    @property
     def mean(self) -> F64:
-        """(n_features,) mean drop over the repeats."""
+        """(n_columns,) mean drop over the repeats."""
         mean: F64 = self.drops.mean(axis=1)
         return mean
 
     @property
     def std(self) -> F64:
-        """(n_features,) standard deviation over the repeats (divided by their number)."""
+        """(n_columns,) standard deviation over the repeats (divided by their number)."""
         std: F64 = self.drops.std(axis=1)
         return std
 
     def largest(self, n: int | None = None) -> list[int]:
-        """The numbers (from 0) of the n features with the largest mean drops."""
+        """The places (from 0) of the n columns with the largest mean drops."""
         order: list[int] = np.argsort(-self.mean, kind="stable")[:n].tolist()
         return order
 
@@ -59,19 +64,20 @@ def permutation_importance(
     seed: int = 0,
     progress: Progress = lambda text: None,
 ) -> Importance:
-    """How much the measure drops when a feature is shuffled (Breiman 2001, section 10).
+    """How much the measure drops when a column is shuffled (Breiman 2001, section 10).
 
-    A feature is shuffled among the documents of each query, not across queries: a ranking is of
-    one query's documents, values of another query would make documents that do not exist, and
-    every scaling commutes with it. A feature that is constant within each query therefore has
-    importance 0, even if it changes the effect of others. In a repeat all features are shuffled
+    A column is a feature, or all levels of a category: these are shuffled together, as no document
+    has two of them. A column is shuffled among the documents of each query, not across queries: a
+    ranking is of one query's documents, values of another query would make documents that do not
+    exist, and every scaling commutes with it. A column that is constant within each query therefore
+    has importance 0, even if it changes the effect of others. In a repeat all columns are shuffled
     by the same permutation, so that they can be compared.
 
     Args:
         model: any ranker.
         queries: labelled, unscaled documents, preferably not those of the training.
         metric: the measure; by default the model's RankQuality with its conventions.
-        repeats: how often each feature is shuffled.
+        repeats: how often each column is shuffled.
         seed: of the permutations.
 
     Raises:
@@ -87,7 +93,7 @@ def permutation_importance(
     >>> bool(found.mean[0] > 0), float(found.mean[1])
     (True, 0.0)
 
-    Cost: a sort for every feature and repeat, none for a feature that does not vary; one scaled
+    Cost: a sort for every column and repeat, none for a column that does not vary; one scaled
     copy of the features.
     """
     if repeats < 1:
@@ -101,17 +107,20 @@ def permutation_importance(
         return average(outcomes(measure, documents, order_of(documents)), config.empty)
 
     quality, table = measured(), documents.features
-    names = feature_names(model, queries)
-    drops = np.zeros((model.n_features, repeats))
+    columns = columns_of(model, queries)
+    drops = np.zeros((len(columns), repeats))
     rng, query = np.random.default_rng(seed), queries.query_of_docs()
     for r in range(repeats):
         order = np.lexsort((rng.random(queries.n_docs), query))  # each query's in random order
-        for k, name in enumerate(names):
-            progress(f"shuffle {r + 1} of {repeats}: feature {name}")
-            columns = np.flatnonzero(sources == k)
-            kept = table[:, columns]
-            if not np.array_equal(kept[order], kept):
-                table[:, columns] = kept[order]
+        for k, column in enumerate(columns):
+            progress(f"shuffle {r + 1} of {repeats}: {column.name}")
+            scaled_columns = np.flatnonzero(np.isin(sources, column.features))
+            before = table[:, scaled_columns]
+            if not np.array_equal(before[order], before):
+                table[:, scaled_columns] = before[order]
                 drops[k, r] = quality - measured()
-                table[:, columns] = kept
-    return Importance(measure, quality, drops, names, model.split_shares())
+                table[:, scaled_columns] = before
+    splits = model.split_shares()
+    if splits is not None:
+        splits = np.array([splits[list(column.features)].sum() for column in columns])
+    return Importance(measure, quality, drops, columns, splits)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from sortnet.types import F32, F64, Bool, Progress
 _SAME = 1e-5  # relative; smaller differences are rounding
 _TEXT, _IMAGE = MADE = ("text: ", "image: ")  # prefixes of the names of made features
 _MEANING = f"{_TEXT}meaning "
+_TOPIC = re.compile(r"topic \d+ \((.+)\)")
 _FOLDER = "files"  # stands for a column where the items are the files of a folder
 
 Make = Callable[[Items], F32]
@@ -52,6 +55,10 @@ class Describer:
     @property
     def feature_names(self) -> tuple[str, ...]:
         return self.given + self.made
+
+    def readable_names(self) -> tuple[str, ...]:
+        """The features' names for people, see `readable_names`."""
+        return readable_names(self.feature_names, self.columns)
 
     @property
     def of_texts(self) -> bool:
@@ -182,6 +189,33 @@ def describe(items: Items, *, embed: bool = False, progress: Progress = _silent)
     """
     given = given_only(items)
     return Describer.fit_apply(given, made=True, embed=embed, progress=progress)[1]
+
+
+def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of features for people: computed ones are named by their column, topics by their words.
+
+    Where two would have one name, both keep the one under which they are stored.
+
+    Args:
+        names: as they are stored.
+        columns: {role: column} of the table that the items came from; see `NAMED`.
+
+    >>> readable_names(("sugar", "text: topic 1 (ship, rare)"), {"text": "description"})
+    ('sugar', 'description: ship, rare')
+    """
+    column_of_role = _real(columns)
+    readable = []
+    for name in names:
+        role, separator, feature = name.partition(": ")
+        if role + separator in MADE:
+            topic = _TOPIC.fullmatch(feature)
+            words = feature if topic is None else topic[1]
+            name = f"{column_of_role.get(role, role)}: {words}"
+        readable.append(name)
+    times = Counter(readable)
+    return tuple(
+        name if times[name] == 1 else stored for name, stored in zip(readable, names, strict=True)
+    )
 
 
 def given_only(items: Items) -> Items:

@@ -1,4 +1,4 @@
-"""Where pairs to learn from are kept: in memory, and, of a shard, as the whole numbers them."""
+"""Where pairs are kept and counted: in memory, and, of a shard, as the whole numbers them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,73 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sortnet.types import I32, I64, SPLITS, Pairs, PairSink, Queries, Split
-from sortnet.types.packed_pairs import among, moved
+from sortnet.types import (
+    I32,
+    I64,
+    NEVER_ADDED,
+    NEVER_WRONG,
+    SPLITS,
+    Pairs,
+    PairSink,
+    Queries,
+    Split,
+)
+from sortnet.types.packed_pairs import among, moved, unique
 from sortnet.types.shard import summed
 
 
+@dataclass(frozen=True, eq=False)
+class CountedPairs:
+    """Pairs, ascending, with what is counted of each, (m,) arrays.
+
+    Attributes:
+        key: the pairs, as `Pairs` has them.
+        first_iteration: the iteration that added the pair to TP or VP, else NEVER_ADDED.
+        first_wrong, last_wrong: iterations in which the pair was wrong, else NEVER_WRONG.
+        times: the number of iterations in which the pair was wrong.
+    """
+
+    key: I64
+    first_iteration: I32
+    first_wrong: I32
+    last_wrong: I32
+    times: I32
+
+    @classmethod
+    def empty(cls) -> CountedPairs:
+        none = np.empty(0, np.int32)
+        return cls(Pairs.empty().key, none, none, none, none)
+
+    def with_rows_for(self, keys: I64) -> CountedPairs:
+        """These pairs and the others of some ascending keys, which are not counted yet."""
+        new = keys[~among(keys, self.key)]
+        at = np.searchsorted(self.key, new)
+        return CountedPairs(
+            np.insert(self.key, at, new),
+            np.insert(self.first_iteration, at, NEVER_ADDED),
+            np.insert(self.first_wrong, at, NEVER_WRONG),
+            np.insert(self.last_wrong, at, NEVER_WRONG),
+            np.insert(self.times, at, 0),
+        )
+
+    def add(self, keys: I64, iteration: int) -> int:
+        """Mark pairs, which have rows, as added; returns how many this iteration added."""
+        rows = np.searchsorted(self.key, keys)
+        self.first_iteration[rows] = np.minimum(self.first_iteration[rows], iteration)
+        return int(np.count_nonzero(self.first_iteration[rows] == iteration))
+
+    def count(self, keys: I64, iteration: int) -> None:
+        """Count that pairs, which have rows, were wrong, once an iteration."""
+        rows = np.searchsorted(self.key, keys)
+        rows = rows[self.last_wrong[rows] < iteration]
+        first_time = rows[self.times[rows] == 0]
+        self.first_wrong[first_time] = iteration
+        self.last_wrong[rows] = iteration
+        self.times[rows] += 1
+
+
 class MemoryPairs:
-    """A `PairSink` that keeps each pair and its first iteration: 12 bytes.
+    """A `PairSink` in memory: 24 bytes a pair.
 
     >>> sink = MemoryPairs()
     >>> sink.add("train", 0, Pairs(np.array([4, 0]), np.array([5, 2])))
@@ -21,35 +81,39 @@ class MemoryPairs:
     1
     >>> sink.pairs("train").loser, sink.pairs("train", before=1).loser
     (array([2, 5, 6]), array([2, 5]))
+    >>> sink.counted("train").times
+    array([1, 2, 1], dtype=int32)
     """
 
     def __init__(self) -> None:
-        nothing = Pairs.empty().key, np.empty(0, np.int32)
-        self._kept: dict[Split, tuple[I64, I32]] = dict.fromkeys(SPLITS, nothing)
+        self._counted: dict[Split, CountedPairs] = dict.fromkeys(SPLITS, CountedPairs.empty())
 
     def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
-        """Add an iteration's pairs; returns how many of them were first seen in this iteration.
+        """Add an iteration's pairs and count those that were wrong, see `PairSink`.
 
-        Cost: a copy of the pairs kept.
+        Cost: a copy of all pairs.
         """
-        key, first = self._kept[split]
-        at, new = np.searchsorted(key, pairs.key), ~among(pairs.key, key)
-        again = np.count_nonzero(first[at[~new]] == iteration)
-        self._kept[split] = (
-            np.insert(key, at[new], pairs.key[new]),
-            np.insert(first, at[new], iteration),
-        )
-        return int(again + np.count_nonzero(new))
+        wrong = pairs if wrong is None else wrong
+        keys = unique(np.concatenate([pairs.key, wrong.key]))
+        counted = self._counted[split].with_rows_for(keys)
+        counted.count(wrong.key, iteration)
+        self._counted[split] = counted
+        return counted.add(pairs.key, iteration)
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> Pairs:
-        """All pairs first seen before that iteration, see `PairSink`."""
-        key, first = self._kept[split]
+        """The pairs that were added before that iteration, see `PairSink`."""
+        counted = self._counted[split]
+        key, first = counted.key, counted.first_iteration
         if docs is not None:
             some = slice(*np.searchsorted(key, np.array(docs, np.int64) << 32).tolist())
             key, first = key[some], first[some]
-        return Pairs.of_keys(key if before is None else key[first < before])
+        return Pairs.of_keys(key[first < (NEVER_ADDED if before is None else before)])
+
+    def counted(self, split: Split) -> CountedPairs:
+        """Every pair that was added or wrong, with what is counted of it."""
+        return self._counted[split]
 
 
 def own_pairs(sink: PairSink, train: Queries, vali: Queries) -> PairSink:

@@ -14,6 +14,7 @@ from sortnet.preference.judgement_table import Judgements, SharedVotes
 from sortnet.types import F64, I64, Bool
 from sortnet.types.packed_pairs import packed
 
+ENOUGH_SHARED = 20  # pairs or answers below which a share of them says nothing
 _MOST_TRIPLES = 200_000
 _MOST_PATHS = 20_000_000  # looked at for triples: two pairs with an item in common
 _PATHS = 1_000_000  # of those at once

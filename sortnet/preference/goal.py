@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.preference.groups import Groups
-from sortnet.preference.posterior import Posterior
+from sortnet.preference.posterior import Draws, Posterior
 from sortnet.types import F64, I64
 
 WRONG = 0.1  # share that may still be expected wrong
@@ -51,7 +51,7 @@ class Goal:
         return int(self.wrong * k + 1e-9)
 
 
-def top_margins(posterior: Posterior, groups: Groups, top: int) -> F64:
+def top_margins(posterior: Posterior, groups: Groups, top: int) -> Draws:
     """(draws, n) by how much each item is above the edge of its group's top k, in each draw.
 
     The edge is half-way between the k-th and the next score; of a group with no more than k items
@@ -64,13 +64,13 @@ def top_margins(posterior: Posterior, groups: Groups, top: int) -> F64:
     return margins
 
 
-def above_edge(scores: F64, top: int) -> F64:
+def above_edge(scores: Draws, top: int) -> Draws:
     """(draws, n) the margins of one group's items; see `top_margins`."""
     n = scores.shape[1]
     if n <= top:
         return np.full(scores.shape, _ALL)
     both = np.partition(scores, (n - top - 1, n - top), axis=1)[:, n - top - 1 : n - top + 1]
-    margins: F64 = scores - both.mean(axis=1, keepdims=True)
+    margins: Draws = scores - both.mean(axis=1, keepdims=True)
     return margins
 
 
@@ -80,7 +80,7 @@ def among_top(posterior: Posterior, groups: Groups, top: int) -> F64:
     return q
 
 
-def wrong_of_top(margins: F64, tie: float = 0.0) -> I64:
+def wrong_of_top(margins: Draws, tie: float = 0.0) -> I64:
     """(draws,) how many of the chosen items, given by their (draws, k) margins, are not of the top.
 
     An item that is below the edge by less than half of the tie threshold is as good as those above.

@@ -108,26 +108,35 @@ class GroupStanding:
 
 
 def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> str:
-    """A sentence on items of a group that nobody compared, not even through others; or nothing.
+    r"""A sentence on items of a group that nobody compared, not even through others; or nothing.
 
     Given are each item's connected component in the graph of answers, whether there is an answer
     about it, (n,) each, and whether the items have features.
 
     >>> parts = np.array([0, 0, 1, 1, 2])
-    >>> parts_apart(parts, parts < 2, Groups(None, 5), features=False)
-    '4 items in 2 parts that were never compared with each other: order between parts is unknown'
+    >>> sentence = parts_apart(parts, parts < 2, Groups(None, 5), features=False)
+    >>> print(sentence.replace(", ", ",\n"))
+    4 items fall into 2 sets without any answer between the sets,
+    so their order across sets is unknown: keep answering,
+    at least 1 answer must link the sets,
+    and such pairs are asked early
     """
     n = len(parts)
-    found = np.unique(groups.of[judged] * n + parts[judged]) // n  # the group of each part
-    counts = np.bincount(found, minlength=len(groups))
+    part_groups = np.unique(groups.of[judged] * n + parts[judged]) // n
+    counts = np.bincount(part_groups, minlength=len(groups))
     several = counts > 1
     if not several.any():
         return ""
     where = f"{np.count_nonzero(judged & several[groups.of])} items"
+    n_groups, n_parts = int(several.sum()), int(counts[several].sum())
     if len(groups) > 1:
-        k = int(several.sum())
-        where += f" of {k} group{'s' if k > 1 else ''}"
-    by = "by features alone" if features else "unknown"
-    known = f"order between parts is {by}"
-    apart = "parts that were never compared with each other"
-    return f"{where} in {counts[several].sum()} {apart}: {known}"
+        where += f" of {n_groups} group{'s' if n_groups > 1 else ''}"
+    unknown = "their order across sets is unknown"
+    order = "features alone decide their order across sets" if features else unknown
+    # A tree of answers that joins the parts of each group.
+    n_joining = n_parts - n_groups
+    joining = "1 answer" if n_joining == 1 else f"{n_joining} answers"
+    return (
+        f"{where} fall into {n_parts} sets without any answer between the sets, so {order}: "
+        f"keep answering, at least {joining} must link the sets, and such pairs are asked early"
+    )

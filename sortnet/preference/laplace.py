@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.preference.posterior import Posterior
+from sortnet.preference.posterior import Draws, Posterior
 from sortnet.preference.problem import SHARED, Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import MODEL, Votes
@@ -159,12 +159,14 @@ def _spread_out(
     """A fit of some items as one of all: s = Φw + u, where u of the others is as the prior has it.
 
     No answer depends on their u, so the posterior is that of a fit of all items. As from a thousand
-    unknowns on, variances are taken from 48 draws: within 20 % (one standard error).
+    unknowns on, variances are taken from 48 draws: within 20 % (one standard error). So single
+    precision is enough for the draws, which are most of the memory of a session.
     """
     (n, d), a, weights = features.shape, len(scales.annotators.side), part.weights
     known = part.posterior
     errors = n if len(known.mean) > len(some) + a else 0  # that models share
-    draws, mean = np.empty((len(moved), n + a + errors)), np.zeros(n + a + errors)
+    draws = np.empty((len(moved), n + a + errors), np.float32)
+    mean = np.zeros(n + a + errors)
     priors = _prior_of_each(len(moved), scales).tolist()
     for drawn, w, number in zip(draws, weights.draws + moved, priors, strict=True):
         prior = scales.priors[number]
@@ -193,11 +195,19 @@ def _together(problem: Problem, parts: Sequence[Part], rng: np.random.Generator)
 
 
 def _posterior(
-    mean: F64, covariance: F64 | None, draws: F64, n: int, rng: np.random.Generator, scales: Scales
+    mean: F64,
+    covariance: F64 | None,
+    draws: Draws,
+    n: int,
+    rng: np.random.Generator,
+    scales: Scales,
 ) -> Posterior:
-    spread = np.sqrt(draws.var(axis=0) if covariance is None else np.diag(covariance))
-    a = n + len(scales.annotators.side)
-    people = replace(scales.annotators, side=mean[n:a], side_sd=spread[n:a])
+    biases = slice(n, n + len(scales.annotators.side))
+    if covariance is None:
+        variance = draws[:, biases].var(axis=0, dtype=np.float64)
+    else:
+        variance = np.diag(covariance)[biases]
+    people = replace(scales.annotators, side=mean[biases], side_sd=np.sqrt(variance))
     return Posterior(mean, covariance, draws, people, n, rng, scales.tie, scales.ties)
 
 

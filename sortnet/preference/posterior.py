@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
@@ -10,8 +11,9 @@ from scipy.special import ndtr
 from sortnet.preference.likelihood import answers
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
-from sortnet.types import F64, I64
+from sortnet.types import F32, F64, I64
 
+Draws: TypeAlias = F32 | F64  # of scores, single precision for many items
 _BLOCK = 1 << 16  # pairs whose draws are compared at once
 
 
@@ -27,7 +29,8 @@ class Posterior:
         mean: (n + a,) of the scores, then of the biases; then, (n,), of the errors that models
             share, if they count.
         covariance: of these, or None if n is too large for it.
-        draws: (k, ...) of these from the posterior, a committee of k score vectors.
+        draws: (k, ...) of these from the posterior, a committee of k score vectors; in single
+            precision if there are many items.
         annotators: their reliabilities, side biases and blind shares.
         n_items: n.
         rng: for the noise of the draws when an answer is observed.
@@ -37,7 +40,7 @@ class Posterior:
 
     mean: F64
     covariance: F64 | None
-    draws: F64
+    draws: Draws
     annotators: Annotators
     n_items: int
     rng: np.random.Generator

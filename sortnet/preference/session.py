@@ -26,6 +26,7 @@ from sortnet.preference.fits import (
     milestone,
     predicted_better_without,
 )
+from sortnet.preference.forecast import Forecast, forecast
 from sortnet.preference.goal import WRONG, Goal, among_top
 from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
@@ -33,13 +34,16 @@ from sortnet.preference.intervals import Ranking, rank_items
 from sortnet.preference.judgement_table import UNDO, Judgements
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import (
+    ENOUGH_CHECKS,
     NO_HOLDOUT,
     Check,
+    Left,
     Remaining,
     about_models,
     group_standings,
     holdout_check,
     progress,
+    questions_left,
     whether_to_stop,
 )
 from sortnet.preference.strategies import (
@@ -53,6 +57,7 @@ from sortnet.preference.strategies import (
 )
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
+from sortnet.preference.widening import widened_by
 from sortnet.types import F64, I64
 from sortnet.types.packed_pairs import key_of
 
@@ -61,6 +66,7 @@ _UNFITTED = 4  # events after which there is a new fit, or 5 % if that is more
 _AT_A_TIME = 64  # answers observed one by one; more of them wait for the next fit
 _SHARED = 0.5  # share of hold-out questions that another annotator has answered
 _REPEAT_AFTER = 10  # answers of an annotator before one of them is repeated
+_LATER = 1.05  # share of more events after which a forecast that has passed is renewed
 
 
 class _Asked(NamedTuple):
@@ -149,6 +155,9 @@ class Session:
         self._fitted_at = self._observed = 0
         self._merge: MergePass | None = None
         self._best = self._best_by(self._fits)
+        self._forecasting = threading.Lock()
+        self._forecast: Forecast | None = None
+        self._forecast_at = -1  # number of events that were fitted for the forecast
 
     @property
     def events(self) -> int:
@@ -274,25 +283,32 @@ class Session:
             return self._fits.all.posterior
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
-        """How close it is to its goal; `fresh=False` takes the last fit.
+        """How close it is to its goal; `fresh=False` takes the last fit and the last forecast.
 
         It is done if the goal is reached, and the hold-out does not show that the model is
         overconfident. Imported votes have no hold-out: then each is predicted from all others.
         """
         if fresh:
             self.refit()
+            self.renew_forecast()
         with self._lock:
             posterior = self._fits.all.posterior
-            asked = self._history.n_votes + self.n_items / 2
+            answered = self._history.n_votes
             check = self._check_holdout()
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
             parts, seen = self._history.all_components(), self._history.seen.copy()
             n_models = len(self._models())
             others = bool(self.study.gold) or n_models < len(self._history.annotators)
-        found = progress(posterior, self._groups, self.goal, asked=asked, seed=self.seed)
-        stop, why = whether_to_stop(found, self.goal, free, check)
-        left = found.questions if found.questions is None else min(found.questions, free)
+            known = self._forecast
+        found = progress(posterior, self._groups, self.goal, seed=self.seed)
+        left = questions_left(known, answered, free)
+        stop, why = whether_to_stop(found, self.goal, free, check, left)
+        if stop:
+            left = Left(0, 0, 0)
+        elif found.reached and check.n >= ENOUGH_CHECKS:  # nobody knows what will settle it
+            left = Left(None, None, None)
+        details = [found.details]
         groups: tuple[GroupStanding, ...] = ()
         if len(self._groups) > 1:
             of = self._groups, seen, self.goal
@@ -300,14 +316,62 @@ class Session:
             reached = sum(group.stop for group in groups)
             done = "all groups have reached the goal"
             some = f"{reached} of {len(groups)} groups have reached the goal"
-            why = f"{why}; {done if reached == len(groups) else some}"
+            details.append(done if reached == len(groups) else some)
         features = self._X.shape[1] > 0
-        if apart := parts_apart(parts, seen > 0, self._groups, features=features):
-            why = f"{why}; {apart}"
-        if unsure := about_models(n_models, others):
-            why = f"{why}; {unsure}"
-        shares = found.wrong, found.reached, *check[:3]
-        return Remaining(left, *shares, stop, why, groups, check.left_out)
+        apart = parts_apart(parts, seen > 0, self._groups, features=features)
+        details.append(about_models(n_models, others))
+        return Remaining(
+            left.questions,
+            found.wrong,
+            found.reached,
+            check.n,
+            check.right,
+            check.expected,
+            stop,
+            why,
+            groups,
+            check.left_out,
+            left.fewest,
+            left.most,
+            tuple(filter(None, details)),
+            apart,
+        )
+
+    @property
+    def forecast_due(self) -> bool:
+        """Whether the forecast of the last fit is to be renewed: see `renew_forecast`."""
+        with self._lock:
+            fitted, before = self._fitted_at, self._forecast_at
+            if before < 0 or milestone(fitted) != milestone(before):
+                return True
+            middle = None if self._forecast is None else self._forecast.middle
+            passed = middle is not None and self._history.n_votes >= middle
+        return passed and fitted > _LATER * before
+
+    def renew_forecast(self) -> None:
+        """Forecast how many questions are left, by the last fit, each time there are a quarter
+        more events; between these moments the number falls by one an answer.
+
+        Cost: see `forecast`; other threads may ask and tell meanwhile.
+        """
+        with self._forecasting:
+            if not self.forecast_due:
+                return
+            with self._lock:
+                posterior, at = self._fits.all.posterior, self._fitted_at
+                answered, check = self._history.n_votes, self._check_holdout()
+            checks_left = 0 if check.left_out else max(ENOUGH_CHECKS - check.n, 0)
+            new = forecast(
+                posterior,
+                self._groups,
+                self.goal,
+                answered=answered,
+                checks_left=checks_left,
+                holdout=self.holdout,
+                seed=self.seed,
+            )
+            with self._lock:
+                self._forecast, self._forecast_at = new, at
 
     def allows(self, pair: Pair) -> bool:
         """Whether a pair, the lower number first, may be asked: of a group, kept, in `among`."""
@@ -359,6 +423,15 @@ class Session:
             number, basis = self._history.annotators.get(annotator), self._fits.basis
             votes = self._history.votes(self.events)
         return number is not None and predicted_better_without(number, basis, votes, seed=self.seed)
+
+    def widened_by(self) -> str | None:
+        """The annotator whose answers made the intervals wider, by the last fit; see there."""
+        with self._lock:
+            fits, at = self._fits, self._fitted_at
+            votes, names = self._with_known(self._history.votes(at)), [*self._history.annotators]
+        about = fits.basis.features, votes, self._groups, self.goal
+        number = widened_by(fits.all.posterior, *about, seed=self.seed)
+        return None if number is None else names[number]
 
     def answered(self, annotator: str) -> int:
         """The number of an annotator's answers that are not undone, skips and can't-says aside."""

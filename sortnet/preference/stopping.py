@@ -1,31 +1,23 @@
-"""When to stop asking: the goal, about how many questions are left, and the hold-out check."""
+"""When to stop asking: the goal, how many questions are left, and the hold-out check."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
-from sortnet.preference.goal import SURE, Goal, above_edge, top_margins, wrong_of_top
+from sortnet.preference.forecast import MANY, Forecast
+from sortnet.preference.goal import SURE, Goal, top_margins, wrong_of_top
 from sortnet.preference.groups import Groups, GroupStanding
-from sortnet.preference.posterior import Posterior
+from sortnet.preference.posterior import Draws, Posterior
 from sortnet.types import F64, I64, Bool
 
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
 NO_HOLDOUT = 30  # answers; without one of the hold-out among them, no session asked them
 _MANY = 20_000  # pairs that a share is estimated from
 _LEAST = 200  # of them in a group, if it has that many
-# By the law of total variance it would be 1 if every answer were as informative as the first; in
-# simulated sessions of 20 to 100 items, 0.15 predicts the number of questions needed.
-_GAINED = 0.15
-_MOST = 1 << 20  # the largest N of "about N questions"
-_STEPS = 200  # of the number of questions left for a top, relative to those asked
-_VALUES = 1 << 20  # scores in draws that are looked at for one N
-_FEW_DRAWS, _FUTURES = 32, 8  # at least, and at most: see `_sure_after`
 
 
 @dataclass(frozen=True)
@@ -33,17 +25,22 @@ class Remaining:
     """How close a session is to its goal.
 
     Attributes:
-        questions: about how many are left, at most those that the annotators can still be asked;
-            None if it cannot be estimated.
+        questions: how many are left until it may stop: as probably more as less. At most those that
+            the annotators can still be asked; None if it is not known.
         wrong: share of all pairs, within groups if there are any, expected to be in the wrong
             order; of a goal of top items, share of these expected not to belong there.
         reached: whether that is the goal, if the model is right.
         holdout_n: hold-out answers, without ties.
         holdout_right: share of them that the model predicts; it was fitted without them.
         holdout_expected: share that it should predict if it is well calibrated.
-        stop, why: whether to stop, and the reason, as text.
+        stop: whether to stop.
+        why: what is reached, what is left and what to do, as one short line.
         groups: how close each group is; empty without groups.
         left_out: whether these are no hold-out answers, but all, each predicted from the others.
+        fewest, most: with a probability of 80 % the number of questions is between them; None if
+            that is not known.
+        details: what else is known, a sentence each, without a full stop.
+        apart: a sentence on items that nobody compared, see `parts_apart`; or empty.
     """
 
     questions: int | None
@@ -56,6 +53,53 @@ class Remaining:
     why: str
     groups: tuple[GroupStanding, ...] = ()
     left_out: bool = False
+    fewest: int | None = None
+    most: int | None = None
+    details: tuple[str, ...] = ()
+    apart: str = ""
+
+    @property
+    def checked(self) -> str:
+        """How the model is right about unseen answers, as a sentence."""
+        what = "left-out" if self.left_out else "hold-out"
+        if not self.holdout_n:
+            return f"no {what} answers yet to check the model"
+        answers = _many(self.holdout_n, f"{what} answer")
+        return (
+            f"the model predicts {self.holdout_right:.0%} of {answers} correctly, "
+            f"{self.holdout_expected:.0%} were to be expected"
+        )
+
+    @property
+    def range_left(self) -> str:
+        """The range of the questions that are left, rounded outwards; empty if it is not known."""
+        return range_in_words(self.fewest, self.most)
+
+
+def range_in_words(fewest: int | None, most: int | None) -> str:
+    """A range of numbers, rounded outwards.
+
+    >>> range_in_words(3, 12), range_in_words(63, 142), range_in_words(63, None)
+    ('3 to 12', '60 to 150', 'more than 60')
+    >>> range_in_words(7, 7), range_in_words(None, None)
+    ('7', '')
+    """
+    if fewest is None:
+        return ""
+    low = fewest // _step(fewest) * _step(fewest)
+    if most is None:
+        return f"more than {low:,}"
+    high = -(-most // _step(most)) * _step(most)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _step(number: int) -> int:
+    """The distance of the numbers that a number is rounded to: about a tenth of it."""
+    if number < 20:
+        return 1
+    if number < 100:
+        return 5
+    return int(10 ** (len(str(number)) - 2))
 
 
 class Check(NamedTuple):
@@ -72,93 +116,93 @@ class Check(NamedTuple):
     left_out: bool
 
 
+class Left(NamedTuple):
+    """How many questions are left; the first three fields are as in `Remaining`.
+
+    `suffices`: whether the goal can be reached by the questions that can still be asked.
+    """
+
+    fewest: int | None
+    questions: int | None
+    most: int | None
+    suffices: bool = True
+
+
+def questions_left(forecast: Forecast | None, answered: int, free: int) -> Left:
+    """The questions that are left by a forecast, at most those that can still be asked."""
+    if forecast is None:
+        return Left(None, None, None, suffices=free > 0)
+    fewest, questions, most = forecast.left(answered)
+    suffices = (MANY if questions is None else questions) <= free
+    if questions is None and free < MANY:
+        questions = free
+    if most is None and free < MANY:
+        most = free
+    return Left(
+        min(fewest, free),
+        None if questions is None else min(questions, free),
+        None if most is None else min(most, free),
+        suffices,
+    )
+
+
 class Progress(NamedTuple):
     """What the posterior says of the goal, before the hold-out has a say.
 
-    Its first three fields are as in `Remaining`; `said` is the same in words, `certain` whether no
-    answer can change that.
+    Its first two fields are as in `Remaining`; `said` is the same in words, `details` in more of
+    them, `certain` whether no answer can change that.
     """
 
     wrong: float
     reached: bool
-    questions: int | None
     said: str
+    details: str
     certain: bool = False
 
 
-def progress(
-    posterior: Posterior, groups: Groups, goal: Goal, *, asked: float, seed: int = 0
-) -> Progress:
-    """How far the goal is; the prior counts as some of the questions `asked`.
+def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0) -> Progress:
+    """How far the goal is.
 
     Cost: 20,000 pairs at most; of top items, a partition of the scores of each draw.
     """
     if goal.top >= max(len(m) for m in groups.members):
-        return Progress(0.0, True, 0, f"all items are of the top {goal.top}", certain=True)
+        said = f"all items are of the top {goal.top}"
+        return Progress(0.0, True, said, said, certain=True)
     if goal.top:
-        return _progress_of_top(posterior, groups, goal, asked)
+        return _progress_of_top(posterior, groups, goal)
     few = groups.n_pairs <= _MANY
     pairs = groups.every() if few else groups.draw(np.random.default_rng(seed), _MANY)
     difference = posterior.difference(*pairs)
     wrong = wrong_share(*difference, posterior.tie)
-    left = questions_left(*difference, asked, goal.wrong, posterior.tie)
-    return Progress(wrong, wrong <= goal.wrong, left, goal.expected(wrong))
+    # A share that misses the goal never reads as the goal itself.
+    digits = 0 if wrong <= goal.wrong or wrong >= goal.wrong + 0.01 else 1
+    wanted = f"the goal is {100 * goal.wrong:.3g}%"
+    said = f"{wrong:.{digits}%} of the pairs may be in the wrong order, {wanted}"
+    return Progress(wrong, wrong <= goal.wrong, said, goal.expected(wrong))
 
 
-def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal, asked: float) -> Progress:
+def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal) -> Progress:
     """The goal is reached if that of each group is; shares are means over the groups."""
     chosen = _margins_of_chosen(posterior, groups, goal)
     shares = [_wrong_and_sure(margins, goal, posterior.tie) for margins in chosen]
     wrong, sure = (float(np.mean(share)) for share in zip(*shares, strict=True))
     reached = all(each >= SURE for _, each in shares)
-    of_groups = [posterior.draws[:, m] for m in groups.members]
-
-    def enough(step: int) -> bool:
-        kept = 1 / (1 + _ratio(step))
-        return all(_sure_after(of_it, goal, kept, posterior.tie) >= SURE for of_it in of_groups)
-
-    step = 0 if reached else bisect_left(range(_STEPS), True, key=enough)
-    left = 0 if reached else ceil(asked * _ratio(step))
+    said = f"the top {goal.top} is {sure:.0%} sure, the goal is {SURE:.0%}"
     more = f"more than {goal.allowed(goal.top)} with a probability of {1 - sure:.0%}"
-    known = step < _STEPS and left <= _MOST
-    return Progress(wrong, reached, left if known else None, f"{goal.expected(wrong)}, and {more}")
+    return Progress(wrong, reached, said, f"{goal.expected(wrong)}, and {more}")
 
 
-def _margins_of_chosen(posterior: Posterior, groups: Groups, goal: Goal) -> list[F64]:
+def _margins_of_chosen(posterior: Posterior, groups: Groups, goal: Goal) -> list[Draws]:
     """(draws, k) the margins of each group's best items by expected score."""
     margins = top_margins(posterior, groups, goal.top)
     by_score = (m[np.argsort(-posterior.scores[m], kind="stable")] for m in groups.members)
     return [margins[:, best[: goal.top]] for best in by_score]
 
 
-def _wrong_and_sure(margins: F64, goal: Goal, tie: float) -> tuple[float, float]:
+def _wrong_and_sure(margins: Draws, goal: Goal, tie: float) -> tuple[float, float]:
     """Share of a group's top expected wrong; and how likely no more are wrong than allowed."""
     wrong, k = wrong_of_top(margins, tie), margins.shape[1]
     return float(wrong.mean()) / max(k, 1), float(np.mean(wrong <= goal.allowed(k)))
-
-
-def _ratio(step: int) -> float:
-    """Questions left relative to those asked, from a thousandth in steps of a tenth."""
-    return float(1e-3 * 1.1**step)
-
-
-def _sure_after(scores: F64, goal: Goal, kept: float, tie: float) -> float:
-    """How likely few enough of a group's top are wrong, with a share of the variance left.
-
-    What is learned until then moves the expected scores towards one of the draws, as the law of
-    total variance has it: they gain the variance that is lost. The mean over a few draws.
-    """
-    n, k = scores.shape[1], goal.top
-    scores = scores[: max(_VALUES // n, _FEW_DRAWS)]
-    mean = scores.mean(axis=0)
-    apart = scores - mean
-    sure = []
-    for learned in apart[: min(max(_VALUES // scores.size, 1), _FUTURES)]:
-        expected = mean + np.sqrt(1 - kept) * learned
-        margins = above_edge(expected + np.sqrt(kept) * apart, k)
-        best = np.argpartition(-expected, min(k, n) - 1)[:k]
-        sure.append(_wrong_and_sure(margins[:, best], goal, tie)[1])
-    return float(np.mean(sure))
 
 
 def group_standings(
@@ -198,24 +242,6 @@ def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:
     return float(ndtr(-(np.abs(mean) + tie / 2) / np.sqrt(variance)).mean())
 
 
-def questions_left(
-    mean: F64, variance: F64, asked: float, goal: float, tie: float = 0.0
-) -> int | None:
-    """About how many questions until the share of wrong pairs falls to the goal.
-
-    Variances are assumed to fall as 1 / (number of answers), where `asked` includes the prior, and
-    the squared difference to gain a part of what they lose. None if a million are not enough.
-    """
-
-    def enough(m: int) -> bool:
-        then = variance * asked / (asked + m)
-        gained = _GAINED * np.maximum(variance - then, 0)
-        return wrong_share(np.sqrt(mean**2 + gained), then, tie) <= goal
-
-    least = bisect_left(range(_MOST + 1), True, key=enough)
-    return least if least <= _MOST else None
-
-
 def holdout_check(p: F64, right: Bool, *, left_out: bool) -> Check:
     """The check, given probabilities of the answers it expects, (m,), and whether these were given.
 
@@ -242,25 +268,29 @@ def about_models(n_models: int, others: bool) -> str:
     return "only a model has answered: what it is wrong about throughout is not in the intervals"
 
 
-def whether_to_stop(found: Progress, goal: Goal, free: int, check: Check) -> tuple[bool, str]:
-    """Whether to stop, and why, as text; `free`: how many questions can still be asked."""
-    what = "left-out answer" if check.left_out else "hold-out answer"
-    share, left, n = found.said, found.questions, check.n
+def whether_to_stop(
+    found: Progress, goal: Goal, free: int, check: Check, left: Left
+) -> tuple[bool, str]:
+    """Whether to stop, and one short line: what is reached, what is left, what to do.
+
+    `free` is how many questions can still be asked.
+    """
+    what = "left-out answers" if check.left_out else "hold-out answers"
     if found.certain:
-        return True, share
-    if not found.reached and (left is None or left > free):
-        free_ = f"{_many(free, 'question')} left for these"
-        return False, f"{share}; more annotators are needed: {free_}"
+        return True, found.said
+    range_left = range_in_words(left.fewest, left.most)
+    if not found.reached and not left.suffices:
+        for_these = f"{_many(free, 'question')} left for these"
+        return False, f"{found.said}: more annotators are needed, {for_these}"
     if not found.reached:
-        until = f"{1 - SURE:.0%}" if goal.top else f"{goal.wrong:.0%}"
-        return False, f"{share}; about {_many(left or 0, 'question')} until {until}"
+        return False, f"{found.said}: {range_left} answers left" if range_left else found.said
     if check.passed:
-        return True, f"{share}, and the {what}s agree ({check.right:.0%} of {n} as expected)"
-    if n < ENOUGH_CHECKS:
-        return False, f"{share}, but only {_many(n, what)} could check that"
+        return True, f"the goal is reached, {goal}"
+    if check.n < ENOUGH_CHECKS:
+        many = f"{range_left} answers" if range_left else "a few answers"
+        return False, f"the goal seems to be reached: {many} left to check the model"
     return False, (
-        f"{share}, but of {n} {what}s only {check.right:.0%} are as expected, "
-        f"where {check.expected:.0%} should be"
+        f"the goal seems to be reached, but the {what} contradict the model: keep answering"
     )
 
 

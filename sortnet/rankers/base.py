@@ -37,7 +37,8 @@ from sortnet.learning.judges import check_can_be_learned
 from sortnet.rankers.folder import Saved, described, read_folder, write_folder
 from sortnet.rankers.weights import scaler_tensors, take_scaler
 from sortnet.sorting.sort import arrangement
-from sortnet.types import F32, F64, I64, Progress, Queries
+from sortnet.types import F32, F64, I64, NamedColumns, Progress, Queries
+from sortnet.types.named_columns import UNNAMED
 
 KINDS: dict[str, str] = {
     "sortnet": "sortnet.config:Config",
@@ -85,6 +86,7 @@ class Ranker(ABC):
         feature_names: where the training data had them.
         info: how it came about, as JSON; `quality` is its RankQuality on the validation part.
         describer: what makes its features of items, for a ranker of items; `save` keeps it.
+        columns: the names of columns that it was fitted with; they hold for other tables, too.
 
     Raises:
         ModelError: if the features of `describer` are not `feature_names`.
@@ -96,6 +98,7 @@ class Ranker(ABC):
     feature_names: tuple[str, ...] | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
     describer: Describer | None = None
+    columns: NamedColumns = UNNAMED
 
     def __post_init__(self) -> None:
         if self.describer is not None and self.describer.feature_names != self.feature_names:
@@ -223,6 +226,8 @@ class Ranker(ABC):
             "config": config,
             "info": dict(self.info),
         }
+        if self.columns != UNNAMED:
+            about["columns"] = self.columns.to_json()
         tensors = self.tensors()
         if self.describer is not None:
             about["items"] = to_json(self.describer)
@@ -332,7 +337,7 @@ def fit_ranker(
     info = dict(ranker.info)
     if "quality" not in info:
         info = {"quality": config.quality_of(vali, ranker.order(vali)), **info}
-    return replace(ranker, info=info, describer=train.describer)
+    return replace(ranker, info=info, describer=train.describer, columns=train.columns)
 
 
 def _fit(train: Queries, vali: Queries, config: Any, *, progress: Progress) -> Ranker:
@@ -373,6 +378,8 @@ def _loaded(saved: Saved, own: Mapping[str, Any]) -> Ranker:
     names = [name for name in saved.tensors if items is not None and name.startswith(_ITEMS)]
     tensors = {name: saved.tensors.pop(name) for name in names}
     ranker: Ranker = import_module(_LOOP).load(saved, **own) if settings is Config else _load(saved)
+    columns = NamedColumns.from_json(saved.about.get("columns", {}), saved.path)
+    ranker = replace(ranker, columns=columns)
     if items is None:
         return ranker
     try:

@@ -5,25 +5,34 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 from torch import Tensor
 
 from sortnet.config import Settings
 from sortnet.errors import ModelError, SortNetError
-from sortnet.files import make_folder, parse_document, shown, write_atomically
+from sortnet.files import (
+    make_folder,
+    parse_document,
+    refuse_irregular,
+    shown,
+    write_atomically,
+)
+from sortnet.types.memory import free_memory
 
 FORMAT = "sortnet-model"
 FORMAT_VERSION = 3  # of version 1 the weights are always in weights.safetensors
 FIRST_KIND = "sortnet"  # of the folders that do not say
 _JSON = "model.json"
+_LONGEST_DOCUMENT = 100_000_000  # bytes: 100,000 features with names of 1,000 letters
+_COPIES = 2  # of tensors in memory while they are read: the bytes, and the tensors
 _SHA256 = re.compile("[0-9a-f]{64}")
 _FIELDS: dict[str, Any] = {
     "n_features": int,
@@ -97,6 +106,11 @@ def write_folder(
     document = {**form, **about, "weights_sha256": digest}
     weights = _weights_of(document, folder)
     text = json.dumps(document, indent=2) + "\n"
+    if len(text) > _LONGEST_DOCUMENT:
+        size = f"{len(text):,} bytes"
+        raise SortNetError(
+            f"cannot write {folder / _JSON}: {size}; the limit is {_LONGEST_DOCUMENT:,}"
+        )
     write_atomically(weights, lambda path: path.write_bytes(raw))
     write_atomically(folder / _JSON, lambda path: path.write_text(text, encoding="utf-8"))
     for path in folder.iterdir():
@@ -156,7 +170,20 @@ def _weights_of(about: Mapping[str, Any], folder: Path) -> Path:
 
 
 def read_bytes(path: Path) -> bytes:
+    """Read a file of a model folder: a `.json` document, or else tensors.
+
+    Raises:
+        ModelError: if it is missing, no regular file, or larger than it may be: a document than
+            100 MB, tensors than their header says, or than the memory. None of it is read then.
+    """
+    is_document = path.suffix == ".json"
+    most = _LONGEST_DOCUMENT if is_document else free_memory() // _COPIES
     try:
+        refuse_irregular(path, most=most, error=ModelError)
+        if not is_document:
+            # Opening reads the header, and refuses a file whose size it does not give.
+            with _faults_of_tensors(path), safe_open(path, framework="numpy"):
+                pass
         return path.read_bytes()
     except OSError as error:
         what = "no model there" if path.name == _JSON else "cannot be read"
@@ -164,8 +191,14 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_tensors(raw: bytes, path: Path) -> dict[str, Tensor]:
-    try:
+    with _faults_of_tensors(path):
         return load(raw)
+
+
+@contextmanager
+def _faults_of_tensors(path: Path) -> Iterator[None]:
+    try:
+        yield
     # A type that torch has not, a shape too large to be one, also beside a 0: safetensors lets them
     # through.
     except (SafetensorError, KeyError, RuntimeError, OverflowError, TypeError) as error:

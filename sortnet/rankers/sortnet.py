@@ -300,5 +300,12 @@ def _model_of(
         "answers": len(state.asked),
     }
     about = {**found, **(info or {})}
-    made = {"feature_names": train.feature_names, "describer": train.describer}
-    return Model(config, scaler, state.best, **made, info=about)
+    return Model(
+        config,
+        scaler,
+        state.best,
+        feature_names=train.feature_names,
+        describer=train.describer,
+        columns=train.columns,
+        info=about,
+    )

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.errors import DataError
-from sortnet.files import data_files, open_bytes, reading, shown
+from sortnet.files import data_files, note_unfinished, open_bytes, reading, shown
 from sortnet.tables import letor_kernel as kernel
 from sortnet.threads import cores
 from sortnet.types import F32, I32, Queries, Str, grade_fault
@@ -33,7 +33,8 @@ _LINES_A_TASK = 64
 _MOST_THREADS = 8
 
 # Possessive (++): without backtracking, or a long run of digits would take an hour.
-_NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?")
+# A number that ends in a point is refused: its decimals were cut.
+_NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?(?<!\.)")
 _INFINITE = re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
 # The largest float64, with 14 digits or more, is what Istella's files write for "no value".
 _NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
@@ -49,10 +50,12 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
     """Read `grade qid:Q index:value ... # comment` lines, gzipped or not.
 
     Lines may be dense or sparse (what a line leaves out is 0), indexes of a line in any order.
+    A line ends with LF, CRLF or CR; a last line without an end is noted in the log.
     `NULL` and `nan` are missing values and become NaN, and so does the largest float64, which some
     files write for them. A qid may be any UTF-8 text without white space or '#'; the lines of a
     query may be anywhere. Document ids come from `# ... docid = X`: None if no line has one, ''
-    for lines without. Every value is `np.float32(float(token))` to the last bit.
+    for lines without. Every value is `np.float32(float(token))` to the last bit; a
+    number that ends in a point, as `0.`, is refused.
 
     Args:
         path: the file, or several, see `data_files`; `Queries.rows` counts data lines from 0.
@@ -82,7 +85,10 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
                 for first_line, lines in _blocks(file, each):
                     growing.add(_Block(each, first_line, lines, n_features))
             growing.end_file(each)
-        return growing.finish()
+        queries = growing.finish()
+    for place in growing.unfinished:
+        note_unfinished(place)
+    return queries
 
 
 def _threads() -> int:
@@ -90,21 +96,36 @@ def _threads() -> int:
 
 
 def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
-    """Whole lines of a file, and the number of the first of them."""
-    line = 1
-    while block := file.read(BLOCK_BYTES):
-        rest = file.readline(_LONGEST_LINE)
-        block += rest
-        if line == 1 and block.startswith(_BYTE_ORDER_MARK):
-            block = block.replace(_BYTE_ORDER_MARK, b" ", 1)
-        if len(rest) == _LONGEST_LINE:
-            line += block.count(b"\n")
+    """Whole lines of a file, each with a newline at its end, and the number of the first of them.
+
+    Only the last line may lack its newline.
+    """
+    line, remainder = 1, b""
+    while piece := file.read(BLOCK_BYTES):
+        data = remainder + piece
+        # Without its last byte: a CR there may be the first half of a CRLF.
+        end = 1 + max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1))
+        block, remainder = data[:end], data[end:]
+        if block:
+            lines = _checked(block, line, path)
+            yield line, lines
+            line += lines.count(b"\n")
+        if len(remainder) > _LONGEST_LINE:
             raise DataError(f"{path}, line {line}: is longer than {_LONGEST_LINE >> 20} MB")
-        if (zero := block.find(b"\0")) >= 0:
-            line += block.count(b"\n", 0, zero)
-            raise DataError(f"{path}, line {line}: has a zero byte, so this is no text file")
-        yield line, block
-        line += block.count(b"\n")
+    if remainder:
+        yield line, _checked(remainder, line, path)
+
+
+def _checked(block: bytes, first_line: int, path: Path) -> bytes:
+    """The text of a block, with a newline in place of each CR and CRLF."""
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
+    if first_line == 1 and block.startswith(_BYTE_ORDER_MARK):
+        block = block.replace(_BYTE_ORDER_MARK, b" ", 1)
+    if (zero := block.find(b"\0")) >= 0:
+        line = first_line + block.count(b"\n", 0, zero)
+        raise DataError(f"{path}, line {line}: has a zero byte, so this is no text file")
+    return block
 
 
 class _Block:
@@ -130,15 +151,25 @@ class _Block:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def fault(self, place: int, what: str) -> DataError:
+    @property
+    def ends_in_data(self) -> bool:
+        """Whether the line that lacks its newline is a data line."""
+        last_line = self.newlines[-2] + 1 if len(self.newlines) > 1 else 0
+        return self.unfinished and len(self) > 0 and bool(self.starts[-1] >= last_line)
+
+    def place(self, position: int) -> str:
+        """File and line of a position in the lines, for messages."""
+        line = int(np.searchsorted(self.newlines, position))
+        return f"{self.path}, line {self.first_line + line}"
+
+    def fault(self, position: int, what: str) -> DataError:
         """The error for a fault at a position in the lines."""
-        line = int(np.searchsorted(self.newlines, place))
-        if self.unfinished and line == len(self.newlines) - 1:
+        if self.unfinished and np.searchsorted(self.newlines, position) == len(self.newlines) - 1:
             what += ": the file ends in the middle of this line"
-        return DataError(f"{self.path}, line {self.first_line + line}: {what}")
+        return DataError(f"{self.place(position)}: {what}")
 
     def shown(self, start: int, end: int) -> str:
-        return shown(self.lines[start:end].decode("utf-8", "replace"))
+        return shown(self.lines[start:end].rstrip().decode("utf-8", "replace"))
 
     def name(self, start: int, end: int) -> str:
         """A query's or document's name."""
@@ -203,8 +234,6 @@ class _Block:
 
     def refuse_cut(self, fewest: int, largest: int) -> None:
         """Refuse an unfinished line with fewer features than all other ones of the file."""
-        if not self.unfinished or (len(self.newlines) > 1 and self.starts[-1] <= self.newlines[-2]):
-            return
         last = self.fields[-1, kernel.FEATURES]
         fewest = min(fewest, int(self.fields[:-1, kernel.FEATURES].min(initial=MAX_FEATURES)))
         if last < fewest == largest or last == 0 < largest:
@@ -236,6 +265,7 @@ class _Growing:
         self.number_of: dict[str, int] = {}
         self.largest, self.fewest = 0, MAX_FEATURES  # of the file at hand
         self.widths: list[tuple[Path, int, int]] = []  # the fewest and the largest of each file
+        self.unfinished: list[str] = []  # places of data lines without a line end
 
     def add(self, block: _Block) -> None:
         """Parse a block and keep what it holds."""
@@ -250,7 +280,9 @@ class _Growing:
         if largest > self.table.width:
             self._parse(block, largest)
         self.largest = max(self.largest, largest)
-        block.refuse_cut(self.fewest, self.largest)
+        if block.ends_in_data:
+            block.refuse_cut(self.fewest, self.largest)
+            self.unfinished.append(block.place(len(block.lines) - 1))
         self.fewest = min(self.fewest, int(block.fields[:, kernel.FEATURES].min()))
         firsts = np.flatnonzero(block.fields[:, kernel.NEW_QID])
         spans = block.fields[firsts, kernel.QID : kernel.QID_END + 1].tolist()

@@ -113,6 +113,8 @@ def _number(buf, p):
         p += 1
     if digits == 0:
         return 0.0, p, False
+    if buf[p - 1] == 46:  # "4." is refused by Python, "4.e2" is not
+        return 0.0, p, False
     if buf[p] == 101 or buf[p] == 69:
         power, start, p = _power(buf, p + 1)
         if p == start:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.rows import Rows, listed
-from sortnet.tables.values import Cells, is_numeric, levels, numbers_of
+from sortnet.tables.values import Cells, decimal_comma, is_numeric, levels, numbers_of
 from sortnet.types import F64
 from sortnet.types.memory import room
 
@@ -56,6 +56,7 @@ class Columns:
         group, context: columns of the group's name and its own text, never guessed; or None.
         shown: further columns that annotators see, never guessed; they may be features, too.
         categories: features `column=value`, of categorical columns.
+        dates: those of the features that are dates.
         notes: lines about columns that look like images or sounds but are not, or like groups.
     """
 
@@ -70,15 +71,30 @@ class Columns:
     shown: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    dates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LabelledColumns(Columns):
+    """The role of each column of a labelled table, whose group is the query.
+
+    Attributes:
+        grade: the column of the grades; None if there is none.
+    """
+
+    grade: str | None = None
+
+
+C = TypeVar("C", bound=Columns)
 
 
 def choose_columns(
     rows: Rows,
-    named: Columns,
+    named: C,
     ignore: Collection[str],
     features: Sequence[str] | None,
     known: Sequence[str] | None = None,
-) -> Columns:
+) -> C:
     """Choose each column's role: as named, and the rest by their names and values.
 
     Args:
@@ -100,6 +116,8 @@ def choose_columns(
     taken = {*explicit, *named.shown, *(column_of(name, left) for name in coded)}
     words = {c: v for c, v in left.items() if c not in taken and not is_numeric(v)}
     words = {c: v for c, v in words.items() if c.lower() not in GRADES}
+    if features is None:
+        refuse_decimal_commas(rows, words)
     notes = (*_notes(rows, words, named), *_group_notes(rows, named, ignore))
     image = named.image or _media(words, IMAGES)
     words.pop(image or "", None)
@@ -128,7 +146,8 @@ def choose_columns(
     used = {*special, *named.shown, *(column_of(f, rows.columns) for f in (*features, *coded))}
     ignored = tuple(c for c in rows.columns if c not in used)
     chosen = replace(named, id=id_, text=text, image=image, audio=audio, features=tuple(features))
-    return replace(chosen, ignored=ignored, categories=coded, notes=notes)
+    dates = tuple(name for name in features if name in rows.dates)
+    return replace(chosen, ignored=ignored, categories=coded, notes=notes, dates=dates)
 
 
 def choose_features(columns: Mapping[str, Cells], names: Collection[str] = ()) -> tuple[str, ...]:
@@ -205,6 +224,15 @@ def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
             if isinstance(cell, list | dict):
                 what = f"column {shown(column)} holds a nested value"
                 raise DataError(f"{rows.place(row)}: {what}: {shown(cell)}")
+
+
+def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
+    """Refuse a column of numbers with decimal commas, which would be no feature, silently."""
+    for column, cells in columns.items():
+        row = None if column.lower() in (*IDS, *TEXTS, *GROUPS) else decimal_comma(cells)
+        if row is not None:
+            place = f"{rows.place(row)}: column {shown(column)}: {shown(cells[row])}"
+            raise DataError(f"{place} is not a number: numbers have a decimal point, not a comma")
 
 
 def _notes(rows: Rows, columns: dict[str, Cells], named: Columns) -> tuple[str, ...]:

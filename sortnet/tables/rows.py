@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 import threading
 from bisect import bisect_right
@@ -24,8 +25,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from sortnet.errors import DataError
-from sortnet.files import TABLES, data_files, one_line, open_bytes, reading, shown, suffix_of
-from sortnet.tables.values import Cells, numbers_of, word
+from sortnet.files import (
+    TABLES,
+    data_files,
+    note_unfinished,
+    one_line,
+    open_bytes,
+    reading,
+    refuse_irregular,
+    shown,
+    suffix_of,
+)
+from sortnet.tables.values import Cells, are_dates, numbers_of, word
 from sortnet.types.memory import refuse_too_large
 
 if TYPE_CHECKING:
@@ -55,6 +66,7 @@ class Rows:
         unit: what `lines` counts: `line`, `row` or `record`.
         unfinished: a text that does not end with a newline.
         files: the first row of each file, and its path, where there are several.
+        dates: the columns of dates, which are numbers of days here.
     """
 
     path: Path | str
@@ -63,6 +75,7 @@ class Rows:
     unit: str = "line"
     unfinished: bool = False
     files: Sequence[tuple[int, Path]] = ()
+    dates: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -123,7 +136,9 @@ def read_rows(
     starts = np.cumsum([0, *map(len, parts)]).tolist()
     columns = {name: _joined([part.columns[name] for part in parts]) for name in first.columns}
     lines = [line for part in parts for line in part.lines]
-    return Rows(path, columns, lines, first.unit, files=[*zip(starts, paths, strict=False)])
+    dates = frozenset(name for part in parts for name in part.dates)
+    files = [*zip(starts, paths, strict=False)]
+    return Rows(path, columns, lines, first.unit, files=files, dates=dates)
 
 
 def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> Rows:
@@ -135,22 +150,33 @@ def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> 
     frame = as_pandas(frame)
     _check_header(source, [str(name) for name in frame.columns])
     columns: dict[str, Cells] = {}
+    dates = set[str]()
     for k, name in enumerate(map(str, frame.columns)):
         column = frame.iloc[:, k]
+        if column.dtype.kind == "M":
+            dates.add(name)
         if not keep(name) and column.dtype.kind in "biufmM":
             columns[name] = numbers_of(column)[0]
         elif hasattr(column.array, "categories") and not keep(name):
             columns[name] = column.array
         else:
-            cells = column.astype(object).where(column.notna(), None)
-            columns[name] = _numbers_or([*map(_simple, cells)], keep(name))
-    return Rows(source, columns, range(len(frame)), "row")
+            objects = column.astype(object).where(column.notna(), None)
+            cells = [*map(_simple, objects)]
+            columns[name] = _numbers_or(cells, keep(name))
+            if are_dates(cells):
+                dates.add(name)
+    return Rows(source, columns, range(len(frame)), "row", dates=frozenset(dates))
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
-    """A data frame of another library, such as polars, as one of pandas; sparse columns dense."""
+    """A data frame of another library, such as polars, as one of pandas; sparse columns dense.
+
+    A lazy frame of polars is collected: its query is run, and its rows are read.
+    """
     import pandas as pd
 
+    if hasattr(frame, "collect") and not hasattr(frame, "iloc"):
+        frame = frame.collect()
     if hasattr(frame, "iloc"):
         sparse = [k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)]
         frame = frame.copy(deep=False) if sparse else frame
@@ -194,15 +220,25 @@ def _read_file(path: Path, kind: str, may_be_empty: bool, keep: Keep) -> Rows:
         if kind == ".parquet":
             return _grown(path, _parquet(path), keep, "row")
         lines = _Lines(path)
-        if kind in (".csv", ".tsv"):
-            rows = _csv(lines, keep, "\t" if kind == ".tsv" else None)
-        elif kind == ".json" and lines.first().lstrip().startswith("["):
-            rows = _grown(path, _array(path), keep, "record")
-        else:
-            rows = _grown(path, _jsonl(lines), keep, "line", unfinished=lines)
+        is_array = kind == ".json" and lines.first().lstrip().startswith("[")
+        rows = _grown(path, _array(path), keep, "record") if is_array else _text(lines, kind, keep)
         if not rows.columns and not may_be_empty:
             raise DataError(f"{path}: the file is empty: it has no rows")
         return rows
+
+
+def _text(lines: _Lines, kind: str, keep: Keep) -> Rows:
+    """The rows of CSV or JSON lines; a note is logged if the last row may have been cut."""
+    if kind in (".csv", ".tsv"):
+        rows = _csv(lines, keep, "\t" if kind == ".tsv" else None)
+        # Many programs write CSV files without the last line end.
+        may_be_cut = lines.cut and lines.last_record_is_shortest
+    else:
+        rows = _grown(lines.path, _jsonl(lines), keep, "line", unfinished=lines)
+        may_be_cut = lines.cut
+    if may_be_cut and len(rows):
+        note_unfinished(rows.place(-1))
+    return rows
 
 
 def _grown(
@@ -210,15 +246,21 @@ def _grown(
 ) -> Rows:
     """The rows of all chunks; a column that one of them lacks is missing there."""
     parts: dict[str, list[Cells]] = {}
+    dates: dict[str, bool | None] = {}
     lines: list[int] = []
     for columns, at in chunks:
         for name in columns:
             parts.setdefault(name, [[None] * len(lines)] if lines else [])
-        for name, cells in parts.items():
-            cells.append(_numbers_or(columns.get(name, [None] * len(at)), keep(name)))
+        for name, chunks_of_column in parts.items():
+            cells = columns.get(name, [None] * len(at))
+            if dates.get(name) is None:
+                dates[name] = are_dates(cells)
+            chunks_of_column.append(_numbers_or(cells, keep(name)))
         lines += at
     columns = {name: _joined(cells) for name, cells in parts.items()}
-    return Rows(path, columns, lines, unit, unfinished is not None and unfinished.cut)
+    was_cut = unfinished is not None and unfinished.cut
+    of_dates = frozenset(name for name, answer in dates.items() if answer)
+    return Rows(path, columns, lines, unit, was_cut, dates=of_dates)
 
 
 def _numbers_or(cells: Cells, keep: bool) -> Cells:
@@ -245,10 +287,19 @@ def _joined(parts: Sequence[Cells]) -> Cells:
 
 
 class _Lines:
-    """The lines of a text file; `cut` says after the last one whether it lacks its newline."""
+    """The lines of a text file.
+
+    Attributes:
+        cut: after the last line, whether it lacks its line end.
+        n_characters: the number of characters read, without line ends.
+        last_record_is_shortest: of a CSV file that was read, whether every record between the
+            header and the last one is longer than the last one.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self.cut = path, False
+        self.n_characters = 0
+        self.last_record_is_shortest = False
 
     def first(self) -> str:
         """The first line that is not blank; empty if there is none."""
@@ -267,6 +318,7 @@ class _Lines:
                     what = f"byte {ord(wrong[0]) - 0xDC00:#04x} is not UTF-8"
                     raise DataError(f"{self.path}, line {number}: {what}")
                 self.cut = not line.endswith(("\n", "\r"))
+                self.n_characters += len(line.rstrip("\r\n"))
                 number += 1
                 yield line
 
@@ -284,7 +336,7 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
     def read(quoting: Any) -> Rows:
         with _long_fields():
             reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
-            chunks = _csv_chunks(lines.path, reader, separator)
+            chunks = _csv_chunks(lines, reader, separator)
             return _grown(lines.path, chunks, keep, "line", unfinished=lines)
 
     try:
@@ -295,33 +347,36 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
     return read(csv.QUOTE_NONE)  # most TSV files have no quoting
 
 
-def _csv_chunks(path: Path, reader: Any, separator: str) -> Iterator[Chunk]:
-    records = _records(path, reader)
-    line, header = next(records, (0, []))
+def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
+    path, records = lines.path, _records(lines, reader)
+    line, header, _ = next(records, (0, [], 0))
     if not header:
         return
     _check_header(f"{path}, line {line}", header)
     yield {name: [] for name in header}, []
     n = max(1, _CELLS_AT_ONCE // len(header))
+    shortest = last = math.inf
     while some := list(islice(records, n)):
-        for line, record in some:
+        for line, record, length in some:
             if len(record) != len(header):
                 fault = f"{len(record)} fields where the header has {len(header)}"
                 raise DataError(f"{path}, line {line}: {fault}: {shown(separator.join(record))}")
-        columns = map(list, zip(*(record for _, record in some), strict=True))
-        yield dict(zip(header, columns, strict=True)), [line for line, _ in some]
+            shortest, last = min(shortest, last), length
+        columns = map(list, zip(*(record for _, record, _ in some), strict=True))
+        yield dict(zip(header, columns, strict=True)), [line for line, _, _ in some]
+    lines.last_record_is_shortest = last < shortest < math.inf
 
 
-def _records(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
-    """The records that are not blank, and the line at which each starts."""
-    line = 1
+def _records(lines: _Lines, reader: Any) -> Iterator[tuple[int, list[str], int]]:
+    """The records that are not blank: the line at which each starts, its fields, its length."""
+    line, start = 1, lines.n_characters
     try:
         for record in reader:
             if record:
-                yield line, record
-            line = reader.line_num + 1
+                yield line, record, lines.n_characters - start
+            line, start = reader.line_num + 1, lines.n_characters
     except csv.Error as error:
-        raise _Quotes(f"{path}, line {line}: {error}") from None
+        raise _Quotes(f"{lines.path}, line {line}: {error}") from None
 
 
 @contextmanager
@@ -419,6 +474,7 @@ def _parquet(path: Path) -> Iterator[Chunk]:
             f"{path}: Parquet files need pyarrow: pip install 'sortnet[parquet]'"
         ) from None
     start = 1
+    refuse_irregular(path)
     with path.open("rb") as file:
         try:
             stored = parquet.ParquetFile(file)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +19,10 @@ MISSING = frozenset(("", "null", "nan", "na", "n/a", "none", "<na>"))
 MOST_LEVELS = 50  # of a categorical column that become features
 _ROWS_A_LEVEL = 3  # on average
 _LONGEST_LEVEL = 40  # characters; longer ones are texts
+# 0,5 and 1.234,5, as programs write numbers in many countries.
+_DECIMAL_COMMA = re.compile(r"[+-]?(\d*|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
+_MINUTES = 5  # to which a time is rounded: float32 has the days of today to 3 minutes
 
 _SAID = {"true": 1.0, "false": 0.0}
 _PLAIN = (str, int, float, np.number, np.bool_)
@@ -51,7 +55,7 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
         plain[:] = [str(cell) if type(cell) is int else cell for cell in plain]
         numbers = np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
     rest = np.flatnonzero(np.isnan(numbers))
-    dates = [k for k in rest if isinstance(cells[k], str) and _DATE.fullmatch(cells[k].strip())]
+    dates = [k for k in rest if is_date(cells[k])]
     if dates:
         stamps = pd.Series([cells[k].strip() for k in dates])
         numbers[dates] = _days(pd.to_datetime(stamps, format="ISO8601", errors="coerce", utc=True))
@@ -83,6 +87,46 @@ def is_missing(cell: Any) -> bool:
     return cell is None or type(cell).__name__ in ("NaTType", "NAType") or bool(cell != cell)
 
 
+def is_date(cell: Any) -> bool:
+    """Whether a cell is text that has the form of a date, or of a date with a time.
+
+    >>> [is_date(cell) for cell in ("2026-11-23", "2026-11-23T14:30", "23.11.2026", 20_780)]
+    [True, True, False, False]
+    """
+    return isinstance(cell, str) and _DATE.fullmatch(cell.strip()) is not None
+
+
+def are_dates(cells: Cells) -> bool | None:
+    """Whether cells as read are dates, by the first that is not missing; None if all are missing.
+
+    >>> are_dates(["", "2026-11-23"]), are_dates([None, 7]), are_dates([""])
+    (True, False, None)
+    """
+    dtype = getattr(cells, "dtype", None)
+    if dtype is not None:
+        return bool(dtype.kind == "M")
+    for cell in cells:
+        if not is_missing(cell):
+            return is_date(cell)
+    return None
+
+
+def date_text(days: float) -> str:
+    """Write a number of days since 1970 as a date, with the time (UTC) where it is not midnight.
+
+    Times are rounded to five minutes. A number that is no date of the years 1 to 9999 stays one.
+
+    >>> date_text(2.0), date_text(2.75), date_text(1e9)
+    ('1970-01-03', '1970-01-03 18:00', '1e+09')
+    """
+    minutes = _MINUTES * round(days * 24 * 60 / _MINUTES)
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
+    except OverflowError:
+        return f"{days:.4g}"
+    return moment.replace(tzinfo=None).isoformat(" ", "minutes").removesuffix(" 00:00")
+
+
 def is_numeric(cells: Cells) -> bool:
     """Whether at least half of the cells that are not missing are numbers, and there are some.
 
@@ -96,6 +140,29 @@ def is_numeric(cells: Cells) -> bool:
     numbers, wrong = numbers_of(cells)
     there = int((~np.isnan(numbers)).sum())
     return there > 0 and there >= int(wrong.sum())
+
+
+def decimal_comma(cells: Cells) -> int | None:
+    """The first cell that is a number with a decimal comma, if the column is one of such numbers.
+
+    At least half of its cells that are not missing are numbers, with a comma or without one.
+
+    >>> decimal_comma(["n/a", "1", "0,5"]), decimal_comma(["0,5", "x", "y"]), decimal_comma(["1"])
+    (2, None, None)
+    """
+    if isinstance(cells, np.ndarray) or is_categorical(cells):
+        return None
+    with_comma = [
+        k
+        for k, cell in enumerate(cells)
+        if isinstance(cell, str) and "," in cell and _DECIMAL_COMMA.fullmatch(cell.strip())
+    ]
+    if not with_comma:
+        return None
+    numbers, wrong = numbers_of(cells)
+    n_numbers = int((~np.isnan(numbers)).sum()) + len(with_comma)
+    n_others = int(wrong.sum()) - len(with_comma)
+    return with_comma[0] if n_numbers >= n_others else None
 
 
 def is_categorical(cells: Cells) -> bool:

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sortnet.errors import DataError
 from sortnet.types.float32 import refuse_lost
 from sortnet.types.memory import rows_of, texts
+from sortnet.types.named_columns import UNNAMED
+from sortnet.types.named_columns import NamedColumns as NamedColumns
 from sortnet.types.packed_pairs import Pairs as Pairs
 from sortnet.types.shard import Shard
 
@@ -25,6 +27,8 @@ Str: TypeAlias = NDArray[np.str_]
 Split: TypeAlias = Literal["train", "vali"]
 Progress: TypeAlias = Callable[[str], None]  # called with progress messages
 SPLITS: tuple[Split, ...] = ("train", "vali")
+NEVER_ADDED = 2**31 - 1  # the first iteration of a pair that is in neither TP nor VP
+NEVER_WRONG = -1  # the first and the last iteration in which such a pair was wrong
 _CHECKED_AT_ONCE = 1 << 20  # features, so that temporaries stay small
 
 
@@ -50,7 +54,9 @@ class Queries:
         judge: who can be asked about pairs of them, see `Judge`; what it said joins `judged`.
         shard: where several processes share the queries of a whole: which ones these are.
         describer: what made features of texts and images, see `sortnet.items.Describer`.
-        ignored: columns of the source that are no features.
+        columns: the names given to columns of the source, with the edges of bins of grades.
+        roles: what became of each column of a table, see `sortnet.tables.roles.LabelledColumns`.
+        dates: the features that are dates, as days since 1970.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -70,7 +76,9 @@ class Queries:
     judge: Judge | None = None
     shard: Shard | None = None
     describer: Any = None
-    ignored: tuple[str, ...] = ()
+    columns: NamedColumns = UNNAMED
+    roles: Any = None
+    dates: tuple[str, ...] = ()
 
     @classmethod
     def from_arrays(
@@ -325,20 +333,24 @@ class Judge(Protocol):
 
 
 class PairSink(Protocol):
-    """Where the pairs to learn from go; adding the same iteration again changes nothing."""
+    """TP and VP, the pairs to learn from, and how often each pair was in the wrong order.
+
+    Adding the same iteration again changes nothing.
+    """
 
     def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
-        """Add an iteration's pairs; returns how many of them were first seen in this iteration.
+        """Add an iteration's pairs to TP or VP; returns how many of them are new in this iteration.
 
-        The count of mis-comparisons increases by one for those that are `wrong`; None: all are.
-        What several writers of different pairs return sums to the new pairs.
+        The pairs of `wrong` (None: all of `pairs`) were in the wrong order in this iteration, which
+        is counted, also of pairs that are in neither TP nor VP. What several writers of different
+        pairs return sums to the new pairs.
         """
         ...
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> Pairs:
-        """All pairs first seen before that iteration, ordered by (winner, loser).
+        """The pairs of TP or VP that were added before that iteration, by (winner, loser).
 
         With `docs` only those whose winner is docs[0] to docs[1] - 1.
         """

@@ -308,11 +308,14 @@ class Collection:
         seconds: float,
         *,
         renew: Sequence[str] = (),
+        after: int | None = None,
     ) -> list[Lease]:
         """Lease to an annotator the questions whose pair is under no live lease, for some seconds.
 
-        Those of their live leases whose ids are in `renew` are renewed and come first. None are
-        leased if the annotator is excluded or paused.
+        Those of their live leases whose ids are in `renew` are renewed and come first, but for
+        those that another process may still ask about. None are leased if the annotator is
+        excluded or paused. `after` is the number of the last judgement known to the caller: a pair
+        that the annotator has answered since is not leased.
         """
         # Leases lost in a power cut are simply leased again: no need to wait for the disk.
         with self._locked(durable=False) as connection:
@@ -320,9 +323,19 @@ class Collection:
             key = self._numbers_of(connection, [annotator])[annotator]
             if is_closed(connection, self.number, key):
                 return []
-            take, expires = lease_rows.take, now + seconds
-            return take(
-                connection, self.number, annotator, key, questions, renew, now=now, expires=expires
+            if questions and after is not None:
+                since = read_later(connection, self.number, after)
+                answered = {each.pair for each in since if each.annotator == annotator}
+                questions = [each for each in questions if each.pair not in answered]
+            return lease_rows.take(
+                connection,
+                self.number,
+                annotator,
+                key,
+                questions,
+                renew,
+                now=now,
+                expires=now + seconds,
             )
 
     def leases(self, annotator: str | None = None) -> list[Lease]:

@@ -51,7 +51,7 @@ _LONGEST = 64  # characters of an id or a strategy
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 # What spreadsheets run (https://owasp.org/www-community/attacks/CSV_Injection), and the same after
 # apostrophes, so that an escaped text differs from one that has an apostrophe of its own.
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _ESCAPED = "escaped"  # the column that says that the texts are escaped
 
 
@@ -70,7 +70,7 @@ def export_judgements(
     *,
     prompt: str = "",
     weights: Mapping[str, float] | None = None,
-    for_spreadsheets: bool = False,
+    for_spreadsheets: bool = True,
 ) -> int:
     """Write a collection's judgements to a file, atomically; returns the number of lines.
 
@@ -85,7 +85,8 @@ def export_judgements(
         prompt: the prompt of every record; empty: the context of the group, else its name.
         weights: of the annotators in the records' weight, see `annotator_weights`; None: 1 each.
         for_spreadsheets: put an apostrophe before the texts of `csv` that a spreadsheet would run
-            as formulas; the column `escaped` says so, and an import takes them off.
+            as formulas. Where there are such texts, the column `escaped` says so, and an import
+            takes the apostrophes off. Otherwise, and in other forms, texts are as they are.
 
     Raises:
         DataError: if there is no record to write, or an item has no text.
@@ -110,7 +111,8 @@ def export_judgements(
             asked = questions_at(decisions, [j.at for j in judgements])
             for line, question in zip(lines, asked, strict=True):
                 line |= dict(zip(_OF_QUESTION, (collection.criterion, question), strict=True))
-    if for_spreadsheets:
+    has_formulas = any(_is_formula(value) for line in lines for value in line.values())
+    if form == "csv" and for_spreadsheets and has_formulas:
         names, lines = (*names, _ESCAPED), [_escaped(line) for line in lines]
     if not isinstance(to, str | Path):
         _write(to, lines, form, names)
@@ -140,12 +142,13 @@ def _records(
     return lines
 
 
+def _is_formula(value: Any) -> bool:
+    return isinstance(value, str) and _FORMULA.match(value) is not None
+
+
 def _escaped(line: dict[str, Any]) -> dict[str, Any]:
     """A line whose texts are no formulas: those that look like one start with an apostrophe."""
-    escaped = {
-        name: f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
-        for name, value in line.items()
-    }
+    escaped = {name: f"'{value}" if _is_formula(value) else value for name, value in line.items()}
     return escaped | {_ESCAPED: True}
 
 
@@ -155,8 +158,7 @@ def _unescaped(rows: Rows) -> Rows:
         return rows
 
     def plain(value: Any) -> Any:
-        escaped = isinstance(value, str) and value[:1] == "'" and _FORMULA.match(value)
-        return value[1:] if escaped else value
+        return value[1:] if _is_formula(value) and value.startswith("'") else value
 
     columns = rows.columns.items()
     return replace(rows, columns={name: [*map(plain, values)] for name, values in columns})
@@ -334,43 +336,77 @@ def _line(
     annotator: str | None,
     before: _Before,
 ) -> Line:
-    given = {key: value for key, value in record.items() if value not in (None, "")}
-    if not (given.keys() >= _NEEDED[0] or given.keys() >= _NEEDED[1]):
-        found = listed(map(str, record)) or "nothing"
-        _refuse(where, f"needs left, right and answer, or winner and loser; there is {found}")
+    cells = {key: value for key, value in record.items() if value not in (None, "")}
+    if not (cells.keys() >= _NEEDED[0] or cells.keys() >= _NEEDED[1]):
+        columns = listed(map(str, record)) or "nothing"
+        _refuse(where, f"needs left, right and answer, or winner and loser; there is {columns}")
     if annotator is not None:
-        given.setdefault("annotator", annotator)  # part of the content
-    id = _id(where, given["id"]) if "id" in given else before.id_of(given)
-    sides = ("left", "right")
-    answer: Any = given.get("answer")
-    if given.keys() >= _NEEDED[1]:
-        if answer is not None:
-            _refuse(where, "has both answer and winner, loser: leave out one or the other")
-        # Vary the side: always the left one would look like a side bias.
-        answer, sides = "right", ("loser", "winner")
-        if int(id[-1:], 36) % 2:
-            answer, sides = "left", ("winner", "loser")
-    left, right = (_item(where, given[side], items) for side in sides)
-    if left == right:
-        _refuse(where, f"item {shown(given[sides[0]])} cannot be compared with itself")
-    if answer not in ANSWERS:
-        word = str(answer).strip()
-        # Ids take precedence: items may be named 1 and 2.
-        side = {left: "left", right: "right"}.get(items.get(word, -1))
-        answer = side or _SAID.get(word.lower())
-    if answer is None:
-        _refuse(where, f"unknown answer {shown(given['answer'])}; known are {', '.join(ANSWERS)}")
-    if (answer == "undo") != ("undoes" in given):
+        cells.setdefault("annotator", annotator)  # part of the content
+    id = _id(where, cells["id"]) if "id" in cells else before.id_of(cells)
+    if cells.keys() >= _NEEDED[1]:
+        pair, answer = _of_winner(where, cells, items, id)
+    else:
+        pair, answer = _of_answer(where, cells, items)
+    if (answer == "undo") != ("undoes" in cells):
         _refuse(where, '`undoes` must be set if and only if answer is "undo"')
-    facts = {key: _FACTS[key](where, key, given[key]) for key in given if key in _FACTS}
-    if "annotator" not in given:
+    facts = {key: _FACTS[key](where, key, cells[key]) for key in cells if key in _FACTS}
+    judgement = Judgement(_annotator(where, cells), *pair, answer, **facts)
+    return Line(where, id, judgement, record)
+
+
+def _of_winner(
+    where: str, cells: Mapping[str, Any], items: Mapping[str, int], id: str
+) -> tuple[tuple[int, int], Answer]:
+    """The pair (left, right) and the answer of a row that names winner and loser.
+
+    The id decides which of the two is left: always the left one would look like a side bias.
+    """
+    if "answer" in cells:
+        _refuse(where, "has both answer and winner, loser: leave out one or the other")
+    if int(id[-1:], 36) % 2:
+        return _pair(where, cells, items, ("winner", "loser")), "left"
+    return _pair(where, cells, items, ("loser", "winner")), "right"
+
+
+def _of_answer(
+    where: str, cells: Mapping[str, Any], items: Mapping[str, int]
+) -> tuple[tuple[int, int], Answer]:
+    """The pair (left, right) and the answer of a row that names the answer."""
+    pair = _pair(where, cells, items, ("left", "right"))
+    if cells["answer"] in ANSWERS:
+        return pair, cells["answer"]
+    word = str(cells["answer"]).strip()
+    # Ids take precedence: items may be named 1 and 2.
+    sides: dict[int | None, Answer] = {pair[0]: "left", pair[1]: "right"}
+    answer = sides.get(items.get(word)) or _SAID.get(word.lower())
+    if answer is None:
+        answers = ", ".join(ANSWERS)
+        _refuse(where, f"unknown answer {shown(cells['answer'])}; known are {answers}")
+    return pair, answer
+
+
+def _pair(
+    where: str, cells: Mapping[str, Any], items: Mapping[str, int], columns: tuple[str, str]
+) -> tuple[int, int]:
+    """The items that two columns of a row name; they must differ."""
+    first, second = (_item(where, cells[column], items) for column in columns)
+    if first == second:
+        _refuse(where, f"item {shown(cells[columns[0]])} cannot be compared with itself")
+    return first, second
+
+
+def _annotator(where: str, cells: Mapping[str, Any]) -> str:
+    """The annotator that a row names.
+
+    Raises:
+        DataError: if there is none, or the name is not one that an annotator may have.
+    """
+    if "annotator" not in cells:
         _refuse(where, "no annotator: add the column or give --as NAME")
     try:
-        name = checked_name("annotator", str(given["annotator"]))
+        return checked_name("annotator", str(cells["annotator"]))
     except StoreError as error:
         _refuse(where, str(error))
-    judgement = Judgement(name, left, right, answer, **facts)
-    return Line(where, id, judgement, record)
 
 
 def _item(where: str, value: Any, items: Mapping[str, int]) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
 
 from sortnet.errors import LeaseError
 from sortnet.preference import Question
+from store.database.process import Process
 from store.database.tables import AnnotatorRow, LeaseRow
 
 LONGEST_ID = 64
@@ -25,12 +26,21 @@ class Lease:
         question: the question.
         annotator: their name.
         expires: time after which others may get the pair, in seconds since 1970.
+        process: that asks the question; of an older version all None.
     """
 
     id: str
     question: Question
     annotator: str
     expires: float
+    process: Process = field(default=Process(None, None, None), compare=False)
+
+    def may_be_taken_over(self, by: Process) -> bool:
+        """Whether a process may ask the question: no other one that may be alive does.
+
+        A lease of another host is left to that host until it expires.
+        """
+        return self.process.pid is None or self.process == by or self.process.has_ended()
 
 
 _LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
@@ -54,7 +64,7 @@ def read_leases(connection: Connection, collection: int, now: float) -> list[Lea
 
 def _lease(row: Any) -> Lease:
     question = Question(row.left, row.right, row.strategy, row.probability, row.model)
-    return Lease(row.id, question, row.name, row.expires)
+    return Lease(row.id, question, row.name, row.expires, Process.of(row))
 
 
 def take(
@@ -68,28 +78,40 @@ def take(
     now: float,
     expires: float,
 ) -> list[Lease]:
-    """The annotator's renewed leases, and new ones of the free questions; closes expired ones."""
+    """The annotator's renewed leases, and new ones of the free questions; closes expired ones.
+
+    A renewed lease is one of this process from then on. Leases that another process asks about are
+    not renewed: of several that would take over those of a killed one, the first does.
+    """
     these = {"of": collection, "now": now}
     connection.execute(_EXPIRED, these)
-    if renew:
-        mine = (*_LIVE, LeaseRow.annotator == key, LeaseRow.id.in_(renew))
-        connection.execute(update(LeaseRow).where(*mine).values(expires=expires), these)
     live = read_leases(connection, collection, now)
     taken = {lease.question.pair for lease in live}
-    held = [lease for lease in live if lease.id in renew and lease.annotator == annotator]
+    here = Process.here()
+    held = [
+        replace(lease, expires=expires, process=here)
+        for lease in live
+        if lease.id in renew and lease.annotator == annotator and lease.may_be_taken_over(here)
+    ]
+    if held:
+        renewed = (*_LIVE, LeaseRow.id.in_([lease.id for lease in held]))
+        change = update(LeaseRow).where(*renewed).values(expires=expires, **here._asdict())
+        connection.execute(change, these)
     leases: list[Lease] = []
     for question in questions:
         if question.pair not in taken:
             taken.add(question.pair)
-            leases.append(Lease(secrets.token_urlsafe(16), question, annotator, expires))
+            id = secrets.token_urlsafe(16)
+            leases.append(Lease(id, question, annotator, expires, here))
     if leases:
         common = {"collection": collection, "annotator": key, "created": now, "open": True}
-        rows = [
-            vars(lease.question)
-            | dict(zip(("low", "high"), lease.question.pair, strict=True))
-            | {"id": lease.id, "expires": lease.expires, **common}
-            for lease in leases
-        ]
+        common |= {"expires": expires, **here._asdict()}
+        rows = []
+        for lease in leases:
+            low, high = lease.question.pair
+            rows.append(
+                {"id": lease.id, "low": low, "high": high, **vars(lease.question), **common}
+            )
         connection.execute(insert(LeaseRow), rows)
     return held + leases
 

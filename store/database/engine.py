@@ -26,6 +26,11 @@ LONGEST_WAIT = 5.0
 T = TypeVar("T")
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 SECRETS = ("password", "sslpassword")  # parts of a URL's query
+# The beginning of a connection string of keywords, as psql takes it, or a password in one.
+_KEYWORDS = re.compile(
+    r"\s*(host|hostaddr|port|dbname|user|service|passfile|sslmode)\s*=|.*\b(ssl)?password\s*=",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class Database:
@@ -143,7 +148,8 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
     data folder (XDG_DATA_HOME).
 
     Raises:
-        StoreError: on any other URL; the message shows only the scheme, no password.
+        StoreError: on any other URL, of which the message shows only the scheme, no password; on
+            a connection string such as `host=... password=...`, of which it shows nothing.
 
     >>> parse_url("postgresql://ann:secret@db/sortnet").drivername
     'postgresql+psycopg'
@@ -155,8 +161,15 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
     if url is None:
         home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         url = os.environ.get("SORTNET_STORE") or Path(home, "sortnet", "sortnet.db")
-    if isinstance(url, Path) or "://" not in url:
+    if isinstance(url, Path):
         return URL.create("sqlite", database=str(url))
+    if "://" not in url:
+        if _KEYWORDS.match(url):
+            raise StoreError(
+                "a store is a file or a URL, not keywords as host=...: write "
+                "postgresql://USER@HOST/DATABASE, and leave the password to PGPASSWORD or ~/.pgpass"
+            )
+        return URL.create("sqlite", database=url)
     scheme = url.partition("://")[0]
     try:
         parsed = make_url(url)

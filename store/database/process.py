@@ -1,4 +1,4 @@
-"""The process of a run, and whether it is still alive."""
+"""The process of a run or a lease, and whether it is still alive."""
 
 from __future__ import annotations
 
@@ -6,30 +6,54 @@ import os
 import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
+class Process(NamedTuple):
+    """A process as it is stored in the tables of runs and leases.
+
+    Attributes:
+        host: name of its machine.
+        pid: None in rows of a version that stored no process.
+        process_start: see the function of that name.
+    """
+
+    host: str | None
+    pid: int | None
+    process_start: str | None
+
+    @classmethod
+    def of(cls, row: Any) -> Process:
+        """The process in a row's columns."""
+        return cls(row.host, row.pid, row.process_start)
+
+    @classmethod
+    def here(cls) -> Process:
+        """This process."""
+        pid = os.getpid()
+        return cls(socket.gethostname(), pid, process_start(pid))
+
+    def has_ended(self) -> bool:
+        """Whether it has certainly ended; False for another host, which is out of sight."""
+        if self.host != socket.gethostname() or self.pid is None:
+            return False
+        start = process_start(self.pid)
+        is_same = start == self.process_start or None in (start, self.process_start)
+        return not (is_same and is_process(self.pid))
+
+
 def this_process() -> dict[str, Any]:
-    """Host, pid and start of this process, as stored in the table of runs."""
-    return {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "process_start": process_start(os.getpid()),
-    }
+    """Host, pid and start of this process, as the columns of a row."""
+    return Process.here()._asdict()
 
 
 def status_of(row: Any) -> str:
-    """A run's status; `killed` if its row says `running` and its process is gone.
-
-    The row of another host, or of a version that stored no process, is taken as it is.
-    """
-    if row.status != "running" or row.host != socket.gethostname() or row.pid is None:
-        return str(row.status)
-    start = process_start(row.pid)
-    same = start == row.process_start or None in (start, row.process_start)
-    return "running" if same and is_process(row.pid) else "killed"
+    """A run's status; `killed` if its row says `running` and its process has ended."""
+    if row.status == "running" and Process.of(row).has_ended():
+        return "killed"
+    return str(row.status)
 
 
 def in_words(status: str, host: str | None) -> str:

@@ -31,6 +31,8 @@ class RunRow(Base):
     """A training run. Times are UTC; `data` is {split: {path, fingerprint, n_queries, ...}}.
 
     `host`, `pid` and `process_start` are those of its process, see `store.database.process`.
+    `kept` says which model the folder `out` holds: {kind, measure, figures, reason}, where figures
+    are {kind: figure of its model}; NULL until the run has ended, and in runs before m0011.
     """
 
     __tablename__ = "runs"
@@ -49,6 +51,7 @@ class RunRow(Base):
     host: Mapped[str | None]
     pid: Mapped[int | None]
     process_start: Mapped[str | None]
+    kept: Mapped[dict[str, Any] | None]
 
 
 class QueryRow(Base):
@@ -93,7 +96,13 @@ class IterationRow(Base):
 
 
 class PairRow(Base):
-    """A pair of one query that the comparator got wrong: `winner` should be before `loser`.
+    """A pair of one query, which is in TP or VP or was wrong: `winner` should be before `loser`.
+
+    `first_iteration` is the iteration that added the pair to TP or VP, NEVER_ADDED if it is in
+    neither; resuming reads it. `times` counts the iterations in which the comparator put the loser
+    first; `first_wrong` and `last_wrong` are the first and the last of them, else NEVER_WRONG.
+    Stores before m0011 did not count all of this: there `first_wrong` is NULL, and the column of
+    `last_wrong` has the last iteration that chose the pair, right or wrong.
 
     A document is of one query, so (run, split, winner, loser) identifies a pair; reading in that
     order gives the order of `PairSink.pairs` without a sort. No database checks `run`, which takes
@@ -110,8 +119,9 @@ class PairRow(Base):
     loser: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     query: Mapped[int]
     first_iteration: Mapped[int]
-    last_iteration: Mapped[int]
+    last_wrong: Mapped[int] = mapped_column("last_iteration")
     times: Mapped[int]
+    first_wrong: Mapped[int | None]
 
 
 class CollectionRow(Base):
@@ -236,7 +246,11 @@ class DecisionRow(Base):
 
 
 class LeaseRow(Base):
-    """A leased question; at most one lease of a pair is open. Times as in `JudgementRow.at`."""
+    """A leased question; at most one lease of a pair is open. Times as in `JudgementRow.at`.
+
+    `host`, `pid` and `process_start` are those of the process that asks the question, see
+    `store.database.process`; NULL in leases from before m0011.
+    """
 
     __tablename__ = "leases"
     __table_args__ = (
@@ -264,6 +278,9 @@ class LeaseRow(Base):
     created: Mapped[float]
     expires: Mapped[float]
     open: Mapped[bool]
+    host: Mapped[str | None]
+    pid: Mapped[int | None]
+    process_start: Mapped[str | None]
 
 
 class ServerRow(Base):

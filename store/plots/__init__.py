@@ -11,9 +11,12 @@ from store.plots.figures import (
     pair_growth,
     seconds,
 )
+from store.plots.labelling import answers_by_annotator, certainty_growth, ranking_intervals
 
 __all__ = [
+    "answers_by_annotator",
     "before_after",
+    "certainty_growth",
     "critical_difference_diagram",
     "curves",
     "cycles",
@@ -23,5 +26,6 @@ __all__ = [
     "mistakes_by_rank",
     "p_value_matrix",
     "pair_growth",
+    "ranking_intervals",
     "seconds",
 ]

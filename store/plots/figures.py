@@ -15,7 +15,7 @@ import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.types import SPLITS
-from store.frames import measure_names
+from store.frames import OBSERVE_FIRST, after_the_first, counted_iterations, measure_names
 from store.plots import drawing as draw
 from store.plots.drawing import BARS, INK, PARTS, check
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TRAIN_FIRST = "run an iteration first: sortnet train DATA --out MODEL"
-OBSERVE_FIRST = (
-    "runs of older versions did not record this; make a new one: sortnet train DATA --out MODEL"
-)
 
 
 def pair_growth(iterations: pd.DataFrame) -> Figure:
@@ -136,9 +133,15 @@ def mistakes_by_rank(
 
 
 def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
-    """The queries with the most mis-comparisons of `Run.pairs_frame`, over all iterations."""
-    check(pairs, ("split", "qid", "times"), TRAIN_FIRST)
-    grouped = pairs.groupby(["split", "qid"], observed=True)["times"].agg(["sum", "size"])
+    """The queries with the most mistakes from iteration 1 on, of `Run.pairs_frame`.
+
+    Iteration 0 sorts with random weights: its mistakes say nothing about a query.
+    """
+    check(pairs, ("split", "qid", "times", "first_wrong", "last_wrong"), TRAIN_FIRST)
+    counted = after_the_first(pairs)
+    if counted.empty:
+        raise DataError("nothing to draw: no pair was wrong after iteration 0")
+    grouped = counted.groupby(["split", "qid"], observed=True)["times"].agg(["sum", "size"])
     worst = grouped.sort_values("sum", ascending=False, kind="stable").head(top).reset_index()
     labels = [f"{k:,} times, {n:,} pairs" for k, n in zip(worst["sum"], worst["size"], strict=True)]
     names = worst["qid"].astype(str).tolist()
@@ -152,7 +155,8 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
         axes.annotate(label, (value, at), (4, 0), textcoords="offset points", fontsize=7,
                       va="center", color=INK)  # fmt: skip
     axes.set_yticks(worst.index, [draw.brief(name) for name in names], fontsize=7.5)
-    axes.set(xlabel="times wrong, summed over the query's pairs and all iterations", ylabel="query")
+    iterations = counted_iterations(counted)
+    axes.set(xlabel=f"times wrong, summed over the query's pairs, {iterations}", ylabel="query")
     axes.set(xlim=(0, float(worst["sum"].max()) * 1.25), ylim=(len(names) - 0.4, -0.6))
     axes.xaxis.set_major_locator(draw.whole_numbers())
     axes.grid(visible=False, axis="y")

@@ -9,28 +9,24 @@ from typing import Any
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tuple_
 
-from sortnet.types import I64, Pairs, Split
+from sortnet.types import I64, NEVER_ADDED, NEVER_WRONG, Pairs, Split
 from sortnet.types.packed_pairs import packed
 from store.database.tables import PairRow
-from store.runs.postgresql_pairs import AddedPairs, copy_pairs
+from store.runs.postgresql_pairs import COLUMNS, AddedPairs, changes, copy_pairs
 
 # Within SQLite's 32,766 variables per statement; longer statements were no faster.
 ROWS_A_STATEMENT = 2000
 DOCS_A_CHUNK = 10_000
+NOT_COUNTED = -2  # in place of NULL, in `first_wrong` of stores before m0011
 
-INSERT = (
-    "INSERT INTO pairs (run, split, query, winner, loser, first_iteration, last_iteration, times) "
-)
-# A known pair may have been mis-compared once more, unless this iteration has counted it already.
-UPSERT = (
-    " ON CONFLICT (run, split, winner, loser) DO UPDATE"
-    " SET times = pairs.times + excluded.times, last_iteration = excluded.last_iteration"
-    " WHERE pairs.last_iteration < excluded.last_iteration"
+INSERT = f"INSERT INTO pairs ({COLUMNS}) "
+UPSERT = " ON CONFLICT (run, split, winner, loser) DO UPDATE SET {} WHERE {}".format(
+    *changes("excluded")
 )
 
 
 def add_pairs(connection: Connection, added: AddedPairs) -> int:
-    """Add pairs; returns how many of them were first seen in their iteration.
+    """Add pairs and count the wrong ones; returns how many their iteration added to TP or VP.
 
     Cost: SQLite takes a statement for 2,000 pairs, then one look at each stored pair of these
     documents to count: RETURNING takes 0.5 us per row against 0.07. PostgreSQL copies new pairs
@@ -87,15 +83,20 @@ def read_pairs(
 def read_table(
     connection: Connection, run: int, split: Split, chunk: int, *only: ColumnElement[bool]
 ) -> Iterator[I64]:
-    """A run's pairs in order of (winner, loser), at most `chunk` at a time, (m, 5) each.
+    """A run's pairs in order of (winner, loser), at most `chunk` at a time, (m, 6) each.
 
-    The columns are winner, loser, first and last iteration, times; `only` are conditions that
-    the database applies. Each statement starts where the last one ended, in the key's order.
+    The columns are winner, loser, first iteration, first and last iteration wrong, times; `only`
+    are conditions that the database applies. Each statement starts where the previous statement
+    ended, in the key's order.
     """
     columns = (
-        PairRow.winner, PairRow.loser, PairRow.first_iteration, PairRow.last_iteration,
+        PairRow.winner,
+        PairRow.loser,
+        PairRow.first_iteration,
+        func.coalesce(PairRow.first_wrong, NOT_COUNTED).label("first_wrong"),
+        PairRow.last_wrong,
         PairRow.times,
-    )  # fmt: skip
+    )
     rows = select(*columns).where(PairRow.run == run, PairRow.split == split, *only)
     rows = rows.order_by(PairRow.winner, PairRow.loser).limit(chunk)
     last = (-1, -1)
@@ -112,6 +113,20 @@ def read_table(
         last = (int(table[-1, 0]), int(table[-1, 1]))
 
 
+def without_older_counts(table: I64, *, mistakes_alone: bool) -> I64:
+    """A table of `read_table` without the iterations that a store before m0011 did not count.
+
+    `mistakes_alone` says that the run added nothing but wrong pairs to TP and VP (--pairs wrong):
+    then the iterations that chose a pair are the iterations in which it was wrong.
+    """
+    older = table[:, 3] == NOT_COUNTED
+    if mistakes_alone:
+        table[older, 3] = table[older, 2]
+    else:
+        table[older, 3:5] = NEVER_WRONG
+    return table
+
+
 def _joined(rows: Any) -> Any:
     """All numbers of all rows in one text, see `read_pairs`."""
     texts = [cast(column, Text) for column in rows.subquery().c]
@@ -126,18 +141,31 @@ def _within(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
 
 def _insert(connection: Connection, added: AddedPairs) -> int:
     """`add_pairs` in SQLite, where nobody else writes during a transaction that does."""
-    run, split, iteration, pairs, query, missed = added
+    pairs, iteration = added.pairs, added.iteration
     docs = int(pairs.winner[0]), int(pairs.winner[-1]) + 1
     new = PairRow.first_iteration == iteration
-    others = count_pairs(connection, run, split, new, *_within(docs))
-    for times in (1, 0):
-        rows = np.stack([query, pairs.winner, pairs.loser], 1)[missed == times]
-        # The values that all rows share are part of the statement: no binding per row.
-        row = f"({int(run)}, '{split}', ?, ?, ?, {int(iteration)}, {int(iteration)}, {times})"
-        for start in range(0, len(rows), ROWS_A_STATEMENT):
-            part = rows[start : start + ROWS_A_STATEMENT]
-            values = f"VALUES {', '.join([row] * len(part))}"
-            connection.exec_driver_sql(INSERT + values + UPSERT, tuple(part.ravel().tolist()))
-    if others:  # given before, or by another process
-        return len(pairs & read_pairs(connection, run, split, new, docs=docs))
-    return count_pairs(connection, run, split, new, *_within(docs))
+    n_before = count_pairs(connection, added.run, added.split, new, *_within(docs))
+    rows = np.stack([added.query, pairs.winner, pairs.loser], 1)
+    _upsert(connection, added, rows[added.in_set & added.wrong], iteration, iteration)
+    _upsert(connection, added, rows[added.in_set & ~added.wrong], iteration, NEVER_WRONG)
+    _upsert(connection, added, rows[~added.in_set], NEVER_ADDED, iteration)
+    if n_before:  # an earlier call or another process added pairs in this iteration
+        in_set = pairs.where(added.in_set)
+        return len(in_set & read_pairs(connection, added.run, added.split, new, docs=docs))
+    return count_pairs(connection, added.run, added.split, new, *_within(docs))
+
+
+def _upsert(
+    connection: Connection, added: AddedPairs, rows: I64, first_iteration: int, wrong_in: int
+) -> None:
+    """Insert or update rows of (query, winner, loser), whose other columns are all the same."""
+    times = int(wrong_in != NEVER_WRONG)
+    # The values that all rows share are part of the statement: no binding per row.
+    row = (
+        f"({int(added.run)}, '{added.split}', ?, ?, ?, {int(first_iteration)}, {int(wrong_in)}, "
+        f"{times}, {int(wrong_in)})"
+    )
+    for start in range(0, len(rows), ROWS_A_STATEMENT):
+        part = rows[start : start + ROWS_A_STATEMENT]
+        values = f"VALUES {', '.join([row] * len(part))}"
+        connection.exec_driver_sql(INSERT + values + UPSERT, tuple(part.ravel().tolist()))

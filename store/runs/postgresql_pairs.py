@@ -9,21 +9,51 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from sortnet.types import I64, Pairs, Split
+from sortnet.types import I32, I64, NEVER_ADDED, NEVER_WRONG, Bool, Pairs, Split
 
 ROWS_A_CHUNK = 100_000
 UNIQUE_VIOLATION = "23505"
 
 
+COLUMNS = "run, split, query, winner, loser, first_iteration, last_iteration, times, first_wrong"
+
+
 class AddedPairs(NamedTuple):
-    """Pairs of an iteration, the numbers of their queries, and which of them were missed."""
+    """Pairs of an iteration.
+
+    Attributes:
+        query: (m,) the number of each pair's query.
+        in_set: (m,) whether the iteration adds the pair to TP or VP.
+        wrong: (m,) whether the comparator put the pair in the wrong order.
+    """
 
     run: int
     split: Split
     iteration: int
     pairs: Pairs
     query: I64
-    missed: NDArray[np.bool_]
+    in_set: Bool
+    wrong: Bool
+
+
+def changes(new: str) -> tuple[str, str]:
+    """Changes of a stored pair by an iteration: the columns' new values, and when they change.
+
+    `new` is the table of the iteration's pairs. A pair's mistake is counted once an iteration:
+    adding the iteration again changes nothing.
+    """
+    added = f"{new}.first_iteration < pairs.first_iteration"
+    wrong_again = f"{new}.last_iteration > pairs.last_iteration"
+    values = (
+        f"first_iteration = CASE WHEN {added}"
+        f" THEN {new}.first_iteration ELSE pairs.first_iteration END,"
+        f" first_wrong = CASE WHEN {wrong_again} AND pairs.times = 0"
+        f" THEN {new}.last_iteration ELSE pairs.first_wrong END,"
+        f" times = CASE WHEN {wrong_again} THEN pairs.times + 1 ELSE pairs.times END,"
+        f" last_iteration = CASE WHEN {wrong_again}"
+        f" THEN {new}.last_iteration ELSE pairs.last_iteration END"
+    )
+    return values, f"({added} OR {wrong_again})"
 
 
 def copy_pairs(connection: Connection, added: AddedPairs) -> int:
@@ -32,49 +62,68 @@ def copy_pairs(connection: Connection, added: AddedPairs) -> int:
     Writers of other pairs do not wait for each other. One whose new pair another one is about to
     commit waits for it and then starts again: now the pair is known.
     """
-    run, split, iteration, pairs, query, missed = added
-    i, times = np.int32(iteration), missed.astype(np.int32)
+    pairs = added.pairs
+    iteration, never = np.int32(added.iteration), np.int32(NEVER_WRONG)
+    first_iteration = np.where(added.in_set, iteration, np.int32(NEVER_ADDED))
+    wrong_in = np.where(added.wrong, iteration, never)
     while True:
         try:
             with connection.begin_nested():
-                known, other = _update_known(connection, added, times)
-                new = ~np.isin(pairs.key, known, assume_unique=True)
+                stored, n_older = _update_stored(connection, added, first_iteration, wrong_in)
+                new = ~np.isin(pairs.key, stored, assume_unique=True)
                 _copy(
                     connection,
-                    "pairs (run, split, query, winner, loser,"
-                    " first_iteration, last_iteration, times)",
-                    *(np.int32(run), np.bytes_(split), query[new].astype(np.int32)),
-                    *(pairs.winner[new], pairs.loser[new], i, i, times[new]),
+                    f"pairs ({COLUMNS})",
+                    np.int32(added.run),
+                    np.bytes_(added.split),
+                    added.query[new].astype(np.int32),
+                    pairs.winner[new],
+                    pairs.loser[new],
+                    first_iteration[new],
+                    wrong_in[new],
+                    added.wrong[new].astype(np.int32),
+                    wrong_in[new],
                 )
-            return len(pairs) - other
+            return int(np.count_nonzero(added.in_set)) - n_older
         except IntegrityError as error:
             if getattr(error.orig, "sqlstate", None) != UNIQUE_VIOLATION:
                 raise
 
 
-def _update_known(connection: Connection, added: AddedPairs, times: Any) -> tuple[I64, int]:
-    """Count stored pairs once more; returns their keys, and how many are of other iterations."""
-    run, split, iteration, pairs, _, _ = added
-    execute, winner = connection.exec_driver_sql, pairs.winner
-    of_run = f"pairs.run = {int(run)} AND pairs.split = '{split}'"
+def _update_stored(
+    connection: Connection, added: AddedPairs, first_iteration: I32, wrong_in: I32
+) -> tuple[I64, int]:
+    """Update the stored pairs among the added ones.
+
+    Returns:
+        Their keys, and how many of those added to TP or VP another iteration had added before.
+    """
+    execute, winner = connection.exec_driver_sql, added.pairs.winner
+    of_run = f"pairs.run = {int(added.run)} AND pairs.split = '{added.split}'"
     docs = f"pairs.winner BETWEEN {winner[0]} AND {winner[-1]}"
     if execute(f"SELECT 1 FROM pairs WHERE {of_run} AND {docs} LIMIT 1").first() is None:
         return np.empty(0, np.int64), 0
-    given = "given (winner bigint, loser bigint, times int)"
-    execute(f"CREATE TEMPORARY TABLE {given} ON COMMIT DROP")
-    _copy(connection, "given", winner, pairs.loser, times)
-    both = f"{of_run} AND pairs.winner = given.winner AND pairs.loser = given.loser"
-    execute(
-        f"UPDATE pairs SET times = pairs.times + given.times, last_iteration = {int(iteration)}"
-        f" FROM given WHERE {both} AND pairs.last_iteration < {int(iteration)}"
+    columns = "winner bigint, loser bigint, first_iteration int, last_iteration int"
+    execute(f"CREATE TEMPORARY TABLE given ({columns}) ON COMMIT DROP")
+    _copy(
+        connection,
+        "given (winner, loser, first_iteration, last_iteration)",
+        winner,
+        added.pairs.loser,
+        first_iteration,
+        wrong_in,
     )
-    keys, other = execute(
+    same_pair = f"{of_run} AND pairs.winner = given.winner AND pairs.loser = given.loser"
+    values, condition = changes("given")
+    execute(f"UPDATE pairs SET {values} FROM given WHERE {same_pair} AND {condition}")
+    iteration = int(added.iteration)
+    older = f"given.first_iteration = {iteration} AND pairs.first_iteration <> {iteration}"
+    keys, n_older = execute(
         "SELECT string_agg(((given.winner << 32) + given.loser)::text, ','),"
-        f" count(*) FILTER (WHERE pairs.first_iteration <> {int(iteration)})"
-        f" FROM given JOIN pairs ON {both}"
+        f" count(*) FILTER (WHERE {older}) FROM given JOIN pairs ON {same_pair}"
     ).one()
     execute("DROP TABLE given")  # the next part of the pairs is added in the same transaction
-    return np.fromstring(keys or "", np.int64, sep=","), other
+    return np.fromstring(keys or "", np.int64, sep=","), n_older
 
 
 def _copy(connection: Connection, into: str, *columns: NDArray[Any] | np.generic) -> None:

@@ -12,12 +12,19 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, false, select, update
 
 from sortnet.errors import StoreError
-from sortnet.types import I64, SPLITS, Pairs, Split
+from sortnet.types import I64, NEVER_ADDED, SPLITS, Pairs, Split
+from sortnet.types.packed_pairs import among, unique
 from store import frames
 from store.database.engine import Database, plain, utc_now
 from store.database.process import in_words, status_of, this_process
 from store.database.tables import IterationRow, PairRow, QueryRow, RunRow, upsert
-from store.runs.pair_rows import add_pairs, count_pairs, read_pairs, read_table
+from store.runs.pair_rows import (
+    add_pairs,
+    count_pairs,
+    read_pairs,
+    read_table,
+    without_older_counts,
+)
 from store.runs.postgresql_pairs import AddedPairs
 
 if TYPE_CHECKING:
@@ -57,6 +64,11 @@ class Run:
         return f"Run({self.id}, {self.database.name})"
 
     @property
+    def _strategy(self) -> str:
+        """Which pairs are learned from, a name of `sortnet.config.PAIRS`."""
+        return str(self.config.get("pairs", "wrong"))  # version 0.1 knew no others
+
+    @property
     def status(self) -> str:
         """`running`, `done`, `interrupted`, `failed`, or `killed` if its process is gone.
 
@@ -71,12 +83,12 @@ class Run:
         return in_words(status_of(row), row.host)
 
     def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
-        """Add an iteration's pairs, all or none; returns how many of them it was the first to see.
+        """Add an iteration's pairs to TP or VP, all or none; returns how many of them are new.
 
-        Those that are `wrong` (None: all) were mis-compared: their count increases once per
-        iteration. Adding the same iteration again (as a resumed run does) changes nothing and
-        returns the same. Several processes may add pairs of one run at once: if no two add the
-        same pair, what they return sums to the new pairs.
+        The pairs of `wrong` (None: all of `pairs`) were in the wrong order: that is counted once an
+        iteration, also of pairs that are in neither TP nor VP. Adding the same iteration again (as
+        a resumed run does) changes nothing and returns the same. Several processes may add pairs
+        of one run at once: if no two add the same pair, what they return sums to the new pairs.
 
         Raises:
             StoreError: on a pair that is not of one query, or an error of the database.
@@ -84,29 +96,34 @@ class Run:
 
         Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a known one.
         """
-        queries = self._queries[split]
-        parts = [
-            Pairs.of_keys(pairs.key[start : start + _ADDED_AT_ONCE])
-            for start in range(0, len(pairs), _ADDED_AT_ONCE)
-        ]
+        wrong = pairs if wrong is None else wrong
+        wrong_only = wrong.key[~among(wrong.key, pairs.key)]
+        keys = pairs.key
+        if len(wrong_only):
+            keys = unique(np.concatenate([keys, wrong_only]))
 
         def add(connection: Connection) -> int:
-            facts = ((part, queries.of_pairs(part), part.among(wrong)) for part in parts)
-            added = (AddedPairs(self.number, split, iteration, *each) for each in facts)
-            return sum(add_pairs(connection, each) for each in added)
+            n_new = 0
+            for start in range(0, len(keys), _ADDED_AT_ONCE):
+                part = Pairs.of_keys(keys[start : start + _ADDED_AT_ONCE])
+                query = self._queries[split].of_pairs(part)
+                in_set, in_wrong = part.among(pairs), part.among(wrong)
+                added = AddedPairs(self.number, split, iteration, part, query, in_set, in_wrong)
+                n_new += add_pairs(connection, added)
+            return n_new
 
         return self.database.retrying(add, write=True)
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> Pairs:
-        """All pairs first seen before that iteration (None: of all), ordered by (winner, loser).
+        """The pairs of TP or VP added before that iteration (None: all), by (winner, loser).
 
-        With `docs` only those whose winner is docs[0] to docs[1] - 1; no others are read.
+        With `docs` only pairs whose winner is docs[0] to docs[1] - 1 are read.
         """
-        only = [] if before is None else [PairRow.first_iteration < before]
+        added = PairRow.first_iteration < (NEVER_ADDED if before is None else before)
         return self.database.retrying(
-            lambda db: read_pairs(db, self.number, split, *only, docs=docs)
+            lambda db: read_pairs(db, self.number, split, added, docs=docs)
         )
 
     def record(self, iteration: Mapping[str, object]) -> None:
@@ -123,6 +140,25 @@ class Run:
         stored = upsert(self.database.dialect, IterationRow, ["run", "iteration"], iteration)
         self.database.retrying(lambda db: db.execute(stored, row), write=True)
 
+    @property
+    def kept(self) -> dict[str, Any] | None:
+        """Which model was kept: kind, measure, figures and reason, see `RunRow`."""
+        kept: dict[str, Any] | None = self._row().kept
+        return kept
+
+    def keep(self, kept: Mapping[str, Any], write: Callable[[], object]) -> None:
+        """Store which model was kept, in one step with `write`, which puts it in its folder.
+
+        If `write` fails, nothing is stored. After a server was away `write` is called again.
+        """
+        change = update(RunRow).where(RunRow.number == self.number).values(kept=plain(kept))
+
+        def keep(connection: Connection) -> None:
+            connection.execute(change)
+            write()
+
+        self.database.retrying(keep, write=True)
+
     def finish(self, status: str) -> None:
         """Store how the run ended, one of `STATUSES`; `running`: this process continues it."""
         if status not in STATUSES:
@@ -137,14 +173,14 @@ class Run:
 
         `comparisons_*`, `miscompared_*`, `new_*`, `tp` and `vp` count pairs, `seconds_*` are
         wall-clock, measures are means over queries. `attrs` has the run's `id`, the iteration
-        that is `kept` (None before the first), the measures' `conventions`, and what its `pairs`
-        are, a name of `sortnet.config.PAIRS`.
+        that is `kept` (None before the first, and if another ranker was kept), the measures'
+        `conventions`, and what its `pairs` are, a name of `sortnet.config.PAIRS`.
         """
         columns = [c for c in IterationRow.__table__.columns if c.name not in ("run", "observed")]
         frame = frames.iterations_frame(self._iterations(*columns))
         measured = frames.measure_names(frame)
         frame.attrs["conventions"] = frames.conventions(self.config, measured)
-        frame.attrs["pairs"] = self.config.get("pairs", "wrong")  # version 0.1 knew no others
+        frame.attrs["pairs"] = self._strategy
         return self._with_facts(frame)
 
     def margins_frame(self) -> pd.DataFrame:
@@ -175,19 +211,24 @@ class Run:
         iteration: int | None = None,
         min_times: int = 1,
     ) -> pd.DataFrame:
-        """One row per pair: split, qid, winner, loser, first and last iteration, times.
+        """One row per pair that was in the wrong order: what it is, and in which iterations.
 
-        `winner_place` and `loser_place` are the documents' places within their query, from 0;
-        `times` is the number of iterations that mis-compared the pair. Only pairs of that split and
-        query (a StoreError if no split has it), that were new in that iteration, and mis-compared
-        at least `min_times`; 0: all that were learned from.
+        `winner` and `loser` are document numbers of a split, `winner_place` and `loser_place` their
+        places within the query `qid`, from 0. `first_iteration` added the pair to TP or VP; it is
+        missing where no iteration did. `times` is the number of iterations in which the pair was
+        wrong, `first_wrong` and `last_wrong` are the first and the last of them; older versions did
+        not record these two, which are missing then. `attrs` has the number of `iterations`.
+
+        Only pairs of that split and query (a StoreError if no split has it), that were new in that
+        iteration, and wrong at least `min_times`; with 0 pairs of TP and VP that were never wrong
+        have rows too.
 
         Cost: in SQLite about 1 us and 40 bytes per pair; `iter_pairs` reads them in parts.
         """
         names, codes = self._query_names()
         only = self._only(split, qid, iteration, min_times)
         nothing = frames.pair_columns(
-            np.empty((0, 5), np.int64), "train", self._queries["train"].first, codes["train"]
+            np.empty((0, 6), np.int64), "train", self._queries["train"].first, codes["train"]
         )
         parts = chain([nothing], self._pair_columns(codes, READ_AT_ONCE, only))
         with self.database.transaction() as connection:
@@ -230,7 +271,9 @@ class Run:
     ) -> Iterator[dict[str, NDArray[Any]]]:
         for part, conditions in only.items():
             with self.database.transaction() as connection:
-                for table in read_table(connection, self.number, part, chunk, *conditions):
+                for rows in read_table(connection, self.number, part, chunk, *conditions):
+                    mistakes_alone = self._strategy == "wrong"
+                    table = without_older_counts(rows, mistakes_alone=mistakes_alone)
                     yield frames.pair_columns(table, part, self._queries[part].first, codes[part])
 
     def _row(self) -> Any:
@@ -249,7 +292,11 @@ class Run:
         """The frame with `attrs` for its plots."""
         rows = self._iterations(IterationRow.iteration, IterationRow.best)
         best = [row.iteration for row in rows if row.best]
-        frame.attrs |= {"run": self.id, "kept": best[-1] if best else None}
+        kept = self.kept
+        of_an_iteration = kept is None or kept["kind"] == "sortnet"
+        frame.attrs["run"] = self.id
+        frame.attrs["kept"] = best[-1] if best and of_an_iteration else None
+        frame.attrs["iterations"] = len(rows)
         return frame
 
     def _query_names(self) -> tuple[list[str], dict[Split, NDArray[Any]]]:

@@ -75,7 +75,7 @@ class Criteria:
 
     def answered(self, annotator: str) -> int:
         """The number of an annotator's answers, by all criteria."""
-        return sum(each.session.answered(annotator) for each in self.services)
+        return sum(each.answered(annotator) for each in self.services)
 
     def last(self, annotator: str) -> tuple[LabellingService, Judgement] | None:
         """An annotator's last answer that can be undone, and its service; None if there is none."""

@@ -27,6 +27,7 @@ from sortnet.preference.stopping import Remaining
 from sortnet.preference.study import Study, study_of
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
+from store.database.process import Process
 from store.service.convergence import Convergence
 
 ATTEMPTS = 5  # at new questions, if other processes lease the same pairs meanwhile
@@ -106,6 +107,8 @@ class LabellingService:
         self._own: dict[str, dict[str, Lease]] = {}
         self._fitted: tuple[Session, int] | None = None  # and its number of events at the fit
         self._fitting: threading.Thread | None = None
+        self._forecasting: threading.Thread | None = None
+        self._remaining_lock = threading.Lock()
         self._pause_until = 0.0
         self.fault = ""
         self._open()
@@ -122,8 +125,9 @@ class LabellingService:
         """The next k questions to an annotator, fewer if there are no more.
 
         Their unanswered questions come first, so that a reloaded page shows the same: in the first
-        call for an annotator all of them, later those that this service leased. So two services do
-        not ask one question twice.
+        call for an annotator all that this process or one that has ended leased, later those that
+        this service leased. So two services do not ask one question twice: not while another
+        process asks it, and not when it was answered since this service last looked.
 
         Cost: a transaction to read, and one to lease if there is something to lease or renew.
         """
@@ -134,7 +138,9 @@ class LabellingService:
             held = self._held(annotator, live)
             k = self._within_quota(annotator, k, live)
             soon = self.collection.clock() + self.lease_seconds / 2
-            late = [lease.id for lease in held] if any(x.expires < soon for x in held) else []
+            here = Process.here()
+            is_due = any(lease.expires < soon or lease.process != here for lease in held)
+            late = [lease.id for lease in held] if is_due else []
             for _ in range(ATTEMPTS):
                 questions = self._ask(annotator, k - len(held), live)
                 if not questions and not late:
@@ -145,7 +151,7 @@ class LabellingService:
                 late = []
                 if len(given) == wanted:
                     break
-                live = self.collection.leases()
+                live = self._look()
             return held[:k]
 
     def lease(self, annotator: str, questions: Sequence[Question]) -> list[Lease]:
@@ -218,6 +224,13 @@ class LabellingService:
         now = self.collection.clock()
         return self.study.why_closed(annotator, self.session.answered(annotator), now)
 
+    def answered(self, annotator: str) -> int:
+        """The number of an annotator's answers as in `Session`, also of an excluded one."""
+        with self._lock:
+            excluded = self._set_aside
+            n_set_aside = int(np.count_nonzero(excluded.is_vote & excluded.by(annotator)))
+            return self.session.answered(annotator) + n_set_aside
+
     def judgements(self) -> Judgements:
         """All judgements in their order, with those of excluded annotators."""
         with self._lock:
@@ -265,6 +278,7 @@ class LabellingService:
             return
         if self.session.quick:
             self._try_fit()
+            self._forecast_aside()
             return
         with self._lock:
             running = self._fitting is not None and self._fitting.is_alive()
@@ -285,6 +299,33 @@ class LabellingService:
             self._fitting.join()
         if self.stale:
             self._fit()
+        if self.session.forecast_due:
+            self._renew_forecast()
+
+    def _forecast_aside(self) -> None:
+        """Renew the forecast in a thread, if it is due: it takes longer than a small fit."""
+        running = self._forecasting is not None and self._forecasting.is_alive()
+        if not running and self.session.forecast_due:
+            self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
+            self._forecasting.start()
+
+    def _try_forecast(self) -> None:
+        try:
+            with short_turns():
+                self._renew_forecast()
+        except Exception as error:  # any error: answers must still be stored
+            self.fault = f"{type(error).__name__}: {error}"
+
+    def _renew_forecast(self) -> None:
+        session = self.session
+        session.renew_forecast()
+        self._renew_remaining(session)
+
+    def _renew_remaining(self, session: Session) -> None:
+        """Set `remaining` by the session's last fit; of two threads the later one has the newer."""
+        with self._remaining_lock:
+            if session is self.session:
+                self.remaining = session.remaining(fresh=False)
 
     def _fit(self) -> None:
         with self._lock:
@@ -293,16 +334,19 @@ class LabellingService:
         with short_turns():
             session.refit()
             self.ranking = session.ranking(fresh=False)
-            self.remaining = session.remaining(fresh=False)
+            self._renew_remaining(session)
         self._fitted = session, events
         if self._convergence is not None:
             about = session.n_votes, self.remaining, session.goal
             self._convergence.add(number, *about, time.monotonic() - started)
 
     def _try_fit(self) -> None:
+        """Fit, and renew the forecast if it may take its time."""
         started = time.monotonic()
         try:
             self._fit()
+            if not self.session.quick and self.session.forecast_due:
+                self._renew_forecast()
             self.fault = ""
         except Exception as error:  # any error: answers must still be stored
             self.fault = f"{type(error).__name__}: {error}"
@@ -370,15 +414,25 @@ class LabellingService:
     def _lease(
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()
     ) -> list[Lease]:
-        leases = self.collection.lease(annotator, questions, self.lease_seconds, renew=renew)
-        self._own.setdefault(annotator, {}).update({lease.id: lease for lease in leases})
+        leases = self.collection.lease(
+            annotator, questions, self.lease_seconds, renew=renew, after=self._last_number
+        )
+        own = self._own.setdefault(annotator, {})
+        for id in renew:  # perhaps another process has taken it over
+            own.pop(id, None)
+        own.update({lease.id: lease for lease in leases})
         return leases
 
     def _held(self, annotator: str, live: Sequence[Lease]) -> list[Lease]:
-        """An annotator's live leases of this service."""
+        """An annotator's live leases of this service; first those that it may take over."""
         own = self._own.get(annotator)
         theirs = [lease for lease in live if lease.annotator == annotator]
-        held = {lease.id: lease for lease in theirs if own is None or lease.id in own}
+        if own is None:
+            here = Process.here()
+            mine = [lease for lease in theirs if lease.may_be_taken_over(here)]
+        else:
+            mine = [lease for lease in theirs if lease.id in own]
+        held = {lease.id: lease for lease in mine}
         self._own[annotator] = held
         n, allows = self.session.n_items, self.session.allows
         pairs = ((lease, lease.question.pair) for lease in held.values())
@@ -393,9 +447,33 @@ def short_turns() -> Iterator[None]:
     ...     sys.getswitchinterval() < 0.001
     True
     """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_INTERVAL)
+    _SHORT_TURNS.enter()
     try:
         yield
     finally:
-        sys.setswitchinterval(before)
+        _SHORT_TURNS.leave()
+
+
+class _ShortTurns:
+    """The switch interval of the process, which is short while any thread needs it to be."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._before = 0.0
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._threads:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(_SWITCH_INTERVAL)
+            self._threads += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._threads -= 1
+            if not self._threads:
+                sys.setswitchinterval(self._before)
+
+
+_SHORT_TURNS = _ShortTurns()

@@ -17,6 +17,8 @@ const ACTS = {
 };
 const AT_ONCE = 150; // ms: a second press within this time was meant for the previous pair
 const BRIEF = 200; // characters; if both texts are shorter, both are set larger
+const COMPARED = 60; // characters; what differs in shorter texts is seen without marks
+const FORMATS = /[*_`#|[\]>~\n]/; // characters without which a text looks the same formatted
 const MOVED = 6; // pixels: a click that moved further is no answer
 const OUTBOX = `sortnet outbox ${BASE}`, REMARKS = `sortnet remarks ${BASE}`;
 const $ = (id) => document.getElementById(id);
@@ -59,6 +61,9 @@ function keep(storage, name, value) {
 function notice(text) {
   if ($("notice").textContent !== text) $("notice").textContent = text;
   $("notice").hidden = !text;
+  // A long one scrolls in its place, by keys too.
+  $("notice").removeAttribute("tabindex");
+  if ($("notice").scrollHeight > $("notice").clientHeight) $("notice").tabIndex = 0;
 }
 
 function make(tag, properties, ...children) {
@@ -125,10 +130,12 @@ function drawQuestion(question) {
 function drawProgress() {
   const left = queue.length ? state.left ?? null : null, done = state.answered + pending();
   const waiting = outbox.length > 1 ? ` · ${outbox.length} to be sent` : "";
-  $("progress").textContent = `${done} answered${left === null ? "" : left ? ` · about ${left} left` : " · the goal is reached"}${waiting}`;
+  $("progress").textContent = `${done} answered${left === null ? "" : left ? ` · ${state.range} left` : " · the goal is reached"}${waiting}`;
   $("done").hidden = left === null || done + left === 0;
   Object.assign($("done"), { max: Math.max(done + (left || 0), 1), value: done });
 }
+
+const isLong = (text) => text !== null && (text.length >= BRIEF || text.includes("\n"));
 
 function drawItems(pair) {
   const items = JSON.stringify([pair.left, pair.right]);
@@ -143,16 +150,25 @@ function drawItems(pair) {
   setZoom(1);
   flip(false);
   const texts = [pair.left, pair.right].map((item) => item.text);
-  $("pair").classList.toggle("brief", texts.every((text) => text === null || text.length < BRIEF && !text.includes("\n")));
+  $("pair").classList.toggle("brief", !texts.some(isLong));
   drawTools(pair, texts);
 }
 
+// Offers only the tools that do something for this pair, in the instructions, too.
 function drawTools(pair, texts) {
-  const of = (kind) => [pair.left[kind], pair.right[kind]];
-  for (const what of ["zoom-in", "zoom-out", "flip"]) button(what).hidden = !of("image").some(Boolean);
-  for (const side of ["left", "right"]) button(`play-${side}`).hidden = !pair[side].audio;
-  button("diff").hidden = texts.includes(null);
-  button("markdown").hidden = !pair.context && texts.every((text) => text === null);
+  const known = [...texts, pair.context?.text ?? null].filter((text) => text !== null);
+  const hasImage = Boolean(pair.left.image || pair.right.image);
+  const offered = {
+    "zoom-in": hasImage, "zoom-out": hasImage, flip: hasImage,
+    "play-left": Boolean(pair.left.audio), "play-right": Boolean(pair.right.audio),
+    diff: texts.every((text) => text !== null && text.length >= COMPARED),
+    markdown: known.some((text) => FORMATS.test(text)),
+  };
+  for (const [what, on] of Object.entries(offered)) button(what).hidden = !on;
+  const listed = { ...offered, play: offered["play-left"] || offered["play-right"], long: known.some(isLong) };
+  for (const row of document.querySelectorAll("[data-tool]")) row.hidden = !listed[row.dataset.tool];
+  // Once there were tools their place is kept, or the cards of the next pair would be elsewhere.
+  if (Object.values(offered).some(Boolean)) $("tools").hidden = false;
   drawPressed();
 }
 
@@ -164,7 +180,7 @@ function drawPressed() {
 
 function draw() {
   const pair = queue[0];
-  $("pair").hidden = $("tools").hidden = !pair;
+  $("pair").hidden = !pair;
   document.body.classList.toggle("idle", !pair);
   $("undo").disabled = state.last === null && outbox.length === 0;
   drawProgress();
@@ -187,7 +203,9 @@ function draw() {
 const VOTES = ["left", "right", "tie"]; // a skip or "can't say" is no answer
 const pending = () => outbox.reduce((n, entry) => n + (entry.lease ? VOTES.includes(entry.answer) : -1), 0);
 
-const act = (what) => (ACTS[what] || answer)(what);
+function act(what) {
+  if (!button(what).hidden) (ACTS[what] || answer)(what);
+}
 
 function answer(what) {
   if (!shown || performance.now() - shownAt < AT_ONCE) return;
@@ -409,7 +427,7 @@ document.addEventListener("keydown", (event) => {
   const at = event.target;
   if (at.closest("textarea, select, [contenteditable], input:not([type=checkbox]), audio")) return;
   if (event.key === " " && at.closest("button, a, summary, input")) return; // activates it
-  if (event.key === "ArrowDown" && at.scrollHeight > at.clientHeight && at.matches(".item, .context")) return;
+  if (event.key === "ArrowDown" && at.scrollHeight > at.clientHeight && at.matches(".item, .context, .notice")) return;
   if (event.key.length === 1 && !$("keys").checked) return;
   const what = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   const dialog = document.querySelector("dialog[open]");

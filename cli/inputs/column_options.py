@@ -1,0 +1,80 @@
+"""Options that name the columns of labelled tables, the same for every command that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from cli.options import Whole
+from sortnet.types.named_columns import LEAST_BINS, MOST_BINS, NamedColumns
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+_NAMES = (
+    click.option(
+        "--query",
+        metavar="COLUMN",
+        help="Column of the query: only rows of one query are compared (items add calls it "
+        "--group). none: all rows are one query; default: qid.",
+    ),
+    click.option(
+        "--grade",
+        metavar="COLUMN",
+        help="Column of the grade, higher is better; default: label, grade or relevance.",
+    ),
+    click.option(
+        "--id", metavar="COLUMN", help="Column of the document's id; default: docid, if there."
+    ),
+)
+_FEATURES = (
+    click.option(
+        "--ignore",
+        metavar="COLUMN",
+        multiple=True,
+        help="Column that is no feature, such as one that gives the grade away; repeatable.",
+    ),
+    click.option(
+        "--bins",
+        type=Whole(LEAST_BINS, MOST_BINS),
+        help="Make so many grades of a grade column of any numbers, equally many training rows "
+        "each.",
+    ),
+)
+OPTIONS = ("query", "grade", "id", "ignore", "bins")  # of which a command has all or the first 3
+
+
+def name_options(command: C) -> C:
+    """Add `--query`, `--grade` and `--id`; the command gets them as `columns`."""
+    return _with(_NAMES, command)
+
+
+def training_name_options(command: C) -> C:
+    """Add also `--ignore` and `--bins`."""
+    return _with((*_NAMES, *_FEATURES), command)
+
+
+def named_columns(parameters: Mapping[str, Any]) -> NamedColumns:
+    """The columns that the parameters of a command name."""
+    return NamedColumns(
+        query=parameters["query"],
+        grade=parameters["grade"],
+        id=parameters["id"],
+        ignore=tuple(parameters.get("ignore", ())),
+        bins=parameters.get("bins"),
+    )
+
+
+def _with(options: tuple[Callable[[C], C], ...], command: C) -> C:
+    @wraps(command)
+    def with_columns(*args: Any, **parameters: Any) -> Any:
+        columns = named_columns(parameters)
+        unrelated = {name: value for name, value in parameters.items() if name not in OPTIONS}
+        return command(*args, columns=columns, **unrelated)
+
+    complete: Any = with_columns
+    for option in reversed(options):
+        complete = option(complete)
+    return complete  # type: ignore[no-any-return]

@@ -1,0 +1,32 @@
+"""Where the data of a run lie: remembered so that a command in another folder finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+
+def remembered(path: str) -> dict[str, str]:
+    """A path or a pattern as it was typed, and the folder in which it was typed."""
+    return {"path": path, "folder": str(Path.cwd())}
+
+
+def find_data(facts: Mapping[str, Any]) -> str:
+    """The path of remembered data.
+
+    It begins at the folder in which it was typed. If there is nothing, as after the folder was
+    moved, it begins at the current folder; runs of version 0.3 remember no folder.
+
+    >>> find_data({"path": "collection:essays#120", "folder": "/data"})
+    'collection:essays#120'
+    """
+    path = str(facts["path"])
+    there = str(Path(str(facts.get("folder", ""))) / path)
+    return there if _exists(there) else path
+
+
+def _exists(path: str) -> bool:
+    """Whether there is such a file or folder, or a file of such a pattern."""
+    return Path(path).exists() or bool(glob(path))  # noqa: PTH207  # the pattern may be absolute

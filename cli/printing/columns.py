@@ -1,0 +1,148 @@
+"""The columns of a table as lines: their roles, and the features in groups by their kind.
+
+Also how a training divides the rows of a table, and which column is nearly the grade.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cli.output import count, printable, put, width
+from sortnet.data.near_grades import features_near_grades
+from sortnet.items import Columns
+from sortnet.tables.roles import column_of
+from sortnet.types import Queries
+
+_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)")
+_PURPOSES = {"train": "to train on", "vali": "to choose by", "test": "to test with"}
+_LEAST_RUN = 4  # numbered names that are listed as the first and the last
+
+
+def feature_groups(roles: Columns, computed: Sequence[str]) -> dict[str, str]:
+    """The columns that became features, all of them by name, in groups by their kind.
+
+    Args:
+        computed: the stored names of the features computed from texts and images.
+
+    >>> roles = Columns(text="note", features=("size", "born"), dates=("born",))
+    >>> feature_groups(roles, ["text: log words", "text: log links"])
+    {'numbers': 'size', 'dates': 'born', 'texts': 'note (2 features)'}
+    """
+    levels = Counter(column_of(name, ()) for name in roles.categories)
+    groups = {
+        "numbers": [name for name in roles.features if name not in roles.dates],
+        "dates": [*roles.dates],
+        "categories": [f"{name} ({count(n, 'value')})" for name, n in levels.items()],
+    }
+    for group, role in (("texts", "text"), ("images", "image")):
+        n = sum(name.startswith(f"{role}: ") for name in computed)
+        column = getattr(roles, role) or group
+        groups[group] = [f"{column} ({count(n, 'feature')})"] if n else []
+    return {group: listed_names(names) for group, names in groups.items() if names}
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """All names in one line; of four or more that count up, the first and the last.
+
+    >>> listed_names(["price", "x1", "x2", "x3", "x4", "y1", "y2"])
+    'price, x1 to x4, y1, y2'
+    """
+    runs = list[list[str]]()
+    for name in names:
+        if runs and _next_name(runs[-1][-1]) == name:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    texts = list[str]()
+    for run in runs:
+        if len(run) >= _LEAST_RUN:
+            texts.append(f"{printable(run[0])} to {printable(run[-1])}")
+        else:
+            texts += map(printable, run)
+    return ", ".join(texts)
+
+
+def _next_name(name: str) -> str | None:
+    """The name that counts up by one, such as x10 behind x9; None of a name without a number."""
+    numbered = _NUMBERED.fullmatch(name)
+    return None if numbered is None else f"{numbered[1]}{int(numbered[2]) + 1}"
+
+
+def put_facts(facts: Mapping[str, str], *, err: bool = False) -> None:
+    """Print a line for each fact, its label in front; on a terminal long ones are wrapped."""
+    column = max(map(len, facts)) + 2
+    for label, text in facts.items():
+        first = label.ljust(column)
+        if (terminal := width()) is None:
+            put(first + text, err=err)
+            continue
+        put(
+            textwrap.fill(
+                text,
+                max(terminal, 2 * column),
+                initial_indent=first,
+                subsequent_indent=" " * column,
+                break_long_words=False,
+                break_on_hyphens=False,
+            ),
+            err=err,
+        )
+
+
+def training_facts(train: Queries) -> dict[str, str]:
+    """Every column of a table by its role; nothing for LETOR text and collections."""
+    roles = train.roles
+    if roles is None:
+        return {}
+    query = f"{roles.group}, {_queries(len(train))}" if roles.group else "all rows are one"
+    computed = [name for name in train.feature_names or () if name not in roles.features]
+    facts = {
+        "query": printable(query),
+        "id": printable(roles.id or "row number"),
+        "grade": printable(_grades(train)),
+        **feature_groups(roles, computed),
+    }
+    if roles.ignored:
+        facts["ignored"] = listed_names(roles.ignored)
+    return facts
+
+
+def near_grade_lines(train: Queries) -> Iterator[str]:
+    """A warning of each column that orders the training documents nearly as the grade does."""
+    if train.roles is None:
+        return
+    names = train.feature_names or ()
+    for k, correlation in features_near_grades(train).items():
+        column = printable(column_of(names[k], train.roles.features))
+        yield (
+            f"warning: {column} is nearly the grade (rank correlation {correlation:.3f}): "
+            f"if it is made of the grade, leave it out with --ignore"
+        )
+
+
+def division_line(path: str, data: Mapping[str, Mapping[str, Any]], seed: int) -> str:
+    """Number of queries, or rows, in each part of a divided file."""
+    by_rows = "rows" in data["train"]
+    n_members = {part: len(facts["rows" if by_rows else "queries"]) for part, facts in data.items()}
+    sizes = ", ".join(f"{n_members[part]:,} {purpose}" for part, purpose in _PURPOSES.items())
+    return f"{path} is divided by {'row' if by_rows else 'query'}, seed {seed}: {sizes}"
+
+
+def _queries(n: int) -> str:
+    return "one query" if n == 1 else f"{n:,} queries"
+
+
+def _grades(train: Queries) -> str:
+    """The grade column, with the training part's grades or the bins."""
+    name, edges = train.roles.grade, train.columns.edges
+    if edges:
+        below = ", ".join(f"{edge:.6g}" for edge in edges)
+        return f"{name} in {len(edges) + 1} bins, divided at {below}"
+    grades = np.unique(train.grades)
+    return f"{name}, {count(len(grades), 'grade')} from {grades[0]} to {grades[-1]}"

@@ -1,0 +1,44 @@
+"""How far a labelling is: one short line, and the rest of what is known."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from cli.output import count, printable
+
+if TYPE_CHECKING:
+    from store.service.labelling import LabellingService
+
+
+def short_status(service: LabellingService) -> str:
+    """What is reached, what is left and what to do; and whose answers made the intervals wider.
+
+    Cost: see `widened_by`.
+    """
+    said = service.remaining.why
+    annotator = service.session.widened_by()
+    if annotator is None:
+        return said
+    name = shlex.quote(service.collection.name)
+    who = printable(annotator)
+    return f"{said}; {who}'s answers made it less sure: sortnet annotators {name}"
+
+
+def who_answered(service: LabellingService) -> str:
+    """The number of answers, and of people and models who gave them.
+
+    Empty if nobody has answered.
+    """
+    events = service.session.judgements()
+    numbers = set(events.annotator[events.is_vote].tolist())
+    names = [events.annotators.order[number] for number in numbers]
+    by_models = sum(name in service.study.models for name in names)
+    by_people = len(names) - by_models
+    by = []
+    if by_people:
+        by.append("1 person" if by_people == 1 else f"{by_people} people")
+    if by_models:
+        by.append(count(by_models, "model"))
+    answers = int(events.is_vote.sum())
+    return f"{count(answers, 'answer')} by {' and '.join(by)}" if by else ""

@@ -1,0 +1,146 @@
+"""HTTP calls to a server of language models, with a deadline and a size for the whole answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import zlib
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from cli.terminal.verdicts import Fault
+
+LONGEST = 1 << 20  # maximum bytes of an answer, decoded
+_CONNECTIONS = 64
+
+
+class HttpAnswer(NamedTuple):
+    """Status, headers and decoded body of an answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Connections:
+    """Connections to one address, kept open from call to call; any thread may call.
+
+    The calls run in an event loop in a thread of its own. There the deadline of a call ends
+    whatever it waits for: a host name, a connection, headers or a body that drip in.
+
+    Args:
+        headers: sent with every call.
+        seconds: from the start of a call to the end of its answer.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], seconds: float) -> None:
+        import httpx
+
+        self._url, self._seconds = url, seconds
+        usual_headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip"}
+        self._headers = {**usual_headers, **headers}
+        # Not a client of httpx, which would also read cookies and the addresses of redirects.
+        self._transport = httpx.AsyncHTTPTransport(
+            limits=httpx.Limits(max_connections=_CONNECTIONS), trust_env=False
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Connections:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._transport.aclose(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def post(self, body: Mapping[str, Any]) -> HttpAnswer:
+        """Send a JSON body and return the answer.
+
+        Raises:
+            Fault: if the answer is late, too long, encoded twice or no HTTP. Its text is the
+                server's: neither cut nor free of secrets that the server repeats.
+        """
+        # A text may hold half of a surrogate pair, which UTF-8 cannot hold.
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        call = asyncio.run_coroutine_threadsafe(self._post(content), self._loop)
+        return call.result()
+
+    async def _post(self, content: bytes) -> HttpAnswer:
+        import httpx
+
+        try:
+            request = httpx.Request("POST", self._url, headers=self._headers, content=content)
+            async with asyncio.timeout(self._seconds):
+                reply = await self._transport.handle_async_request(request)
+                try:
+                    body = DecodedBody(reply.headers.get("content-encoding", ""))
+                    async for part in reply.aiter_raw():
+                        body.add(part)
+                finally:
+                    await reply.aclose()
+                return HttpAnswer(reply.status_code, reply.headers, body.whole())
+        except TimeoutError:
+            raise Fault(f"no answer after {self._seconds:g} seconds") from None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise Fault(f"{self._url}: {_reason(error)}") from None
+
+
+class DecodedBody:
+    """Body of an answer, decoded part by part; a Fault as soon as it is too long.
+
+    Args:
+        encoding: the header `Content-Encoding`. Encodings may be nested, and each multiplies the
+            length by up to a thousand: gzip is taken, once.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        names = [name.strip().lower() for name in encoding.split(",")]
+        encodings = [name for name in names if name not in ("", "identity")]
+        if encodings not in ([], ["gzip"], ["x-gzip"]):
+            raise Fault(f"an answer that is encoded as {encoding}, where gzip or nothing may be")
+        self._inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS) if encodings else None
+        self._decoded = bytearray()
+
+    def add(self, part: bytes) -> None:
+        """Decode the next part, no further than to the longest body."""
+        if self._inflate is not None:
+            n_bytes_left = LONGEST + 1 - len(self._decoded)
+            try:
+                part = self._inflate.decompress(part, n_bytes_left)
+            except zlib.error as error:
+                raise Fault(f"an answer that is damaged gzip: {error}") from None
+        self._decoded += part
+        if len(self._decoded) > LONGEST:
+            raise Fault(f"an answer of more than {LONGEST:,} bytes")
+
+    def whole(self) -> bytes:
+        """The body after its last part."""
+        if self._inflate is not None and not self._inflate.eof:
+            raise Fault("an answer whose gzip has no end")
+        return bytes(self._decoded)
+
+
+def _reason(error: BaseException) -> str:
+    """Text of the first cause: "Connection refused" rather than "All attempts failed"."""
+    cause = error
+    while True:
+        if isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        elif cause.__cause__ or cause.__context__:
+            cause = cause.__cause__ or cause.__context__ or cause
+        else:
+            break
+    if isinstance(cause, ConnectionError) and cause.errno is not None:
+        return os.strerror(cause.errno)
+    return str(cause) or str(error) or type(error).__name__

@@ -1,0 +1,38 @@
+"""Model folders that a command is given where it takes the name of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli.inputs.opened_store import open_run
+from sortnet.errors import StoreError
+
+
+def is_model_folder(name: str) -> bool:
+    """Whether there is a folder of that name with a model or the record of a run."""
+    return any(Path(name, file).is_file() for file in ("model.json", "run.json"))
+
+
+def run_of_folder(folder: str, store: str | None) -> tuple[str, str | None]:
+    """The id of the run that made a folder's model, and the URL of the store that has the run.
+
+    Args:
+        folder: the model folder.
+        store: the store to look in; None: the store that the folder names, else the user's own.
+
+    Raises:
+        StoreError: if no run made the model, or the store does not have it.
+        ModelError: on a damaged folder.
+    """
+    from cli.training.run_folder import Folder
+    from sortnet.rankers.base import load_ranker
+
+    record = Folder(folder).run()
+    if record is not None:
+        run, url = record["run"], store or record["store"]
+    else:
+        run, url = load_ranker(folder).info.get("run"), store
+    if run is None:
+        raise StoreError(f"{folder}: no run of a store made this model")
+    with open_run(url, str(run)) as stored:
+        return stored.id, url

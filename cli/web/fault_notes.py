@@ -1,0 +1,44 @@
+"""Faults of a running server on its terminal: each is told once, and when it is over."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+from cli.output import printable, say
+
+
+class FaultNotes:
+    """The present faults of a collection's server; thread-safe.
+
+    >>> notes = FaultNotes("essays")
+    >>> notes.begin("storing", "the disk is full")
+    >>> notes.end("storing", "answers are stored again")
+    >>> notes.end("storing", "answers are stored again")
+    """
+
+    def __init__(self, collection: str) -> None:
+        self._collection = collection
+        self._present: dict[str, str] = {}  # {kind of work: its fault}
+        self._lock = threading.Lock()
+
+    def begin(self, work: str, fault: str) -> None:
+        """Tell a fault of some work, unless it was the last to be told."""
+        fault = " ".join(fault.split())
+        with self._lock:
+            is_new = self._present.get(work) != fault
+            self._present[work] = fault
+        if is_new:
+            self._tell(fault)
+
+    def end(self, work: str, note: str) -> None:
+        """Tell that some work succeeds again, if a fault of it was told."""
+        with self._lock:
+            had_fault = self._present.pop(work, None) is not None
+        if had_fault:
+            self._tell(note)
+
+    def _tell(self, text: str) -> None:
+        # The terminal may be a file on a disk that is full: requests are answered all the same.
+        with suppress(OSError):
+            say(printable(f"sortnet: collection {self._collection!r}: {text}"))

@@ -1,0 +1,102 @@
+"""Grades of a table's column: whole numbers as they are, or bins of any numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sortnet.errors import DataError
+from sortnet.files import shown
+from sortnet.tables.rows import Rows
+from sortnet.tables.values import numbers_of
+from sortnet.types import F64, I32, Bool, NamedColumns, grade_fault
+
+
+def read_grades(
+    rows: Rows, column: str | None, columns: NamedColumns, *, labelled: bool
+) -> tuple[I32, NamedColumns]:
+    """(n,) grades of the rows, and the names of the columns with the edges of the bins.
+
+    A column of bins whose edges are open gets those of these rows' quantiles.
+
+    Args:
+        column: the column of the grades; None: all grades are 0.
+        labelled: whether every row must have a grade; otherwise a missing one is 0.
+
+    Raises:
+        DataError: naming the row of a grade that is missing, no number, or no whole number where
+            no bins are asked for.
+    """
+    if column is None:
+        return np.zeros(len(rows), np.int32), columns
+    in_bins = columns.bins is not None
+    numbers, missing = grade_numbers(rows, column, labelled=labelled, are_grades=not in_bins)
+    if not in_bins:
+        return np.where(missing, 0, numbers).astype(np.int32), columns
+    edges = columns.edges
+    if not edges and labelled:
+        edges = quantile_edges(numbers, columns.bins or 0, f"{rows.path}: column {shown(column)}")
+    return np.where(missing, 0, in_which_bin(numbers, edges)), replace(columns, edges=edges)
+
+
+def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple[float, ...]:
+    """The lowest number of each bin but the first, so that the bins hold about equally many.
+
+    Numbers that repeat can make fewer bins than are asked for.
+
+    Raises:
+        DataError: if all numbers are alike.
+
+    >>> quantile_edges([1.5, 2.5, 3.5, 4.5], 2), quantile_edges([0, 0, 0, 7], 3)
+    ((3.0,), (7.0,))
+    """
+    values = np.asarray(numbers, np.float64)
+    quantiles = np.unique(np.quantile(values, np.arange(1, bins) / bins))
+    edges = quantiles[quantiles > values.min()]
+    if not len(edges) and values.max() > values.min():
+        edges = values.max(keepdims=True)
+    if not len(edges):
+        raise DataError(f"{source} has one number in every row: there is nothing to divide in bins")
+    return tuple(edges.tolist())
+
+
+def in_which_bin(numbers: ArrayLike, edges: ArrayLike) -> I32:
+    """(n,) the bin of each number, from 0: how many edges are not above it.
+
+    >>> in_which_bin([2.9, 3.0, 9.0], [3.0]).tolist()
+    [0, 1, 1]
+    """
+    return np.searchsorted(np.asarray(edges, np.float64), numbers, side="right").astype(np.int32)
+
+
+def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) -> tuple[F64, Bool]:
+    """(n,) the numbers of the column, and where there are none.
+
+    Args:
+        labelled: whether there must be one in each row.
+        are_grades: whether they must be whole numbers from 0.
+
+    Raises:
+        DataError: naming the first row that is not as it must be.
+    """
+    cells = rows.columns[column]
+    numbers, wrong = numbers_of(cells)
+    missing = np.isnan(numbers) & ~wrong
+    infinite = np.isinf(numbers)
+    is_grade = (numbers >= 0) & (numbers <= np.iinfo(np.int32).max) & (numbers == np.floor(numbers))
+    advice = f"; --bins N makes N grades of the numbers of column {shown(column)}"
+    faults: tuple[tuple[Bool, Callable[[int], str]], ...] = (
+        (wrong, lambda row: f"the grade in column {shown(column)}: {shown(cells[row])} "
+                            "is not a number"),
+        (missing & labelled, lambda row: f"there is no grade in column {shown(column)}"),
+        (~missing & ~is_grade & are_grades, lambda row: grade_fault(f"{numbers[row]:g}") + advice),
+        (infinite, lambda row: f"the grade in column {shown(column)} is infinite"),
+    )  # fmt: skip
+    for is_wrong, message in faults:
+        if is_wrong.any():
+            row = int(is_wrong.argmax())
+            raise DataError(f"{rows.place(row)}: {message(row)}")
+    return numbers, missing

@@ -1,0 +1,62 @@
+"""Signals that come before a command has begun: while its modules load."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+# Runs `python -m PACKAGE --version`, where a signal comes as the module is looked for.
+LOADING = """
+import runpy, signal, sys
+
+package, module, number, ignored = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
+if ignored:
+    signal.signal(number, signal.SIG_IGN)
+
+class Signalling:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            signal.raise_signal(number)
+
+sys.meta_path.insert(0, Signalling())
+sys.argv[1:] = ["--version"]
+runpy.run_module(package, run_name="__main__", alter_sys=True)
+"""
+
+
+def loaded(package: str, module: str, *more: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", LOADING, package, module, *map(str, more)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+
+@pytest.mark.parametrize("module", ["click", "numpy", "cli.commands.doctor"])
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (signal.SIGINT, "sortnet: interrupted\n"),
+        (signal.SIGTERM, "sortnet: ended by SIGTERM\n"),
+        (signal.SIGHUP, "sortnet: ended by SIGHUP\n"),
+    ],
+)
+def test_a_signal_while_the_modules_load_ends_the_command_with_one_line(module, number, line):
+    package = "sortnet" if module == "click" else "cli"
+    ended = loaded(package, module, int(number))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_that_is_ignored_stays_ignored_while_the_modules_load(number):
+    ended = loaded("cli", "click", int(number), "ignored")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("sortnet, version ")
+
+
+def test_the_installed_command_hears_signals_while_the_modules_load():
+    pyproject = Path(__file__).parent.parent / "pyproject.toml"
+    scripts = tomllib.loads(pyproject.read_text())["project"]["scripts"]
+    assert scripts == {"sortnet": "cli.__main__:main"}

@@ -1,0 +1,167 @@
+"""explain and importance by column: levels added up, dates as dates, texts by column and words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_made import done
+from items_made import FAST, essays, ranker_of
+
+from sortnet.config import Config
+from sortnet.data import read_queries
+from sortnet.explain.attribution import explain_pair
+from sortnet.explain.columns import Column, columns_of
+from sortnet.explain.permutation import permutation_importance
+from sortnet.items import Describer, readable_names
+from sortnet.metrics import evaluate
+from sortnet.rankers.sortnet import fit
+from sortnet.tables.values import date_text
+
+COLOURS = ["red", "green", "blue"]
+
+
+def bikes() -> pd.DataFrame:
+    """Bicycles whose grade depends on colour and price; the last one's colour is missing."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "qid": np.repeat(np.arange(6), 8),
+            "docid": [f"bike-{k}" for k in range(48)],
+            "colour": rng.choice(COLOURS, 48),
+            "launched": pd.Timestamp("2024-02-28") + pd.to_timedelta(np.arange(48), "D"),
+            "price": rng.normal(size=48).round(3),
+        }
+    )
+    frame["label"] = (frame["price"] > 0).astype(int) + (frame["colour"] == "red")
+    frame["launched"] = frame["launched"].dt.strftime("%Y-%m-%d")
+    frame.loc[47, "colour"] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A folder with a table of bicycles and a model learned from it."""
+    folder = tmp_path_factory.mktemp("columns")
+    bikes().to_csv(folder / "bikes.csv", index=False)
+    queries = read_queries(folder / "bikes.csv")
+    fit(queries, queries, Config(**FAST)).save(folder / "model")
+    return folder
+
+
+@pytest.fixture
+def learned(folder, monkeypatch):
+    """The model and its queries; the folder is the working directory."""
+    from sortnet.rankers.base import load_ranker
+
+    monkeypatch.chdir(folder)
+    model = load_ranker("model")
+    return model, read_queries("bikes.csv", like=model)
+
+
+def test_the_levels_of_a_category_are_one_column_whose_value_is_their_sum(learned):
+    model, queries = learned
+    assert model.feature_names == (
+        *("launched", "price"),
+        *("colour=blue", "colour=green", "colour=red"),
+    )
+    explained = explain_pair(model, queries, 40, 47)
+    by_name = {part.column.name: part for part in explained.by_column()}
+    assert sorted(by_name) == ["colour", "launched", "price"]
+    assert by_name["colour"].value == pytest.approx(explained.values[2:].sum())
+    assert by_name["colour"].a == bikes()["colour"][40] and by_name["colour"].b is None
+    total = sum(part.value for part in by_name.values())
+    assert total == pytest.approx(explained.margin - explained.baseline, abs=explained.error + 1e-6)
+    sizes = [abs(part.value) for part in explained.by_column()]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_explain_shows_a_date_as_a_date_and_a_category_as_its_level(learned):
+    args = ("explain", "model", "bikes.csv", "bike-40", "bike-47")
+    rows = {row["feature"]: row for row in json.loads(done(*args, "--json"))["features"]}
+    # 2024 has a 29th of February: 40 days behind its 28th is the 8th of April.
+    assert (rows["launched"]["a"], rows["launched"]["b"]) == ("2024-04-08", "2024-04-15")
+    assert (rows["colour"]["a"], rows["colour"]["b"]) == (bikes()["colour"][40], None)
+    table = done(*args)
+    assert "2024-04-08" in table and "colour=" not in table
+    (line,) = (line for line in table.splitlines() if line.startswith("colour "))
+    assert line.split()[1:3] == [bikes()["colour"][40], "missing"]
+
+
+def test_a_frame_of_dates_is_one_whatever_holds_them():
+    from sortnet import from_frame
+
+    frame = bikes()
+    dates = pd.to_datetime(frame["launched"])
+    for cells in (frame["launched"], dates, dates.astype(object)):
+        assert from_frame(frame.assign(launched=cells)).dates == ("launched",)
+
+
+def test_importance_shuffles_the_levels_of_a_category_together(learned):
+    model, queries = learned
+    found = permutation_importance(model, queries, "ndcg@10", repeats=2, seed=5)
+    assert found.names == ("launched", "price", "colour")
+    config, rng = model.config, np.random.default_rng(5)
+    whole = evaluate(queries, model.order(queries), "ndcg@10", empty=config.empty)["ndcg@10"]
+    for repeat in range(2):
+        order = np.lexsort((rng.random(queries.n_docs), queries.query_of_docs()))
+        for place, features in enumerate([[0], [1], [2, 3, 4]]):
+            documents = queries.features.copy()
+            documents[:, features] = documents[order][:, features]
+            shuffled = queries.with_features(documents)
+            quality = evaluate(shuffled, model.order(shuffled), "ndcg@10", empty=config.empty)
+            assert found.drops[place, repeat] == pytest.approx(whole - quality["ndcg@10"])
+    rows = json.loads(done("importance", "model", "bikes.csv", "--json"))["features"]
+    assert sorted((row["feature"], row["number"]) for row in rows) == [
+        *(("colour", 3), ("launched", 1), ("price", 2)),
+    ]
+
+
+def test_numbers_that_are_named_like_levels_stay_columns_of_their_own(learned):
+    model, queries = learned
+    documents = queries.features.copy()
+    documents[0, 2:] = 1  # of two levels at once
+    names = [c.name for c in columns_of(model, queries.with_features(documents))]
+    assert names == [*model.feature_names]
+
+
+def test_a_value_of_a_column_is_what_the_data_have():
+    document = np.float32([np.nan, 0, 1, 19_782])
+    assert Column("a", (0,)).value(document) is None
+    assert Column("b", (1, 2), ("x", "y")).value(document) == "y"
+    assert Column("b", (1,), ("x",)).value(document) is None
+    assert Column("c", (3,), is_date=True).value(document) == "2024-02-29"
+    half_past_two = (pd.Timestamp("2024-02-29 14:30") - pd.Timestamp(0)) / pd.Timedelta(days=1)
+    assert date_text(float(np.float32(half_past_two))) == "2024-02-29 14:30"
+
+
+def test_features_of_texts_are_named_by_their_column_and_by_whole_words(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    items = essays(30)
+    model = ranker_of(items, id="name", text="description")
+    model.save("m")
+    pd.DataFrame({"name": items.ids, "description": items.texts}).to_csv("new.csv", index=False)
+    args = ("explain", "m", "new.csv", "i0", "i1")
+    names = [row["feature"] for row in json.loads(done(*args, "--json"))["features"]]
+    assert {name.partition(": ")[0] for name in names} == {"description"}
+    assert not [name for name in names if "topic" in name]
+    words = {word for text in items.texts for word in text.split()}
+    topics = [name.removeprefix("description: ") for name in names if ", " in name]
+    assert topics and {word for topic in topics for word in topic.split(", ")} <= words
+    monkeypatch.setenv("COLUMNS", "120")
+    table = done(*args, "--top", 60)
+    assert [name for name in names if name not in table] == []
+    assert all(name.startswith("text: ") for name in model.feature_names), "what folders keep"
+
+
+def test_two_features_never_get_one_name():
+    names = ("text: topic 1 (a, b)", "text: topic 2 (a, b)", "text: topic 3", "t: log words")
+    columns = {"text": "t"}
+    assert readable_names(names, columns) == (*names[:2], "t: topic 3", "t: log words")
+    assert readable_names(("text: log words", "t: log words"), columns)[0] == "text: log words"
+    of_folder = {"id": "files", "text": "files"}
+    assert readable_names(("text: log words",), of_folder) == ("text: log words",)
+    assert Describer(("a",)).readable_names() == ("a",)

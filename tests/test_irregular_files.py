@@ -1,0 +1,143 @@
+"""Pipes, devices and files too large: refused before they are read, in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from cli_made import fault, invoke, weights_of
+
+from sortnet.data import fingerprint, read_queries
+from sortnet.errors import DataError, ModelError
+from sortnet.items import read_items
+from sortnet.rankers import folder as model_folder
+from sortnet.rankers.base import load_ranker
+from sortnet.tables.rows import read_rows
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+
+
+@pytest.fixture
+def home(own_trained, tmp_path, monkeypatch) -> Path:
+    """A working folder with the fold `fold`, the model `m` and its store `s.db`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    return tmp_path
+
+
+def replaced(path: Path, kind: str) -> None:
+    """Put a pipe without a writer, or a link to a device that never ends, in a file's place."""
+    path.unlink()
+    if kind == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device"])
+@pytest.mark.parametrize("name", ["model.json", "weights"])
+def test_a_model_folder_with_a_pipe_or_a_device_is_refused(home, kind, name):
+    path = weights_of(home / "m") if name == "weights" else home / "m" / name
+    replaced(path, kind)
+    with pytest.raises(ModelError) as raised:
+        load_ranker(home / "m")
+    assert str(raised.value) == f"{path}: is {kind}, not a file"
+    for command in ("rank", "evaluate"):
+        assert fault(command, "m", "fold/test.txt").endswith(
+            f"{path.name}: is {kind}, not a file\n"
+        )
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device"])
+@pytest.mark.parametrize("name", ["run.json", "state.safetensors"])
+def test_a_run_that_is_a_pipe_or_a_device_is_not_resumed(home, kind, name):
+    run = json.loads((home / "m" / "run.json").read_text())
+    assert run["format"] == "sortnet-run"
+    if not (home / "m" / name).exists():
+        (home / "m" / name).touch()
+    replaced(home / "m" / name, kind)
+    assert f"{name}: is {kind}, not a file" in fault("train", "--resume", "--out", "m")
+
+
+def test_weights_longer_than_their_header_says_are_refused_before_they_are_read(home, monkeypatch):
+    path = weights_of(home / "m")
+    os.truncate(path, 1 << 40)  # without blocks: it takes no place on the disk
+
+    def read(self):
+        assert self.name == "model.json", "the weights are not read"
+        return opened(self)
+
+    opened = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", read)
+    monkeypatch.setattr(model_folder, "free_memory", lambda: 1 << 50)
+    with pytest.raises(ModelError, match="not a readable safetensors file"):
+        load_ranker(home / "m")
+    monkeypatch.setattr(model_folder, "free_memory", lambda: 1 << 30)
+    with pytest.raises(ModelError) as raised:
+        load_ranker(home / "m")
+    limit = f"{1 << 29:,}"
+    assert str(raised.value) == f"{path}: has {1 << 40:,} bytes; the limit is {limit}"
+
+
+def test_a_model_json_of_more_than_100_mb_is_refused_before_it_is_read(home):
+    path = home / "m" / "model.json"
+    os.truncate(path, 100_000_001)
+    message = fault("rank", "m", "fold/test.txt")
+    assert message.endswith("model.json: has 100,000,001 bytes; the limit is 100,000,000\n")
+
+
+@pytest.mark.parametrize("name", ["t.txt", "t.txt.gz", "t.csv", "t.tsv", "t.jsonl", "t.parquet"])
+@pytest.mark.parametrize("kind", ["a pipe", "a device"])
+def test_data_from_a_pipe_or_a_device_are_refused(tmp_path, name, kind):
+    if name == "t.parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / name
+    path.touch()
+    replaced(path, kind)
+    calls = (
+        lambda: read_queries(path),
+        lambda: read_queries(path, cache=tmp_path / "cache"),
+        lambda: fingerprint(path),
+        lambda: read_items(path),
+    )
+    for read in calls:
+        with pytest.raises(DataError) as raised:
+            read()
+        assert str(raised.value) == f"{path}: is {kind}, not a file"
+
+
+def test_a_pipe_among_the_files_of_a_data_set_is_not_left_out_as_an_empty_one_is(tmp_path):
+    (tmp_path / "part-0").write_text("1 qid:1 1:1\n")
+    (tmp_path / "part-1").touch()
+    assert read_queries(tmp_path).n_docs == 1
+    os.mkfifo(tmp_path / "part-2")
+    with pytest.raises(DataError, match="part-2: is a pipe, not a file"):
+        read_queries(tmp_path)
+
+
+def test_a_json_array_in_a_pipe_and_a_folder_that_is_called_like_a_table_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "t.json")
+    with pytest.raises(DataError, match="is a pipe, not a file"):
+        read_rows(tmp_path / "t.json")
+    (tmp_path / "t").mkdir()
+    shutil.copytree(tmp_path / "t", tmp_path / "folder.csv" / "t")
+    with pytest.raises(DataError, match="is a folder"):
+        read_rows(tmp_path / "folder.csv")
+
+
+def test_a_model_whose_names_are_too_long_for_its_folder_is_not_saved(home, monkeypatch):
+    ranker = load_ranker(home / "m")
+    monkeypatch.setattr(model_folder, "_LONGEST_DOCUMENT", 300)
+    with pytest.raises(Exception, match=r"cannot write .*model\.json: .* the limit is 300"):
+        ranker.save(home / "other")
+    assert not (home / "other" / "model.json").exists()
+
+
+def test_output_into_the_folder_of_a_model_that_is_a_pipe_does_not_wait(home):
+    (home / "d").mkdir()
+    os.mkfifo(home / "d" / "model.json")
+    result = invoke("rank", "m", "fold/test.txt", "--output", home / "d" / "out.txt")
+    assert result.exit_code == 0 and (home / "d" / "out.txt").exists()

@@ -1,0 +1,279 @@
+"""Bad servers of language models: keys that they repeat, waits, late and long answers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import time
+import tracemalloc
+import zlib
+from collections.abc import Callable
+
+import pytest
+from model_made import Answers, pair_made, raw_server, worker_of
+
+from cli.terminal.model_http import LONGEST, Connections, DecodedBody, HttpAnswer
+from cli.terminal.model_judge import ModelWorker, retry_after, spellings
+from cli.terminal.verdicts import Fault, Verdict
+
+KEY = "sk-proj/0+A_z"
+GOOD = {"choices": [{"message": {"content": "A"}}]}
+HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+
+
+def answered(body: object, status: int = 200, **headers: str) -> HttpAnswer:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return HttpAnswer(status, headers, raw)
+
+
+def fault_of(worker: ModelWorker) -> str:
+    with pytest.raises(Fault) as caught:
+        worker.ask([pair_made()])
+    assert "\n" not in str(caught.value) and len(str(caught.value)) <= 300
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("status", [200, 302, 400, 401, 404, 418])
+def test_the_key_is_hidden_before_a_message_is_cut(status: int) -> None:
+    """No start of the key may be left at the end of a message either."""
+    for before in range(320):
+        text = "." * before + f"Bearer {KEY}"
+        answer = answered({"error": text}, status, location=text)
+        message = fault_of(worker_of(Answers([answer]), key=KEY))
+        assert "Bearer s" not in message
+        assert "***" in message or before > 50
+
+
+def test_the_key_is_hidden_in_a_fault_of_the_connection() -> None:
+    def reply(connection: socket.socket) -> None:
+        connection.sendall(f"HTTP/1.1 200 OK\r\nAuthorization {KEY}\r\n\r\n".encode())
+
+    with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
+        assert KEY not in fault_of(worker_of(connections, key=KEY))
+
+
+def in_json(text: str) -> str:
+    return "".join(f"\\u{ord(c):04x}" for c in text)
+
+
+def in_json_twice(text: str) -> str:
+    return json.dumps({"body": in_json(text)})
+
+
+def in_python(text: str) -> str:
+    return "".join(f"\\x{ord(c):02X}" for c in text)
+
+
+def in_a_url(text: str) -> str:
+    return "".join(f"%{ord(c):02x}" for c in text)
+
+
+def in_html(text: str) -> str:
+    return "".join(f"&#{ord(c)};" if k % 2 else f"&#x{ord(c):04X};" for k, c in enumerate(text))
+
+
+def dash_alone(text: str) -> str:
+    return text.replace("-", r"\u002d")
+
+
+def slash_alone(text: str) -> str:
+    return text.replace("/", r"\/")
+
+
+@pytest.mark.parametrize(
+    "spelled", [in_json, in_json_twice, in_python, in_a_url, in_html, dash_alone, slash_alone]
+)
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_key_that_is_spelled_with_escapes_is_hidden(
+    spelled: Callable[[str], str], status: int
+) -> None:
+    answer = answered(f'{{"error": "key {spelled(KEY)}."'.encode(), status)
+    message = fault_of(worker_of(Answers([answer]), key=KEY))
+    assert "***" in message and spelled(KEY) not in message
+
+
+def test_a_comment_of_the_model_has_no_key_and_its_answer_is_read_all_the_same() -> None:
+    text = f"Answer: A. I was asked with {KEY}"
+    reply = {"choices": [{"message": {"content": text}}]}
+    for key, comment in ((KEY, "Answer: A. I was asked with ***"), ("A", text.replace("A", "***"))):
+        (verdict,) = worker_of(Answers([answered(reply)]), key=key).ask([pair_made()])
+        assert (verdict.answer, verdict.comment) == ("left", comment)
+
+
+def test_the_pattern_of_a_key_takes_no_other_text_and_no_square_of_time() -> None:
+    assert not spellings("sk.1").search("sk-1") and not spellings("a+").search("aa")
+    assert not spellings(KEY).search("\\" * LONGEST)
+
+
+class Waits:
+    """An event that is never set, and keeps how long it was waited for."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def is_set(self) -> bool:
+        return False
+
+    def wait(self, seconds: float) -> bool:
+        self.seconds.append(seconds)
+        return False
+
+
+@pytest.mark.parametrize(
+    "value", ["0", "-5", "-inf", "0.001", "-1e308", "Wed, 21 Oct 2015 07:28:00 GMT", "1"]
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_says_to_ask_at_once_is_asked_after_waits_that_double(
+    value: str, status: int
+) -> None:
+    client = Answers([answered({}, status, **{"retry-after": value})])
+    worker = worker_of(client, patience=20.0)
+    worker._over = Waits()  # type: ignore[assignment]
+    assert f"still {status} after 15 seconds" in fault_of(worker)
+    assert worker._over.seconds == [1.0, 2.0, 4.0, 8.0]  # 16 more would be 31
+    assert client.n_calls == 5
+
+
+@pytest.mark.parametrize("value", ["nan", "soon", "", "9" * 5000 + "x"])
+def test_a_retry_after_that_says_nothing_is_none(value: str) -> None:
+    client = Answers([answered({}, 429, **{"retry-after": value})])
+    worker = worker_of(client, patience=600.0)
+    worker._over = Waits()  # type: ignore[assignment]
+    fault_of(worker)
+    waits = worker._over.seconds
+    assert 600.0 - 1.5 * 60.0 < sum(waits) <= 600.0
+    for k, wait in enumerate(waits):
+        shortest = min(2.0**k, 60.0)
+        assert shortest <= wait <= 1.5 * shortest
+
+
+def test_a_longer_wait_is_what_the_server_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1445412475.0)
+    assert retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 5.0
+    assert retry_after("3600") == 3600.0
+    for endless in ("inf", "1e308", "9" * 4000):
+        client = Answers([answered({}, 429, **{"retry-after": endless})])
+        assert "a wait of 1000000000 more is beyond" in fault_of(worker_of(client, patience=600))
+
+
+DRIPPING = {
+    "headers": b"HTTP/1.1 200 OK\r\nX-Slow: ",
+    "status": b"",
+    "informational": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 1",
+    "body": HEAD + b"Content-Length: 100000\r\n\r\n",
+    "chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;",
+    "gzip": HEAD + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"")[:10],
+}
+
+
+@pytest.mark.parametrize("what", DRIPPING)
+def test_an_answer_that_drips_is_given_up_at_the_deadline(what: str) -> None:
+    """Each byte comes before any timeout of a read; only the client ends the connection."""
+
+    def reply(connection: socket.socket) -> None:
+        connection.sendall(DRIPPING[what])
+        drop = b"\x00\x00\x00\xff\xff" if what == "gzip" else b"1"  # an empty block
+        while True:  # until the client hangs up
+            connection.sendall(drop)
+            time.sleep(0.02)
+
+    with raw_server(reply) as url, Connections(url, {}, 0.5) as connections:
+        assert fault_of(worker_of(connections)) == "no answer after 0.5 seconds"
+
+
+def test_a_connection_that_is_refused_is_told_in_usual_words() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    with Connections(url, {}, 60.0) as connections:
+        assert fault_of(worker_of(connections)) == f"{url}: Connection refused"
+
+
+def decoded(encoding: str, raw: bytes) -> bytes:
+    body = DecodedBody(encoding)
+    for start in range(0, len(raw), 1000):
+        body.add(raw[start : start + 1000])
+    return body.whole()
+
+
+@pytest.mark.parametrize("encoding", ["", "identity", "gzip", "GZIP", " x-gzip", "identity, gzip"])
+def test_one_encoding_at_most_is_decoded(encoding: str) -> None:
+    text = json.dumps(GOOD).encode() * 100
+    raw = gzip.compress(text) if "gzip" in encoding.lower() else text
+    assert decoded(encoding, raw) == text
+
+
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "gzip,gzip,gzip", "br", "deflate", "gzip, br"])
+def test_encodings_that_are_nested_or_unknown_are_refused_before_they_are_decoded(
+    encoding: str,
+) -> None:
+    with pytest.raises(Fault, match=f"encoded as {encoding}, where gzip or nothing may be"):
+        DecodedBody(encoding)
+    raw = gzip.compress(gzip.compress(json.dumps(GOOD).encode()))
+
+    def reply(connection: socket.socket) -> None:
+        for name in encoding.split(","):  # of several headers of one name, too
+            connection.sendall(b"" if name.startswith(" ") else HEAD)
+        connection.sendall(f"Content-Encoding: {encoding}\r\n\r\n".encode() + raw)
+
+    with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
+        assert fault_of(worker_of(connections))
+
+
+def test_what_is_decoded_is_limited_as_it_is_decoded() -> None:
+    exactly = gzip.compress(b" " * LONGEST)
+    assert decoded("gzip", exactly) == b" " * LONGEST
+    for size in (LONGEST + 1, 256 * LONGEST):
+        packer = zlib.compressobj(9, wbits=31)
+        raw = b"".join(packer.compress(b" " * LONGEST) for _ in range(size // LONGEST))
+        raw += packer.compress(b" " * (size % LONGEST)) + packer.flush()
+        body = DecodedBody("gzip")
+        tracemalloc.start()
+        with pytest.raises(Fault, match="more than 1,048,576 bytes"):
+            body.add(raw)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 4 * LONGEST
+
+
+def test_a_gzip_that_is_cut_or_damaged_is_a_fault() -> None:
+    raw = gzip.compress(json.dumps(GOOD).encode())
+    with pytest.raises(Fault, match="gzip has no end"):
+        decoded("gzip", raw[:-1])
+    with pytest.raises(Fault, match="damaged gzip"):
+        decoded("gzip", raw[:12] + b"\xff" + raw[13:])
+
+
+@pytest.mark.parametrize("number", ["9" * 4000, "-" + "9" * 4000, "-1e999", "1" + "0" * 400])
+def test_a_log_probability_of_any_length_is_no_crash(number: str) -> None:
+    top = f'[{{"token": "A", "logprob": {number}}}, {{"token": "B", "logprob": -1.0}}]'
+    tokens = f'[{{"token": "A", "top_logprobs": {top}}}]'
+    choice = f'{{"message": {{"content": "A"}}, "logprobs": {{"content": {tokens}}}}}'
+    raw = f'{{"choices": [{choice}]}}'.encode()
+    (verdict,) = worker_of(Answers([answered(raw)])).ask([pair_made()])
+    assert verdict.answer == "left"
+
+
+def test_half_a_surrogate_pair_is_sent_back_and_kept_as_a_question_mark() -> None:
+    """The text is part of the second request, which is UTF-8."""
+    raw = b'{"choices": [{"message": {"content": "no \\ud800 letter"}}]}'
+
+    def reply(connection: socket.socket) -> None:
+        connection.sendall(HEAD + b"\r\n" + raw)
+
+    with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
+        (verdict,) = worker_of(connections).ask([pair_made()])
+    assert isinstance(verdict, Verdict)
+    assert (verdict.answer, verdict.comment) == ("skip", "no ? letter")
+
+
+def test_a_cookie_of_the_server_is_not_read() -> None:
+    """Found by fuzzing: a time in it that is no float was a traceback of the reader of cookies."""
+    cookie = b"Set-Cookie: a=b; Max-Age=" + b"9" * 5000
+
+    def reply(connection: socket.socket) -> None:
+        connection.sendall(HEAD + cookie + b"\r\n\r\n" + json.dumps(GOOD).encode())
+
+    with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
+        (verdict,) = worker_of(connections).ask([pair_made()])
+    assert verdict.answer == "left"

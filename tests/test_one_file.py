@@ -1,0 +1,654 @@
+"""One file of labelled queries: named columns, division, bins, and what a model remembers."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_made import FAST, done, fault, invoke, letor
+
+from cli.report.sources import find_sources, read_part
+from sortnet import SortNetRanker, from_frame, load_ranker
+from sortnet.data import fingerprint, read_queries
+from sortnet.data.grades import in_which_bin, quantile_edges
+from sortnet.data.near_grades import features_near_grades
+from sortnet.data.parts import ByHash, facts_of, read_divided, take_part
+from sortnet.errors import DataError, ModelError
+from sortnet.experiments.splits import HoldOutOfFile, OfficialFold
+from sortnet.metrics import evaluate
+from sortnet.types import NamedColumns, Queries
+from store import open_store
+
+PARTS = ("train", "vali", "test")
+NAMES = NamedColumns(query="search", grade="stars", id="product")
+TYPED = ("--query", "search", "--grade", "stars", "--id", "product")
+CANDY = Path(__file__).parent.parent.parent / "shared/data/candy/candy-data.csv"
+
+
+def shop(n_queries: int = 25, n_products: int = 5) -> pd.DataFrame:
+    """Searches of a shop; the stars follow from price and age, as far as noise lets them."""
+    generator = np.random.default_rng(0)
+    n = n_queries * n_products
+    price, age = generator.normal(size=(2, n)).round(3)
+    return pd.DataFrame(
+        {
+            "search": np.repeat([f"search {k}" for k in range(n_queries)], n_products),
+            "product": [f"p{k}" for k in range(n)],
+            "price": price,
+            "age": age,
+            "colour": np.where(generator.random(n) < 0.5, "red", "blue"),
+            "stars": np.clip(np.round(price - age + 1 + generator.normal(size=n) / 3), 0, 3),
+        }
+    ).astype({"stars": int})
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("SORTNET_STORE", raising=False)
+    shop().to_csv("all.csv", index=False)
+
+
+@pytest.fixture(scope="session")
+def shop_model(tmp_path_factory) -> Path:
+    """A folder with `all.csv`, the model `m` learned from it, its store `s.db`, and `said.txt`."""
+    folder = tmp_path_factory.mktemp("shop")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        shop().to_csv("all.csv", index=False)
+        said = done("train", "all.csv", *TYPED, "--out", "m", "--store", "s.db", *FAST)
+        Path("said.txt").write_text(said)
+    return folder
+
+
+def part_by_hand(name: str, seed: int = 0) -> str:
+    """The part of a query, from the definition: 60, 20, 20 % of the hashes."""
+    digest = hashlib.blake2b(f"{seed}\0{name}".encode(), digest_size=8).hexdigest()
+    share = int(digest, 16) / 16**16
+    return "train" if share < 0.6 else "vali" if share < 0.8 else "test"
+
+
+def members(fold) -> dict[str, set[str]]:
+    return {part: {*getattr(fold, part).qids.tolist()} for part in PARTS}
+
+
+# ---------------------------------------------------------------------------------- the division
+
+
+def test_the_part_of_a_query_follows_from_a_hash_of_seed_and_query():
+    names = shop()["search"].unique()
+    for seed in (0, 7):
+        fold = read_divided("all.csv", ByHash(seed), columns=NAMES)
+        expected = {part: {n for n in names if part_by_hand(n, seed) == part} for part in PARTS}
+        assert members(fold) == expected
+    assert members(read_divided("all.csv", ByHash(0), columns=NAMES)) != expected
+
+
+def test_a_fifth_of_many_queries_chooses_and_a_fifth_tests():
+    parts = ByHash(3).parts_of([f"query {k}" for k in range(20_000)])
+    shares = [parts.count(part) / len(parts) for part in PARTS]
+    np.testing.assert_allclose(shares, [0.6, 0.2, 0.2], atol=0.015)
+
+
+def test_another_order_and_more_rows_divide_alike():
+    before = members(read_divided("all.csv", columns=NAMES))
+    frame = shop(40)
+    frame.sample(frac=1, random_state=0).to_csv("more.csv", index=False)
+    after = members(read_divided("more.csv", columns=NAMES))
+    for part in PARTS:
+        assert before[part] < after[part]
+
+
+def test_the_parts_hold_the_rows_of_the_file_and_their_features():
+    frame = shop()
+    fold = read_divided("all.csv", columns=NAMES)
+    seen = []
+    for part in PARTS:
+        queries = getattr(fold, part)
+        rows = frame.iloc[queries.rows]
+        assert queries.feature_names == ("price", "age", "colour=blue", "colour=red")
+        expected = rows[["price", "age"]].to_numpy(np.float32)
+        np.testing.assert_array_equal(queries.features[:, :2], expected)
+        assert queries.grades.tolist() == rows["stars"].tolist()
+        assert queries.docids.tolist() == rows["product"].tolist()
+        assert queries.qids[queries.query_of_docs()].tolist() == rows["search"].tolist()
+        seen += queries.rows.tolist()
+    assert sorted(seen) == [*range(len(frame))]
+
+
+def test_the_training_part_alone_decides_which_values_are_features():
+    frame = shop()
+    of_training = frame["search"].map(part_by_hand) == "train"
+    frame.loc[~of_training, "colour"] = "green"
+    frame.to_csv("all.csv", index=False)
+    fold = read_divided("all.csv", columns=NAMES)
+    names = ("price", "age", "colour=blue", "colour=red")
+    assert fold.train.feature_names == fold.test.feature_names == names
+    assert not fold.test.features[:, 2:].any()
+
+
+def test_every_format_and_several_files_divide_alike():
+    expected = members(read_divided("all.csv", columns=NAMES))
+    frame, text = shop(), Path("all.csv").read_text()
+    Path("a.tsv").write_text(text.replace(",", "\t"))
+    Path("a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    frame.to_json("a.jsonl", orient="records", lines=True)
+    frame.to_parquet("a.parquet")
+    frame[:61].to_csv("part-0.csv", index=False)
+    frame[61:].to_csv("part-1.csv", index=False)
+    for name in ("a.tsv", "a.csv.gz", "a.jsonl", "a.parquet", "part-*.csv"):
+        assert members(read_divided(name, columns=NAMES)) == expected, name
+
+
+def test_letor_text_is_divided_by_its_queries():
+    Path("all.txt").write_text(letor(30, 0))
+    fold, whole = read_divided("all.txt"), read_queries("all.txt")
+    names = whole.qids.tolist()
+    assert members(fold) == {p: {n for n in names if part_by_hand(n) == p} for p in PARTS}
+    assert fold.train.n_docs + fold.vali.n_docs + fold.test.n_docs == whole.n_docs
+    with pytest.raises(DataError, match=r"all\.txt: is LETOR text, which has no columns to name"):
+        read_divided("all.txt", columns=NAMES)
+
+
+def test_a_part_is_found_again_in_the_whole_file_with_the_same_numbers():
+    for columns in (NAMES, NamedColumns(query="none", grade="stars", id="product")):
+        fold = read_divided("all.csv", columns=columns)
+        whole = read_queries("all.csv", like=fold.train)
+        for part in PARTS:
+            queries = getattr(fold, part)
+            again = take_part(whole, json.loads(json.dumps(facts_of(queries))), part)
+            for name in ("features", "grades", "offsets", "qids", "rows", "docids"):
+                expected = getattr(queries, name)
+                np.testing.assert_array_equal(getattr(again, name), expected)
+
+
+def test_a_part_from_the_cache_is_the_part():
+    fold = read_divided("all.csv", columns=NAMES)
+    for _ in range(2):  # parsed, and then out of the cache
+        again = read_divided("all.csv", columns=NAMES, cache="kept")
+        for part in PARTS:
+            queries, kept = getattr(fold, part), getattr(again, part)
+            np.testing.assert_array_equal(kept.features, queries.features)
+            np.testing.assert_array_equal(kept.rows, queries.rows)
+            same = ("feature_names", "columns", "roles", "source")
+            assert [getattr(kept, n) for n in same] == [getattr(queries, n) for n in same]
+    other = read_divided("all.csv", ByHash(7), columns=NAMES, cache="kept")
+    assert members(other) != members(fold)
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_fewer_than_six_queries_are_refused_in_one_line(n):
+    shop(n).to_csv("few.csv", index=False)
+    line = fault("train", "few.csv", *TYPED)
+    has = f"{n} different queries"
+    assert f"few.csv: has {has}, and dividing takes 6 at least" in line
+
+
+def test_a_part_that_cannot_choose_is_refused_with_a_seed_that_divides_otherwise():
+    frame = shop(20)
+    frame.loc[frame["search"].map(part_by_hand) == "test", "stars"] = 2
+    frame.to_csv("alike.csv", index=False)
+    line = fault("train", "alike.csv", *TYPED)
+    assert "alike.csv: by seed 0 no query of the test part has documents of two grades" in line
+    seed = int(line.split("--seed ")[1].split()[0])
+    fold = read_divided("alike.csv", ByHash(seed), columns=NAMES)
+    for part in PARTS:
+        queries = getattr(fold, part)
+        assert any(len({*queries.take([k]).grades.tolist()}) > 1 for k in range(len(queries)))
+
+
+def test_an_id_in_queries_of_two_parts_is_told():
+    frame = shop()
+    assert "ids are in queries" not in invoke("train", "all.csv", *TYPED, *FAST).stderr
+    frame["product"] = [f"p{k % 7}" for k in range(len(frame))]
+    frame.to_csv("shared.csv", index=False)
+    said = invoke("train", "shared.csv", *TYPED, "--out", "shared", *FAST).stderr
+    ids = {p: {*frame[frame["search"].map(part_by_hand) == p]["product"]} for p in PARTS}
+    shared = {x for a, b in combinations(PARTS, 2) for x in ids[a] & ids[b]}
+    assert f"{len(shared)} of 7 ids are in queries of two parts, such as 'p0' in" in said
+
+
+# ------------------------------------------------------------------------------- all rows one query
+
+
+def test_without_a_query_column_a_sentence_says_what_to_do():
+    shop().drop(columns="search").to_csv("rows.csv", index=False)
+    line = fault("train", "rows.csv", "--grade", "stars")
+    assert "there is no column 'qid' in product, price, age, colour, stars" in line
+    assert "--query NAME names the column of the queries" in line
+    assert "with --query none all rows are one" in line
+
+
+def test_with_query_none_rows_are_divided_by_their_id_in_any_order():
+    columns = NamedColumns(query="none", grade="stars", id="product")
+    frame = shop().drop(columns="search").sample(frac=1, random_state=1)
+    frame.to_csv("rows.csv", index=False)
+    fold = read_divided("rows.csv", columns=columns)
+    for part in PARTS:
+        queries = getattr(fold, part)
+        assert queries.qids.tolist() == ["0"]
+        expected = {name for name in frame["product"] if part_by_hand(name) == part}
+        assert {*queries.docids.tolist()} == expected
+
+
+def test_with_query_none_and_no_id_the_content_of_a_row_decides():
+    columns = NamedColumns(query="none", grade="stars")
+    frame = shop().drop(columns=["search", "product"])
+    frame.to_csv("rows.csv", index=False)
+    before = read_divided("rows.csv", columns=columns)
+    mixed = frame.sample(frac=1, random_state=2)[["stars", "colour", "age", "price"]]
+    mixed.to_csv("rows.csv", index=False)
+    after = read_divided("rows.csv", columns=columns)
+    for part in PARTS:
+        rows = [frame.iloc[getattr(before, part).rows], mixed.iloc[getattr(after, part).rows]]
+        assert sorted(rows[0]["price"]) == sorted(rows[1]["price"])
+    shop(1).to_csv("few.csv", index=False)
+    line = fault("train", "few.csv", "--query", "none", "--grade", "stars")
+    assert "few.csv: has 5 different rows, and dividing takes 6 at least" in line
+
+
+# ------------------------------------------------------------------------------------------- bins
+
+
+def test_grades_that_are_no_whole_numbers_are_refused_and_bins_are_named():
+    frame = shop()
+    frame["stars"] += 0.5
+    frame.to_csv("half.csv", index=False)
+    line = fault("train", "half.csv", *TYPED)
+    assert "half.csv, line 2: grade '" in line and "is not a whole number from 0" in line
+    assert "--bins N makes N grades of the numbers of column 'stars'" in line
+
+
+def test_bins_are_quantiles_of_the_training_part_and_hold_for_the_others():
+    frame = shop()
+    frame["points"] = np.random.default_rng(5).normal(size=len(frame)).round(6)
+    frame.drop(columns="stars").to_csv("points.csv", index=False)
+    fold = read_divided("points.csv", columns=replace(NAMES, grade="points", bins=4))
+    of_training = frame[frame["search"].map(part_by_hand) == "train"]["points"]
+    edges = np.quantile(of_training, [0.25, 0.5, 0.75])
+    np.testing.assert_allclose(fold.train.columns.edges, edges)
+    for part in PARTS:
+        queries = getattr(fold, part)
+        points = frame["points"].to_numpy()[queries.rows]
+        assert queries.grades.tolist() == [sum(p >= edge for edge in edges) for p in points]
+        assert queries.columns.edges == fold.train.columns.edges
+    counts = np.bincount(fold.train.grades)
+    assert len(counts) == 4 and counts.max() - counts.min() <= 1
+
+
+def test_numbers_that_repeat_make_fewer_bins_and_one_number_none():
+    assert quantile_edges([0, 0, 0, 0, 4, 6, 8, 9], 4) == (2.0, 6.5)  # of the quantiles 0, 2, 6.5
+    assert in_which_bin([0, 2, 6, 6.5, 9], [2.0, 6.5]).tolist() == [0, 1, 1, 2, 2]
+    with pytest.raises(DataError, match="there is nothing to divide in bins"):
+        quantile_edges([2.0, 2.0], 3)
+
+
+def test_bins_are_said_stored_and_used_by_evaluate():
+    frame = shop()
+    frame["stars"] = frame["stars"] + frame["age"].rank() / 1000
+    frame.to_csv("points.csv", index=False)
+    said = done("train", "points.csv", *TYPED, "--bins", "3", "--out", "m", *FAST)
+    columns = load_ranker("m").columns
+    below = ", ".join(f"{edge:.6g}" for edge in columns.edges)
+    assert f"grade       stars in 3 bins, divided at {below}\n" in said
+    assert columns.bins == 3 and len(columns.edges) == 2
+    printed = json.loads(done("evaluate", "m", "points.csv", "--part", "test", "--json"))
+    test = read_divided("points.csv", columns=replace(NAMES, bins=3)).test
+    order = load_ranker("m").order(test)
+    assert printed["measures"]["ndcg@10"] == evaluate(test, order, "ndcg@10")["ndcg@10"]
+    assert printed["n_docs"] == test.n_docs
+
+
+# ----------------------------------------------------------------------------- names of columns
+
+
+def test_the_same_names_hold_for_files_and_frames():
+    of_file = read_queries("all.csv", columns=NAMES)
+    of_frame = from_frame(shop(), query="search", grade="stars", id="product")
+    for name in ("features", "grades", "offsets", "qids", "docids"):
+        np.testing.assert_array_equal(getattr(of_file, name), getattr(of_frame, name))
+    renamed = shop().rename(columns={"search": "qid", "stars": "label", "product": "docid"})
+    renamed.to_csv("renamed.csv", index=False)
+    np.testing.assert_array_equal(read_queries("renamed.csv").features, of_file.features)
+
+
+def test_a_named_column_that_is_not_there_or_twice_named_is_refused():
+    for columns, missing in (
+        (NamedColumns(query="seek", grade="stars"), "seek"),
+        (NamedColumns(query="search", grade="points"), "points"),
+        (replace(NAMES, id="number"), "number"),
+        (replace(NAMES, ignore=("weight",)), "weight"),
+    ):
+        with pytest.raises(DataError, match=f"there is no column '{missing}' in search, product"):
+            read_queries("all.csv", columns=columns)
+    with pytest.raises(DataError, match="column 'stars' cannot be two of query, grade and id"):
+        NamedColumns(query="stars", grade="stars")
+    with pytest.raises(DataError, match="bins must be a whole number from 2 to 31, got 1"):
+        NamedColumns(bins=1)
+
+
+def test_names_come_back_from_json_and_damage_is_refused():
+    columns = NamedColumns("q", "g", "i", ("x", "y"), 3, (0.5, 2.0))
+    assert NamedColumns.from_json(json.loads(json.dumps(columns.to_json())), "x") == columns
+    for damage in (
+        {"query": 3}, {"edges": [1, 0]}, {"edges": ["a"]}, {"edges": None}, {"ignore": "abc"},
+        {"bins": 2.5}, {"bins": 10**9}, {"other": 1}, {"query": "a", "id": "a"}, [],
+        {"edges": [float("nan")]}, {"edges": [10**400]},
+    ):  # fmt: skip
+        with pytest.raises(ModelError, match=r"^model\.json: "):
+            NamedColumns.from_json(damage, "model.json")
+
+
+def test_damaged_names_in_a_model_folder_are_refused_in_one_line(shop_model, tmp_path):
+    for damage in ({"query": 3}, "search", {"edges": [2, 1]}):
+        folder = shutil.copytree(shop_model / "m", tmp_path / "m", dirs_exist_ok=True)
+        about = json.loads((folder / "model.json").read_text())
+        (folder / "model.json").write_text(json.dumps({**about, "columns": damage}))
+        assert "model.json: " in fault("rank", folder, "all.csv")
+
+
+def test_damaged_parts_in_a_model_folder_are_refused_in_one_line(shop_model, tmp_path):
+    for damage in ({"queries": [1, 2]}, {"queries": ["nothing"]}, {"fingerprint": 7}):
+        folder = shutil.copytree(shop_model / "m", tmp_path / "m", dirs_exist_ok=True)
+        about = json.loads((folder / "model.json").read_text())
+        about["info"]["data"]["test"] |= damage
+        (folder / "model.json").write_text(json.dumps(about))
+        assert "test part" in fault("evaluate", folder, "all.csv", "--part", "test")
+
+
+def test_ignored_columns_are_no_features():
+    columns = replace(NAMES, ignore=("age", "colour"))
+    assert read_queries("all.csv", columns=columns).feature_names == ("price",)
+
+
+# --------------------------------------------------------------------------- the command and after
+
+
+def test_train_says_what_it_makes_of_every_column(shop_model):
+    lines = (shop_model / "said.txt").read_text().splitlines()
+    fold = read_divided("all.csv", columns=NAMES)
+    sizes = [len(getattr(fold, part)) for part in PARTS]
+    assert lines[0] == (
+        f"all.csv is divided by query, seed 0: {sizes[0]} to train on, {sizes[1]} to choose by, "
+        f"{sizes[2]} to test with"
+    )
+    assert lines[1:7] == [
+        f"query       search, {sizes[0]} queries",
+        "id          product",
+        "grade       stars, 4 grades from 0 to 3",
+        "numbers     price, age",
+        "categories  colour (2 values)",
+        "",
+    ]
+    assert lines[-1] == "next   sortnet evaluate m all.csv --part test"
+
+
+def test_all_columns_are_named_however_many():
+    frame = shop().assign(**{f"number_{k}": np.arange(125) % (k + 2) for k in range(30)})
+    frame.to_csv("wide.csv", index=False)
+    said = done("train", "wide.csv", *TYPED, "--ignore", "price", "--ranker", "err", "--out", "w")
+    block = said[said.index("numbers") : said.index("\n\n")]
+    assert [f"number_{k}" for k in range(30)] == [x for x in block.replace(",", " ").split()
+                                                  if x.startswith("number_")]  # fmt: skip
+    assert max(map(len, block.splitlines())) <= 80
+    assert "\nignored     price\n" in said
+
+
+def test_a_column_that_is_nearly_the_grade_is_warned_of():
+    frame = shop()
+    generator = np.random.default_rng(1)
+    frame["rating"] = frame["stars"] * 2.0 + generator.random(len(frame))
+    frame["place"] = -frame["rating"]
+    frame.to_csv("leak.csv", index=False)
+    run = invoke("train", "leak.csv", *TYPED, "--out", "m", *FAST)
+    warnings = [line for line in run.stderr.splitlines() if line.startswith("warning: ")]
+    assert [line.split()[1] for line in warnings] == ["rating", "place"]
+    assert "is nearly the grade (rank correlation 1.000)" in warnings[0]
+    assert "is nearly the grade (rank correlation -1.000)" in warnings[1]
+    assert "warning" not in invoke("train", "all.csv", *TYPED, "--out", "n", *FAST).stderr
+    ignoring = ("--ignore", "rating", "--ignore", "place", "--out", "o")
+    assert "warning" not in invoke("train", "leak.csv", *TYPED, *ignoring, *FAST).stderr
+
+
+def test_the_rank_correlation_is_that_of_all_pairs_of_a_query():
+    generator = np.random.default_rng(4)
+    grades, qid = generator.integers(4, size=60), generator.integers(5, size=60)
+    X = generator.integers(6, size=(60, 3)) + grades[:, None] * [[0, 2, 9]]
+    X = np.where(generator.random(X.shape) < 0.1, np.nan, X)
+    queries = Queries.from_arrays(X, grades, qid=qid)
+    found = features_near_grades(queries, nearly=0.0)
+    for k in range(3):
+        signs = [
+            np.nan_to_num(np.sign(X[i, k] - X[j, k]))
+            for i in range(60)
+            for j in range(60)
+            if qid[i] == qid[j] and grades[i] > grades[j]
+        ]
+        assert found[k] == pytest.approx(np.mean(signs))
+
+
+def test_run_and_model_hold_the_queries_of_each_part_beside_the_fingerprint(shop_model):
+    fold = read_divided("all.csv", columns=NAMES)
+    expected = {
+        part: {"fingerprint": fingerprint("all.csv"), "queries": getattr(fold, part).qids.tolist()}
+        for part in PARTS
+    }
+    of_model = load_ranker(shop_model / "m").info["data"]
+    of_folder = json.loads((shop_model / "m/run.json").read_text())["data"]
+    with open_store(shop_model / "s.db") as store:
+        of_store = store.run("last").data
+    for data in (of_model, of_folder, of_store):
+        held = {p: {name: data[p][name] for name in expected[p]} for p in PARTS}
+        assert held == expected
+        assert NamedColumns.from_json(data["train"]["columns"], "run.json") == NAMES
+
+
+def test_the_model_remembers_names_and_parts_for_every_command(shop_model):
+    model = load_ranker(shop_model / "m")
+    assert model.columns == NAMES
+    test = read_divided("all.csv", columns=NAMES).test
+    assert test is not None
+    m = shop_model / "m"
+    per_query = done("evaluate", m, "all.csv", "--part", "test", "--per-query", "-")
+    assert [line.split(",")[0] for line in per_query.splitlines()[1:]] == test.qids.tolist()
+    ranked = done("rank", m, "all.csv", "--part", "test").splitlines()
+    names = test.docids[model.order(test)].tolist()
+    assert [line.split(",")[1] for line in ranked[1:]] == names
+    assert "ndcg@10" in done("importance", m, "all.csv", "--part", "test")
+    a, b = test.docids[:2]
+    query = test.qids[0]
+    assert f"in query {query}" in done("explain", m, "all.csv", a, b, "--part", "test")
+    new = shop(2).drop(columns=["stars", "product"])
+    new.to_csv("new.csv", index=False)
+    lines = done("rank", m, "new.csv").splitlines()
+    assert lines[0] == "qid,docid,row,rank,score" and len(lines) == 11
+    renamed = new.rename(columns={"search": "looked for"})
+    renamed.to_csv("renamed.csv", index=False)
+    assert "there is no column 'search'" in fault("rank", m, "renamed.csv")
+    assert done("rank", m, "renamed.csv", "--query", "looked for").splitlines() == lines
+
+
+def test_a_changed_file_is_refused_and_a_moved_one_found(shop_model):
+    m = shop_model / "m"
+    text = Path("all.csv").read_text()
+    Path("elsewhere.csv").write_text(text)
+    before = done("evaluate", m, "all.csv", "--part", "test")
+    assert done("evaluate", m, "elsewhere.csv", "--part", "test") == before
+    Path("all.csv").write_text(text + "search 0,p900,1,1,red,1\n")
+    line = fault("evaluate", m, "all.csv", "--part", "test")
+    assert "all.csv: its content differs from that of all.csv, which was divided" in line
+    with open_store(shop_model / "s.db") as store:
+        run = store.run("last")
+        with pytest.raises(DataError, match=r"all\.csv: its content differs"):
+            read_part(run, "vali")
+        sources = find_sources(
+            run, str(m), ["elsewhere.csv"], cache=None, progress=lambda text: None
+        )
+        fold = read_divided("elsewhere.csv", columns=NAMES)
+        for part in ("train", "vali"):
+            np.testing.assert_array_equal(sources.data[part].features, getattr(fold, part).features)
+            assert sources.data[part].qids.tolist() == getattr(fold, part).qids.tolist()
+        without_model = read_part(run, "vali", "elsewhere.csv")
+        np.testing.assert_array_equal(without_model.grades, fold.vali.grades)
+
+
+def test_the_whole_file_is_measured_with_a_warning_and_a_foreign_part_refused(shop_model):
+    m = shop_model / "m"
+    run = invoke("evaluate", m, "all.csv")
+    assert run.exit_code == 0
+    assert "all.csv is the file that the model was trained on, all its parts" in run.stderr
+    done("train", "all.csv", "--ranker", "err", *TYPED, "--out", "other")
+    assert "ndcg@10" in done("evaluate", "other", "all.csv", "--part", "test")
+    shop().rename(columns={"search": "qid", "stars": "label"}).to_csv("t.csv", index=False)
+    done("train", "t.csv", "t.csv", "--ranker", "err", "--out", "two")
+    line = fault("evaluate", "two", "t.csv", "--part", "test")
+    assert "--part: the model was not trained on one file that train divided" in line
+
+
+def test_a_run_on_one_file_is_resumed_without_naming_anything_again(shop_model, tmp_path):
+    done("train", "all.csv", *TYPED, "--out", "m", "--store", "s.db", *FAST)
+    before = Path("m/model.json").read_bytes()
+    done("train", "--resume", "--out", "m", "--store", "s.db")
+    assert Path("m/model.json").read_bytes() == before
+    Path("all.csv").rename("moved.csv")
+    done("train", "moved.csv", "--resume", "--out", "m", "--store", "s.db")
+    line = fault("train", "moved.csv", "--resume", "--out", "m", "--store", "s.db", "--query",
+                 "none", "--grade", "stars")  # fmt: skip
+    assert "other columns are named" in line
+    shop(26).to_csv("moved.csv", index=False)
+    line = fault("train", "moved.csv", "--resume", "--out", "m", "--store", "s.db")
+    assert line.count("its content differs from all.csv") == 1
+
+
+def test_names_hold_for_two_files_and_a_folder_too():
+    frame = shop()
+    Path("fold").mkdir()
+    frame[:75].to_csv("fold/train.csv", index=False)
+    frame[75:].to_csv("fold/vali.csv", index=False)
+    for data in (["fold"], ["fold/train.csv", "fold/vali.csv"]):
+        done("train", *data, *TYPED, "--ranker", "err", "--out", "m", "--overwrite")
+        model = load_ranker("m")
+        assert model.columns == NAMES
+        assert model.feature_names == ("price", "age", "colour=blue", "colour=red")
+
+
+def test_names_are_refused_for_a_collection_and_for_letor_text():
+    Path("all.txt").write_text(letor(30, 0))
+    assert "all.txt: is LETOR text" in fault("train", "all.txt", "--query", "q")
+    done("items", "add", "goods", "all.csv", "--ignore", "stars")
+    line = fault("train", "goods", "--grade", "stars")
+    assert "sortnet items add names the columns of a collection" in line
+
+
+def test_both_helps_say_that_a_query_is_a_group():
+    query = " ".join(done("train", "--help").split())
+    group = " ".join(done("items", "add", "--help").split())
+    assert "(items add calls it --group)" in query
+    assert "(train calls it --query)" in group
+
+
+def test_a_table_of_sweets_without_queries_is_trained_on_and_ranked():
+    if not CANDY.exists():
+        pytest.skip("the sweets are not here")
+    typed = ("--query", "none", "--grade", "winpercent", "--id", "competitorname")
+    assert "--bins N" in fault("train", CANDY, *typed)
+    said = done("train", CANDY, *typed, "--bins", "5", "--out", "m", *FAST)
+    frame = pd.read_csv(CANDY)
+    n = [sum(part_by_hand(name) == part for name in frame["competitorname"]) for part in PARTS]
+    assert f"by row, seed 0: {n[0]} to train on, {n[1]} to choose by, {n[2]} to test with" in said
+    assert f"{n[2]}" in done("evaluate", "m", CANDY, "--part", "test", "--per-query", "-")
+    frame.drop(columns="winpercent").to_csv("new.csv", index=False)
+    assert len(done("rank", "m", "new.csv").splitlines()) == 1 + len(frame)
+
+
+# ------------------------------------------------------------------- experiments and the estimator
+
+
+def test_an_experiment_divides_one_file_as_train_does_and_draws_by_query():
+    typed = ("--query", "search", "--grade", "stars", "--id", "product", "--rankers", "err")
+    Path("r").mkdir()
+    done("experiment", "folds", "all.csv", *typed, "--out", "r")
+    frame = pd.read_csv("r/results.csv")
+    assert {*frame["qid"]} == {n for n in shop()["search"].unique() if part_by_hand(n) == "test"}
+    done("experiment", "holdout", "all.csv", *typed, "--splits", "2", "--out", "r")
+    frame = pd.read_csv("r/results.csv")
+    assert {*frame["part"]} == {"split 1", "split 2"}
+    for number in (1, 2):
+        split = HoldOutOfFile("all.csv", 0, number, 0.33, 0.2, columns=NAMES)
+        parts = members(split.load())
+        assert len(parts["test"]) == round(0.33 * 25)
+        assert {*frame[frame["part"] == split.name]["qid"]} == parts["test"]
+        assert not parts["train"] & parts["test"] and not parts["vali"] & parts["test"]
+
+
+def test_an_experiment_on_folds_takes_named_columns_and_keeps_its_keys():
+    frame = shop()
+    Path("fold").mkdir()
+    for k, part in enumerate(("train", "vali", "test")):
+        frame[k * 40 : (k + 1) * 40].to_csv(f"fold/{part}.csv", index=False)
+    typed = ("--query", "search", "--grade", "stars", "--rankers", "err")
+    assert "err" in done("experiment", "folds", "fold", *typed)
+    plain = OfficialFold("fold")
+    assert plain.to_json() == {"kind": "OfficialFold", "folder": "fold"}  # as stores have it
+    columns = NamedColumns(query="search")
+    assert OfficialFold("fold", columns=columns).to_json()["columns"] == columns.to_json()
+
+
+def test_the_estimator_takes_the_names_and_learns_what_it_learns_without_them():
+    frame = shop()
+    small = {"epochs": 2, "max_iter": 1, "committee": 1, "scaling": "query", "hidden": 4}
+    ranker = SortNetRanker(**small, query="search", grade="stars", id="product").fit(frame)
+    plain = SortNetRanker(**small).fit(
+        frame[["price", "age", "colour"]], frame["stars"], qid=frame["search"]
+    )
+    assert ranker.feature_names_in_.tolist() == ["price", "age", "colour"]
+    expected = plain.predict(frame[["price", "age", "colour"]], qid=frame["search"])
+    np.testing.assert_array_equal(ranker.predict(frame), expected)
+    np.testing.assert_array_equal(
+        ranker.predict(frame.drop(columns=["stars", "product"])), expected
+    )
+    assert ranker.score(frame) == plain.score(
+        frame[["price", "age", "colour"]], frame["stars"], qid=frame["search"]
+    )
+    with pytest.raises(DataError, match="X has no column 'search', which names the queries"):
+        ranker.predict(frame.drop(columns="search"))
+    with pytest.raises(DataError, match="give grades as y"):
+        ranker.score(frame.drop(columns="stars"))
+    with pytest.raises(DataError, match="has a column 'search', so give no qid besides"):
+        ranker.predict(frame, qid=frame["search"])
+
+
+def test_names_go_from_the_estimator_to_the_command_and_back():
+    frame = shop()
+    small = {"epochs": 2, "max_iter": 1, "committee": 1, "scaling": "query", "hidden": 4}
+    ranker = SortNetRanker(**small, query="search", grade="stars", id="product").fit(frame)
+    ranker.save("saved")
+    lines = [line.split(",") for line in done("rank", "saved", "all.csv").splitlines()[1:]]
+    scores = ranker.predict(frame)
+    assert {line[1]: float(line[4]) for line in lines} == dict(
+        zip(frame["product"], scores.tolist(), strict=True)
+    )
+    done("train", "all.csv", *TYPED, "--ignore", "colour", "--out", "m", *FAST)
+    loaded = SortNetRanker.load("m")
+    assert (loaded.query, loaded.grade, loaded.id) == ("search", "stars", "product")
+    queries = read_queries("all.csv", like=loaded.model_)
+    expected = queries.in_row_order(loaded.model_.scores(queries))
+    np.testing.assert_array_equal(loaded.predict(frame.drop(columns="colour")), expected)
+
+
+def test_all_rows_are_one_query_for_an_estimator_that_is_told_so():
+    frame = shop()[["price", "age", "stars"]]
+    small = {"epochs": 2, "max_iter": 1, "committee": 1, "scaling": "query", "hidden": 4}
+    with pytest.warns(UserWarning, match="none is held out"):
+        ranker = SortNetRanker(**small, query="none", grade="stars").fit(frame)
+    assert sorted(ranker.predict(frame)) == [*range(len(frame))]

@@ -1,0 +1,176 @@
+"""In which iterations a pair was wrong: what the store counts is what `sortnet show` says."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from cli_made import done
+
+from sortnet.comparators import CmpNN, Learner
+from sortnet.config import PAIRS, Config, Training
+from sortnet.learning.loop import Iteration, State, learn_to_sort
+from sortnet.learning.pair_sinks import MemoryPairs
+from sortnet.types import NEVER_ADDED, SPLITS, Pairs, Queries, Split
+from store import Store
+
+ITERATIONS = 4
+
+
+class Added(NamedTuple):
+    """A call of `PairSink.add`."""
+
+    split: Split
+    iteration: int
+    pairs: Pairs
+    wrong: Pairs
+
+
+class RecordingPairs(MemoryPairs):
+    """Pairs in memory, and every call that added some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Added] = []
+
+    def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
+        assert wrong is not None
+        self.calls.append(Added(split, iteration, pairs, wrong))
+        return super().add(split, iteration, pairs, wrong)
+
+
+class Learned(NamedTuple):
+    """A run of the loop in memory."""
+
+    sink: RecordingPairs
+    records: list[Iteration]
+    states: list[State]
+    train: Queries
+    vali: Queries
+
+
+def queries(sizes: list[int], seed: int) -> Queries:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(sum(sizes), 3)).astype(np.float32)
+    grades = np.clip(np.round(X[:, 0] + X[:, 1] * X[:, 2] + 0.8), 0, 2).astype(int)
+    return Queries.from_arrays(X, grades, group=sizes)
+
+
+def make(seed: int) -> Learner:
+    return CmpNN(3, hidden=2, seed=seed)
+
+
+@cache
+def learned(strategy: str) -> Learned:
+    """A run that learns from the pairs of a strategy, which compares more than it learns from.
+
+    Of the query of 50 documents `even` draws 1,000 of the 1,225 pairs.
+    """
+    train, vali = queries([50, 9, 1], 0), queries([12, 7], 1)
+    sink = RecordingPairs()
+    records: list[Iteration] = []
+    states: list[State] = []
+
+    def keep(record: Iteration, state: State) -> None:
+        records.append(record)
+        states.append(state)
+
+    learn_to_sort(train, vali, make, config_of(strategy), sink=sink, callbacks=[keep])
+    return Learned(sink, records, states, train, vali)
+
+
+def config_of(strategy: str) -> Config:
+    """Settings with which every iteration makes other mistakes: its net is a new one."""
+    training = Training(epochs=2, batch_size=16, weight_decay=1e-4)
+    return Config(
+        quality="ndcg@10",
+        pairs=strategy,
+        start="fresh",
+        max_iter=ITERATIONS,
+        max_stale=9,
+        training=training,
+    )
+
+
+def iterations_wrong(calls: list[Added], split: Split) -> dict[tuple[int, int], list[int]]:
+    """{(winner, loser): the iterations in which the pair was wrong}, by plain Python."""
+    iterations: dict[tuple[int, int], list[int]] = {}
+    for call in calls:
+        if call.split == split:
+            rows = zip(call.wrong.winner.tolist(), call.wrong.loser.tolist(), strict=True)
+            for pair in rows:
+                iterations.setdefault(pair, []).append(call.iteration)
+    return iterations
+
+
+@pytest.mark.parametrize("strategy", PAIRS)
+def test_the_counts_of_pairs_are_those_of_show(store: Store, url: str, strategy: str) -> None:
+    run_in_memory = learned(strategy)
+    run = store.start_run(
+        command="test", config={"pairs": strategy, "quality": "ndcg@10"}, seed=0, versions={},
+        train=run_in_memory.train, vali=run_in_memory.vali,
+    )  # fmt: skip
+    for call in run_in_memory.sink.calls:
+        run.add(*call)
+    for record in run_in_memory.records:
+        run.record(vars(record))
+    iterations = json.loads(done("show", run.id, "--store", url, "--json"))["iterations"]
+    assert len(iterations) > 2
+    for split in SPLITS:
+        frame = run.pairs_frame(split)
+        check_against_show(frame, [row[f"miscompared_{split}"] for row in iterations])
+        expected = iterations_wrong(run_in_memory.sink.calls, split)
+        assert counts_of(frame) == {
+            pair: (min(wrong_in), max(wrong_in), len(wrong_in))
+            for pair, wrong_in in expected.items()
+        }
+        in_memory = run_in_memory.sink.counted(split).times
+        assert in_memory[in_memory > 0].tolist() == frame["times"].tolist()
+
+
+def check_against_show(frame: pd.DataFrame, miscompared: list[int]) -> None:
+    """The sums that follow from how many pairs were wrong in each iteration."""
+    last = len(miscompared) - 1
+    assert (frame["first_wrong"] == 0).sum() == miscompared[0]
+    assert (frame["last_wrong"] == last).sum() == miscompared[last]
+    assert frame["times"].sum() == sum(miscompared)
+
+
+def counts_of(frame: pd.DataFrame) -> dict[tuple[int, int], tuple[int, int, int]]:
+    columns = ["winner", "loser", "first_wrong", "last_wrong", "times"]
+    rows = frame[columns].to_numpy(int).tolist()
+    return {(row[0], row[1]): (row[2], row[3], row[4]) for row in rows}
+
+
+@pytest.mark.parametrize("strategy", ["even", "random"])
+def test_a_resumed_run_learns_from_no_pair_that_was_only_wrong(store: Store, strategy: str) -> None:
+    unstopped = learned(strategy)
+    counted = unstopped.sink.counted("train")
+    only_wrong = counted.first_iteration == NEVER_ADDED
+    assert only_wrong.any() and (counted.times[only_wrong] > 0).all()
+    run = store.start_run(
+        command="test", config={}, seed=0, versions={}, train=unstopped.train, vali=unstopped.vali
+    )
+    n_iterations = 2
+    for call in unstopped.sink.calls:
+        if call.iteration < n_iterations:
+            run.add(*call)
+    records: list[Iteration] = []
+    end = learn_to_sort(
+        unstopped.train,
+        unstopped.vali,
+        make,
+        config_of(strategy),
+        sink=run,
+        state=unstopped.states[n_iterations - 1],
+        callbacks=[lambda record, state: records.append(record)],
+    )
+    sizes = [(record.tp, record.vp) for record in unstopped.records]
+    assert [(record.tp, record.vp) for record in records] == sizes[n_iterations:]
+    assert torch.equal(end.comparator.v, unstopped.states[-1].comparator.v)
+    assert run.pairs("train").key.tolist() == unstopped.sink.pairs("train").key.tolist()
