@@ -165,7 +165,7 @@ class Training:
         None,
         "What the loss of a pair is multiplied by: nothing (none), the grade of its better "
         "document, or half by what RankQuality gains when the two exchange places (quality); "
-        "default: quality for sortnet's trees, else none.",
+        "default: none.",
         TRAINING, choices=("none", "grade", "quality"))
     epochs: int | None = setting(
         None,
@@ -383,7 +383,7 @@ class Config(Settings):
         None,
         "Pairs to learn from: those the comparator got wrong, all that the sort compared, those "
         "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all; "
-        "default: compared for trees, even for nets.",
+        "default: even.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
         None, "Answers that the judge may give on training pairs, in all.", MEASURES, least=1)
@@ -463,8 +463,8 @@ FIXED: dict[str, Any] = {
     "weight_decay": 0.03, "pairs": "even", "pair_weight": "none",
 }  # fmt: skip
 TREES: dict[str, Any] = {
-    "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "compared",
-    "pair_weight": "quality",
+    "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "even",
+    "pair_weight": "none",
 }  # fmt: skip
 _LACKING = {  # settings that a comparator has not
     "trees": ("hidden", "units", "tau", "dropout"),

@@ -9,10 +9,10 @@
         C_{i+1} = train C_i on TP, by its share of the budget
     return C*
 
-This is `start="warm"`: one training budget is divided among the iterations, and TP_i are all pairs
-that the sort compared. With `pairs="wrong", start="fresh"` it is the paper's: TP_i are the
-mis-compared pairs, C_{i+1} is trained from random weights, keeping the epoch that is best on VP,
-and the loop ends when TP_i and VP_i bring nothing new.
+This is `start="warm"`: one training budget is divided among the iterations; with
+`pairs="compared"` TP_i are all pairs that the sort compared. With `pairs="wrong", start="fresh"` it
+is the paper's: TP_i are the mis-compared pairs, C_{i+1} is trained from random weights, keeping the
+epoch that is best on VP, and the loop ends when TP_i and VP_i bring nothing new.
 
 `learn_to_sort` is this, line for line.
 """

@@ -6,15 +6,15 @@ deviates, or both: three trials at most. Without trials the settings are `Config
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from sortnet.comparators import MakeFor, make_comparator
 from sortnet.config import Config
+from sortnet.data.divide import joined, query_folds
 from sortnet.data.scaling import fit_scaler
-from sortnet.learning.budget import SMALLEST_BATCH, Budget
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.loop import learn_to_sort
 from sortnet.metrics import average, can_choose, outcomes
@@ -25,12 +25,12 @@ Trial = dict[str, Any]
 
 INPUTS = ("query+rank", "normal", "query+rank+normal")
 STRONGER = (10.0, 100.0)  # times the fixed weight decay
-# Of a trial, where a training has more: heads, epochs, mini-batches an epoch, iterations.
-_HEADS, _EPOCHS, _STEPS, _ITERATIONS = 2, 6, 8, 3
+_HEADS, _EPOCHS = 2, 15  # of a trial, where a training has more
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
+_FOLDS = 2
 # Standard errors by which a setting must be better than the first to be preferred. With few answers
 # a weight decay that is too weak does more harm than one that is too strong.
-_SURE, _SURE_OF_FEW = 2.0, 0.5
+_SURE, _SURE_OF_FEW = 1.0, 0.5
 
 
 def choose(
@@ -46,7 +46,8 @@ def choose(
 
     Args:
         train: labelled queries, not scaled.
-        vali: labelled queries, which each trial predicts.
+        vali: labelled queries; each half of all queries is predicted from the other, which says
+            more than the few of this part. Of judged pairs this part alone is predicted.
         config: settings with a RankQuality.
         make_for: makes a custom comparator.
         on_trial: called with each trial when it is done.
@@ -67,17 +68,18 @@ def choose(
         return best.changed(scaling=config.scaling or INPUTS[-1] + missing), table
     if config.scaling is not None and not few:
         return best, table
-    T, V = _sample(train, config.seed), _sample(vali, config.seed)
-    if not (can_be_learned(T) and can_choose(config.rank_quality, V).any()):
+    parts = list(_parts(train, vali, config))
+    if not parts:
         return best, table
 
     def outcome(candidate: Config) -> F64:
         progress(f"choosing the inputs, trial {len(table) + 1}")
-        by_query = _outcomes(T, V, candidate, make_for or make_comparator)
+        each = [_outcomes(T, V, candidate, make_for or make_comparator) for T, V in parts]
+        found = np.concatenate(each)
         values = {"scaling": candidate.scaling, "weight_decay": candidate.training.weight_decay}
-        table.append({**values, "quality": average(by_query, candidate.empty)})
+        table.append({**values, "quality": average(found, candidate.empty)})
         on_trial(table[-1])
-        return by_query
+        return found
 
     if config.scaling is None:
         best = first_best([best.changed(scaling=inputs + missing) for inputs in INPUTS], outcome)
@@ -104,15 +106,9 @@ def first_best(
 
 def _outcomes(train: Queries, vali: Queries, config: Config, make_for: MakeFor) -> F64:
     """(n_queries,) RankQuality of a small committee on `vali`; (m,) of judged pairs."""
-    config = config.changed(committee=min(_HEADS, config.committee))
-    if config.start == "warm":
-        config = config.changed(
-            epochs=min(_EPOCHS, config.training.epochs or _EPOCHS),
-            max_iter=min(_ITERATIONS, config.trainings),
-            batch_size=config.training.batch_size or _batch_size(train, config),
-        )
-    else:
-        config = config.changed(epochs=min(15, config.training.epochs or 15), max_iter=2)
+    epochs = min(_EPOCHS, config.training.epochs or _EPOCHS)
+    config = config.changed(committee=min(_HEADS, config.committee), epochs=epochs)
+    config = config.changed(max_iter=1 if config.start == "warm" else 2)  # one training
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     T, V = scaler(train), scaler(vali)
     state = learn_to_sort(T, V, make_for(config, scaler.n_columns), config)
@@ -120,10 +116,16 @@ def _outcomes(train: Queries, vali: Queries, config: Config, make_for: MakeFor) 
     return outcomes(config.rank_quality, V, sort(state.best, V).order)
 
 
-def _batch_size(train: Queries, config: Config) -> int:
-    """Pairs of a mini-batch of a trial, whose epoch has `_STEPS` of them."""
-    budget = Budget.of(train, config)
-    return max(SMALLEST_BATCH, budget.epoch_pairs // _STEPS)
+def _parts(train: Queries, vali: Queries, config: Config) -> Iterator[tuple[Queries, Queries]]:
+    """What is learned from and what is predicted in a trial."""
+    T, V = _sample(train, config.seed), _sample(vali, config.seed)
+    parts = [(T, V)]
+    if V.judged is None:
+        both = T if vali is train else joined([T, V])
+        parts = list(query_folds(both, _FOLDS, seed=config.seed)) if len(both) >= _FOLDS else []
+    for T, V in parts:
+        if can_be_learned(T) and can_choose(config.rank_quality, V).any():
+            yield T, V
 
 
 def _sample(queries: Queries, seed: int) -> Queries:
