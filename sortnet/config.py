@@ -161,11 +161,10 @@ class Training:
         "logistic",
         "Loss of a pair: logistic in the margin, or squared, as in the papers.", TRAINING,
         choices=("logistic", "squared"))
-    pair_weight: str | None = setting(
-        None,
+    pair_weight: str = setting(
+        "none",
         "What the loss of a pair is multiplied by: nothing (none), the grade of its better "
-        "document, or half by what RankQuality gains when the two exchange places (quality); "
-        "default: none.",
+        "document, or half by what RankQuality gains when the two exchange places (quality).",
         TRAINING, choices=("none", "grade", "quality"))
     epochs: int | None = setting(
         None,
@@ -379,11 +378,10 @@ class Config(Settings):
         choices=SCALINGS, joined=True)
     dropout: float | None = setting(
         None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING)
-    pairs: str | None = setting(
-        None,
+    pairs: str = setting(
+        "even",
         "Pairs to learn from: those the comparator got wrong, all that the sort compared, those "
-        "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all; "
-        "default: even.",
+        "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
         None, "Answers that the judge may give on training pairs, in all.", MEASURES, least=1)
@@ -460,12 +458,9 @@ class Config(Settings):
 # What is taken for settings left open where nothing chooses them: of nets and others, and of trees.
 FIXED: dict[str, Any] = {
     "hidden": (32,), "units": "tanh", "tau": "tanh", "dropout": 0.0, "scaling": "query+rank",
-    "weight_decay": 0.03, "pairs": "even", "pair_weight": "none",
+    "weight_decay": 0.03,
 }  # fmt: skip
-TREES: dict[str, Any] = {
-    "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "even",
-    "pair_weight": "none",
-}  # fmt: skip
+TREES: dict[str, Any] = {"trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01}
 _LACKING = {  # settings that a comparator has not
     "trees": ("hidden", "units", "tau", "dropout"),
     "cmpnn": ("tau", "trees", "depth"),

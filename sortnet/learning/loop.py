@@ -213,7 +213,6 @@ def learn_to_sort(
 
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
-    config = config.with_defaults
     quality, name, empty = config.rank_quality, config.rank_quality.name, config.empty
     if train.judge is None:  # else what it says is checked
         check_can_be_learned(train)
@@ -233,7 +232,7 @@ def learn_to_sort(
         report, seed_i = _within(progress, i), _iteration_seed(config.seed, i + 1)
         train, state = _asked(train, config, budget.iterations, state, seed_i)
         report("sorting")
-        T_i = sort(state.comparator, train, compared=compares(str(config.pairs), train))
+        T_i = sort(state.comparator, train, compared=compares(config.pairs, train))
         V_i = sort(state.comparator, vali, answered=config.pairs != "wrong")
         more = {k: of(q, order_of(state.comparator, q)) for k, q in (others or {}).items()}
 
@@ -340,7 +339,7 @@ def _sort(
 
 def _shown(part: Queries, config: Config, trainings: int, state: State, seed: int) -> Shown:
     n_answers = wanted(
-        str(config.pairs), config.judgements, len(state.asked), state.iteration, trainings
+        config.pairs, config.judgements, len(state.asked), state.iteration, trainings
     )
     rng = np.random.default_rng(seed)
     return Shown(part, state.comparator, n_answers, rng, own_keys(part, state.asked))
@@ -352,7 +351,7 @@ def _asked(
     """T with the answers of its judge, if it has one, to what the strategy asks about now."""
     if part.judge is None or state.iteration == trainings:
         return part, state
-    part, asked = ask(str(config.pairs), _shown(part, config, trainings, state, seed))
+    part, asked = ask(config.pairs, _shown(part, config, trainings, state, seed))
     check_can_be_learned(part)
     return part, replace(state, asked=gathered(part, keys_of_all(part, asked)))
 
@@ -363,7 +362,7 @@ def _taken(
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
     shown = _shown(part, config, trainings, state, seed)
     shown = replace(shown, i=found.i, j=found.j, comparisons=found.comparisons)
-    chosen, asked = selected(str(config.pairs), shown)
+    chosen, asked = selected(config.pairs, shown)
     answered = answered_pairs(part, chosen)
     asked = gathered(part, keys_of_all(part, asked))
     return (answered & found.wrong if config.pairs == "wrong" else answered), asked

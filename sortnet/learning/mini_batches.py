@@ -69,7 +69,7 @@ class QueryPairs:
         cls,
         queries: Queries,
         pairs: Pairs,
-        pair_weight: str | None = None,
+        pair_weight: str = "none",
         gain: F32 | None = None,
     ) -> QueryPairs:
         """Pairs of some queries; `gain` is (m,) what each one's weight is multiplied by."""
@@ -211,7 +211,7 @@ def pairs_in_epoch(n_pairs: I64, n_docs: I64, most: int | None) -> I64:
 
 
 def _weighted(
-    queries: Queries, pairs: Pairs, pair_weight: str | None, gain: F32 | None
+    queries: Queries, pairs: Pairs, pair_weight: str, gain: F32 | None
 ) -> tuple[I32, I32, F32 | None]:
     """Winners, losers and weights of the pairs, 1 in the mean unless all are 0; None: 1. Ordered by
     the winner.
