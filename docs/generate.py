@@ -54,10 +54,15 @@ FIGURES = {
 }
 
 
+def benchmark_rows(benchmark: str | None = None) -> list[dict[str, Any]]:
+    """The stored rows of a benchmark, or of all."""
+    results = json.loads((ROOT / "benchmarks/results.json").read_text(encoding="utf-8"))
+    return [row for row in results["rows"] if benchmark in (None, row["benchmark"])]
+
+
 def figures() -> str:
     """README's table of figures beside LightGBM's."""
-    results = json.loads((ROOT / "benchmarks/results.json").read_text())
-    rows = {row["what"]: row for row in results["rows"]}
+    rows = {row["what"]: row for row in benchmark_rows()}
     lines = [
         f"| {name} | {rows[what]['ours']:.3f} | {rows[what]['peer']:.3f} |"
         for name, what in FIGURES.items()
@@ -156,7 +161,7 @@ def measured(benchmark: str, figure: str = "") -> str:
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from run import markdown
 
-    rows = _rows_of(benchmark)
+    rows = benchmark_rows(benchmark)
     if not rows:
         return f"\nNot measured on this version yet: `make bench ARGS={benchmark}`.\n\n"
     return "\n" + figure + markdown(rows) + "\n\n"
@@ -164,14 +169,14 @@ def measured(benchmark: str, figure: str = "") -> str:
 
 def durations() -> str:
     """The table of CPU seconds of commands."""
-    rows = [row for row in _rows_of("duration") if "command" in row]
+    rows = [row for row in benchmark_rows("duration") if "command" in row]
     lines = [f"| `sortnet {row['command']}` | {row['data']} | {row['ours']:.1f} |" for row in rows]
     return "\n".join(["", "| command | data | CPU seconds |", "|---|---|---|", *lines, "", ""])
 
 
 def questions() -> str:
     """The table of the questions that a ranking takes: a row for each number of items."""
-    rows = [row for row in _rows_of("duration") if "items" in row]
+    rows = [row for row in benchmark_rows("duration") if "items" in row]
     shares = sorted({row["explained"] for row in rows})
     cells: dict[int, list[str]] = {}
     for row in sorted(rows, key=lambda row: (row["items"], row["explained"])):
@@ -183,12 +188,6 @@ def questions() -> str:
     return "\n".join(
         ["", f"| items | {header} |", "|---" * (len(shares) + 1) + "|", *lines, "", ""]
     )
-
-
-def _rows_of(benchmark: str) -> list[dict[str, Any]]:
-    """The rows of a benchmark as they were measured last."""
-    report = json.loads((ROOT / "benchmarks/results.json").read_text(encoding="utf-8"))
-    return [row for row in report["rows"] if row["benchmark"] == benchmark]
 
 
 def pair_study() -> str:

@@ -25,7 +25,7 @@ from cli.output import (
     say,
     width,
 )
-from cli.printing.columns import feature_groups, listed_names, put_facts
+from cli.printing.feature_groups import feature_groups, listed_names, put_facts
 from cli.printing.item_rankings import words_of
 from cli.printing.iterations import rows_of
 from sortnet.errors import StoreError
