@@ -150,7 +150,8 @@ def _lease_seconds(lease: float, how: dict[str, Any]) -> float:
     if how["judge"] is None and not how["model"]:
         return lease
     slowest: float = 4 * how["timeout"] * how["batch"]
-    return max(lease, 2 * (slowest + how["patience"]))  # renewed when half of it is over
+    patience: float = how["patience"]
+    return max(lease, 2 * (slowest + patience))  # renewed when half of it is over
 
 
 def _fitted_service(
