@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
     from store import Collection
 
-INTERRUPTED = "interrupted"
-
 
 @click.command(short_help="Compare pairs of items in a terminal, by a program or a language model.")
 @click.argument("name")
@@ -180,7 +178,7 @@ def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
         "questions_left": service.remaining.questions,
         "enough": service.remaining.stop,
         "why": why,
-        "quit": asking.quit or why == INTERRUPTED or bool(extra.get("fault")),
+        "quit": asking.quit or bool(extra.get("fault")),
         **extra,
     }
 
@@ -196,8 +194,8 @@ def _say_labelled(found: dict[str, Any], criterion: str | None) -> None:
 def _by_hand(
     asking: Asking, number: int | None, *, place: str | None
 ) -> tuple[str, dict[str, Any]]:
-    why: str = INTERRUPTED
-    extra: dict[str, Any] = {}
+    why, extra = "interrupted", dict[str, Any]()
+    is_interrupted = True
     try:
         with ended_by_signals(), _front(asking) as front:
             if place is None:
@@ -206,8 +204,10 @@ def _by_hand(
                 from cli.terminal.placing import place_item  # with torch, which takes a second
 
                 why, extra = place_item(asking, front, place, number)
+            is_interrupted = False
     finally:
         asking.service.release(asking.annotator)
+    asking.quit = asking.quit or is_interrupted
     return why, extra
 
 
