@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from store import Collection
     from store.service.labelling import LabellingService
 
-INTERRUPTED = "interrupted"
 _NOT_SHOWN = ("quit", "status")  # of what is known at the end
 
 
@@ -222,9 +221,9 @@ def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
         "most_left": service.remaining.most,
         "enough": service.remaining.stop,
         "why": why,
-        # Whoever interrupts does not wait for another fit.
-        "status": service.remaining.why if why == INTERRUPTED else short_status(service),
-        "quit": asking.quit or why == INTERRUPTED or bool(extra.get("fault")),
+        # An interrupt does not wait for another fit.
+        "status": service.remaining.why if asking.interrupted else short_status(service),
+        "quit": asking.quit or asking.interrupted or bool(extra.get("fault")),
         **extra,
     }
 
@@ -249,8 +248,8 @@ def _say_labelled(found: dict[str, Any], criterion: str | None) -> None:
 def _by_hand(
     asking: Asking, number: int | None, *, place: str | None
 ) -> tuple[str, dict[str, Any]]:
-    why: str = INTERRUPTED
-    extra: dict[str, Any] = {}
+    why, extra = "interrupted", dict[str, Any]()
+    asking.interrupted = True
     try:
         with ended_by_signals(), _front(asking) as front:
             if place is None:
@@ -259,6 +258,7 @@ def _by_hand(
                 from cli.terminal.placing import place_item  # with torch, which takes a second
 
                 why, extra = place_item(asking, front, place, number)
+            asking.interrupted = False
     finally:
         asking.service.release(asking.annotator)
     return why, extra
