@@ -59,11 +59,11 @@ def of_tables(folder: Path, quick: bool) -> Iterator[dict[str, Any]]:
         yield row("train FOLDER", data, seconds(folder, "train", "data", "--overwrite"))
         test = f"its {n // 5:,} test rows"
         yield row("evaluate", test, seconds(folder, "evaluate", "model", "data/test.csv"))
-        args = ("rank", "model", "data/test.csv", "--output", "ranked.csv")
+        args = ["rank", "model", "data/test.csv", "--output", "ranked.csv"]
         yield row("rank", test, seconds(folder, *args))
-        args = ("importance", "model", "data/test.csv")
+        args = ["importance", "model", "data/test.csv"]
         yield row("importance", test, seconds(folder, *args))
-        args = ("explain", "model", "data/test.csv", "row:0", "row:1")
+        args = ["explain", "model", "data/test.csv", "row:0", "row:1"]
         yield row("explain", f"two of {test}", seconds(folder, *args))
 
 
@@ -75,11 +75,11 @@ def of_items(folder: Path, quick: bool) -> Iterator[dict[str, Any]]:
     data = f"{texts:,} texts of {WORDS} words"
     yield row("items add", data, seconds(folder, "items", "add", "texts", "texts.csv"))
     judge = f"{sys.executable} judge.py"
-    args = ("label", "texts", "--judge", judge, "--as", "program", "--number", str(answers))
+    args = ["label", "texts", "--judge", judge, "--as", "program", "--number", str(answers)]
     yield row("label --judge", f"{answers} answers of a program", seconds(folder, *args))
     data = f"{texts:,} texts, {answers} answers"
     yield row("ranking", data, seconds(folder, "ranking", "texts"))
-    args = ("train", "texts", "--out", "of-texts")
+    args = ["train", "texts", "--out", "of-texts"]
     yield row("train COLLECTION", data, seconds(folder, *args))
 
 

@@ -57,6 +57,9 @@ FIGURES = {
 }
 
 
+SHOWN_ELSEWHERE = ("duration", "folds", "tour")  # benchmarks that have a page of their own
+
+
 def benchmark_rows(benchmark: str | None = None) -> list[dict[str, Any]]:
     """The stored rows of a benchmark, or of all."""
     results = json.loads((ROOT / "benchmarks/results.json").read_text(encoding="utf-8"))
@@ -76,7 +79,7 @@ def figures() -> str:
 def benchmarks() -> str:
     """A section for each benchmark that no other page shows: a table, and notes below it."""
     names = dict.fromkeys(row["benchmark"] for row in benchmark_rows())
-    return "\n" + "\n".join(_benchmark(name) for name in names if name not in ("folds", "tour"))
+    return "\n" + "\n".join(_benchmark(name) for name in names if name not in SHOWN_ELSEWHERE)
 
 
 def tour() -> str:

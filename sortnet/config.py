@@ -96,24 +96,33 @@ class Setting:
             return hidden_sizes(value)
         if self.joined:
             return "+".join(scaling_parts(value))
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if self.choices:
-            if not isinstance(value, str) or value not in self.choices:
-                known = ", ".join(self.choices)
-                raise fault(f"unknown {self.name} {shown(value)}; known are {known}")
-        elif self.least is not None:
-            if not (number and isinstance(value, int) and self.least <= value <= self.most):
-                raise fault(
-                    f"{self.name} must be a whole number from {self.least} to {self.most}, "
-                    f"got {shown(value)}"
-                )
-        elif self.values is float and not number:
-            raise fault(f"{self.name} must be a number, got {shown(value)}")
-        elif self.within and not RANGES[self.within](value):
-            raise fault(f"{self.name} must be {self.within}, got {value}")
-        elif self.values is str and not isinstance(value, str):
-            raise fault(f"{self.name} must be a word, got {shown(value)}")
+        problem = self._problem_with(value)
+        if problem:
+            raise fault(problem)
         return value
+
+    def _problem_with(self, value: Any) -> str:
+        """Why a value of Python is refused, in one line; empty if it is not."""
+        if self.choices:
+            if isinstance(value, str) and value in self.choices:
+                return ""
+            return f"unknown {self.name} {shown(value)}; known are {', '.join(self.choices)}"
+        if self.least is not None:
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            if is_whole and self.least <= value <= self.most:
+                return ""
+            return (
+                f"{self.name} must be a whole number from {self.least} to {self.most}, "
+                f"got {shown(value)}"
+            )
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if self.values is float and not is_number:
+            return f"{self.name} must be a number, got {shown(value)}"
+        if self.within and not RANGES[self.within](value):
+            return f"{self.name} must be {self.within}, got {value}"
+        if self.values is str and not isinstance(value, str):
+            return f"{self.name} must be a word, got {shown(value)}"
+        return ""
 
 
 def setting(default: Any, text: str, section: str, **more: Any) -> Any:
@@ -226,7 +235,8 @@ class Settings:
 
     Attributes:
         kind: of the ranker they are for, see `sortnet.rankers.base.KINDS`.
-        takes_judged, takes_weights: whether it learns from judged pairs, and by weights.
+        takes_judged: whether it learns from judged pairs; data that has them is refused otherwise.
+        takes_weights: whether it learns by the weights of documents, which are refused otherwise.
         grids: what `tune` tries where no grid is given, see there.
     """
 
@@ -348,6 +358,8 @@ class Config(Settings):
     """Everything that decides what SortNet learns, but for the data; each field says what it is."""
 
     kind: ClassVar[str] = "sortnet"
+    takes_judged: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     grids: ClassVar[Sequence[Mapping[str, Sequence[Any]]]] = (
         {"comparator": ["cmpnn", "directranker"], "pairs": ["even", "compared"]},
     )

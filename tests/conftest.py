@@ -34,6 +34,7 @@ import cli_made
 import pytest
 from cli_made import FAST, copy_run, done, make_fold
 from collections_made import Clock
+from forked_made import hearing_hangups
 from hypothesis import HealthCheck, settings
 from items_made import LanguageModel
 from sqlalchemy import create_engine, make_url, text
@@ -94,6 +95,13 @@ def pytest_collection_finish() -> None:
     """From now on look for rubbish, in what is new: a tenth of the CPU time else."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """Let SIGHUP end the processes that a test starts, also where the tests run under nohup."""
+    with hearing_hangups():
+        yield
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])

@@ -10,7 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Self
@@ -23,7 +24,7 @@ LOADED = (
 # A watcher between the two says how the session ended. The session ends as a process of its own
 # does: through the interpreter, with its exit handlers.
 SERVER = """
-import fcntl, gc, json, os, socket, sys, termios
+import fcntl, gc, json, os, signal, socket, sys, termios
 gc.disable()  # nothing that is imported is rubbish
 from importlib import import_module
 import cli.main
@@ -60,7 +61,8 @@ while True:
     for number, handle in enumerate(streams):
         os.dup2(handle, number)
     os.closerange(3, 1 << 12)
-    args, folder, environment, terminal = json.loads(job)
+    args, folder, environment, terminal, hangups_are_ignored = json.loads(job)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if hangups_are_ignored else signal.SIG_DFL)
     if terminal:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(folder)
@@ -87,6 +89,22 @@ def _server() -> socket.socket:
     return ours
 
 
+@contextmanager
+def hearing_hangups() -> Iterator[None]:
+    """Let SIGHUP end the processes that are started in the body, also where nohup ignores it.
+
+    This process goes on when its terminal is closed: its handler does nothing, and a process that
+    it starts has none.
+    """
+    before = signal.getsignal(signal.SIGHUP)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 class Forked:
     """A process that runs a command, with what the tests need of `subprocess.Popen`.
 
@@ -103,7 +121,9 @@ class Forked:
     ) -> None:
         self._reply, theirs = socket.socketpair()
         self.returncode: int | None = None
-        job = json.dumps([[str(arg) for arg in args], str(Path.cwd()), env, terminal]).encode()
+        words = [str(arg) for arg in args]
+        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as a child inherits it
+        job = json.dumps([words, str(Path.cwd()), env, terminal, ignored]).encode()
         with theirs:
             socket.send_fds(_server(), [job], [*streams, theirs.fileno()])
         self.pid = self._number()

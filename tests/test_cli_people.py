@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
+import pytest
 from cli_made import done
+from collections_made import made_items
+
+from store import open_store
 
 WORDS = ("a", "quick", "brown", "fox", "jumps", "over", "lazy", "dogs", "and", "cats")
 LONGER = """
@@ -37,3 +42,21 @@ def test_a_collection_becomes_a_ranking_on_either_database(url: str, tmp_path: P
     out = tmp_path / "said.jsonl"
     done("judgements", "export", "texts", "--output", str(out), *store)
     assert len(out.read_text().splitlines()) == said["answered"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "n_asked"), [(KeyboardInterrupt("SIGTERM"), 1), (["interrupted"], 2)]
+)
+def test_an_interrupt_ends_label_before_the_next_criterion_and_a_reason_that_says_so_does_not(
+    tmp_path, monkeypatch, outcome, n_asked
+):
+    monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "s.db"))
+    with open_store() as store:
+        collection = store.add_items("c", made_items(4))
+        for criterion in ("helpful", "honest"):
+            collection.add_criterion(criterion)
+    go_on = Mock(side_effect=outcome * 2 if isinstance(outcome, list) else outcome)
+    monkeypatch.setattr("cli.terminal.asking.Asking.go_on", go_on)
+    rows = json.loads(done("label", "c", "--as", "ana", "--json"))
+    assert [row["why"] for row in rows] == ["interrupted"] * n_asked
+    assert go_on.call_count == n_asked

@@ -349,6 +349,7 @@ def signalled(monkeypatch: pytest.MonkeyPatch, number: int) -> Result:
         return invoke(*train("stopped"))
 
 
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_and_signals_end_a_run_that_says_how_to_go_on(unkilled, monkeypatch, number):
     before = signal.getsignal(number)
@@ -394,6 +395,7 @@ def test_a_signal_whose_interrupt_was_lost_ends_the_run_after_the_iteration(unki
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("hangups")
 def test_a_run_whose_terminal_is_closed_is_interrupted():
     ours, theirs = pty.openpty()
     streams, environment = [theirs] * 3, dict(os.environ)

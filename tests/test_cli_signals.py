@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from forked_made import hearing_hangups
 
 # Runs `python -m PACKAGE --version`, where a signal comes as the module is looked for.
 LOADING = """
@@ -34,6 +35,7 @@ def loaded(package: str, module: str, *more: object) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("module", ["click", "numpy", "cli.commands.doctor"])
 @pytest.mark.parametrize(
     ("number", "line"),
@@ -54,6 +56,19 @@ def test_a_signal_that_is_ignored_stays_ignored_while_the_modules_load(number):
     ended = loaded("cli", "click", int(number), "ignored")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("sortnet, version ")
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_hangup_ends_what_a_test_starts_also_where_the_tests_run_under_nohup(ignored):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    try:
+        with hearing_hangups(), subprocess.Popen(command) as sleeping:
+            sleeping.send_signal(signal.SIGHUP)
+            assert sleeping.wait(600) == -signal.SIGHUP
+        assert (signal.getsignal(signal.SIGHUP) is signal.SIG_IGN) == ignored
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_the_installed_command_hears_signals_while_the_modules_load():

@@ -272,7 +272,7 @@ def test_the_readme_names_no_command_that_is_not_there():
 
 
 def typed_in(page: Path) -> list[str]:
-    """What stands behind `sortnet` in inline code and in console and text blocks of a page."""
+    """Words that follow `sortnet` in inline code and in console and text blocks of a page."""
     text = page.read_text(encoding="utf-8")
     fenced = "\n".join(block.text for block in blocks(page) if block.kind in ("console", "text"))
     commands = re.findall(r"^(?:    )?\$ sortnet (.+)$", f"{text}\n{fenced}", re.MULTILINE)
@@ -296,8 +296,8 @@ def fault_of(typed: str) -> str | None:
 
 @pytest.mark.parametrize("page", [README, *PAGES], ids=id_of)
 def test_a_page_names_no_command_or_option_that_is_gone(page):
-    found = {typed: fault_of(typed) for typed in typed_in(page)}
-    assert {typed: fault for typed, fault in found.items() if fault} == {}
+    faults = {typed: fault_of(typed) for typed in typed_in(page)}
+    assert {typed: fault for typed, fault in faults.items() if fault} == {}
     last_words = {name.split()[-1] for name in COMMANDS} | {
         option.removeprefix("--")
         for command in COMMANDS.values()

@@ -18,6 +18,7 @@ from PIL import Image
 
 from sortnet.errors import DataError
 from sortnet.items import Columns, Items, media, merge, read_items, read_with_roles
+from sortnet.tables.values import MOST_LEVELS
 from sortnet.tables.values import levels as category_values
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
@@ -402,6 +403,13 @@ def test_each_value_of_a_categorical_column_is_a_feature(tmp_path):
 )
 def test_columns_that_are_not_categorical_are_no_features(values):
     assert category_values(values) == ()
+
+
+def test_as_many_values_of_a_categorical_column_become_features_as_the_documentation_says(tmp_path):
+    rows = [f"i{k},kind {k % 60}" for k in range(240)]
+    (tmp_path / "i.csv").write_text("\n".join(["id,kind", *rows]) + "\n")
+    assert len(read_items(tmp_path / "i.csv").feature_names) == 50 == MOST_LEVELS
+    assert f"its {MOST_LEVELS} most frequent texts" in " ".join(read_items.__doc__.split())
 
 
 def test_texts_groups_and_ignored_columns_are_never_categories(tmp_path):

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,11 +20,12 @@ import psutil
 import pytest
 from cli_made import done, fault, invoke
 from click.testing import Result
-from collections_made import made_items
+from collections_made import Clock, made_items
 
-from cli.terminal.asking import ANSWERED
+from cli.terminal.asking import ANSWERED, Asking
+from cli.terminal.judging import Judging
 from cli.terminal.program_judge import Program, command_of
-from cli.terminal.verdicts import Fault, verdict_of
+from cli.terminal.verdicts import Fault, Verdict, verdict_of
 from sortnet.errors import SortNetError
 from sortnet.preference.session import Session
 from store import Collection, open_store
@@ -316,6 +318,36 @@ def test_two_at_once_under_one_name_count_every_answer_once():
     assert sum(facts["answered"] for facts in said) == stored == 50
 
 
+def test_the_lease_of_a_pair_is_renewed_while_its_answer_takes_long(monkeypatch):
+    renewed = threading.Event()
+    held = LabellingService.held
+
+    def note(self, annotator):
+        leases = held(self, annotator)
+        renewed.set()
+        return leases
+
+    class Slow:
+        def ask(self, pairs):
+            assert renewed.wait(600)
+            return [Verdict("left") for _ in pairs]
+
+        def stop(self):
+            pass
+
+        def end(self):
+            pass
+
+    monkeypatch.setattr(LabellingService, "held", note)
+    with open_store("s.db") as store:
+        clock = Clock()
+        service = LabellingService(store.collection("c", clock=clock), lease_seconds=0.4)
+        judging = Judging(Asking(service, "robot"), number=1)
+        _, failures = judging.run([Slow()])
+    assert (judging.answered, failures["failed"]) == (1, 0)
+    assert stored() == ["left"]
+
+
 def test_an_answer_given_elsewhere_is_said_and_not_counted(monkeypatch):
     answer = Collection.answer
 
@@ -404,7 +436,7 @@ def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
     why = "good enough (--until sets another)"
     assert (facts["answered"], facts["why"], facts["enough"]) == (3, why, True)
     facts = summary(judge(program(GOOD), "--number", "9"))
-    assert (facts["answered"], facts["why"]) == (0, why)
+    assert (facts["answered"], facts["why"]) == (0, f"ended after 0 of 9 answers (--number): {why}")
 
 
 def test_no_shell_has_a_hand_in_it_and_a_windows_machine_is_told_so(monkeypatch):

@@ -25,7 +25,6 @@ from sortnet.experiments.tuning import tune
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import (
     KINDS,
-    OF_PAIRS,
     VARIANTS,
     Ranker,
     fit_ranker,
@@ -335,13 +334,27 @@ def test_a_ranker_of_any_kind_refuses_other_features(kind, fitted):
 
 @pytest.mark.parametrize("kind", NAMES)
 def test_a_kind_learns_from_judged_pairs_or_refuses_them_in_one_line(kind):
-    if kind in OF_PAIRS:
+    if settings_for(kind).takes_judged:
         ranker = fit_ranker(judged(0), judged(1), quick(kind))
         assert ranker.info["quality"] > 0.5
         return
     skip_without_library(kind)
     with pytest.raises(DataError, match=f"of kind {kind} is learned from grades, not") as refused:
         fit_ranker(judged(0), judged(1), quick(kind))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_kind_learns_by_weights_or_refuses_them_in_one_line(kind, fitted):
+    train, vali = (uneven(0), uneven(1)) if kind in GRADED else (judged(0), judged(1))
+    weighted = replace(train, weights=np.where(np.arange(train.n_docs) % 3, 1, 9).astype("f4"))
+    if settings_for(kind).takes_weights:
+        by_weights = fit_ranker(weighted, vali, quick(kind))
+        margins = [ranker.margins(vali, [1, 2], [2, 3]) for ranker in (fitted, by_weights)]
+        assert not np.allclose(*margins)
+        return
+    with pytest.raises(DataError, match=f"of kind {kind} takes no weights") as refused:
+        fit_ranker(weighted, vali, quick(kind))
     assert "\n" not in str(refused.value)
 
 

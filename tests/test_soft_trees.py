@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sortnet import SortNetRanker
 from sortnet.comparators import SoftTrees, margin_of
 from sortnet.comparators.soft_trees import HeadLosses, LeafValues, leaf_values
 from sortnet.config import Config
@@ -155,3 +156,11 @@ def test_splits_that_do_not_fit_into_memory_are_refused(monkeypatch):
     monkeypatch.setattr("sortnet.types.memory.free_memory", lambda: 10**9)
     with pytest.raises(DataError, match=r"splits over 160,000 features need 1\.5 GB"):
         SoftTrees(160_000, committee=8)
+
+
+def test_trees_are_sorted_by_compiled_code_and_have_a_score_as_the_documentation_says():
+    trees = SoftTrees(2, committee=2, trees=2, depth=2)
+    assert trees.kernel() is not None
+    assert trees.score(trees.prepare(np.ones((3, 2), np.float32))).shape == (3,)
+    for function in (sort, SortNetRanker.predict):
+        assert "soft trees" in " ".join(function.__doc__.lower().split())

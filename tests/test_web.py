@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -27,7 +28,7 @@ import psutil
 import pytest
 from cli_made import fault
 from collections_made import Clock, answer_lease, made_items, question
-from forked_made import Forked
+from forked_made import Forked, hearing_hangups
 from hypothesis import strategies as st
 from PIL import Image
 from sqlalchemy import event, update
@@ -913,6 +914,18 @@ def test_the_command_prints_links_and_a_signal_ends_it(store, collection, tmp_pa
         pass  # the command's claim is gone
 
 
+@pytest.fixture(params=["terminal", "nohup"])
+def under_nohup_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let the processes of a test hear SIGHUP, which nohup ignores and a terminal does not."""
+    before = signal.getsignal(signal.SIGHUP)
+    if request.param == "nohup":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with hearing_hangups():
+        yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("under_nohup_or_not")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_command_while_it_answers_without_a_traceback(
     store, collection, tmp_path, number

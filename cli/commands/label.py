@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,8 @@ from sortnet.errors import SortNetError
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
     from store import Collection
+    from store.service.labelling import LabellingService
 
-INTERRUPTED = "interrupted"
 _NOT_SHOWN = ("quit", "status")  # of what is known at the end
 
 
@@ -64,7 +64,10 @@ _NOT_SHOWN = ("quit", "status")  # of what is known at the end
 @click.option("--price-in", type=Real(0), metavar="SUM", help="Price of a million prompt tokens.")
 @click.option("--price-out", type=Real(0), metavar="SUM", help="Price of a million answer tokens.")
 @click.option(
-    "--patience", type=Real(0), default=600.0, help="Seconds to wait for a server that is busy."
+    "--patience",
+    type=Real(0),
+    default=600.0,
+    help="Seconds to wait for a server that is busy, or a store that is away.",
 )
 @click.option("--insecure", is_flag=True, help="Allow a server without https.")
 @lease_option
@@ -117,43 +120,77 @@ def label(
             show_prompt_or_estimate(collection, how, number, until, as_json=as_json)
         return
     who = annotator or how["model"] or _login()
-    from store.service.labelling import LabellingService
-
-    judge, by_hand = how["judge"], not (how["judge"] or how["model"])
     ask = _ask_by(how)
-    if not by_hand:
-        wait = 4 * how["timeout"] * how["batch"]
-        lease = max(lease, wait if judge else wait + how["patience"])
+    open_service = partial(_fitted_service, lease=_lease_seconds(lease, how), goal=until, how=how)
     found: list[dict[str, Any]] = []
     with (
         open_collection(store, name, write=True) as collection,
         _none_without_answer(collection, who),
     ):
-        several = (asked := collection.asked()) != [collection]
+        criteria = collection.asked()
+        several = criteria != [collection]
         if several and how["place"] is not None:
             collection.check_one_question()
-        for each in asked:
-            left = None if number is None else number - sum(one["answered"] for one in found)
-            if left == 0 or any(one["quit"] for one in found):
-                break
-            service = LabellingService(each, lease_seconds=lease, goal=until, record=True)
-            with closing(service):
-                with progress() as status:
-                    status("fitting the answers so far")
-                    at_once = by_hand and how["place"] is None and _has_screen()
-                    (service.update if at_once else service.settle)()
-                if several and service.known and service.remaining.stop:
-                    continue
-                found.append(_labelled(Asking(service, who), left, ask))
-                if not as_json:
-                    _say_labelled(found[-1], each.criterion)
+        for service, number_left in _to_label(criteria, number, open_service, found):
+            found.append(_labelled(Asking(service, who), number_left, ask))
+            if not as_json:
+                _say_labelled(found[-1], service.collection.criterion)
     if as_json:
         shown = [{key: one[key] for key in one if key not in _NOT_SHOWN} for one in found]
         print_json(shown if several else shown[0])
     elif not found:
         put(f"{who}: the goals of all criteria are reached")
     if faults := [one["fault"] for one in found if one.get("fault")]:
-        raise SortNetError(f"{'--judge' if judge else '--model'}: {faults[0]}")
+        raise SortNetError(f"{'--judge' if how['judge'] else '--model'}: {faults[0]}")
+
+
+def _lease_seconds(lease: float, how: dict[str, Any]) -> float:
+    """Duration of a lease: a renewed one outlives the slowest answer, and a store that is away."""
+    if how["judge"] is None and not how["model"]:
+        return lease
+    slowest: float = 4 * how["timeout"] * how["batch"]
+    patience: float = how["patience"]
+    return max(lease, 2 * (slowest + patience))  # renewed when half of it is over
+
+
+def _fitted_service(
+    collection: Collection, *, lease: float, goal: Goal | None, how: dict[str, Any]
+) -> LabellingService:
+    """A service fitted to the answers so far; a person at a screen need not wait for a long fit."""
+    from store.service.labelling import LabellingService
+
+    service = LabellingService(collection, lease_seconds=lease, goal=goal, record=True)
+    is_by_hand = how["judge"] is None and not how["model"]
+    with progress() as status:
+        status("fitting the answers so far")
+        if is_by_hand and how["place"] is None and _has_screen():
+            service.update()
+        else:
+            service.settle()
+    return service
+
+
+def _to_label(
+    criteria: Sequence[Collection],
+    number: int | None,
+    open_service: Callable[[Collection], LabellingService],
+    results: Sequence[dict[str, Any]],
+) -> Iterator[tuple[LabellingService, int | None]]:
+    """Services to label by, one after the other, and how many answers are left for each.
+
+    `results` grows meanwhile. Criteria whose goal is reached are left out, but not the only
+    question of a collection.
+    """
+    for collection in criteria:
+        number_left = None
+        if number is not None:
+            number_left = number - sum(result["answered"] for result in results)
+        if number_left == 0 or any(result["quit"] for result in results):
+            return
+        with closing(open_service(collection)) as service:
+            is_done = service.known and service.remaining.stop
+            if collection.criterion is None or not is_done:
+                yield service, number_left
 
 
 @contextmanager
@@ -184,9 +221,9 @@ def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
         "most_left": service.remaining.most,
         "enough": service.remaining.stop,
         "why": why,
-        # Whoever interrupts does not wait for another fit.
-        "status": service.remaining.why if why == INTERRUPTED else short_status(service),
-        "quit": asking.quit or why == INTERRUPTED or bool(extra.get("fault")),
+        # An interrupt does not wait for another fit.
+        "status": service.remaining.why if asking.interrupted else short_status(service),
+        "quit": asking.quit or asking.interrupted or bool(extra.get("fault")),
         **extra,
     }
 
@@ -211,8 +248,8 @@ def _say_labelled(found: dict[str, Any], criterion: str | None) -> None:
 def _by_hand(
     asking: Asking, number: int | None, *, place: str | None
 ) -> tuple[str, dict[str, Any]]:
-    why: str = INTERRUPTED
-    extra: dict[str, Any] = {}
+    why, extra = "interrupted", dict[str, Any]()
+    asking.interrupted = True
     try:
         with ended_by_signals(), _front(asking) as front:
             if place is None:
@@ -221,6 +258,7 @@ def _by_hand(
                 from cli.terminal.placing import place_item  # with torch, which takes a second
 
                 why, extra = place_item(asking, front, place, number)
+            asking.interrupted = False
     finally:
         asking.service.release(asking.annotator)
     return why, extra
@@ -230,7 +268,9 @@ def _ask_by(how: dict[str, Any]) -> Ask:
     if how["judge"] is not None:
         from cli.terminal.program_judge import by_program
 
-        return by_program(how["judge"], how["timeout"], how["workers"], how["batch"])
+        return by_program(
+            how["judge"], how["timeout"], how["workers"], how["batch"], how["patience"]
+        )
     if how["model"]:
         from cli.terminal.model_run import by_model
 

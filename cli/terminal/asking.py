@@ -67,6 +67,7 @@ class Asking:
         # Answers that were not undone, skips and can't-says aside: now, and at the start.
         self.answered = self.began = service.session.answered(annotator)
         self.quit = False  # whether they asked for no more questions
+        self.interrupted = False  # whether Ctrl-C or a signal ended the asking
         self._since = time.monotonic()
 
     def go_on(self, front: Front, number: int | None = None) -> str:

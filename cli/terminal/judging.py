@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias
@@ -15,6 +17,7 @@ from typing import Any, Protocol, TypeAlias
 from cli.output import say
 from cli.terminal.asking import ANSWERED, Asking, nothing_left
 from cli.terminal.signals import ended_by_signals
+from cli.terminal.store_patience import StorePatience
 from cli.terminal.verdicts import Enough, Fault, Refused, Verdict
 from sortnet.errors import LeaseError, StudyError
 from sortnet.items import Items
@@ -22,6 +25,7 @@ from sortnet.preference import Judgement, Question
 from sortnet.preference.base import TARGETS
 from sortnet.preference.study import Decision
 from store import Lease
+from store.collections.collection import Stored
 from store.database.engine import plain
 from store.service.labelling import LabellingService
 
@@ -79,6 +83,7 @@ class Judging:
     name: str = "--judge"  # in messages
     batch: int = 1  # pairs that a worker is asked about at once
     both_orders: bool = False  # ask each pair a second time with its sides exchanged
+    patience: float = 0.0  # seconds for which an answer is kept while the store's server is away
     spent: Callable[[], str] = lambda: ""  # why no more may be asked; empty: it may
     on_progress: Callable[[str], None] = lambda text: None
     prepared: Callable[[Pair], Pair] = lambda pair: pair  # what a worker is asked of a pair
@@ -97,17 +102,20 @@ class Judging:
     def __post_init__(self) -> None:
         self.service, self.who = self.asking.service, self.asking.annotator
         self._orders = (False, True) if self.both_orders else (False,)  # whether it is turned
+        database = self.service.collection.database
+        self._patience = StorePatience(database, self.patience, self.name)
 
     def run(self, workers: Sequence[Worker]) -> tuple[str, dict[str, Any]]:
         """Let workers answer until the goal is reached, `number` are answered, or they fail.
 
         Each answer is stored at once, by the thread that has it, before that asks again. Of several
         workers each has its next question ready. Pairs at which a worker fails are released; after
-        three failures in a row for each worker the judge is given up. Returns why it ended, and the
-        number of failures and the fault.
+        three failures in a row for each worker the judge is given up. While the store's server is
+        away, all wait with the answers that they have. Returns why it ended, and the number of
+        failures and the fault.
 
         Raises:
-            SortNetError: if it cannot be started.
+            SortNetError: if it cannot be started, or the store stays away.
         """
         with ended_by_signals():
             try:
@@ -117,7 +125,7 @@ class Judging:
             finally:
                 for worker in workers:
                     worker.end()
-                self.service.release(self.who)
+                self._release()
         why = self.fault or self._why()
         return why, {"failed": self.failed, "fault": self.fault}
 
@@ -141,12 +149,17 @@ class Judging:
                     asked[pool.submit(self._ask, idle, leases, pairs)] = leases
                 if not asked:
                     break
-                for done in wait(asked, return_when=FIRST_COMPLETED).done:
+                some_time = self.service.lease_seconds / 4
+                completed = wait(asked, some_time, return_when=FIRST_COMPLETED).done
+                for done in completed:
                     self._take(asked.pop(done), done.exception(), PATIENCE * len(workers))
+                if not completed:  # nobody else gets these pairs meanwhile
+                    self._patience.do(partial(self.service.held, self.who))
                 self.on_progress(self._progress())
                 self.service.keep_up()
         except BaseException:
             self.fault = self.fault or "interrupted"  # what waits is not asked
+            self._patience.stop()
             for worker in workers:
                 worker.stop()
             raise
@@ -191,7 +204,7 @@ class Judging:
                 most = min(most, self.number - self.answered - len(self._open))
         if most <= 0:
             return []
-        leases = self.service.next(self.who, most + len(not_these))
+        leases = self._patience.do(partial(self.service.next, self.who, most + len(not_these)))
         return [lease for lease in leases if lease.id not in not_these][:most]
 
     @property
@@ -240,7 +253,7 @@ class Judging:
         self._open.discard(lease.id)
         self._mark()
         try:
-            new = self.service.answer(lease.id, self._judgement(question, verdicts[0])).new
+            new = self._answer(lease, self._judgement(question, verdicts[0]))
         except LeaseError as error:
             self._failed_at.add(lease.id)
             self.failed += 1
@@ -248,23 +261,55 @@ class Judging:
             return
         if new and len(verdicts) > 1:
             turned = replace(question, left=question.right, right=question.left)
-            second = replace(
-                self._judgement(turned, verdicts[1]), at=self.service.collection.clock()
-            )
-            self.service.collection.append([second])
-            self.service.sync()
+            collection = self.service.collection
+            second = replace(self._judgement(turned, verdicts[1]), at=collection.clock())
+            # By its id it is not appended twice if the reply of the first commit was lost.
+            ids = [secrets.token_hex(8)]
+            self._patience.do(partial(collection.append, [second], ids=ids))
+            self._patience.do(self.service.sync)
         self.answered += new
         self.asking.answered += new and verdicts[0].answer in TARGETS
         if not new:
             say(ANSWERED)
 
+    def _answer(self, lease: Lease, judgement: Judgement) -> bool:
+        """Store an answer; whether this did, and not another process before."""
+        attempts = 0
+
+        def attempt() -> Stored:
+            nonlocal attempts
+            attempts += 1
+            return self.service.answer(lease.id, judgement)
+
+        try:
+            stored = self._patience.do(attempt)
+        except LeaseError:
+            again = self._leased_again(lease.question) if attempts > 1 else []
+            if not again:
+                raise
+            stored = self._patience.do(partial(self.service.answer, again[0].id, judgement))
+        # The reply of a commit that was lost: the answer is there, and it is this one.
+        is_stored_before = attempts > 1 and stored.judgement.answer == judgement.answer
+        return stored.new or is_stored_before
+
+    def _leased_again(self, question: Question) -> list[Lease]:
+        """A new lease of a question: a server that was killed may have lost the old one."""
+        self._patience.do(self.service.sync)
+        if not self.service.session.allows(question.pair):
+            return []
+        return self._patience.do(partial(self.service.lease, self.who, [question]))
+
+    def _release(self) -> None:
+        self._patience.do(partial(self.service.release, self.who))
+
     def _mark(self) -> None:
         """Mark a new annotator as a model, unless somebody did; one who has answered stays."""
         service = self.service
         if not service.session.answered(self.who) and self.who not in service.study.models:
+            mark = Decision("model", self.who)
             with suppress(StudyError):  # a run beside this one, under the same name, was faster
-                service.collection.decide(Decision("model", self.who))
-            service.sync()
+                self._patience.do(partial(service.collection.decide, mark))
+            self._patience.do(service.sync)
 
     def _judgement(self, question: Question, verdict: Verdict) -> Judgement:
         return question.answered(self.who, verdict.answer, **verdict.facts())
@@ -289,7 +334,10 @@ class Judging:
         if spent := self.spent():
             return spent
         if remaining.stop:
-            return f"{remaining.why} (--until sets another)"
-        self.service.release(self.who)
-        left = nothing_left(self.service, self.who)
+            why = f"{remaining.why} (--until sets another)"
+            if self.number is not None:
+                return f"ended after {self.answered} of {self.number} answers (--number): {why}"
+            return why
+        self._release()
+        left = self._patience.do(partial(nothing_left, self.service, self.who))
         return f"{left}, but for {self.failed} that failed" if self.failed else left

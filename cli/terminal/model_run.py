@@ -47,7 +47,7 @@ def by_model(options: Mapping[str, Any]) -> Ask:
         with server.connected(), progress() as status:
             why, failures = Judging(
                 asking, number, name="--model",
-                both_orders=options["both_orders"], spent=spent.why,
+                both_orders=options["both_orders"], patience=options["patience"], spent=spent.why,
                 on_progress=lambda text: status(f"{text}, {spent.progress()}"),
                 prepared=lambda pair: pair | {"messages": prompt.messages(pair), "meta": meta},
             ).run(workers)  # fmt: skip

@@ -26,8 +26,8 @@ _TAIL = 4096  # bytes of its stderr that are kept
 _SHOWN = 200  # characters of it in a message
 
 
-def by_program(typed: str, seconds: float, n_workers: int, batch: int) -> Ask:
-    """What asks a program, of which that many copies run.
+def by_program(typed: str, seconds: float, n_workers: int, batch: int, patience: float) -> Ask:
+    """What asks a program, of which that many copies run; `patience` is with the store.
 
     Raises:
         SortNetError: if it is no command.
@@ -39,7 +39,7 @@ def by_program(typed: str, seconds: float, n_workers: int, batch: int) -> Ask:
             ProgramWorker(command, seconds, batch=batch > 1, unknown=unknown)
             for _ in range(n_workers)
         ]
-        return Judging(asking, number, batch=batch).run(workers)
+        return Judging(asking, number, batch=batch, patience=patience).run(workers)
 
     return ask
 

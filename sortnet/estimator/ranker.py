@@ -290,11 +290,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Args:
             X: (n_docs, n_columns).
             qid: (n_docs,) the query of each row.
-            kind: `place`: of SortNet the number of documents that the comparator puts below this
-                one in its query, which says nothing across queries. `score`: of DirectRanker its
-                g(x), summed over a committee, which can be compared across queries where the
-                scaling does not depend on the query; of CmpNN the mean margin over the other
-                documents of the query, n^2 comparisons. Other kinds of rankers have one score.
+            kind: `place` is, of SortNet, the number of documents that the comparator puts below
+                this one in its query, which says nothing across queries. `score` depends on the
+                comparator. Soft trees and DirectRanker have a score g(x) of each document, summed
+                over a committee of nets; scores can be compared across queries where the scaling
+                does not depend on the query. CmpNN has the mean margin over the other documents of
+                the query, n^2 comparisons. Other kinds of rankers have one score for both.
 
         Raises:
             DataError: on rows that cannot be used, or without queries where `fit` had some.

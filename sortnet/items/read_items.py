@@ -43,9 +43,10 @@ def read_items(
 
     A table is CSV, TSV, JSONL or Parquet. A column not named here is recognised by its name (`id`,
     `text`, `title`, ...) and its values (names of image files); every other column of numbers is
-    a feature. So is each value of a categorical column (2 to 12 different short texts, each of 3
-    items on average) as `column=value`: 1 for the items that have it, 0 for others. The rest is
-    ignored. If no column can be an id, items are named by row number.
+    a feature. A column is categorical if it has two different short texts at least, each in three
+    items on average; each of its 50 most frequent texts becomes a feature `column=value`, which is
+    1 for the items that have the text and 0 for all other items. Further columns are ignored. If no
+    column can be an id, items are named by row number.
     Image and sound files are relative to the table's folder and inside it. In a folder each file
     is an item, named by its path in the folder. A `.txt` file is LETOR text: its features are
     taken as they are, its qid is the group, its grades are ignored.

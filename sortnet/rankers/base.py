@@ -72,7 +72,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "frank": ("rankboost", {"algorithm": "frank"}),
     "adarank-map": ("adarank-ndcg", {"measure": "map"}),
 }
-OF_PAIRS = ("sortnet", "posterior", "directranker")  # the kinds that learn from judged pairs too
 _ITEMS = "items."  # of the tensors of what describes items
 
 
@@ -285,6 +284,15 @@ def settings_for(name: str) -> Settings:
     return settings
 
 
+def kinds_of_pairs() -> list[str]:
+    """The kinds of rankers that learn from judged pairs, by default, and not from grades alone.
+
+    >>> kinds_of_pairs()
+    ['sortnet', 'posterior', 'directranker']
+    """
+    return [kind for kind in KINDS if settings_for(kind).takes_judged]
+
+
 def _variant(name: object) -> tuple[Any, dict[str, Any]]:
     """The kind and the changes that a name stands for."""
     return VARIANTS.get(name, (name, {})) if isinstance(name, str) else (name, {})
@@ -428,7 +436,7 @@ def check_graded(train: Queries, config: Settings) -> None:
     if train.judged is not None and not config.takes_judged:
         raise DataError(
             f"{train.source}: a ranker of kind {name_of(config)} is learned from grades, not from "
-            f"judged pairs; of these learn {', '.join(OF_PAIRS)}"
+            f"judged pairs; of these learn {', '.join(kinds_of_pairs())}"
         )
     if train.weights is not None and not config.takes_weights:
         raise DataError(f"{train.source}: a ranker of kind {name_of(config)} takes no weights")

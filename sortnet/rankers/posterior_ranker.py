@@ -91,7 +91,6 @@ class PosteriorSettings(Settings):
     ranker: ClassVar[type[PosteriorRanker]] = PosteriorRanker
     grids = ({"scaling": [*_MENU, "query+rank"]},)
     takes_judged: ClassVar[bool] = True
-    takes_weights: ClassVar[bool] = True
     scaling: str | None = scaling_setting("the best of a few")
 
     def candidates(self, train: Queries) -> list[Self]:

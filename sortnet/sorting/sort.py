@@ -33,10 +33,11 @@ _LINEAR, _MISSING = 1024.0, 2048.0
 def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
     """Sort every query by merge sort, at most n ceil(log2 n) comparisons for n documents.
 
-    A comparator that offers a `kernel` (a CmpNN of one hidden layer on the CPU, a DirectRanker, a
-    committee of either) is sorted by compiled code, one query per thread; any other level by level,
-    in batches over all queries: on the GPU, if it is there. All make the same comparisons: a margin
-    of 0 is a tie, which keeps the two documents in the order they were in.
+    A comparator that offers a `kernel` is sorted by compiled code, one query per thread: soft
+    trees, a DirectRanker, a CmpNN of one hidden layer on the CPU, and committees of these nets. Any
+    other comparator is sorted level by level, in batches over all queries, on the GPU if its
+    documents are there. Both ways make the same comparisons: a margin of 0 is a tie, which keeps
+    the two documents in the order they were in.
 
     Args:
         comparator: anything with `prepare` and `prefer`; it need not be transitive.

@@ -325,8 +325,8 @@ class Collection:
                 return []
             if questions and after is not None:
                 since = read_later(connection, self.number, after)
-                answered = {each.pair for each in since if each.annotator == annotator}
-                questions = [each for each in questions if each.pair not in answered]
+                pairs = {answer.pair for answer in since if answer.annotator == annotator}
+                questions = [question for question in questions if question.pair not in pairs]
             return lease_rows.take(
                 connection,
                 self.number,

@@ -28,6 +28,7 @@ _BETWEEN = _JUDGEMENTS.where(
 )
 BLOCK = 50_000  # judgements read at once
 _MOST = 2**31 - 1  # of numbers in the table
+_FEW = 500  # ids that are looked up by the index; for more all ids are read
 _UNDER = _JUDGEMENTS.where(
     JudgementRow.lease == bindparam("lease"), AnnotatorRow.name == bindparam("annotator")
 )
@@ -80,7 +81,7 @@ def insert_judgements(
     added after a higher one has been read.
     """
     first = last_number(connection, collection) + 1
-    known = {} if ids is None else dict(zip(read_ids(connection, collection), count(1)))
+    known = {} if ids is None else _numbers_of(connection, collection, ids)
     given = [secrets.token_hex(8) for _ in judgements] if ids is None else ids
     new = list(_renumbered(zip(given, judgements, strict=True), known, first))
     numbered = [judgement for _, judgement in new]
@@ -94,6 +95,15 @@ def insert_judgements(
     if rows:
         connection.execute(insert(JudgementRow), rows)
     return numbered
+
+
+def _numbers_of(connection: Connection, collection: int, ids: Sequence[str]) -> dict[str, int]:
+    """{id: number} of at least those of the ids that are stored."""
+    if len(ids) > _FEW:
+        return dict(zip(read_ids(connection, collection), count(1)))
+    these = JudgementRow.collection == collection, JudgementRow.id.in_(ids)
+    rows = connection.execute(select(JudgementRow.id, JudgementRow.number).where(*these))
+    return {row.id: row.number for row in rows}
 
 
 def _renumbered(

@@ -87,25 +87,25 @@ def take(
     connection.execute(_EXPIRED, these)
     live = read_leases(connection, collection, now)
     taken = {lease.question.pair for lease in live}
-    here = Process.here()
+    process = Process.here()
     held = [
-        replace(lease, expires=expires, process=here)
+        replace(lease, expires=expires, process=process)
         for lease in live
-        if lease.id in renew and lease.annotator == annotator and lease.may_be_taken_over(here)
+        if lease.id in renew and lease.annotator == annotator and lease.may_be_taken_over(process)
     ]
     if held:
         renewed = (*_LIVE, LeaseRow.id.in_([lease.id for lease in held]))
-        change = update(LeaseRow).where(*renewed).values(expires=expires, **here._asdict())
+        change = update(LeaseRow).where(*renewed).values(expires=expires, **process._asdict())
         connection.execute(change, these)
     leases: list[Lease] = []
     for question in questions:
         if question.pair not in taken:
             taken.add(question.pair)
             id = secrets.token_urlsafe(16)
-            leases.append(Lease(id, question, annotator, expires, here))
+            leases.append(Lease(id, question, annotator, expires, process))
     if leases:
         common = {"collection": collection, "annotator": key, "created": now, "open": True}
-        common |= {"expires": expires, **here._asdict()}
+        common |= {"expires": expires, **process._asdict()}
         rows = []
         for lease in leases:
             low, high = lease.question.pair

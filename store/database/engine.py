@@ -101,14 +101,18 @@ class Database:
                 self._retry_seconds = RETRY_SECONDS
                 return done
             except StoreError as error:
-                away = isinstance(error.__cause__, (InterfaceError, OperationalError))
-                if self.dialect == "sqlite" or not away:
+                if not self.is_away(error):
                     raise
                 if time.monotonic() > until:
                     self._retry_seconds = 0.0
                     raise
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
+
+    def is_away(self, error: StoreError) -> bool:
+        """Whether an error of this database says that its server is away, perhaps for a while."""
+        cause = error.__cause__
+        return self.dialect != "sqlite" and isinstance(cause, InterfaceError | OperationalError)
 
     def close(self) -> None:
         self.engine.dispose()

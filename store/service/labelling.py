@@ -138,8 +138,8 @@ class LabellingService:
             held = self._held(annotator, live)
             k = self._within_quota(annotator, k, live)
             soon = self.collection.clock() + self.lease_seconds / 2
-            here = Process.here()
-            is_due = any(lease.expires < soon or lease.process != here for lease in held)
+            process = Process.here()
+            is_due = any(lease.expires < soon or lease.process != process for lease in held)
             late = [lease.id for lease in held] if is_due else []
             for _ in range(ATTEMPTS):
                 questions = self._ask(annotator, k - len(held), live)
@@ -417,10 +417,10 @@ class LabellingService:
         leases = self.collection.lease(
             annotator, questions, self.lease_seconds, renew=renew, after=self._last_number
         )
-        own = self._own.setdefault(annotator, {})
+        of_annotator = self._own.setdefault(annotator, {})
         for id in renew:  # perhaps another process has taken it over
-            own.pop(id, None)
-        own.update({lease.id: lease for lease in leases})
+            of_annotator.pop(id, None)
+        of_annotator.update({lease.id: lease for lease in leases})
         return leases
 
     def _held(self, annotator: str, live: Sequence[Lease]) -> list[Lease]:
@@ -428,8 +428,8 @@ class LabellingService:
         own = self._own.get(annotator)
         theirs = [lease for lease in live if lease.annotator == annotator]
         if own is None:
-            here = Process.here()
-            mine = [lease for lease in theirs if lease.may_be_taken_over(here)]
+            process = Process.here()
+            mine = [lease for lease in theirs if lease.may_be_taken_over(process)]
         else:
             mine = [lease for lease in theirs if lease.id in own]
         held = {lease.id: lease for lease in mine}

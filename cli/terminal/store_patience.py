@@ -1,0 +1,67 @@
+"""Wait for a store whose server is away, so that an answer that was paid for is not lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from cli.output import say
+from sortnet.errors import StoreError
+from store.database.engine import LONGEST_WAIT, Database
+
+_SHORTEST_WAIT = 0.1  # seconds before the second attempt
+T = TypeVar("T")
+
+
+class StorePatience:
+    """Attempts at a store, repeated while its server is away; shared by several threads.
+
+    Args:
+        database: the store's.
+        seconds: for how long a server may be away. After that every attempt fails at once, until
+            one succeeds.
+        name: of the judge, in messages.
+    """
+
+    def __init__(self, database: Database, seconds: float, name: str) -> None:
+        self._database, self._seconds, self._name = database, seconds, name
+        self._lock = threading.Lock()
+        self._until: float | None = None  # None: the server was there at the last attempt
+        self._stopped = threading.Event()
+
+    def do(self, work: Callable[[], T]) -> T:
+        """Return what `work` returns, which goes to the store each time.
+
+        It is idempotent: an attempt that failed may have succeeded there.
+
+        Raises:
+            StoreError: of the last attempt, if the server stays away; any other error at once.
+        """
+        seconds = _SHORTEST_WAIT
+        while True:
+            try:
+                result = work()
+            except StoreError as error:
+                if not self._database.is_away(error) or not self._wait(seconds):
+                    raise
+            else:
+                self._until = None
+                return result
+            seconds = min(2 * seconds, LONGEST_WAIT)
+
+    def stop(self) -> None:
+        """End all waits: every further attempt is the last one."""
+        self._stopped.set()
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait before the next attempt; False if there is to be none."""
+        with self._lock:
+            if self._until is None:
+                self._until = time.monotonic() + self._seconds
+                if self._seconds > 0 and not self._stopped.is_set():
+                    until = f"waiting for at most {self._seconds:g} seconds (--patience)"
+                    say(f"{self._name}: {self._database.name} is away: {until}")
+            seconds_left = self._until - time.monotonic()
+        return seconds_left > 0 and not self._stopped.wait(min(seconds, seconds_left))

@@ -1,0 +1,179 @@
+"""A judge whose store is away: answers are kept and stored later, or the run ends in one line."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cli_made import invoke
+from click.testing import Result
+from collections_made import made_items
+from model_made import Model, serving
+from sqlalchemy.exc import OperationalError
+
+from cli.terminal.asking import ANSWERED
+from sortnet.errors import StoreError
+from store import Collection, open_store
+from store.database.engine import Database
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+pytestmark = pytest.mark.postgresql
+N = 5
+PAIRS = N * (N - 1) // 2
+JUDGE = """
+import json, sys
+asked = open("asked", "a")
+for line in sys.stdin:
+    pair = json.loads(line)
+    print(pair["left"]["id"], pair["right"]["id"], file=asked, flush=True)
+    print(json.dumps({"answer": min(["left", "right"], key=lambda k: pair[k]["id"])}), flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("judge.py").write_text(JUDGE)
+    return tmp_path
+
+
+def add_items(url: str) -> None:
+    with open_store(url) as store:
+        store.add_items("c", made_items(N, d=0), settings={"repeats": 0.0})
+
+
+def label(url: str, *args: object, model: str | None = None) -> Result:
+    command = shlex.join([sys.executable, "-S", "-E", "judge.py"])
+    by = ["--judge", command] if model is None else ["--model", "judge", "--server", model]
+    common = ["label", "c", "--as", "bot", "--json", "--store", url, "--until", "0.0001"]
+    return invoke(*common, *by, *args)
+
+
+def judgements(url: str) -> list[tuple[int, int]]:
+    """The sides of what is stored; no lease may be left."""
+    with open_store(url) as store:
+        collection = store.collection("c")
+        assert collection.leases() == []
+        return [(j.left, j.right) for j in collection.judgements()]
+
+
+@pytest.fixture
+def killed(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server that is killed as the third answer comes, and starts at its third attempt."""
+    answer = Collection.answer
+    n_answers = 0
+
+    def answer_late(self: Collection, *args: Any, **options: Any) -> Any:
+        nonlocal n_answers
+        n_answers += 1
+        if n_answers == 3:
+            own_server.stop(signal.SIGQUIT)
+        if n_answers == 5:
+            starter.submit(own_server.start).result()
+        return answer(self, *args, **options)
+
+    monkeypatch.setattr(Collection, "answer", answer_late)
+    # The server ends with the thread that has started it.
+    with ThreadPoolExecutor(1) as starter:
+        yield own_server
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("by", ["program", "model"])
+def test_answers_are_kept_while_the_server_of_the_store_is_away(
+    killed: Server, by: str, workers: int
+) -> None:
+    add_items(killed.url)
+    model = Model(lambda text: float(text.split()[-1]))
+    with serving(model) as url:
+        options = [] if by == "program" else ["--both-orders"]
+        server = None if by == "program" else url
+        result = label(killed.url, "--workers", workers, *options, model=server)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["answered"], facts["failed"], facts["why"][:18]) == (
+        PAIRS,
+        0,
+        "all pairs were ask",
+    )
+    assert result.stderr.count(" is away: waiting for at most 600 seconds") == 1
+    assert ANSWERED not in result.stderr
+    stored = judgements(killed.url)
+    if by == "program":
+        n_asked = len(Path("asked").read_text().splitlines())
+        assert n_asked == len(stored) == len({*stored}) == PAIRS
+    else:
+        assert len(model.prompts) == len(stored) == len({*stored}) == 2 * PAIRS
+
+
+def test_a_store_that_stays_away_ends_the_run_with_one_line(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_items(own_server.url)
+    answer = Collection.answer
+
+    def answer_never(self: Collection, *args: Any, **options: Any) -> Any:
+        if own_server.process.poll() is None:
+            own_server.stop(signal.SIGQUIT)
+        return answer(self, *args, **options)
+
+    monkeypatch.setattr(Collection, "answer", answer_never)
+    result = label(own_server.url, "--patience", 0.3, "--workers", 2)
+    assert result.exit_code == 2 and result.stdout == ""
+    waiting, fault = result.stderr.splitlines()
+    assert waiting.startswith("--judge: store postgresql://127.0.0.1:")
+    assert waiting.endswith("is away: waiting for at most 0.3 seconds (--patience)")
+    assert fault.startswith("sortnet: store postgresql://127.0.0.1:")
+    assert "Connection refused" in fault
+
+
+def test_an_answer_whose_commit_had_no_reply_is_counted_and_stored_once(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_items(postgresql_url)
+    for name in ("answer", "append", "decide", "lease"):
+        monkeypatch.setattr(Collection, name, without_reply(getattr(Collection, name)))
+    with serving(Model(lambda text: float(text.split()[-1]))) as url:
+        result = label(postgresql_url, "--both-orders", "--number", 4, model=url)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["answered"] == 4
+    assert ANSWERED not in result.stderr
+    with open_store(postgresql_url) as store:
+        collection = store.collection("c")
+        stored = [(j.left, j.right) for j in collection.judgements()]
+        assert len(stored) == len({*stored}) == 8
+        assert [decision.kind for decision in collection.decisions()] == ["model"]
+
+
+def without_reply(method: Any) -> Any:
+    """A method whose first call does its work, and then finds the server away."""
+    n_calls = 0
+
+    def call(self: Collection, *args: Any, **options: Any) -> Any:
+        nonlocal n_calls
+        n_calls += 1
+        result = method(self, *args, **options)
+        if n_calls == 1:
+            lost = OperationalError("COMMIT", None, Exception("the connection is lost"))
+            raise StoreError("the connection is lost") from lost
+        return result
+
+    return call
+
+
+def test_a_fault_of_a_file_is_no_server_that_is_away(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    with pytest.raises(StoreError) as caught:
+        database.retrying(lambda connection: connection.exec_driver_sql("SELECT x FROM nowhere"))
+    assert isinstance(caught.value.__cause__, OperationalError)
+    assert not database.is_away(caught.value)
+    database.close()
