@@ -377,7 +377,7 @@ def test_an_answer_costs_three_transactions_at_most(store, collection, site, clo
         after = site.client.post(f"{ana}/answer", body)
     assert pairs(after)[:2] == rest and len(pairs(after)) == 3
     assert sum(statement.startswith("BEGIN") for statement in sent) <= 3
-    assert len(sent) <= 23, "two of them settings of SQLite, two of them about decisions"
+    assert len(sent) <= 24, "two settings of SQLite, two about decisions, one about new answers"
     if between == "leases run low":
         assert [held.expires for held in collection.leases("ana")] == [clock.now + 600] * 3
 
