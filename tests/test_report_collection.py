@@ -218,7 +218,7 @@ def test_instructions_are_formatted_and_nothing_in_them_runs(monkeypatch):
     assert "<strong>Be</strong>" in text and "<h3>Rules</h3>" in text and "**" not in text
     assert [link["href"] for link in Page(text).of("a") if link.get("rel")] == ["https://a.example"]
     assert "&lt;script&gt;alert(1)" in text
-    monkeypatch.setitem(sys.modules, "cli.web.markdown", None)  # as without the extra
+    monkeypatch.setitem(sys.modules, "cli.printing.markdown", None)  # as without the extra
     text = done("report", "t", "-o", "-")
     assert "**Be** fair" in text and "&lt;script&gt;alert(1)" in text
 

@@ -33,10 +33,10 @@ from PIL import Image
 from sqlalchemy import event, update
 from web_made import WAIT, Client, listening, running, served
 
+from cli.printing.markdown import rendered
 from cli.web import server
 from cli.web.app import _app_of
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, PAGES, Names
-from cli.web.markdown import rendered
 from cli.web.pages import MOST_CHARACTERS, NOTHING, People, pages_of
 from sortnet.preference import Judgement
 from sortnet.preference.study import Decision

@@ -135,16 +135,12 @@ def _replayed(service: LabellingService) -> list[dict[str, Any]]:
 
 
 def _annotators(judges: Sequence[dict[str, Any]]) -> dict[str, str]:
-    frame = pd.DataFrame(
-        {
-            "annotator": [judge["name"] for judge in judges],
-            "answers": [judge["answers"] for judge in judges],
-        }
-    )
-    figure: Figure = answers_by_annotator(frame)
-    most = frame.loc[frame["answers"].idxmax()].to_dict()
+    columns = {"annotator": [judge["name"] for judge in judges]}
+    columns["answers"] = [judge["answers"] for judge in judges]
+    figure: Figure = answers_by_annotator(pd.DataFrame(columns))
+    busiest = max(judges, key=lambda judge: int(judge["answers"]))
     alt = (
-        f"Who answered how many. Bars of {count(len(frame), 'annotator')}; {most['annotator']} "
-        f"gave the most, {most['answers']}; see the judges."
+        f"Who answered how many. Bars of {count(len(judges), 'annotator')}; {busiest['name']} "
+        f"gave the most, {busiest['answers']}; see the judges."
     )
     return picture("Who answered how many", "Answers that were not undone.", alt, figure)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cli.web.markdown import rendered
+from cli.printing.markdown import rendered
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Remaining, range_in_words

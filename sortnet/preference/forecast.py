@@ -186,7 +186,10 @@ class _Sessions:
         holdout: float,
         rng: np.random.Generator,
     ) -> None:
-        self._sample, self._goal, self._holdout, self._rng = sample, goal, holdout, rng
+        self._sample = sample
+        self._goal = goal
+        self._holdout = holdout
+        self._rng = rng
         self._tie = posterior.tie
         self._reliability = _typical_reliability(posterior)
         items = sample.items

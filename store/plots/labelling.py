@@ -100,7 +100,7 @@ def certainty_growth(fits: pd.DataFrame, *, goal: float | None = None) -> Figure
 
 
 def answers_by_annotator(annotators: pd.DataFrame, *, most: int = ANNOTATORS) -> Figure:
-    """How many answers each annotator gave: a bar for each, the most first.
+    """Bars of the numbers of answers that annotators gave, the most first.
 
     The frame has columns `annotator` and `answers`; annotators after the first `most` are one bar.
     """
