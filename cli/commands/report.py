@@ -124,12 +124,12 @@ def _of_collection(
 
     with progress() as status, open_collection(store, name) as collection:
         parts = []
-        for each in collection.asked():
-            status(f"fitting the answers of {each.name}")
-            parts.append(facts_of(each, top=top, pictures=not as_json))
+        for criterion in collection.asked():
+            status(f"fitting the answers of {criterion.name}")
+            parts.append(facts_of(criterion, top=top, pictures=not as_json))
     if as_json:
-        told = [{k: part[k] for k in part if k not in FOR_THE_PAGE} for part in parts]
-        print_json(told if parts[0]["criterion"] else told[0])
+        for_programs = [{k: part[k] for k in part if k not in FOR_THE_PAGE} for part in parts]
+        print_json(for_programs if parts[0]["criterion"] else for_programs[0])
         return
     plain_name = re.sub(r"[^\w.-]+", "-", name)
     _write(f"report-{plain_name}.html" if output is None else output, render(parts, name))
