@@ -267,7 +267,7 @@ def test_grades_that_are_no_whole_numbers_are_refused_and_bins_are_named():
     frame.to_csv("half.csv", index=False)
     line = fault("train", "half.csv", *TYPED)
     assert "half.csv, line 2: grade '" in line and "is not a whole number from 0" in line
-    assert "--bins N makes N grades of the numbers of column 'stars'" in line
+    assert "sortnet train --bins N makes N grades of the numbers of column 'stars'" in line
 
 
 def test_bins_are_quantiles_of_the_training_part_and_hold_for_the_others():
@@ -520,7 +520,11 @@ def test_a_run_on_one_file_is_resumed_without_naming_anything_again(shop_model, 
     before = Path("m/model.json").read_bytes()
     done("train", "--resume", "--out", "m", "--store", "s.db")
     assert Path("m/model.json").read_bytes() == before
+    assert "not in the report" not in invoke("report", "m", "--output", "r.html").stderr
     Path("all.csv").rename("moved.csv")
+    lacking = invoke("report", "m", "--output", "r.html")
+    assert lacking.exit_code == 0
+    assert "not in the report: Documents of training queries: all.csv: no such" in lacking.stderr
     done("train", "moved.csv", "--resume", "--out", "m", "--store", "s.db")
     line = fault("train", "moved.csv", "--resume", "--out", "m", "--store", "s.db", "--query",
                  "none", "--grade", "stars")  # fmt: skip
@@ -652,3 +656,8 @@ def test_all_rows_are_one_query_for_an_estimator_that_is_told_so():
     with pytest.warns(UserWarning, match="none is held out"):
         ranker = SortNetRanker(**small, query="none", grade="stars").fit(frame)
     assert sorted(ranker.predict(frame)) == [*range(len(frame))]
+
+
+def test_a_name_without_its_quotes_is_a_missing_file_not_letor_text():
+    line = fault("train", "--query", "Search", "No", "all.csv")
+    assert "No: no such file or folder; a name with spaces needs quotes" in line
