@@ -78,7 +78,7 @@ def report(
 
     The file needs no network; its only script sorts the table of a collection. Of a run, which is a
     run id, a prefix of one, a model folder, or `last`, it has plots, the hardest queries and how to
-    reproduce it; documents of the hardest queries are shown if the run's model and data still exist.
+    reproduce it; documents of the hardest queries are shown if model and data still exist.
 
     Of a collection it says how reliable its ranking is: the question, the judges with
     reliability, side bias and agreement, what the answers cost, held-out accuracy, a test whether
