@@ -338,7 +338,7 @@ def test_growth_draws_what_is_known_and_the_goal():
     fits = pd.DataFrame(
         {"answers": [5, 9, 12], "expected": [0.6, 0.7, 0.9], "holdout": [None, 0.5, 0.75]}
     )
-    drawn = lines(labelling.certainty_growth(fits, wanted=0.95))
+    drawn = lines(labelling.certainty_growth(fits, goal=0.95))
     assert drawn["expected"] == [[5, 0.6], [9, 0.7], [12, 0.9]]
     assert drawn["holdout"] == [[9, 0.5], [12, 0.75]]
     assert [y for _, y in drawn["goal"]] == [0.95, 0.95]

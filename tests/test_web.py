@@ -38,8 +38,9 @@ from cli.printing.markdown import rendered
 from cli.web import server
 from cli.web.app import _app_of
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, PAGES, Names
-from cli.web.pages import MOST_CHARACTERS, NOTHING, People, pages_of
+from cli.web.pages import MOST_CHARACTERS, NOTHING, People, _range_left, pages_of
 from sortnet.preference import Judgement
+from sortnet.preference.session import Session
 from sortnet.preference.study import Decision
 from store import open_store
 from store.database.tables import LeaseRow, ServerRow
@@ -377,7 +378,7 @@ def test_an_answer_costs_three_transactions_at_most(store, collection, site, clo
         after = site.client.post(f"{ana}/answer", body)
     assert pairs(after)[:2] == rest and len(pairs(after)) == 3
     assert sum(statement.startswith("BEGIN") for statement in sent) <= 3
-    assert len(sent) <= 23, "two of them settings of SQLite, two of them about decisions"
+    assert len(sent) <= 24, "two settings of SQLite, two about decisions, one about new answers"
     if between == "leases run low":
         assert [held.expires for held in collection.leases("ana")] == [clock.now + 600] * 3
 
@@ -391,6 +392,16 @@ def test_a_page_of_before_a_restart_answers_its_question(store, collection, cloc
             after = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "right"})
             assert after.status == 200 and pairs(after)[:2] == rest
     assert judged(collection) == [("ana", "right")]
+
+
+def test_the_range_of_what_is_left_is_of_all_criteria_together():
+    one = replace(Session(None, 12).remaining(), stop=False, fewest=60, most=140)
+    ended = replace(one, stop=True)
+    endless = replace(one, most=None)
+    assert _range_left([one, ended]) == "60 to 140"
+    assert _range_left([one, one, ended]) == "120 to 280"
+    assert _range_left([one, endless]) == "more than 120"
+    assert _range_left([ended]) == ""
 
 
 def test_what_stops_a_session_is_told(site):
@@ -712,7 +723,9 @@ def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
     assert {name: who["standing"] for name, who in people.items()} == {"ana": 20, "ben": 5}
     assert people["ana"]["report"]["median_seconds"] == 0.9
     assert people["ana"]["path"] == site.link("ana")
-    assert state["remaining"]["why"]
+    remaining = site.pages.services[0].remaining
+    assert state["remaining"]["why"] == remaining.why
+    assert state["remaining"]["range_left"] == remaining.range_left
     for find, expected in (("I3", {"i3"}), ("TEXT%201", {"i1", "i10", "i11"}), ("nothing", set())):
         state = site.client.get(f"{site.admin}/state?find={find}").json()
         assert {row["id"] for row in state["ranking"]} == expected

@@ -500,3 +500,21 @@ def test_decisions_of_a_command_reach_a_running_server(site, collection):
     collection.decide(Decision("exclude", "eve"))
     reply = site.client.post(f"{eve}/next").json()  # before the background has looked
     assert reply["pairs"] == [] and "eve is excluded" in reply["why"]
+
+
+def test_a_share_of_a_few_pairs_is_no_figure(site, collection):
+    def agreement() -> str:
+        html = site.client.get(f"{site.admin}/tables").json()["html"]
+        return html.split("Agreement (Krippendorff")[1].split("</div>")[0]
+
+    pairs = [(i, j) for j in range(8) for i in range(j)][:20]
+    for who in ("ana", "eve"):
+        append(collection, *((who, i, j, ("left", "right")[i % 2]) for i, j in pairs[:3]))
+    site.pages.services[0].settle()
+    site.pages.services[0].sync()
+    assert "too few" in agreement() and "1.00" not in agreement()
+    for who in ("ana", "eve"):
+        append(collection, *((who, i, j, ("left", "right")[i % 2]) for i, j in pairs[3:]))
+    site.pages.services[0].sync()
+    site.pages.services[0].settle()
+    assert "too few" not in agreement() and "1.00" in agreement()

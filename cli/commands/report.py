@@ -22,6 +22,7 @@ from cli.options import (
 )
 from cli.output import print_json, progress, put, refuse_output, say, write_output
 from cli.printing.conventions import conventions_of, metrics_of
+from cli.training.model_folders import is_model_folder, run_of_folder
 from sortnet.config import Config
 from sortnet.errors import StoreError
 from sortnet.threads import set_threads
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name", metavar="RUN|COLLECTION", shell_complete=run_ids)
+@click.argument("name", metavar="RUN|FOLDER|COLLECTION", shell_complete=run_ids)
 @output_option(
     "--output",
     "-o",
@@ -59,7 +60,9 @@ if TYPE_CHECKING:
 @data_option
 @threads_option
 @store_and_json
+@click.pass_context
 def report(
+    ctx: click.Context,
     name: str,
     output: str | None,
     model: str | None,
@@ -74,8 +77,8 @@ def report(
     """Write a run or a collection as one HTML file.
 
     The file needs no network; its only script sorts the table of a collection. Of a run, which is a
-    run id, a prefix of one, or `last`, it has plots, the hardest queries and how to reproduce it;
-    documents of the hardest queries are shown if the run's model and data still exist.
+    run id, a prefix of one, a model folder, or `last`, it has plots, the hardest queries and how to
+    reproduce it; documents of the hardest queries are shown if model and data still exist.
 
     Of a collection it says how reliable its ranking is: the question, the judges with
     reliability, side bias and agreement, what the answers cost, held-out accuracy, a test whether
@@ -91,6 +94,10 @@ def report(
       sortnet report essays
       sortnet report essays --json
     """
+    if name != "last" and is_model_folder(name):
+        typed = ctx.get_parameter_source("store") == click.core.ParameterSource.COMMANDLINE
+        model = model or name
+        name, store = run_of_folder(name, store if typed else None)
     collection = _collection_of(store, name)
     if collection is None and (as_json or top is not None):
         option = "--json" if as_json else "--top"
@@ -113,6 +120,8 @@ def report(
         sources = find_sources(found, model, data, cache=cache, progress=status)
         status("drawing")
         text = render(found, sources, _conventions(found, sources), top=queries)
+    for note in sources.notes:
+        say(f"not in the report: {note}")
     _write(to, text)
 
 
@@ -124,12 +133,12 @@ def _of_collection(
 
     with progress() as status, open_collection(store, name) as collection:
         parts = []
-        for each in collection.asked():
-            status(f"fitting the answers of {each.name}")
-            parts.append(facts_of(each, top=top, pictures=not as_json))
+        for criterion in collection.asked():
+            status(f"fitting the answers of {criterion.name}")
+            parts.append(facts_of(criterion, top=top, pictures=not as_json))
     if as_json:
-        told = [{k: part[k] for k in part if k not in FOR_THE_PAGE} for part in parts]
-        print_json(told if parts[0]["criterion"] else told[0])
+        for_programs = [{k: part[k] for k in part if k not in FOR_THE_PAGE} for part in parts]
+        print_json(for_programs if parts[0]["criterion"] else for_programs[0])
         return
     plain_name = re.sub(r"[^\w.-]+", "-", name)
     _write(f"report-{plain_name}.html" if output is None else output, render(parts, name))

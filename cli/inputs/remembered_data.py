@@ -23,6 +23,8 @@ def find_data(facts: Mapping[str, Any]) -> str:
     'collection:essays#120'
     """
     path = str(facts["path"])
+    if facts.get("folder") == str(Path.cwd()):
+        return path  # as it was typed: what is written about a resumed run stays the same
     there = str(Path(str(facts.get("folder", ""))) / path)
     return there if _exists(there) else path
 

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def short_status(service: LabellingService) -> str:
-    """What is reached, what is left and what to do; and whose answers made the intervals wider.
+    """Say what is reached, what is left and what to do, and who made the intervals wider.
 
     Cost: see `widened_by`.
     """
-    said = service.remaining.why
+    status = service.remaining.why
     annotator = service.session.widened_by()
     if annotator is None:
-        return said
+        return status
     name = shlex.quote(service.collection.name)
     who = printable(annotator)
-    return f"{said}; {who}'s answers made it less sure: sortnet annotators {name}"
+    return f"{status}; {who}'s answers made it less sure: sortnet annotators {name}"
 
 
 def who_answered(service: LabellingService) -> str:

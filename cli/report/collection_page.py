@@ -25,16 +25,6 @@ def render(parts: Sequence[dict[str, Any]], name: str) -> str:
         parts: of `facts_of`: one, or one for each criterion.
         name: of the collection.
     """
-    shown = [
-        part
-        | {"summary": [*_summary(part)], "reliability": [*_reliability(part)]}
-        | {"judge_rows": [_judge(judge) for judge in part["judges"]]}
-        | {"cells": [_cells(row, part) for row in part["rows"][:_ROWS]]}
-        | {"rows_written": _WRITTEN, "rows_told": _ROWS, "n_ranked": len(part["rows"])}
-        | {"ranking_title": _ranking_title(part)}
-        | {"instructions_html": instructions_html(part["instructions"])}
-        for part in parts
-    ]
     sections = [
         *(("summary-1", "Question", True), ("reliability-1", "How reliable it is", True)),
         ("pictures-1", "Pictures", parts[0]["pictures"]),
@@ -44,13 +34,32 @@ def render(parts: Sequence[dict[str, Any]], name: str) -> str:
     if parts[0]["criterion"]:
         sections = [(f"summary-{k}", part["criterion"], True) for k, part in enumerate(parts, 1)]
     return rendered(
-        "collection.html", script="ranking.js", title=f"SortNet: {name}", parts=shown,
-        sections=sections, most_answers=_ANSWERS,
-    )  # fmt: skip
+        "collection.html",
+        script="ranking.js",
+        title=f"SortNet: {name}",
+        parts=[_shown(part) for part in parts],
+        sections=sections,
+        most_answers=_ANSWERS,
+    )
+
+
+def _shown(part: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a criterion, with the texts that the template shows."""
+    shown_part = dict(part)
+    shown_part["summary"] = [*_summary(part)]
+    shown_part["reliability"] = [*_reliability(part)]
+    shown_part["judge_rows"] = [_judge(judge) for judge in part["judges"]]
+    shown_part["instructions_html"] = instructions_html(part["instructions"])
+    shown_part["ranking_title"] = _ranking_title(part)
+    shown_part["cells"] = [_cells(row, part) for row in part["rows"][:_ROWS]]
+    shown_part["rows_written"] = _WRITTEN
+    shown_part["rows_told"] = _ROWS
+    shown_part["n_ranked"] = len(part["rows"])
+    return shown_part
 
 
 def _ranking_title(part: dict[str, Any]) -> str:
-    """What the table of the ranking has: all items, or the top."""
+    """Heading of the table of the ranking: all items, or the top."""
     if len(part["rows"]) == part["items"]:
         return f"Ranking: all {part['items']:,} items"
     of_each = " of each group" if part["groups"] else ""

@@ -31,63 +31,64 @@ def pictures_of(
     service: LabellingService, judges: Sequence[dict[str, Any]]
 ) -> list[dict[str, str]]:
     """The pictures that there is enough for."""
-    wanted = service.session.goal
+    goal = service.session.goal
     makers: tuple[Callable[[], dict[str, str]], ...] = (
         partial(_intervals, service),
-        partial(_growth, service, None if wanted.top else 1 - wanted.wrong),
+        partial(_growth, service, None if goal.top else 1 - goal.wrong),
         partial(_annotators, judges),
     )
-    made = []
+    pictures = []
     for make in makers:
         try:
-            made.append(make())
+            pictures.append(make())
         except DataError:  # nothing to draw yet
             continue
-    return made
+    return pictures
 
 
 def _intervals(service: LabellingService) -> dict[str, str]:
     """Intervals of the ranks; with groups, those of the group with the most answers."""
     ranking, items = service.ranking, service.items
-    shown, title = ranking.order, "Intervals of the ranks"
+    order = ranking.order
+    title = "Intervals of the ranks"
     if items.groups is not None:
         groups = np.array(items.groups, object)
         names = list(dict.fromkeys(items.groups))
         answers = [ranking.judgements[groups == name].sum() for name in names]
         largest = names[int(np.argmax(answers))]
-        shown = shown[groups[shown] == largest]
+        order = order[groups[order] == largest]
         title = f"Intervals of the ranks in the group {largest}"
-    if not ranking.judgements[shown].any():
+    if not ranking.judgements[order].any():
         raise DataError("no answers yet")
-    columns = {name: getattr(ranking, name)[shown] for name in ("rank", "low", "high")}
-    frame = pd.DataFrame({"id": [items.ids[k] for k in shown.tolist()], **columns})
+    columns = {name: getattr(ranking, name)[order] for name in ("rank", "low", "high")}
+    frame = pd.DataFrame({"id": [items.ids[k] for k in order.tolist()], **columns})
     width = frame["high"] - frame["low"] + 1
-    drawn = "A band" if len(frame) > NAMED else "A line for each item"
+    form = "A band" if len(frame) > NAMED else "A line for each item"
     alt = (
-        f"{title}. {drawn}; the 90 % interval of a rank has a median of {width.median():.0f} of "
+        f"{title}. {form}; the 90 % interval of a rank has a median of {width.median():.0f} of "
         f"{len(frame)} ranks, {width.min()} at least and {width.max()} at most; see the ranking."
     )
-    about = (
+    caption = (
         "The narrower an interval, the surer the rank; items whose intervals overlap may change."
     )
-    return picture(title, about, alt, ranking_intervals(frame))
+    return picture(title, caption, alt, ranking_intervals(frame))
 
 
-def _growth(service: LabellingService, wanted: float | None) -> dict[str, str]:
+def _growth(service: LabellingService, goal_share: float | None) -> dict[str, str]:
     frame = pd.DataFrame(growth_of(service))
-    figure = certainty_growth(frame, wanted=wanted)
+    figure = certainty_growth(frame, goal=goal_share)
     first, last = (frame.iloc[k].to_dict() for k in (0, -1))
     alt = (
         f"Growth of certainty. Lines; the expected share rises from {first['expected']:.0%} after "
         f"{first['answers']:.0f} answers to {last['expected']:.0%} after {last['answers']:.0f}."
     )
     top = service.session.goal.top
-    what = f"the top {top} that belong there" if top else "pairs in the right order"
-    about = (
-        f"The share of {what} that the model expects, and the share of the hold-out answers that "
-        "it predicts. Answers of somebody who contradicts the others make it fall."
+    subject = f"the top {top} that belong there" if top else "pairs in the right order"
+    caption = (
+        f"The share of {subject} that the model expects, and the share of the hold-out answers "
+        "that it predicts. Answers of somebody who contradicts the others make it fall."
     )
-    return picture("Growth of certainty", about, alt, figure)
+    return picture("Growth of certainty", caption, alt, figure)
 
 
 def growth_of(service: LabellingService) -> list[dict[str, Any]]:
@@ -100,9 +101,10 @@ def growth_of(service: LabellingService) -> list[dict[str, Any]]:
     """
     session, remaining = service.session, service.remaining
     answers = session.n_votes
-    points = [one for one in recorded(service.collection, session.goal) if one["answers"]]
     points = [
-        one for one in points if (one["answers"] or 0) < answers and one["expected"] is not None
+        point
+        for point in recorded(service.collection, session.goal)
+        if 0 < (point["answers"] or 0) < answers and point["expected"] is not None
     ]
     few = len(service.items) <= _MOST_ITEMS and answers <= _MOST_ANSWERS
     if len(points) < 3 and few:
@@ -115,13 +117,14 @@ def growth_of(service: LabellingService) -> list[dict[str, Any]]:
 def _replayed(service: LabellingService) -> list[dict[str, Any]]:
     events, session = service.session.judgements(), service.session
     again = new_session(service.collection, service.items, service.study, goal=session.goal)
-    points, given = [], 0
+    points = []
+    replayed = 0
     for share in _REPLAYED:
         upto = int(share * len(events))
-        if upto <= given:
+        if upto <= replayed:
             continue
-        again.replay(events[given:upto])
-        given = upto
+        again.replay(events[replayed:upto])
+        replayed = upto
         again.refit()
         then = again.remaining(fresh=False)
         holdout = then.holdout_right if then.holdout_n >= FEW else None
@@ -132,16 +135,12 @@ def _replayed(service: LabellingService) -> list[dict[str, Any]]:
 
 
 def _annotators(judges: Sequence[dict[str, Any]]) -> dict[str, str]:
-    frame = pd.DataFrame(
-        {
-            "annotator": [judge["name"] for judge in judges],
-            "answers": [judge["answers"] for judge in judges],
-        }
-    )
-    figure: Figure = answers_by_annotator(frame)
-    most = max(judges, key=lambda judge: int(judge["answers"]))
+    columns = {"annotator": [judge["name"] for judge in judges]}
+    columns["answers"] = [judge["answers"] for judge in judges]
+    figure: Figure = answers_by_annotator(pd.DataFrame(columns))
+    busiest = max(judges, key=lambda judge: int(judge["answers"]))
     alt = (
-        f"Who answered how many. Bars of {count(len(frame), 'annotator')}; {most['name']} "
-        f"gave the most, {most['answers']}; see the judges."
+        f"Who answered how many. Bars of {count(len(judges), 'annotator')}; {busiest['name']} "
+        f"gave the most, {busiest['answers']}; see the judges."
     )
     return picture("Who answered how many", "Answers that were not undone.", alt, figure)

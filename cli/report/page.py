@@ -150,7 +150,7 @@ def _part(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """How a policy names a style or a script that is inside the page."""
+    """Name of a style or a script inside the page, as a policy has it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 

@@ -137,8 +137,7 @@ class Asking:
         elif remaining.stop:
             parts.append("the goal is reached")
         elif remaining.reached:  # and some answers must confirm it
-            some = remaining.range_left or "a few"
-            parts.append(f"{some} left to check the model")
+            parts.append(f"{remaining.range_left or 'a few'} left to check the model")
         elif remaining.range_left:
             parts.append(f"{remaining.range_left} left")
         now, minutes = self.answered - self.began, (time.monotonic() - self._since) / 60

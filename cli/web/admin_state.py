@@ -148,7 +148,9 @@ def _remaining(service: LabellingService) -> dict[str, Any]:
     remaining = service.remaining
     counts = {"groups": len(remaining.groups), "done": sum(g.stop for g in remaining.groups)}
     facts = dict(plain(asdict(replace(remaining, groups=()))))
-    return facts | counts | {"range_left": remaining.range_left}
+    facts.update(counts)
+    facts["range_left"] = remaining.range_left
+    return facts
 
 
 def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[dict[str, Any]]:

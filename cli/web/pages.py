@@ -155,11 +155,13 @@ def _cut(text: str | None, whole: str, markdown: bool) -> dict[str, str | None]:
 
 def _range_left(remaining: Sequence[Remaining]) -> str:
     """The range of the questions that all criteria together have left, in words."""
-    open_ = [each for each in remaining if not each.stop]
-    fewest, most = ([getattr(each, end) for each in open_] for end in ("fewest", "most"))
-    if not open_ or None in fewest:
+    criteria = [criterion for criterion in remaining if not criterion.stop]
+    fewest = [criterion.fewest for criterion in criteria if criterion.fewest is not None]
+    if not criteria or len(fewest) < len(criteria):
         return ""
-    return range_in_words(sum(fewest), None if None in most else sum(most))
+    most = [criterion.most for criterion in criteria if criterion.most is not None]
+    at_most = sum(most) if len(most) == len(criteria) else None
+    return range_in_words(sum(fewest), at_most)
 
 
 def pages_of(collection: Collection, *, together: bool = False, **more: Any) -> Pages:

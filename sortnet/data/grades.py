@@ -87,7 +87,7 @@ def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) 
     missing = np.isnan(numbers) & ~wrong
     infinite = np.isinf(numbers)
     is_grade = (numbers >= 0) & (numbers <= np.iinfo(np.int32).max) & (numbers == np.floor(numbers))
-    advice = f"; --bins N makes N grades of the numbers of column {shown(column)}"
+    advice = f"; sortnet train --bins N makes N grades of the numbers of column {shown(column)}"
     faults: tuple[tuple[Bool, Callable[[int], str]], ...] = (
         (wrong, lambda row: f"the grade in column {shown(column)}: {shown(cells[row])} "
                             "is not a number"),

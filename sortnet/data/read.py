@@ -112,6 +112,8 @@ def _parse(
 def refuse_names(path: Path, columns: NamedColumns | None) -> None:
     """Refuse names of columns for LETOR text, which has none."""
     if columns is not None and columns != UNNAMED:
+        if not path.exists():
+            raise DataError(f"{path}: no such file or folder; a name with spaces needs quotes")
         raise DataError(
             f"{path}: is LETOR text, which has no columns to name: leave out --query and the like"
         )

@@ -68,7 +68,7 @@ def forecast(
 ) -> Forecast:
     """Forecast with how many answers a session stops, by simulating it to its end.
 
-    In each simulation the scores are a draw from the posterior, and the answers are chosen, given
+    In each simulation the scores are a draw from the posterior, and the answers are chosen, n_given
     and learned from as in a session. Their spread is varied, as a session knows it badly itself.
     Before any answer the posterior is the prior, so that a session is forecast that has not begun.
 
@@ -146,20 +146,20 @@ def _sampled(posterior: Posterior, groups: Groups, goal: Goal, rng: np.random.Ge
         if room < 2:
             break
         if q is None:
-            some = members if len(members) <= room else rng.choice(members, room, replace=False)
+            part = members if len(members) <= room else rng.choice(members, room, replace=False)
             top.append(0)
         else:
-            some, k = _undecided(members, q[members], room, goal.top)
+            part, k = _undecided(members, q[members], room, goal.top)
             top.append(k)
-        items.append(some)
-        places.append(np.arange(n_items, n_items + len(some)))
-        n_items += len(some)
+        items.append(part)
+        places.append(np.arange(n_items, n_items + len(part)))
+        n_items += len(part)
     chosen = np.concatenate(items)
     if q is None:
         ratio = sum(map(len, larger)) / n_items
     else:
         every = np.concatenate(larger)
-        open_, open_chosen = (np.sum(q[some] * (1 - q[some])) for some in (every, chosen))
+        open_, open_chosen = (np.sum(q[group] * (1 - q[group])) for group in (every, chosen))
         ratio = max(float(open_ / max(open_chosen, 1e-9)), 1.0)
     return _Sample(chosen, tuple(places), tuple(top), ratio)
 
@@ -168,8 +168,8 @@ def _undecided(members: I64, q: F64, most: int, top: int) -> tuple[I64, int]:
     """Members of a group that may or may not be of its top, and how many of them are."""
     if len(members) <= most:
         return members, top
-    some = np.argsort(-q * (1 - q), kind="stable")[:most]
-    return members[some], min(max(round(float(q[some].sum())), 1), most - 1)
+    open_first = np.argsort(-q * (1 - q), kind="stable")[:most]
+    return members[open_first], min(max(round(float(q[open_first].sum())), 1), most - 1)
 
 
 class _Sessions:
@@ -186,14 +186,17 @@ class _Sessions:
         holdout: float,
         rng: np.random.Generator,
     ) -> None:
-        self._sample, self._goal, self._holdout, self._rng = sample, goal, holdout, rng
+        self._sample = sample
+        self._goal = goal
+        self._holdout = holdout
+        self._rng = rng
         self._tie = posterior.tie
         self._reliability = _typical_reliability(posterior)
         items = sample.items
         spread = np.exp(_SPREAD * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
         root = np.sqrt(spread)[:, None]
-        drawn = rng.integers(len(posterior.draws), size=SIMULATIONS)
-        self._truth: F64 = root * posterior.draws[np.ix_(drawn, items)]
+        draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
+        self._truth: F64 = root * posterior.draws[np.ix_(draws, items)]
         self._mean: F64 = root * posterior.mean[items]
         if posterior.covariance is None:
             covariance = np.cov(posterior.draws[:, items], rowvar=False)
@@ -214,27 +217,27 @@ class _Sessions:
         n_items = len(self._sample.items)
         most = _ANSWERS_PER_ITEM * n_items // 2
         needed = np.full(SIMULATIONS, np.inf)
-        given = 0
+        n_given = 0
         while True:
             mean, variance = self._differences()
             wrong = self._wrong_share(mean, variance)
             q, sure = self._top()
             reached = wrong <= self._goal.wrong if sure is None else sure >= SURE
-            needed[reached & np.isinf(needed)] = given
-            if given >= most or np.isfinite(needed).all():
+            needed[reached & np.isinf(needed)] = n_given
+            if n_given >= most or np.isfinite(needed).all():
                 break
             worth = self._information(mean, variance)
             if q is not None:
                 open_ = q * (1 - q)
                 worth *= open_[:, self._first] + open_[:, self._second]
-            growth = round(_GROWTH * (given + answered + n_items / 2))
+            growth = round(_GROWTH * (n_given + answered + n_items / 2))
             count = min(max(growth, 1), max(n_items // 4, 1))
             self._ask(worth, count)
-            given += count
+            n_given += count
         if not self._goal.top:
             # Late in a session errors fall with the root of the number of answers.
-            later = (answered + given) * (wrong / self._goal.wrong) ** 2 - answered
-            needed = np.where(np.isinf(needed), np.maximum(later, given), needed)
+            later = (answered + n_given) * (wrong / self._goal.wrong) ** 2 - answered
+            needed = np.where(np.isinf(needed), np.maximum(later, n_given), needed)
         return needed
 
     def _differences(self) -> tuple[F64, F64]:
@@ -288,21 +291,21 @@ class _Sessions:
         for _ in range(count):
             pair = worth.argmax(axis=1)
             by_chance = self._rng.random(SIMULATIONS) < self._holdout
-            drawn = self._rng.integers(worth.shape[1], size=SIMULATIONS)
-            pair = np.where(by_chance, drawn, pair)
-            left, right = self._first[pair], self._second[pair]
-            worth[self._has_item[left] | self._has_item[right]] = -1.0
-            self._observe(rows, left, right)
+            random_pair = self._rng.integers(worth.shape[1], size=SIMULATIONS)
+            pair = np.where(by_chance, random_pair, pair)
+            first, second = self._first[pair], self._second[pair]
+            worth[self._has_item[first] | self._has_item[second]] = -1.0
+            self._observe(rows, first, second)
 
-    def _observe(self, rows: NDArray[np.intp], left: I64, right: I64) -> None:
+    def _observe(self, rows: NDArray[np.intp], first: I64, second: I64) -> None:
         """Give an answer about a pair in each simulation, and update the Gaussian by it."""
         c, covariance = self._reliability, self._covariance
-        gap = c * (self._truth[rows, left] - self._truth[rows, right])
-        seen = gap + self._rng.standard_normal(SIMULATIONS)
-        target = np.where(seen > self._tie, 1.0, np.where(seen < -self._tie, 0.0, 0.5))
-        gain = c * (covariance[rows, :, left] - covariance[rows, :, right])
-        mean = c * (self._mean[rows, left] - self._mean[rows, right])
-        variance = np.maximum(c * (gain[rows, left] - gain[rows, right]), 1e-12)
+        gap = c * (self._truth[rows, first] - self._truth[rows, second])
+        noisy_gap = gap + self._rng.standard_normal(SIMULATIONS)
+        target = np.where(noisy_gap > self._tie, 1.0, np.where(noisy_gap < -self._tie, 0.0, 0.5))
+        gain = c * (covariance[rows, :, first] - covariance[rows, :, second])
+        mean = c * (self._mean[rows, first] - self._mean[rows, second])
+        variance = np.maximum(c * (gain[rows, first] - gain[rows, second]), 1e-12)
         noise = np.sqrt(1 + variance)
         sighted = np.zeros(SIMULATIONS)  # nobody answers blindly
         _, slope, weight = answers(mean / noise, target, self._tie / noise, sighted, 0.0)

@@ -300,14 +300,14 @@ class Session:
             parts, seen = self._history.all_components(), self._history.seen.copy()
             n_models = len(self._models())
             others = bool(self.study.gold) or n_models < len(self._history.annotators)
-            known = self._forecast
+            last_forecast = self._forecast
         found = progress(posterior, self._groups, self.goal, seed=self.seed)
-        left = questions_left(known, answered, free)
-        stop, why = whether_to_stop(found, self.goal, free, check, left)
+        number_left = questions_left(last_forecast, answered, free)
+        stop, why = whether_to_stop(found, self.goal, free, check, number_left)
         if stop:
-            left = Left(0, 0, 0)
+            number_left = Left(0, 0, 0)
         elif found.reached and check.n >= ENOUGH_CHECKS:  # nobody knows what will settle it
-            left = Left(None, None, None)
+            number_left = Left(None, None, None)
         details = [found.details]
         groups: tuple[GroupStanding, ...] = ()
         if len(self._groups) > 1:
@@ -321,7 +321,7 @@ class Session:
         apart = parts_apart(parts, seen > 0, self._groups, features=features)
         details.append(about_models(n_models, others))
         return Remaining(
-            left.questions,
+            number_left.questions,
             found.wrong,
             found.reached,
             check.n,
@@ -331,8 +331,8 @@ class Session:
             why,
             groups,
             check.left_out,
-            left.fewest,
-            left.most,
+            number_left.fewest,
+            number_left.most,
             tuple(filter(None, details)),
             apart,
         )
@@ -358,7 +358,7 @@ class Session:
             if not self.forecast_due:
                 return
             with self._lock:
-                posterior, at = self._fits.all.posterior, self._fitted_at
+                posterior, fitted = self._fits.all.posterior, self._fitted_at
                 answered, check = self._history.n_votes, self._check_holdout()
             checks_left = 0 if check.left_out else max(ENOUGH_CHECKS - check.n, 0)
             new = forecast(
@@ -371,7 +371,7 @@ class Session:
                 seed=self.seed,
             )
             with self._lock:
-                self._forecast, self._forecast_at = new, at
+                self._forecast, self._forecast_at = new, fitted
 
     def allows(self, pair: Pair) -> bool:
         """Whether a pair, the lower number first, may be asked: of a group, kept, in `among`."""

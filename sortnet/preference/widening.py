@@ -47,14 +47,14 @@ def widened_by(
     if too_many or np.count_nonzero(counts) < 2:
         return None
     expected = progress(posterior, groups, goal, seed=seed).wrong
-    found, least = None, _SURER * expected
+    widest, least = None, _SURER * expected
     by_reliability = np.argsort(posterior.reliability, kind="stable").tolist()
     suspects = [number for number in by_reliability if counts[number] >= FEW]
     for number in suspects[:_MOST_ANNOTATORS]:
-        others = votes.where(votes.annotator != number)
-        scales = choose_scales(features, others, n_annotators, seed=seed)
-        fitted = fit(features, others, n_annotators, scales=scales, seed=seed)
+        remaining_votes = votes.where(votes.annotator != number)
+        scales = choose_scales(features, remaining_votes, n_annotators, seed=seed)
+        fitted = fit(features, remaining_votes, n_annotators, scales=scales, seed=seed)
         wrong = progress(fitted.posterior, groups, goal, seed=seed).wrong
         if wrong < least:
-            found, least = number, wrong
-    return found
+            widest, least = number, wrong
+    return widest

@@ -103,11 +103,14 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
     line, remainder = 1, b""
     while piece := file.read(BLOCK_BYTES):
         data = remainder + piece
+        del piece  # a block is held once: memory may be short
         # Without its last byte: a CR there may be the first half of a CRLF.
         end = 1 + max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1))
         block, remainder = data[:end], data[end:]
+        del data
         if block:
             lines = _checked(block, line, path)
+            del block
             yield line, lines
             line += lines.count(b"\n")
         if len(remainder) > _LONGEST_LINE:

@@ -68,10 +68,10 @@ def _medians(values: F64, size: int) -> F64:
     return np.array([np.median(values[start : start + size]) for start in starts])
 
 
-def certainty_growth(fits: pd.DataFrame, *, wanted: float | None = None) -> Figure:
-    """The share expected to be right, by the number of answers; and that of the hold-out.
+def certainty_growth(fits: pd.DataFrame, *, goal: float | None = None) -> Figure:
+    """Lines of the share expected to be right, by the number of answers, and of the hold-out.
 
-    The frame has columns `answers`, `expected` and `holdout`, whose values may be missing; `wanted`
+    The frame has columns `answers`, `expected` and `holdout`, whose values may be missing; `goal`
     is the share of the goal.
     """
     from matplotlib.ticker import PercentFormatter
@@ -86,12 +86,12 @@ def certainty_growth(fits: pd.DataFrame, *, wanted: float | None = None) -> Figu
         ("expected", "train", "expected"),
         ("holdout", "vali", "of the hold-out"),
     ):
-        known = fits[fits[column].notna()]
-        if len(known):
-            values = known[column].astype("float64")
-            axes.plot(known["answers"], values, label=label, gid=column, **LINES[split])
-    if wanted is not None:
-        axes.axhline(wanted, color=FAINT, linestyle=":", linewidth=1.4, label="goal", gid="goal")
+        points = fits[fits[column].notna()]
+        if len(points):
+            values = points[column].astype("float64")
+            axes.plot(points["answers"], values, label=label, gid=column, **LINES[split])
+    if goal is not None:
+        axes.axhline(goal, color=FAINT, linestyle=":", linewidth=1.4, label="goal", gid="goal")
     axes.set(xlabel="answers", ylabel="share")
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.margins(y=0.1)
@@ -100,7 +100,7 @@ def certainty_growth(fits: pd.DataFrame, *, wanted: float | None = None) -> Figu
 
 
 def answers_by_annotator(annotators: pd.DataFrame, *, most: int = ANNOTATORS) -> Figure:
-    """How many answers each annotator gave: a bar for each, the most first.
+    """Bars of the numbers of answers that annotators gave, the most first.
 
     The frame has columns `annotator` and `answers`; annotators after the first `most` are one bar.
     """
@@ -108,11 +108,11 @@ def answers_by_annotator(annotators: pd.DataFrame, *, most: int = ANNOTATORS) ->
     ordered = annotators.sort_values("answers", ascending=False, kind="stable")
     names = [draw.brief(name) for name in ordered["annotator"].astype(str)][:most]
     counts = ordered["answers"].tolist()
-    others = counts[most:]
+    last_counts = counts[most:]
     counts = counts[:most]
-    if others:
-        names.append(f"{len(others)} others")
-        counts.append(sum(others))
+    if last_counts:
+        names.append(f"{len(last_counts)} others")
+        counts.append(sum(last_counts))
     places = np.arange(len(counts))
     figure, (axes,) = draw.new_figure(
         5.6, 1.3 + 0.24 * max(len(counts), 2), 1, 1, "Who answered how many"

@@ -278,7 +278,11 @@ class LabellingService:
             return
         if self.session.quick:
             self._try_fit()
-            self._forecast_aside()
+            running = self._forecasting is not None and self._forecasting.is_alive()
+            if not running and self.session.forecast_due:
+                # It takes longer than a small fit, and nobody waits for it.
+                self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
+                self._forecasting.start()
             return
         with self._lock:
             running = self._fitting is not None and self._fitting.is_alive()
@@ -302,14 +306,11 @@ class LabellingService:
         if self.session.forecast_due:
             self._renew_forecast()
 
-    def _forecast_aside(self) -> None:
-        """Renew the forecast in a thread, if it is due: it takes longer than a small fit."""
-        running = self._forecasting is not None and self._forecasting.is_alive()
-        if not running and self.session.forecast_due:
-            self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
-            self._forecasting.start()
-
     def _try_forecast(self) -> None:
+        """Renew the forecast, in a thread of its own.
+
+        An error becomes the `fault`, as that of a fit.
+        """
         try:
             with short_turns():
                 self._renew_forecast()
