@@ -29,8 +29,8 @@ from sortnet.rankers.sortnet import Model
 from store import Run, open_store
 
 SETTINGS = (  # with trials of what is left open, as a run with no settings has them
-    *("--committee", "2", "--trees", "2", "--depth", "3", "--epochs", "2", "--pairs", "wrong"),
-    *("--max-iter", "5", "--set", "max_stale=5", "--threads", "1", "--batch-size", "64"),
+    *("--committee", "2", "--trees", "2", "--depth", "3", "--epochs", "8", "--pairs", "wrong"),
+    *("--max-iter", "4", "--set", "max_stale=5", "--threads", "1", "--batch-size", "64"),
 )
 
 

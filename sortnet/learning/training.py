@@ -299,9 +299,12 @@ def _train_share(
     steps = _Steps.of(net, how, share, moments)
     size = batch_size(int(tp.in_epoch(how.query_pairs).sum()), how)
     batches = tp.endless_batches(size, how.query_pairs, rng, net.device)
-    progress(f"training, step {share.first} to {share.end} of {share.total}")
-    train_loss = steps.make(islice(batches, share.steps), tp.queries.shard)
-    _check_loss(train_loss, f"step {share.end}", how)
+    train_loss = 0.0
+    for first in range(share.first, share.end, share.epoch):  # what is reported to may cancel
+        end = min(first + share.epoch, share.end)
+        progress(f"training, step {first} of {share.total}")
+        train_loss = steps.make(islice(batches, end - first), tp.queries.shard)
+        _check_loss(train_loss, f"step {end}", how)
     vali_loss = _mean_loss(net, vp, how) if len(vp) else np.nan
     epochs = share.steps / share.epoch
     return Trained(epochs, epochs, train_loss, vali_loss), steps.moments()
