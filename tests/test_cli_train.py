@@ -45,8 +45,8 @@ def iterations_of_the_last_run(url="s.db"):
 
 
 def test_the_model_is_the_one_that_the_library_learns(said):
-    training = Training(epochs=3, batch_size=64, weight_decay=0.01)
-    typed = {"hidden": (4,), "committee": 1, "max_iter": 4, "scaling": "query", "max_stale": 5}
+    training = Training(epochs=9, batch_size=64, weight_decay=0.01)
+    typed = {"hidden": (4,), "committee": 1, "max_iter": 3, "scaling": "query", "max_stale": 5}
     config = Config(**typed, start="warm", training=training)
     train, vali = read_queries("fold/train.txt"), read_queries("fold/vali.txt")
     expected, ours = fit(train, vali, config), Model.load("m")
@@ -100,7 +100,7 @@ def test_the_run_records_how_it_came_about(said, trained):
         run = store.run("last")
     assert run.status == "done"
     assert run.command == "sortnet train fold --out m --store s.db " + " ".join(FAST)
-    assert run.config["hidden"] == [4] and run.config["training"]["epochs"] == 3
+    assert run.config["hidden"] == [4] and run.config["training"]["epochs"] == 9
     assert run.out == str(trained / "m")
     assert set(run.versions) >= {"sortnet", "python", "torch", "numpy"}
     for part in ("train", "vali"):

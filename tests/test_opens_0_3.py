@@ -207,13 +207,11 @@ def test_the_first_command_that_writes_upgrades_the_store_and_loses_nothing(fold
     assert copies == ([] if EXPECTED["schema"] == NEWEST else [f"{STORE}.{EXPECTED['schema']}"])
 
 
-def test_a_run_that_was_interrupted_is_resumed_to_its_end(folder):
-    (id,) = (id for id, run in RUNS.items() if run["status"] == "interrupted")
-    done("train", "--resume", "--out", "runs/interrupted")
-    run = printed("show", id)
-    before = RUNS[id]["iterations"]
-    rows = [[row["tp"], row["vp"], row["quality"]] for row in run["iterations"]]
-    assert (run["status"], len(rows), rows[: len(before)]) == ("done", 4, before)
+def test_a_run_that_was_interrupted_is_refused_with_what_to_do(folder):
+    resumed = invoke("train", "--resume", "--out", "runs/interrupted")
+    assert resumed.exit_code == 2
+    assert "begun by version 0.3 or before" in resumed.stderr
+    assert "start it again with --overwrite" in resumed.stderr
 
 
 @pytest.mark.parametrize("name", ["whole", "posterior", "texts"])

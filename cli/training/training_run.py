@@ -24,6 +24,7 @@ from sortnet.comparators.make import least_numbers, resolve_device
 from sortnet.config import Config
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
+from sortnet.learning.budget import Budget
 from sortnet.learning.distributed import (
     SIGTERM_CAME,
     AnotherProcessEnded,
@@ -161,6 +162,11 @@ def begin(
         state = None
         if folder.state.exists():
             state = _state(folder, job, config, read_bytes(folder.state))
+        if "budget" not in known and not (state is not None and state.finished):
+            raise SortNetError(
+                f"the run in {folder} was begun by version 0.3 or before, which trained otherwise: "
+                "start it again with --overwrite"
+            )
         return TrainingRun(job, config, folder, store.run(known["run"]), state)
     if "--resume" not in shlex.split(command):
         folder.clear()
@@ -178,6 +184,8 @@ def begin(
         versions=versions, train=job.train, vali=job.vali, data=job.data, out=folder.path.resolve(),
     )  # fmt: skip
     about: dict[str, Any] = {"run": run.id, "store": shown, "command": command, "config": settled}
+    budget = Budget.of(job.train, config)
+    about["budget"] = {"steps": budget.steps, "iterations": budget.iterations}
     about |= {"threads": torch.get_num_threads(), "asked": job.config.to_json(), "data": job.data}
     folder.write_run(about)
     return TrainingRun(job, config, folder, run, None)
