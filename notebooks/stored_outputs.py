@@ -4,8 +4,9 @@
 
 A NAME is the beginning of a notebook's, such as 02; without one all are run. Pages that show code
 show the outputs, too. What differs from run to run is left out of them: paths, ids of runs, times,
-addresses and what is written to stderr. Pictures have 256 colours. The hash of the code that made
-the outputs is stored in the metadata of the notebook, so that a test finds outputs that are older.
+addresses and what is written to stderr. Pictures have at most 256 colours and 1,000 pixels a row.
+The hash of the code that made the outputs is stored in the metadata of the notebook, so that a
+test finds outputs that are older.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ REPLACED = (
 )
 _STYLE = re.compile(r"\bT_[0-9a-f]{5}(?![0-9a-f])")  # the name of a styled table
 _COLOURS = 256
+_WIDTH = 1000  # pixels
 
 
 def code_hash(notebook: NotebookNode) -> str:
@@ -81,6 +83,7 @@ def environment(folder: Path) -> dict[str, str]:
         **{name: os.pathsep.join(filter(None, folders)) for name, folders in paths.items()},
         **dict.fromkeys(homes, str(folder / "home")),
         "TMPDIR": str(folder / "temporary"),
+        "OMP_NUM_THREADS": "1",  # sums are rounded alike on any number of cores
     }
 
 
@@ -152,9 +155,11 @@ def without_seconds(text: str) -> str:
 def with_few_colours(png: str) -> str:
     """A picture as base64, in a third of the bytes."""
     with Image.open(io.BytesIO(base64.b64decode(png))) as picture:
-        few = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+        smaller = picture.convert("RGB")
+    smaller.thumbnail((_WIDTH, smaller.height))
+    smaller = smaller.quantize(_COLOURS, dither=Image.Dither.NONE)
     file = io.BytesIO()
-    few.save(file, "png", optimize=True)
+    smaller.save(file, "png", optimize=True)
     return base64.b64encode(file.getvalue()).decode() + "\n"
 
 

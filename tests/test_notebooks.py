@@ -151,7 +151,7 @@ def test_outputs_are_the_same_again_but_for_what_the_code_gives(tmp_path: Path):
     notebook = nbformat.read(path, as_version=4)
     first, second, third, styled, _, picture = [cell.outputs for cell in notebook.cells]
     assert said(first[0])[0] == "FOLDER/a.db\n"
-    assert [said(output) for output in second] == [["run 000000000000\n"], ["", "<object object>"]]
+    assert [said(output) for output in second] == [["run 000000000000\n"], ["", "<object>"]]
     assert said(third[0])[0] == "iter seconds\n   0       - *\n"
     assert 'id="T_0"' in styled[0].data["text/html"]
     with Picture.open(io.BytesIO(base64.b64decode(picture[0].data["image/png"]))) as pixels:
