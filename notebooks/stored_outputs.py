@@ -60,9 +60,9 @@ def run(path: Path) -> NotebookNode:
     notebook = nbformat.read(path, as_version=4)
     metadata = dict(notebook.metadata)
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("home", "temporary", "work"):
+        for name in ("home", "temporary", "empty"):
             Path(folder, name).mkdir()
-        resources = {"metadata": {"path": f"{folder}/work"}}
+        resources = {"metadata": {"path": f"{folder}/empty"}}
         client = NotebookClient(notebook, timeout=SECONDS, resources=resources, record_timing=False)
         client.execute(env=environment(Path(folder)))
         clean(notebook, f"{folder}/temporary")
