@@ -70,10 +70,8 @@ fix: $(VENV)/.installed-dev  ## format, mend what ruff can, renew what cog write
 	$(BIN)/ruff check --fix .
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog -r -I docs README.md $(PAGES)
 
-# Run where they lie, in copies: the stored ones have no outputs.
-notebooks: $(VENV)/.installed-dev  ## run the notebooks into build/notebooks, to look at
-	rm -rf build/notebooks && mkdir -p build && cp -r notebooks build/notebooks
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-execute --inplace build/notebooks/*.ipynb
+notebooks: $(VENV)/.installed-dev  ## run the notebooks and store their outputs in them (ARGS=02)
+	$(BIN)/python notebooks/stored_outputs.py $(ARGS)
 
 bench: $(VENV)/.installed-dev  ## measure against peers (ARGS="--quick", ARGS="sort letor")
 	$(BIN)/python benchmarks/run.py $(ARGS)
