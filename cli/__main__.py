@@ -7,11 +7,15 @@ some of which lose it or print a traceback.
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+_MOMENT = 0.05  # seconds
 _CODE = 2  # exit code of every command that is interrupted
 
 
@@ -21,6 +25,7 @@ def main() -> None:
     from cli.main import main as command
 
     restore()
+    sys.unraisablehook = _interrupt_again_if_lost
     command()
 
 
@@ -47,6 +52,19 @@ def _end(number: int, frame: object) -> None:
         os.write(2, f"sortnet: {reason}\n".encode())
     finally:
         os._exit(_CODE)
+
+
+def _interrupt_again_if_lost(lost: sys.UnraisableHookArgs) -> None:
+    """Interrupt the command a moment later if an interrupt came in a callback, which loses it.
+
+    Imports and finalisers have such callbacks. Python would print a traceback and go on.
+    """
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        again = threading.Timer(_MOMENT, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 if __name__ == "__main__":

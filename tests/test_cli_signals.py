@@ -30,6 +30,32 @@ runpy.run_module(package, run_name="__main__", alter_sys=True)
 """
 
 
+# Runs `python -m cli evaluate m d`, where Ctrl-C comes in a callback of an object that is freed, as
+# imports have some: Python can raise nothing there.
+LOST = """
+import runpy, signal, sys, weakref
+
+class Freed:
+    pass
+
+def interrupt(reference):
+    signal.raise_signal(signal.SIGINT)
+    for _ in range(1000):
+        pass
+
+class Signalling:
+    def find_spec(self, name, path=None, target=None):
+        if name == "sortnet.rankers.base":
+            freed = Freed()
+            reference = weakref.ref(freed, interrupt)
+            del freed
+
+sys.meta_path.insert(0, Signalling())
+sys.argv[1:] = ["evaluate", "m", "d"]
+runpy.run_module("cli", run_name="__main__", alter_sys=True)
+"""
+
+
 def loaded(package: str, module: str, *more: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", LOADING, package, module, *map(str, more)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
@@ -56,6 +82,13 @@ def test_a_signal_that_is_ignored_stays_ignored_while_the_modules_load(number):
     ended = loaded("cli", "click", int(number), "ignored")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("sortnet, version ")
+
+
+def test_a_ctrl_c_that_is_lost_in_a_callback_ends_the_command_with_one_line():
+    command = [sys.executable, "-c", LOST]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert ended.stderr.split("\n")[-2:] == ["sortnet: interrupted", ""]
+    assert len(ended.stderr.split()) == 2
 
 
 @pytest.mark.parametrize("ignored", [False, True])

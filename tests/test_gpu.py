@@ -21,7 +21,8 @@ from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Training
 from sortnet.data.digits import digits_fold
 from sortnet.data.scaling import fit_scaler
-from sortnet.learning import training
+from sortnet.learning import mini_batches, training
+from sortnet.learning.budget import Share
 from sortnet.metrics import evaluate
 from sortnet.sorting import gpu, sort
 from sortnet.sorting.gpu import merge_sort_on_device
@@ -153,7 +154,7 @@ def test_what_waits_for_values_raises_where_there_are_none(waits):
 def test_a_step_of_training_waits_for_no_device(kind, loss):
     queries, pairs = made(4, 6, 1)
     net, how = kind(3).to(META), Training(loss=loss)
-    grouped = training._ByQuery.of(queries, pairs)
+    grouped = mini_batches.QueryPairs.of(queries, pairs)
     for at in (grouped, replace(grouped, kept=grouped._features(META))):
         for batch in at.batches(16, 300, np.random.default_rng(0), META):
             assert training._gradients(net, batch, how, None).device == META
@@ -166,9 +167,9 @@ def test_batches_of_features_kept_on_a_device_are_those_sent_one_by_one(
 ):
     queries, pairs = made(n_queries, size, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "_LONG", long)
-        patch.setattr(training, "_EVALUATED", 7)
-        sent = training._ByQuery.of(queries, pairs)
+        patch.setattr(mini_batches, "_LONG", long)
+        patch.setattr(mini_batches, "AT_ONCE", 7)
+        sent = mini_batches.QueryPairs.of(queries, pairs)
         kept = replace(sent, kept=sent._features(CPU))
         each = (parts_of(one, batch_size, most, np.random.default_rng(0)) for one in (sent, kept))
         for one, other in zip(*each, strict=True):
@@ -178,10 +179,10 @@ def test_batches_of_features_kept_on_a_device_are_those_sent_one_by_one(
 
 def test_features_are_kept_on_a_gpu_where_they_fit_into_a_quarter_of_its_memory(monkeypatch):
     queries, pairs = made(4, 6, 1)
-    of = training._ByQuery.of
+    of = mini_batches.QueryPairs.of
     grouped = of(queries, pairs)
     size = 4 * len(grouped.docs) * 3
-    monkeypatch.setattr(training, "to_device", lambda array, device: torch.from_numpy(array))
+    monkeypatch.setattr(mini_batches, "to_device", lambda array, device: torch.from_numpy(array))
     for free, kept in ((4 * size, True), (4 * size - 1, False)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10**9))
         assert (grouped.kept_on(CUDA).kept is not None) is kept
@@ -215,8 +216,8 @@ def test_on_a_gpu_levels_and_steps_run_without_a_wait():
     prepared, there = net.prepare(queries.features), net.on_device()
     source = torch.arange(queries.n_docs, device=CUDA)
     source = torch.cat((source, source[:30]))
-    grouped = training._ByQuery.of(queries, pairs).kept_on(CUDA)
-    optimizer = training._Steps.of(net, Training(), 1, 1).optimizer
+    grouped = mini_batches.QueryPairs.of(queries, pairs).kept_on(CUDA)
+    optimizer = training._Steps.of(net, Training(), Share(0, 1, 1, 1)).optimizer
     torch.cuda.set_sync_debug_mode("error")
     try:
         gpu._merge_level(there, prepared, source, queries.n_docs, *runs(queries.offsets, 8))
@@ -259,7 +260,7 @@ def test_trained_in_bf16_a_net_ranks_about_as_well(kind, device, digits):
 
 def test_losses_are_compared_in_float32_whatever_the_training_is_in():
     queries, pairs = made(10, 6, 1)
-    net, grouped = CmpNN(3, seed=1), training._ByQuery.of(queries, pairs)
+    net, grouped = CmpNN(3, seed=1), mini_batches.QueryPairs.of(queries, pairs)
     plain, rounded = Training(), Training(precision="bf16")
     losses = [training._mean_loss(net, grouped, how) for how in (plain, rounded)]
     assert losses[0] == losses[1]

@@ -16,10 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker
-from sortnet.config import Training
+from sortnet.config import Config, Training
 from sortnet.errors import ComparatorError, DataError, DivergedError
+from sortnet.learning.budget import Budget, Share
 from sortnet.learning.mini_batches import QueryPairs
-from sortnet.learning.training import train_on_pairs
+from sortnet.learning.training import OptimiserState, train_on_pairs, train_share
 from sortnet.types import Pairs, Queries
 
 
@@ -319,3 +320,32 @@ def test_the_members_of_a_committee_start_no_threads_of_their_own():
     env = os.environ | {"OMP_NUM_THREADS": "4", "PYTHONPATH": paths}
     command = [sys.executable, "-c", THREADS]
     assert subprocess.run(command, env=env, capture_output=True, text=True).stdout == "1\n"
+
+
+def test_shares_of_a_budget_end_like_one_training_without_looks_at_validation():
+    """Three shares of 8 epochs on the same pairs; the optimiser continues from its state."""
+    queries, pairs = made(6, 6, 1)
+    how = Training(lr=0.01, batch_size=10**6, epochs=8, query_pairs=None)
+    shared, state = CmpNN(3, hidden=4, seed=3), OptimiserState()
+    for first, end in ((0, 2), (2, 5), (5, 8)):
+        share = Share(first, end, 8, 1)
+        trained, state = train_share(
+            shared, queries, pairs, queries, Pairs.empty(), how, share, before=state
+        )
+        assert trained.epochs == end - first
+    whole = CmpNN(3, hidden=4, seed=3)
+    train_on_pairs(whole, queries, pairs, queries, Pairs.empty(), how)
+    assert state.steps == 8
+    # Whole batches, so the order of the queries changes no more than the rounding of sums.
+    for ours, theirs in zip(shared.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_a_budget_follows_from_the_sizes_of_the_queries_alone():
+    few, many = (Queries.from_arrays(np.zeros((2 * n, 1)), group=[2] * n) for n in (10, 1000))
+    # 10 pairs: a mini-batch of them, 16 passes; 1,000 pairs: mini-batches of 1,000 // 16 = 62.
+    for queries, epoch in ((few, 16), (many, 17)):
+        budget = Budget.of(queries, Config(max_iter=10))
+        assert (budget.iterations, budget.epoch) == (10, epoch)
+        assert budget.steps == sum(budget.share(i).steps for i in range(10)) == 30 * epoch
+    assert Budget.of(few, Config(max_iter=10).changed(epochs=3)).iterations == 3

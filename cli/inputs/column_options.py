@@ -39,8 +39,7 @@ _FEATURES = (
     click.option(
         "--bins",
         type=Whole(LEAST_BINS, MOST_BINS),
-        help="Make so many grades of a grade column of any numbers, equally many training rows "
-        "each.",
+        help="Make N grades of a grade column of any numbers, equally many training rows each.",
     ),
 )
 OPTIONS = ("query", "grade", "id", "ignore", "bins")  # of which a command has all or the first 3

@@ -29,7 +29,7 @@ _FOLDED_LINE = re.compile(rb"\n[ \t]")
 class StrictConnection(h11.Connection):
     """h11's connection, without two old ways to frame a request that proxies read differently.
 
-    Whoever gets a proxy and the server to disagree where a request ends can hide a second one
+    A client that gets a proxy and the server to disagree where a request ends can hide a second one
     behind it (RFC 9112, 5.2 and 6.1). So both are errors, after which the connection is closed.
     """
 
