@@ -172,9 +172,8 @@ class Training:
         choices=("logistic", "squared"))
     pair_weight: str = setting(
         "none",
-        "What the loss of a pair is multiplied by: nothing (none), the grade of its better "
-        "document, or half by what RankQuality gains when the two exchange places (quality).",
-        TRAINING, choices=("none", "grade", "quality"))
+        "What the loss of a pair is multiplied by: nothing, or the grade of its better document.",
+        TRAINING, choices=("none", "grade"))
     epochs: int | None = setting(
         None,
         "Passes over the training pairs, of the whole run with start=warm, of each iteration with "
@@ -227,6 +226,20 @@ class Training:
 
     def __post_init__(self) -> None:
         _check(self, ComparatorError)
+
+
+@dataclass(frozen=True)
+class LoopTraining(Training):
+    """How a comparator is trained in an iteration, where the ranking of T is known, too."""
+
+    # fmt: off
+    pair_weight: str = setting(
+        "quality",
+        "What the loss of a pair is multiplied by: half by what RankQuality gains when the two "
+        "documents exchange places in the iteration's ranking (quality), nothing (none), or the "
+        "grade of the better document.",
+        TRAINING, choices=("none", "grade", "quality"))
+    # fmt: on
 
 
 @dataclass(frozen=True)
@@ -391,12 +404,13 @@ class Config(Settings):
     dropout: float | None = setting(
         None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING)
     pairs: str = setting(
-        "even",
-        "Pairs to learn from: those the comparator got wrong, all that the sort compared, those "
+        "compared",
+        "Pairs to learn from: all that the sort compared, those the comparator got wrong, those "
         "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
-        None, "Answers that the judge may give on training pairs, in all.", MEASURES, least=1)
+        None, "Answers that the judge may give, in all; where it is asked about the validation part, "
+        "too, one in five is about that.", MEASURES, least=1)
     start: str = setting(
         "warm", "What each iteration trains from: the last weights, of which one training is "
         "divided among the iterations (warm), or random ones (fresh).", RUN, choices=STARTS)
@@ -410,7 +424,7 @@ class Config(Settings):
         "RankQuality.", RUN, least=1)
     device: str = setting(
         "auto", "Device; auto: the GPU, if any.", RUN, choices=("auto", "cpu", "cuda"))
-    training: Training = field(default_factory=Training)
+    training: LoopTraining = field(default_factory=LoopTraining)
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from sortnet.config import Config, Training
+from sortnet.config import Config, LoopTraining
 from sortnet.items import Describer, Items
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.types import Queries
@@ -18,7 +18,7 @@ FAST = {
     "hidden": (3,),
     "max_iter": 2,
     "pairs": "all",
-    "training": Training(epochs=20, weight_decay=0.01, batch_size=64),
+    "training": LoopTraining(epochs=20, weight_decay=0.01, batch_size=64),
     "scaling": "standard",
 }
 PLAIN = "the a of bread water table house road"

@@ -9,6 +9,7 @@ from sortnet.comparators import make_comparator
 from sortnet.comparators.make import kind_of
 from sortnet.config import FIXED, TREES, Config
 from sortnet.errors import ComparatorError
+from sortnet.learning.budget import Budget
 from sortnet.rankers import choose_defaults as module
 from sortnet.rankers.choose_defaults import INPUTS, choose
 from sortnet.types import Queries
@@ -81,7 +82,7 @@ def test_of_few_answers_a_stronger_weight_decay_is_tried(monkeypatch):
     assert len(trials) == len(INPUTS) + 3
 
 
-def test_each_half_of_all_queries_is_predicted_from_the_other(monkeypatch):
+def test_the_validation_part_is_predicted_from_the_training_part(monkeypatch):
     seen = []
     tried = module._outcomes
 
@@ -91,11 +92,20 @@ def test_each_half_of_all_queries_is_predicted_from_the_other(monkeypatch):
 
     monkeypatch.setattr(module, "_outcomes", counted)
     choose(band(1, 14), band(2, 4), OPEN)
-    assert seen == [(9, 9)] * 6
+    assert seen == [(14, 4)] * 3
     seen.clear()
-    same = band(1)
+    same = band(1)  # the other half, where the two parts are one
     choose(same, same, OPEN)
-    assert set(seen) == {(20, 20)}
+    assert seen == [(20, 20)] * 3
+
+
+def test_a_trial_is_a_short_loop_of_few_heads():
+    train = band(1)
+    trial = module._short(train, Config(quality="ndcg@10"))
+    assert (trial.committee, trial.training.epochs, trial.max_iter) == (2, 6, 3)
+    assert Budget.of(train, trial).epoch == 8
+    assert module._short(train, Config(quality="ndcg@10", start="fresh")).trainings == 1
+    assert module._short(train, Config(quality="ndcg@10", max_iter=2)).trainings == 2
 
 
 def test_missing_values_get_columns_of_their_own():

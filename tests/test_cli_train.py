@@ -14,7 +14,7 @@ import pytest
 from cli_made import FAST, done, fault, invoke, letor, make_fold, weights_of
 
 from cli.training.training_run import differences
-from sortnet.config import Config, Training
+from sortnet.config import Config, LoopTraining
 from sortnet.data import fingerprint, read_queries
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import Model, fit
@@ -45,7 +45,7 @@ def iterations_of_the_last_run(url="s.db"):
 
 
 def test_the_model_is_the_one_that_the_library_learns(said):
-    training = Training(epochs=9, batch_size=64, weight_decay=0.01)
+    training = LoopTraining(epochs=9, batch_size=64, weight_decay=0.01)
     typed = {"hidden": (4,), "committee": 1, "max_iter": 3, "scaling": "query", "max_stale": 5}
     config = Config(**typed, start="warm", training=training)
     train, vali = read_queries("fold/train.txt"), read_queries("fold/vali.txt")
@@ -248,8 +248,8 @@ def test_a_run_json_that_is_not_as_it_was_written_is_refused_and_nothing_built(
 
 
 def test_differences_name_what_differs_and_nothing_else():
-    a, b = Config(), Config(quality="mrr", training=Training(epochs=99))
-    assert differences(b, a) == ["quality mrr, not None", f"epochs 99, not {Training.epochs}"]
+    a, b = Config(), Config(quality="mrr", training=LoopTraining(epochs=99))
+    assert differences(b, a) == ["quality mrr, not None", f"epochs 99, not {LoopTraining.epochs}"]
     assert differences(a, a) == []
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sortnet.config import Config, Training
+from sortnet.config import Config, LoopTraining
 from sortnet.errors import DataError
 from sortnet.experiments.tuning import tune
 from sortnet.rankers.sortnet import fit
@@ -11,7 +11,7 @@ from sortnet.types import Queries
 
 FAST = Config(
     committee=1, max_iter=2, hidden=(4,), scaling="query", start="warm",
-    training=Training(epochs=2, batch_size=64, weight_decay=0.01),
+    training=LoopTraining(epochs=2, batch_size=64, weight_decay=0.01),
 )  # fmt: skip
 
 

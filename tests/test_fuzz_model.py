@@ -23,7 +23,7 @@ from items_made import essays, ranker_of
 
 from cli.training.run_folder import Folder
 from sortnet.comparators import make_comparator
-from sortnet.config import Config, Training
+from sortnet.config import Config, LoopTraining
 from sortnet.errors import ModelError, SortNetError
 from sortnet.estimator import SortNetRanker
 from sortnet.learning.loop import State
@@ -76,7 +76,7 @@ def of_items(tmp_path_factory) -> Path:
 
 
 def made(folder: Path, queries: Queries, kind: dict) -> Path:
-    config = Config(max_iter=1, training=Training(epochs=1, weight_decay=0.1), **kind)
+    config = Config(max_iter=1, training=LoopTraining(epochs=1, weight_decay=0.1), **kind)
     fit(queries, queries, config).save(folder)
     make = make_comparator(config, FEATURES)
     save_state(folder / "state.safetensors", State(1, make(1), make(2), 0, 0.5, finished=False))

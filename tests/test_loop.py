@@ -1,13 +1,14 @@
 """The loop against Algorithm 3.1 written a second time with plain sets, and its own promises."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from sortnet.comparators import CmpNN, Committee
-from sortnet.config import Config, Training
+from sortnet.config import Config, LoopTraining
 from sortnet.errors import DataError
 from sortnet.learning import training
 from sortnet.learning.budget import Budget, Share
@@ -19,10 +20,11 @@ from sortnet.sorting import sort
 from sortnet.types import SPLITS, Pairs, Queries, Sorting
 
 MAP, NDCG = parse_metric("map"), parse_metric("ndcg@5")
-HOW = Training(
+HOW = LoopTraining(
     loss="squared", keep="loss", schedule="steps", optimizer="adam", query_pairs=None, epochs=8,
     batch_size=64, lr=0.02, pair_weight="none",
 )  # fmt: skip
+DIVIDED = replace(HOW, keep="quality")  # where one training is divided, no epoch is chosen
 
 
 def made(n_queries: int, seed: int, noise: float = 0.5) -> Queries:
@@ -40,7 +42,8 @@ def make(seed: int) -> CmpNN:
 def wrong(**changes) -> Config:
     """Settings of a loop that learns from wrong pairs until none is new."""
     settled = {
-        "quality": "map", "training": HOW, "pairs": "wrong", "max_iter": 20, "comparator": "cmpnn",
+        "quality": "map", "pairs": "wrong", "max_iter": 20, "comparator": "cmpnn",
+        "training": HOW if changes.get("start") == "fresh" else DIVIDED,
     }  # fmt: skip
     return Config(**{**settled, "max_stale": None, **changes})
 
@@ -100,7 +103,8 @@ def algorithm_3_1(T: Queries, V: Queries, max_iter: int, start: str, seed: int):
         elif i < max_iter:
             first, end = (8 * epoch * k // max_iter for k in (i, i + 1))
             share = Share(first, end, 8 * epoch, epoch)
-            _, optimiser = train_share(following, *pairs, HOW, share, before=optimiser, **more)
+            how = DIVIDED
+            _, optimiser = train_share(following, *pairs, how, share, before=optimiser, **more)
         C = following
     return best, history
 
@@ -124,7 +128,7 @@ def test_the_loop_is_algorithm_3_1(start):
 
 def test_it_learns():
     T, V, test = made(80, 1, noise=0), made(20, 2, noise=0), made(20, 3, noise=0)
-    how = Training(epochs=15, lr=0.02, batch_size=256)
+    how = LoopTraining(epochs=15, lr=0.02, batch_size=256)
     state = learn_to_sort(T, V, make, wrong(training=how, max_iter=8))
     before, after = (
         evaluate(test, sort(comparator, test).order, MAP, empty="skip")["map"]
@@ -167,7 +171,7 @@ def test_a_rank_quality_that_cannot_choose_is_refused(quality, grades):
 def test_it_stops_when_no_pair_is_new():
     X = np.array([[0.0], [1.0]], dtype=np.float32)
     twins = Queries.from_arrays(np.repeat(X, 2, axis=0), [0, 1, 1, 1])  # two twins disagree
-    config = wrong(training=Training(), max_iter=50, start="fresh")
+    config = wrong(training=LoopTraining(), max_iter=50, start="fresh")
     state, records = learned(twins, twins, config, lambda seed: CmpNN(1, hidden=3, seed=seed))
     assert state.finished and state.iteration < 50
     assert (records[-1].new_train, records[-1].new_vali) == (0, 0)

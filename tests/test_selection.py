@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
-from sortnet.config import PAIRS, Config, Training
+from sortnet.config import PAIRS, Config, LoopTraining
 from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.selection import STRATEGIES, Shown, selected
@@ -138,7 +138,7 @@ def answers_within_40(pairs: str) -> list[int]:
     """Answers asked for up to each iteration."""
     queries, found = made([15, 15], 3, 1), []
     config = Config(
-        quality="map", training=Training(epochs=5, batch_size=8), pairs=pairs, judgements=40,
+        quality="map", training=LoopTraining(epochs=5, batch_size=8), pairs=pairs, judgements=40,
         max_iter=5, max_stale=None,
     )  # fmt: skip
     learn_to_sort(

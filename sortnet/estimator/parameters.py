@@ -132,17 +132,20 @@ def settings_from(parameters: Mapping[str, Any]) -> Settings:
             raise DataError(f"{name} cannot be {shown(parameters[name])}")
     kind = parameters["ranker"]
     settings = settings_for(kind)
-    own = settings.flat()
-    # What SortNet leaves open is as the kind has it by default.
+    # A parameter that is left at SortNet's default is as the kind has it by default.
     given = {
         name: value
         for name, value in parameters.items()
-        if name not in OWN and (value is not None or DEFAULTS[name] is not None)
+        if name not in OWN and not _is_default(name, value)
     }
     if callable(given.get("comparator")) and kind == Config.kind:
         del given["comparator"]
-    changed = {k: v for k, v in given.items() if k in own or v != DEFAULTS[k]}
-    return settings.changed(**changed, seed=_seed(parameters["random_state"]))
+    return settings.changed(**given, seed=_seed(parameters["random_state"]))
+
+
+def _is_default(name: str, value: Any) -> bool:
+    default = DEFAULTS[name]
+    return value is None if default is None else bool(value == default)
 
 
 def parameters_of(config: Settings) -> dict[str, Any]:

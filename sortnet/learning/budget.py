@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.config import Config, Training
+from sortnet.errors import DataError
 from sortnet.learning.mini_batches import pairs_in_epoch
 from sortnet.types import Queries
 from sortnet.types.shard import offsets_of_all
@@ -75,8 +76,14 @@ class Budget:
 
         An iteration that continues the one before has at least one epoch, so few epochs make few
         iterations. Trainings that begin from random weights have an own budget each.
+
+        Raises:
+            DataError: if the settings choose among the epochs of a training, while the run divides
+                one training among its iterations.
         """
         how = config.training
+        if config.start == "warm" and config.trainings > 1:
+            _refuse_choice_of_epochs(how)
         sizes = np.diff(offsets_of_all(train))
         all_pairs = sizes * (sizes - 1) // 2
         drawn = int(pairs_in_epoch(all_pairs, sizes, how.query_pairs).sum())
@@ -86,6 +93,15 @@ class Budget:
         if config.start == "warm":
             iterations = min(iterations, epochs)
         return cls(epochs * epoch, iterations, epoch, drawn)
+
+
+def _refuse_choice_of_epochs(how: Training) -> None:
+    name = "keep=loss" if how.keep == "loss" else "patience" if how.patience is not None else ""
+    if name:
+        raise DataError(
+            f"{name} chooses among the epochs of a training, and with start=warm one training is "
+            "divided among the iterations: give start=fresh, or max_iter=1"
+        )
 
 
 def batch_size(drawn: int, how: Training) -> int:

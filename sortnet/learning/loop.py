@@ -36,7 +36,6 @@ from sortnet.learning.judges import (
     in_order,
     judge_by_data,
     sorted_to_check,
-    wrong_pairs,
 )
 from sortnet.learning.pair_sinks import MemoryPairs, keys_of_all, own_keys, own_pairs
 from sortnet.learning.pair_weights import weights_by_quality
@@ -44,8 +43,11 @@ from sortnet.learning.selection import (
     Shown,
     answered,
     answered_pairs,
+    answers_about_vali,
     ask,
     compares,
+    is_kept,
+    kept_share,
     selected,
     wanted,
 )
@@ -57,7 +59,7 @@ from sortnet.learning.training import (
     train_share,
 )
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
-from sortnet.sorting.diagnostics import Tally, share_right
+from sortnet.sorting.diagnostics import Tally, mistakes, share_right
 from sortnet.sorting.sort import order_of
 from sortnet.types import I32, I64, Pairs, PairSink, Progress, Queries
 from sortnet.types.shard import gathered, summed
@@ -221,10 +223,11 @@ def learn_to_sort(
     measured = list(dict.fromkeys((quality, *metrics)))
     state = state or State(0, make(config.seed))
     train = answered(train, own_keys(train, state.asked))
-    rng = np.random.default_rng(config.seed)  # of V a judge says as much as it may of T
-    vali = ask("even", Shown(vali, state.comparator, config.judgements, rng))[0]
+    vali, config = _vali_answered(vali, config, state)
     check_can_choose(quality, vali)
     sort, of = partial(_sort, measured, empty), partial(evaluate, metrics=measured, empty=empty)
+    n_sorts = budget.iterations + 1
+    share_T, share_V = (kept_share(config.pairs, part, n_sorts) for part in (train, vali))
     train_next = partial(_train_next, make, config, budget)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
@@ -232,8 +235,8 @@ def learn_to_sort(
         report, seed_i = _within(progress, i), _iteration_seed(config.seed, i + 1)
         train, state = _asked(train, config, budget.iterations, state, seed_i)
         report("sorting")
-        T_i = sort(state.comparator, train, compared=compares(config.pairs, train))
-        V_i = sort(state.comparator, vali, answered=config.pairs != "wrong")
+        T_i = sort(state.comparator, train, compared=compares(config.pairs, train), share=share_T)
+        V_i = sort(state.comparator, vali, answered=config.pairs != "wrong", share=share_V)
         more = {k: of(q, order_of(state.comparator, q)) for k, q in (others or {}).items()}
 
         state = state.scored(V_i.measures[name], share_right(V_i.observed))
@@ -310,10 +313,15 @@ def _sort(
     *,
     compared: bool = False,
     answered: bool = False,
+    share: float = 1.0,
 ) -> Sorted:
-    """Sort a part and judge its comparisons, run by run: what is not kept takes no memory."""
+    """Sort a part and judge its comparisons, run by run: what is not kept takes no memory.
+
+    Of the pairs a share is kept, see `is_kept`; counts and measures are of all comparisons.
+    """
     started = time.perf_counter()
-    order, tally, comparisons = np.empty(part.n_docs, np.int64), Tally(part), 0
+    order, tally = np.empty(part.n_docs, np.int64), Tally(part)
+    comparisons = n_wrong = 0
     none = np.empty(0, np.int32)
     kept, known, wrong = [(none, none)], [Pairs.empty()], [Pairs.empty()]
     for docs, run in sorted_to_check(comparator, part):
@@ -321,20 +329,38 @@ def _sort(
         order[docs] = run.order
         tally.see(docs, run, answers)
         comparisons += len(run.i)
-        wrong.append(wrong_pairs(run, answers))
-        kept += [(run.i, run.j)] if compared else []
-        known += [in_order(run.i, run.j, answers)] if answered else []
+        is_wrong = mistakes(run, answers)
+        n_wrong += int(is_wrong.sum())
+        i, j = run.i, run.j
+        if share < 1:
+            rows = is_kept(part, i, j, share)
+            i, j, answers, is_wrong = i[rows], j[rows], answers[rows], is_wrong[rows]
+        wrong.append(in_order(i[is_wrong], j[is_wrong], answers[is_wrong]))
+        kept += [(i, j)] if compared else []
+        known += [in_order(i, j, answers)] if answered else []
     seconds = time.perf_counter() - started
     # Documents are numbered query by query, so the keys of a run are above those before.
     of_known, all_wrong = (
         Pairs.of_keys(np.concatenate([run.key for run in runs])) for runs in (known, wrong)
     )
     i, j = (np.concatenate(each) for each in zip(*kept, strict=True))
-    made, miscompared = summed(part, np.array([comparisons, len(all_wrong)]))
+    made, miscompared = summed(part, np.array([comparisons, n_wrong]))
     return Sorted(
         int(made), int(miscompared), i, j, of_known, all_wrong, order,
         evaluate(part, order, metrics, empty=empty), tally.facts(comparator), seconds,
     )  # fmt: skip
+
+
+def _vali_answered(vali: Queries, config: Config, state: State) -> tuple[Queries, Config]:
+    """V with its judge's answers, and the settings with the answers that are left for T."""
+    if vali.judge is None:
+        return vali, config
+    n_answers = answers_about_vali(config.judgements)
+    rng = np.random.default_rng(config.seed)
+    vali = ask("even", Shown(vali, state.comparator, n_answers, rng))[0]
+    if config.judgements is None or n_answers is None:
+        return vali, config
+    return vali, replace(config, judgements=config.judgements - n_answers)
 
 
 def _shown(part: Queries, config: Config, trainings: int, state: State, seed: int) -> Shown:

@@ -16,14 +16,15 @@ from sortnet.config import LEARNING, PAIRS
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_data
 from sortnet.sorting.sort import certainty_of, sort
-from sortnet.types import F64, I32, I64, Pairs, Queries
-from sortnet.types.packed_pairs import among, packed, unique, unordered, unpacked
+from sortnet.types import F64, I32, I64, Bool, Pairs, Queries
+from sortnet.types.packed_pairs import among, moved, packed, unique, unordered, unpacked
 from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
 _AT_ONCE = 1 << 20  # as long as they are no more than this, which bounds memory, as elsewhere
 _OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least,
-_IN_ALL = 1 << 21  # unless these are more in all
+_PART_OF_VALI = 5  # one answer in as many is about V, where a judge is asked about V too
+_IN_ALL = 1 << 21  # unless these are more in all; also what `compared` learns from in all, about
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,38 @@ def compares(strategy: str, queries: Queries) -> bool:
     return queries.judged is not None or STRATEGIES[strategy] is compared
 
 
+def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
+    """Share of the compared pairs that a run keeps: about 2 million in all its sorts.
+
+    A sort compares at most n ceil(log2 n) of the n (n - 1) / 2 pairs of a query. All are kept by
+    the strategy `wrong`, as in Algorithm 3.1, and of judged pairs.
+    """
+    if queries.judged is not None or STRATEGIES[strategy] is not compared or strategy == "wrong":
+        return 1.0
+    sizes = np.diff(offsets_of_all(queries)).astype(np.float64)
+    in_a_sort = sizes * np.ceil(np.log2(np.maximum(sizes, 1)))
+    most = np.minimum(n_sorts * in_a_sort, sizes * (sizes - 1) / 2).sum()
+    return float(min(1.0, _IN_ALL / max(most, 1)))
+
+
+def is_kept(queries: Queries, i: I32, j: I32, share: float) -> Bool:
+    """(m,) whether each compared pair is one of the share to keep, the same ones in each sort.
+
+    A hash of the two documents' numbers decides, so that a pair that is compared again is kept
+    again, and the pairs do not depend on the number of processes.
+    """
+    if share >= 1:
+        return np.ones(len(i), np.bool_)
+    key = unordered(i, j)
+    if queries.shard is not None:
+        key = moved(key, queries.shard.first_doc)
+    bits = key.astype(np.uint64)
+    for _ in range(2):  # as in the finalizer of SplitMix64
+        bits = (bits ^ (bits >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    kept: Bool = (bits >> np.uint64(40)) < share * 2.0**24
+    return kept
+
+
 def wanted(
     strategy: str, judgements: int | None, asked: int, iteration: int, trainings: int
 ) -> int | None:
@@ -149,6 +182,15 @@ def wanted(
     if strategy in LEARNING:
         by_now = judgements * (iteration + 1) // max(trainings, 1)
     return max(0, min(by_now, judgements) - asked)
+
+
+def answers_about_vali(judgements: int | None) -> int | None:
+    """Answers about V, of all that a judge may give; None: as many as the strategy finds right.
+
+    >>> answers_about_vali(500), answers_about_vali(3), answers_about_vali(None)
+    (100, 1, None)
+    """
+    return None if judgements is None else max(1, judgements // _PART_OF_VALI)
 
 
 def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:
