@@ -409,8 +409,8 @@ class Config(Settings):
         "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
-        None, "Answers that the judge may give, in all; where it is asked about the validation part, "
-        "too, one in five is about that.", MEASURES, least=1)
+        None, "Answers that the judge may give, in all; where it is asked about the validation "
+        "part, too, one in five is about that.", MEASURES, least=1)
     start: str = setting(
         "warm", "What each iteration trains from: the last weights, of which one training is "
         "divided among the iterations (warm), or random ones (fresh).", RUN, choices=STARTS)
