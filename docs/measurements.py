@@ -1,0 +1,296 @@
+"""Tables and sentences of the pages with figures of benchmarks/results.json, and their source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
+from typing import Any
+
+from generate import benchmark_rows, cell, provenance
+
+Row = Mapping[str, Any]
+WIDTH = 110
+
+# Rows of the benchmark of questions: label, name up to the hold-out.
+SESSION_BARS = {
+    "20 items, no features, 190 questions: ρ": "n = 20, ids, 190 questions, spearman",
+    "the same: RMSE": "n = 20, ids, 190 questions, rmse",
+    "100 items, no features, 1,840 questions: ρ": "n = 100, ids, 1840 questions, spearman",
+    "100 items, 5 features, 50 questions: ρ": "n = 100, 5 features, 0% outside, 50 questions",
+    "the same, 100 questions": "n = 100, 5 features, 0% outside, 100 questions",
+    "a fifth of the variance outside the features, 100 questions: ρ": (
+        "n = 100, 5 features, 20% outside, 100 questions"
+    ),
+    "the same, 200 questions": "n = 100, 5 features, 20% outside, 200 questions",
+    "the same, 400 questions": "n = 100, 5 features, 20% outside, 400 questions",
+}
+SORTS = ("heapsort", "quicksort", "bubble passes", "a whole merge sort")
+
+
+def rows_of(benchmark: str, starts: str | tuple[str, ...] = "") -> list[dict[str, Any]]:
+    """The stored rows of a benchmark whose names begin with one of the starts."""
+    return [row for row in benchmark_rows(benchmark) if row["what"].startswith(starts)]
+
+
+def row_of(what: str) -> dict[str, Any]:
+    """The stored row of that name."""
+    rows = [row for row in benchmark_rows() if row["what"] == what]
+    if len(rows) != 1:
+        raise ValueError(f"benchmarks/results.json: {len(rows)} rows named {what!r}")
+    return rows[0]
+
+
+def paragraph(text: str) -> str:
+    """A paragraph in lines that fit the page."""
+    return f"\n{wrapped(text)}\n\n"
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """A text in lines that fit the page, code in one piece; `indent` is that of further lines."""
+    whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), text)
+    lines = wrap(
+        whole, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+    return "\n".join(lines).replace("\0", " ")
+
+
+def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    rows = [f"| {' | '.join(line)} |" for line in (header, *lines)]
+    return "\n".join([rows[0], "|---" * len(header) + "|", *rows[1:], ""])
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """A figure without the zero before its point: `.707`."""
+    return "" if value is None else re.sub(r"^(-?)0\.", r"\1.", f"{value:.{digits}f}")
+
+
+def missed() -> str:
+    """A list of the rows that missed their bar."""
+    lines = [
+        f"- {row['what']}: {row['ours']:.4g}, the bar is {row['bar']}"
+        for row in benchmark_rows()
+        if row.get("ok") is False
+    ]
+    return "\n" + "\n".join(lines) + "\n\n"
+
+
+def pair_answers() -> str:
+    """The share of answers that reaches 99 % of all pairs' quality: strategies by data sets."""
+    named = re.compile(r"pairs, (.+), (\w+): share of pairs / of answers for 99%")
+    shares: dict[str, dict[str, str]] = {}
+    for row in rows_of("pairs"):
+        if match := named.fullmatch(row["what"]):
+            share = "not reached" if row["peer"] is None else f"{row['peer']:.1%}"
+            shares.setdefault(match[2], {})[match[1]] = share
+    kinds = list(next(iter(shares.values())))
+    lines = [[f"`{name}`", *(found[kind] for kind in kinds)] for name, found in shares.items()]
+    return f"\n{table(('answers for 99 %', *kinds), lines)}\n"
+
+
+def session_bars() -> str:
+    """The bars of the questions to annotators, without the hold-out and with it."""
+    rows = {row["what"]: row for row in benchmark_rows("preference")}
+    shown, lines = [], []
+    for label, start in SESSION_BARS.items():
+        without = rows.get(f"{start}, without hold-out", rows.get(start))
+        found = (without, rows.get(f"{start}, with hold-out"))
+        shown += [row for row in found if row]
+        bar = without["bar"].split("; ")[-1] if without else ""
+        lines.append([label, bar, *(_with_error(row) for row in found), _met(without)])
+    header = ("what", "bar", "without hold-out", "with hold-out", "")
+    return f"\n{table(header, lines)}\n{_sentence(shown)}\n\n"
+
+
+def _sentence(rows: Iterable[Row]) -> str:
+    """A sentence on where the rows come from."""
+    return wrapped(f"By {provenance(rows)}.")
+
+
+def _with_error(row: Row | None) -> str:
+    if row is None:
+        return ""
+    error = re.search(r"± ([\d.]+)", row["note"])
+    return figure(row["ours"]) + (f" ± {figure(float(error[1]))}" if error else "")
+
+
+def _met(row: Row | None) -> str:
+    return "" if row is None or row.get("ok") is None else "met" if row["ok"] else "missed"
+
+
+def orders_of_100(budgets: Sequence[int], strategies: Mapping[str, str]) -> str:
+    """ρ of 100 items without features beside that of repeated merge sorts, by questions.
+
+    `strategies` are names of strategies, each with the end of its rows' names.
+    """
+    found = {
+        name: [row_of(f"n = 100, ids, {m} questions, spearman{end}") for m in budgets]
+        for name, end in strategies.items()
+    }
+    lines = [[f"`{name}`", *(figure(row["ours"]) for row in rows)] for name, rows in found.items()]
+    first = next(iter(found.values()))
+    lines.append(["repeated merge sort", *(figure(row["peer"]) for row in first)])
+    for name, rows in found.items():
+        gains = [re.search(r"([+-][\d.]+) standard errors", row["note"]) for row in rows]
+        label = f"`{name}` less merge sort, in standard errors"
+        lines.append([label, *(gain[1] if gain else "" for gain in gains)])
+    header = ("100 items, no features: ρ after", *(f"{m:,}" for m in budgets))
+    every = [row for rows in found.values() for row in rows]
+    return f"\n{table(header, lines)}\n{_sentence(every)}\n\n"
+
+
+def hold_out_costs() -> str:
+    """What questions kept for the hold-out cost, in ρ."""
+    costs = [
+        row_of(f"{start}, without hold-out")["ours"] - row_of(f"{start}, with hold-out")["ours"]
+        for start in (
+            SESSION_BARS["20 items, no features, 190 questions: ρ"],
+            SESSION_BARS["a fifth of the variance outside the features, 100 questions: ρ"],
+        )
+    ]
+    return paragraph(
+        f"The hold-out costs {figure(costs[0])} of ρ with 20 items, and {figure(costs[1])} at 100 "
+        "questions with a fifth of the variance outside; it makes the stopping rule reliable."
+    )
+
+
+def top_calls() -> str:
+    """NDCG@10 of a simulated model's verdicts, by calls: a session beside the sorts."""
+    named = re.compile(r"dl19, a judge that errs as (.+), NDCG@10 at (\d+) calls, against (.+)")
+    peers: dict[str, dict[str, str]] = {}
+    ours: dict[str, str] = {}
+    for row in rows_of("llm", "dl19"):
+        if match := named.fullmatch(row["what"]):
+            key = f"{match[1]}, {match[2]}"
+            ours[key] = figure(row["ours"])
+            peers.setdefault(key, {})[match[3]] = f"{figure(row['peer'])} ({_gain(row)})"
+    lines = [
+        [key, ours[key], *(found.get(sort, "") for sort in SORTS)] for key, found in peers.items()
+    ]
+    header = ("judge errs as, calls", "session", *SORTS)
+    return f"\n{table(header, lines)}\n{_sentence(rows_of('llm', 'dl19'))}\n\n"
+
+
+def _gain(row: Row) -> str:
+    gain = re.match(r"([+-])0?(\.\d+) ± 0?(\.\d+)", row["note"])
+    return f"{gain[1]}{gain[2]} ± {gain[3]}" if gain else ""
+
+
+def listed(benchmark: str, starts: tuple[str, ...]) -> str:
+    """The rows whose names begin so in a small table, or the command that measures them."""
+    rows = rows_of(benchmark, starts)
+    if not rows:
+        return paragraph(f"Not measured on this version yet: `make bench ARGS={benchmark}`.")
+    columns = [
+        column
+        for column in ("what", "ours", "peer", "bar", "ok", "note")
+        if any(row.get(column) is not None for row in rows)
+    ]
+    shown = table(columns, [[cell(row.get(column)) for column in columns] for row in rows])
+    return f"\n{shown}\n{_sentence(rows)}\n\n"
+
+
+def arguments_left_out() -> str:
+    """How many pairs of a topic that was left out are predicted, by topic."""
+    by_session = row_of("ukpconvarg1, a topic left out, strict pairs right")
+    by_folder = row_of("ukpconvarg1, a topic left out, by a saved model folder: strict pairs right")
+    note = re.match(r"(\d+) pairs, (\d+) topics; worst ([\d.]+), best ([\d.]+)", by_session["note"])
+    if note is None:
+        raise ValueError(f"no figures by topic in {by_session['note']!r}")
+    pairs, topics, worst, best = note.groups()
+    return paragraph(
+        f"In `ukpconvarg1`, {int(pairs):,} strict pairs of {topics} topics, each topic left out in "
+        f"turn: {figure(by_session['ours'])} of its pairs are predicted by a session fitted to the "
+        f"others' pairs (from {figure(float(worst), 2)} to {figure(float(best), 2)} of a topic; "
+        f"the bar is .80), {figure(by_session['peer'])} by the length of the text alone, and "
+        f"{figure(by_folder['ours'])} by a model folder of `sortnet train` and `rank`, topics as "
+        f"groups. {_sentence([by_session, by_folder])}"
+    )
+
+
+def question_time() -> str:
+    """What a question of a large session takes."""
+    row = row_of("a question at 10,000 items and 100,000 answers, p95 in ms")
+    return paragraph(
+        f"A question at 10,000 items and 100,000 answers took {row['ours']:.1f} ms (95th "
+        f"percentile; the bar is 20 ms). {_sentence([row])}"
+    )
+
+
+def against_trees() -> str:
+    """README's sentence on where SortNet loses to LightGBM."""
+    row = row_of("3,000 rows x 25: CPU seconds with defaults / LightGBM's")
+    return paragraph(
+        f"It loses where labels come from one tree, and takes {row['ratio']:.0f} times the CPU "
+        "seconds on small tables."
+    )
+
+
+def folds_summary() -> str:
+    """What the table of the rankers on MQ2008 says about chance."""
+    rows = benchmark_rows("folds")
+    match = re.search(r"left out: (\d+) of (\d+)", rows[0]["conventions"])
+    if match is None:
+        raise ValueError(f"no number of queries in {rows[0]['conventions']!r}")
+    queries = int(match[2]) - int(match[1])
+    pairs = len(rows) * (len(rows) - 1) // 2
+    clear = [f"`{row['summary']['ranker']}`" for row in rows if (row["p"] or 1) < 0.05]
+    which = f"the difference of {', '.join(clear)} alone" if clear else "no difference"
+    return paragraph(
+        f"So on these data {which} to the first row is more than noise (p < .05), with {queries} "
+        f"queries that count and {pairs} pairs of rankers to correct for. {_sentence(rows)}"
+    )
+
+
+def adarank() -> str:
+    """AdaRank for MAP and for NDCG under the convention of the papers."""
+    rows = {row["summary"]["ranker"]: row for row in benchmark_rows("folds")}
+    found = []
+    for kind in ("adarank-map", "adarank-ndcg"):
+        values = rows[kind]["binarised"]
+        ndcg = f"{figure(values['ndcg@10'])} ± {figure(values['ndcg@10_error'])}"
+        average = f"{figure(values['map'])} ± {figure(values['map_error'])}"
+        found.append(f"NDCG@10 {ndcg} and MAP {average}")
+    text = (
+        "- AdaRank for NDCG is behind AdaRank for MAP on MQ2008. Under `--convention binarised`, "
+        f"seed 0, means of five folds ± standard error: {found[0]} for MAP, {found[1]} for NDCG. "
+        f"{_sentence(rows.values())} Published of RankLib are .722 ± .010 and .653 ± .009 (Köppel "
+        "et al. 2025, table 1), within two standard errors of both. No figures by fold were found "
+        "to compare with."
+    )
+    return f"\n{wrapped(text, '  ')}\n\n"
+
+
+def humour() -> str:
+    """How well the folder that a model's verdicts made ranks what nobody judged."""
+    row = row_of("humour, half of the items never compared: Spearman, by a saved model folder")
+    return paragraph(
+        "The folder ranks texts that the model never saw, without a call. On 4,030 jokes, with "
+        "votes as the verdicts about one half, the folder's ranking of the other half has a Spearman "
+        f"correlation of {row['ours']:.2f} with their scores (texts through `--embed`). "
+        f"{_sentence([row])}"
+    )
+
+
+def interval_cover() -> str:
+    """The share of 90 % intervals that hold the true rank, by features, items and answers."""
+    named = re.compile(r"90 % intervals, (\d+) items, features that say (\w+), (\d+) answers")
+    rows = rows_of("preference", "90 % intervals")
+    if not rows:
+        return listed("preference", ("90 % intervals",))
+    shares: dict[str, dict[int, list[str]]] = {}
+    answers: dict[str, None] = {}
+    for row in rows:
+        if match := named.fullmatch(row["what"]):
+            items = shares.setdefault(match[2], {})
+            items.setdefault(int(match[1]), []).append(figure(row["ours"], 2))
+            answers[match[3]] = None
+    sizes = list(next(iter(shares.values())))
+    lines = [[name, *(", ".join(found[n]) for n in sizes)] for name, found in shares.items()]
+    header = (
+        f"features say; after {', '.join(answers)} answers",
+        *(f"{n} items" for n in sizes),
+    )
+    note = f"{rows[0]['note']}; the bar is {rows[0]['bar']}. {_sentence(rows)}"
+    return f"\n{table(header, lines)}{paragraph(note)}"
