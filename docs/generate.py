@@ -280,7 +280,8 @@ def durations() -> str:
     """The table of CPU seconds of commands."""
     rows = [row for row in benchmark_rows("duration") if "command" in row]
     lines = [f"| `sortnet {row['command']}` | {row['data']} | {row['ours']:.1f} |" for row in rows]
-    return "\n".join(["", "| command | data | CPU seconds |", "|---|---|---|", *lines, "", ""])
+    header = ["", "| command | data | CPU seconds |", "|---|---|---|"]
+    return "\n".join([*header, *lines, "", f"By {provenance(rows)}.", "", ""])
 
 
 def questions() -> str:
@@ -295,7 +296,10 @@ def questions() -> str:
                         for share in shares)  # fmt: skip
     lines = [f"| {items} | {' | '.join(texts)} |" for items, texts in cells.items()]
     return "\n".join(
-        ["", f"| items | {header} |", "|---" * (len(shares) + 1) + "|", *lines, "", ""]
+        [
+            *("", f"| items | {header} |", "|---" * (len(shares) + 1) + "|", *lines),
+            *("", f"By {provenance(rows)}.", "", ""),
+        ]
     )
 
 
