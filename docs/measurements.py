@@ -52,9 +52,9 @@ def paragraph(text: str) -> str:
 
 def wrapped(text: str, indent: str = "") -> str:
     """A text in lines that fit the page, code in one piece; `indent` is that of further lines."""
-    whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), text)
+    unbroken = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), text)
     lines = wrap(
-        whole, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+        unbroken, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
     )
     return "\n".join(lines).replace("\0", " ")
 
@@ -91,29 +91,33 @@ def _missed_by(rows: Sequence[Row]) -> str:
 
 def pair_answers() -> str:
     """The share of answers that reaches 99 % of all pairs' quality: strategies by data sets."""
-    named = re.compile(r"pairs, (.+), (\w+): share of pairs / of answers for 99%")
+    name = re.compile(r"pairs, (.+), (\w+): share of pairs / of answers for 99%")
     shares: dict[str, dict[str, str]] = {}
     for row in rows_of("pairs"):
-        if match := named.fullmatch(row["what"]):
+        if match := name.fullmatch(row["what"]):
             share = "not reached" if row["peer"] is None else f"{row['peer']:.1%}"
             shares.setdefault(match[2], {})[match[1]] = share
     kinds = list(next(iter(shares.values())))
-    lines = [[f"`{name}`", *(found[kind] for kind in kinds)] for name, found in shares.items()]
+    lines = [
+        [f"`{strategy}`", *(by_kind[kind] for kind in kinds)]
+        for strategy, by_kind in shares.items()
+    ]
     return f"\n{table(('answers for 99 %', *kinds), lines)}\n"
 
 
 def session_bars() -> str:
     """The bars of the questions to annotators, without the hold-out and with it."""
     rows = {row["what"]: row for row in benchmark_rows("preference")}
-    shown, lines = [], []
+    sources: list[Row] = []
+    lines = []
     for label, start in SESSION_BARS.items():
         without = rows.get(f"{start}, without hold-out", rows.get(start))
-        found = (without, rows.get(f"{start}, with hold-out"))
-        shown += [row for row in found if row]
+        with_hold_out = rows.get(f"{start}, with hold-out")
+        sources += [row for row in (without, with_hold_out) if row]
         bar = without["bar"].split("; ")[-1] if without else ""
-        lines.append([label, bar, *(_with_error(row) for row in found), _met(without)])
+        lines.append([label, bar, _with_error(without), _with_error(with_hold_out), _met(without)])
     header = ("what", "bar", "without hold-out", "with hold-out", "")
-    return f"\n{table(header, lines)}\n{_sentence(shown)}\n\n"
+    return f"\n{table(header, lines)}\n{_sentence(sources)}\n\n"
 
 
 def _sentence(rows: Iterable[Row]) -> str:
@@ -129,7 +133,9 @@ def _with_error(row: Row | None) -> str:
 
 
 def _met(row: Row | None) -> str:
-    return "" if row is None or row.get("ok") is None else "met" if row["ok"] else "missed"
+    if row is None or row.get("ok") is None:
+        return ""
+    return "met" if row["ok"] else "missed"
 
 
 def orders_of_100(budgets: Sequence[int], strategies: Mapping[str, str]) -> str:
@@ -137,24 +143,26 @@ def orders_of_100(budgets: Sequence[int], strategies: Mapping[str, str]) -> str:
 
     `strategies` are names of strategies, each with the end of its rows' names.
     """
-    found = {
+    by_strategy = {
         name: [row_of(f"n = 100, ids, {m} questions, spearman{end}") for m in budgets]
         for name, end in strategies.items()
     }
-    lines = [[f"`{name}`", *(figure(row["ours"]) for row in rows)] for name, rows in found.items()]
-    first = next(iter(found.values()))
+    lines = [
+        [f"`{name}`", *(figure(row["ours"]) for row in rows)] for name, rows in by_strategy.items()
+    ]
+    first = next(iter(by_strategy.values()))
     lines.append(["repeated merge sort", *(figure(row["peer"]) for row in first)])
-    for name, rows in found.items():
+    for name, rows in by_strategy.items():
         gains = [re.search(r"([+-][\d.]+) standard errors", row["note"]) for row in rows]
         label = f"`{name}` less merge sort, in standard errors"
         lines.append([label, *(gain[1] if gain else "" for gain in gains)])
     header = ("100 items, no features: ρ after", *(f"{m:,}" for m in budgets))
-    every = [row for rows in found.values() for row in rows]
-    return f"\n{table(header, lines)}\n{_sentence(every)}\n\n"
+    sources = [row for rows in by_strategy.values() for row in rows]
+    return f"\n{table(header, lines)}\n{_sentence(sources)}\n\n"
 
 
 def hold_out_costs() -> str:
-    """What questions kept for the hold-out cost, in ρ."""
+    """Cost of the questions kept for the hold-out, in ρ."""
     costs = [
         row_of(f"{start}, without hold-out")["ours"] - row_of(f"{start}, with hold-out")["ours"]
         for start in (
@@ -170,16 +178,17 @@ def hold_out_costs() -> str:
 
 def top_calls() -> str:
     """NDCG@10 of a simulated model's verdicts, by calls: a session beside the sorts."""
-    named = re.compile(r"dl19, a judge that errs as (.+), NDCG@10 at (\d+) calls, against (.+)")
+    name = re.compile(r"dl19, a judge that errs as (.+), NDCG@10 at (\d+) calls, against (.+)")
     peers: dict[str, dict[str, str]] = {}
     ours: dict[str, str] = {}
     for row in rows_of("llm", "dl19"):
-        if match := named.fullmatch(row["what"]):
+        if match := name.fullmatch(row["what"]):
             key = f"{match[1]}, {match[2]}"
             ours[key] = figure(row["ours"])
             peers.setdefault(key, {})[match[3]] = f"{figure(row['peer'])} ({_gain(row)})"
     lines = [
-        [key, ours[key], *(found.get(sort, "") for sort in SORTS)] for key, found in peers.items()
+        [key, ours[key], *(by_sort.get(sort, "") for sort in SORTS)]
+        for key, by_sort in peers.items()
     ]
     header = ("judge errs as, calls", "session", *SORTS)
     return f"\n{table(header, lines)}\n{_sentence(rows_of('llm', 'dl19'))}\n\n"
@@ -200,12 +209,12 @@ def listed(benchmark: str, starts: tuple[str, ...]) -> str:
         for column in ("what", "ours", "peer", "bar", "ok", "note")
         if any(row.get(column) is not None for row in rows)
     ]
-    shown = table(columns, [[cell(row.get(column)) for column in columns] for row in rows])
-    return f"\n{shown}\n{_sentence(rows)}\n\n"
+    text = table(columns, [[cell(row.get(column)) for column in columns] for row in rows])
+    return f"\n{text}\n{_sentence(rows)}\n\n"
 
 
 def arguments_left_out() -> str:
-    """How many pairs of a topic that was left out are predicted, by topic."""
+    """Share of the pairs of a topic left out that are predicted."""
     by_session = row_of("ukpconvarg1, a topic left out, strict pairs right")
     by_folder = row_of("ukpconvarg1, a topic left out, by a saved model folder: strict pairs right")
     note = re.match(r"(\d+) pairs, (\d+) topics; worst ([\d.]+), best ([\d.]+)", by_session["note"])
@@ -223,7 +232,7 @@ def arguments_left_out() -> str:
 
 
 def question_time() -> str:
-    """What a question of a large session takes."""
+    """Time of a question of a large session."""
     row = row_of("a question at 10,000 items and 100,000 answers, p95 in ms")
     return paragraph(
         f"A question at 10,000 items and 100,000 answers took {row['ours']:.1f} ms (95th "
@@ -244,7 +253,7 @@ def against_trees() -> str:
 
 
 def folds_summary() -> str:
-    """What the table of the rankers on MQ2008 says about chance."""
+    """Sentence on how many differences between the rankers on MQ2008 are more than noise."""
     rows = benchmark_rows("folds")
     match = re.search(r"left out: (\d+) of (\d+)", rows[0]["conventions"])
     if match is None:
@@ -262,15 +271,15 @@ def folds_summary() -> str:
 def adarank() -> str:
     """AdaRank for MAP and for NDCG under the convention of the papers."""
     rows = {row["summary"]["ranker"]: row for row in benchmark_rows("folds")}
-    found = []
+    figures = []
     for kind in ("adarank-map", "adarank-ndcg"):
         values = rows[kind]["binarised"]
         ndcg = f"{figure(values['ndcg@10'])} ± {figure(values['ndcg@10_error'])}"
         average = f"{figure(values['map'])} ± {figure(values['map_error'])}"
-        found.append(f"NDCG@10 {ndcg} and MAP {average}")
+        figures.append(f"NDCG@10 {ndcg} and MAP {average}")
     text = (
         "- AdaRank for NDCG is behind AdaRank for MAP on MQ2008. Under `--convention binarised`, "
-        f"seed 0, means of five folds ± standard error: {found[0]} for MAP, {found[1]} for NDCG. "
+        f"seed 0, means of five folds ± standard error: {figures[0]} for MAP, {figures[1]} for NDCG. "
         f"{_sentence(rows.values())} Published of RankLib are .722 ± .010 and .653 ± .009 (Köppel "
         "et al. 2025, table 1), within two standard errors of both. No figures by fold were found "
         "to compare with."
@@ -279,7 +288,7 @@ def adarank() -> str:
 
 
 def humour() -> str:
-    """How well the folder that a model's verdicts made ranks what nobody judged."""
+    """Paragraph on a folder made from verdicts that ranks texts nobody judged."""
     row = row_of("humour, half of the items never compared: Spearman, by a saved model folder")
     return paragraph(
         "The folder ranks texts that the model never saw, without a call. On 4,030 jokes, with "
@@ -291,19 +300,19 @@ def humour() -> str:
 
 def interval_cover() -> str:
     """The share of 90 % intervals that hold the true rank, by features, items and answers."""
-    named = re.compile(r"90 % intervals, (\d+) items, features that say (\w+), (\d+) answers")
+    name = re.compile(r"90 % intervals, (\d+) items, features that say (\w+), (\d+) answers")
     rows = rows_of("preference", "90 % intervals")
     if not rows:
         return listed("preference", ("90 % intervals",))
     shares: dict[str, dict[int, list[str]]] = {}
     answers: dict[str, None] = {}
     for row in rows:
-        if match := named.fullmatch(row["what"]):
+        if match := name.fullmatch(row["what"]):
             items = shares.setdefault(match[2], {})
             items.setdefault(int(match[1]), []).append(figure(row["ours"], 2))
             answers[match[3]] = None
     sizes = list(next(iter(shares.values())))
-    lines = [[name, *(", ".join(found[n]) for n in sizes)] for name, found in shares.items()]
+    lines = [[share, *(", ".join(by_size[n]) for n in sizes)] for share, by_size in shares.items()]
     header = (
         f"features say; after {', '.join(answers)} answers",
         *(f"{n} items" for n in sizes),
@@ -313,7 +322,7 @@ def interval_cover() -> str:
 
 
 def judgement_bytes() -> str:
-    """What a judgement takes in memory, as a table of judgements holds it."""
+    """Paragraph on the memory of a judgement in a table of judgements."""
     judgements = Judgements.of([Judgement("ana", 0, 1, "left")])
     names = [field.name for field in fields(Judgement) if field.name not in judgements.texts]
     width = sum(getattr(judgements, name).itemsize for name in [*names, "undone"])
