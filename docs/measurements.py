@@ -280,9 +280,9 @@ def adarank() -> str:
     text = (
         "- AdaRank for NDCG is behind AdaRank for MAP on MQ2008. Under `--convention binarised`, "
         f"seed 0, means of five folds ± standard error: {figures[0]} for MAP, {figures[1]} for "
-        f"NDCG. {_sentence(rows.values())} Published of RankLib are .722 ± .010 and .653 ± .009 (Köppel "
-        "et al. 2025, table 1), within two standard errors of both. No figures by fold were found "
-        "to compare with."
+        f"NDCG. {_sentence(rows.values())} Published of RankLib are .722 ± .010 and .653 ± .009 "
+        "(Köppel et al. 2025, table 1), within two standard errors of both. No figures by fold "
+        "were found to compare with."
     )
     return f"\n{wrapped(text, '  ')}\n\n"
 
