@@ -1,7 +1,7 @@
 """What each phase of an iteration costs a document: CPU seconds and bytes, by the number of them.
 
-Queries of 120 made documents with 136 features, one thread; the formula that follows from the rows
-is in docs/explanation/scale.md. Then what each of two processes takes, and one alone.
+Queries of 120 made documents with 136 features, one thread; docs/explanation/scale.md says what
+follows from the rows. Then what each of two processes takes, and one alone.
 """
 
 from __future__ import annotations

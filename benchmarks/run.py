@@ -2,7 +2,8 @@
 
 Each bench_<what>.py gets a process of its own, so that peak memory and thread settings are its own.
 It runs those of its parts, bench_<what>_<part>.py, itself.
-Without --quick the table goes to results.json; some of WHAT renew their rows of it only.
+Without --quick the table goes to results.json; some of WHAT renew their rows of it only, so each
+row names the version and the day of its measurement.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
@@ -86,7 +88,8 @@ def measure(name: str, *, quick: bool) -> list[dict[str, Any]]:
         fault = f"{type(error).__name__}: {error}"
         rows = [{"what": name, "note": f"failed: {fault}", "failed": True}]
     print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
-    return [{"benchmark": name, **row} for row in rows]
+    measured = {"version": version("sortnet"), "date": datetime.now(UTC).date().isoformat()}
+    return [{"benchmark": name, **measured, **row} for row in rows]
 
 
 def _run(name: str, quick: bool) -> list[dict[str, Any]]:

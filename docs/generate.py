@@ -8,7 +8,8 @@ import json
 import pkgutil
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -96,16 +97,16 @@ def _benchmark(name: str) -> str:
     lines = [
         f"## {name}",
         "",
+        *wrap(f"By {provenance(benchmark_rows(name))}.", 100, break_on_hyphens=False),
+        "",
         "| what | ours | peer | ratio | bar | ok |",
         "|---|---|---|---|---|---|",
     ]
     notes = []
     for row in benchmark_rows(name):
-        cells = [
-            _cell(row.get(column)) for column in ("what", "ours", "peer", "ratio", "bar", "ok")
-        ]
+        cells = [cell(row.get(column)) for column in ("what", "ours", "peer", "ratio", "bar", "ok")]
         if row.get("note"):
-            notes.append(_cell(row["note"]))
+            notes.append(cell(row["note"]))
             cells[0] += f" ({len(notes)})"
         lines.append(f"| {' | '.join(cells)} |")
     lines.append("")
@@ -119,12 +120,12 @@ def _benchmark(name: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     """A value as the benchmarks print it."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
-    from run import cell
+    import run
 
-    return cell(value)
+    return run.cell(value)
 
 
 def folds() -> str:
@@ -152,6 +153,30 @@ def folds() -> str:
 def _with_error(summary: Mapping[str, Any], name: str) -> str:
     """A mean with its standard error: `.707 ± .009`."""
     return f"{summary[name]:.3f} ± {summary[f'{name}_error']:.3f}".replace("0.", ".")
+
+
+def provenance(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The command that measured the rows, with the versions and days of the measurements.
+
+    The version of a row is that of the code's last release; work on the next one may be in it.
+    """
+    listed = list(rows)
+    commands = dict.fromkeys(f"`make bench ARGS={row['benchmark']}`" for row in listed)
+    days = sorted({(row["version"], row["date"]) for row in listed})
+    return f"{' and '.join(commands)}, {', '.join(_measured_on(*day) for day in days)}"
+
+
+def _measured_on(version: str, day: str) -> str:
+    """A version with the day: `SortNet 0.3.0, 2026-11-24`, or between which two versions."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[([\d.]+)\](?: - ([\d-]+))?", text, re.MULTILINE)[::-1]
+    dates = dict(released)
+    following = {before: after for (before, _), (after, _) in pairwise(released)}
+    if dates.get(version) == day:
+        return f"SortNet {version}, {day}"
+    if version in following:
+        return f"between SortNet {version} and {following[version]}, {day}"
+    return f"after SortNet {version}, {day}"
 
 
 def walk(command: click.Command, name: str = "sortnet") -> Iterator[tuple[str, click.Command]]:
@@ -248,14 +273,15 @@ def measured(benchmark: str, figure: str = "") -> str:
     rows = benchmark_rows(benchmark)
     if not rows:
         return f"\nNot measured on this version yet: `make bench ARGS={benchmark}`.\n\n"
-    return "\n" + figure + markdown(rows) + "\n\n"
+    return f"\n{figure}{markdown(rows)}\n\nBy {provenance(rows)}.\n\n"
 
 
 def durations() -> str:
     """The table of CPU seconds of commands."""
     rows = [row for row in benchmark_rows("duration") if "command" in row]
     lines = [f"| `sortnet {row['command']}` | {row['data']} | {row['ours']:.1f} |" for row in rows]
-    return "\n".join(["", "| command | data | CPU seconds |", "|---|---|---|", *lines, "", ""])
+    header = ["", "| command | data | CPU seconds |", "|---|---|---|"]
+    return "\n".join([*header, *lines, "", f"By {provenance(rows)}.", "", ""])
 
 
 def questions() -> str:
@@ -270,7 +296,10 @@ def questions() -> str:
                         for share in shares)  # fmt: skip
     lines = [f"| {items} | {' | '.join(texts)} |" for items, texts in cells.items()]
     return "\n".join(
-        ["", f"| items | {header} |", "|---" * (len(shares) + 1) + "|", *lines, "", ""]
+        [
+            *("", f"| items | {header} |", "|---" * (len(shares) + 1) + "|", *lines),
+            *("", f"By {provenance(rows)}.", "", ""),
+        ]
     )
 
 

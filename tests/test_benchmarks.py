@@ -6,6 +6,8 @@ import json
 import shutil
 import subprocess
 import sys
+from datetime import UTC, date, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,7 @@ def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_table_has_a_line_for_every_row_and_the_json_its_numbers(folder):
+    before = datetime.now(UTC).date()
     done = bench(folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
@@ -47,6 +50,8 @@ def test_the_table_has_a_line_for_every_row_and_the_json_its_numbers(folder):
     report = json.loads((folder / "benchmarks/results.json").read_text())
     (row,) = report["rows"]
     assert (row["benchmark"], row["ours"], row["ok"]) == ("sort", 0.25, True)
+    assert row["version"] == version("sortnet")
+    assert date.fromisoformat(row["date"]) >= before
     assert report["quick"] is False
     assert report["machine"]["cores"] >= 1
     assert report["machine"]["python"] == sys.version.split()[0]

@@ -1,0 +1,333 @@
+"""Tables and sentences of the pages with figures of benchmarks/results.json, and their source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from textwrap import wrap
+from typing import Any
+
+from generate import benchmark_rows, cell, provenance
+
+from sortnet.preference import Judgement
+from sortnet.preference.judgement_table import Judgements
+
+Row = Mapping[str, Any]
+WIDTH = 110
+
+# Rows of the benchmark of questions: label, name up to the hold-out.
+SESSION_BARS = {
+    "20 items, no features, 190 questions: ρ": "n = 20, ids, 190 questions, spearman",
+    "the same: RMSE": "n = 20, ids, 190 questions, rmse",
+    "100 items, no features, 1,840 questions: ρ": "n = 100, ids, 1840 questions, spearman",
+    "100 items, 5 features, 50 questions: ρ": "n = 100, 5 features, 0% outside, 50 questions",
+    "the same, 100 questions": "n = 100, 5 features, 0% outside, 100 questions",
+    "a fifth of the variance outside the features, 100 questions: ρ": (
+        "n = 100, 5 features, 20% outside, 100 questions"
+    ),
+    "the same, 200 questions": "n = 100, 5 features, 20% outside, 200 questions",
+    "the same, 400 questions": "n = 100, 5 features, 20% outside, 400 questions",
+}
+SORTS = ("heapsort", "quicksort", "bubble passes", "a whole merge sort")
+
+
+def rows_of(benchmark: str, starts: str | tuple[str, ...] = "") -> list[dict[str, Any]]:
+    """The stored rows of a benchmark whose names begin with one of the starts."""
+    return [row for row in benchmark_rows(benchmark) if row["what"].startswith(starts)]
+
+
+def row_of(what: str) -> dict[str, Any]:
+    """The stored row of that name."""
+    rows = [row for row in benchmark_rows() if row["what"] == what]
+    if len(rows) != 1:
+        raise ValueError(f"benchmarks/results.json: {len(rows)} rows named {what!r}")
+    return rows[0]
+
+
+def paragraph(text: str) -> str:
+    """A paragraph in lines that fit the page."""
+    return f"\n{wrapped(text)}\n\n"
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """A text in lines that fit the page, code in one piece; `indent` is that of further lines."""
+    unbroken = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), text)
+    lines = wrap(
+        unbroken, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+    return "\n".join(lines).replace("\0", " ")
+
+
+def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    rows = [f"| {' | '.join(line)} |" for line in (header, *lines)]
+    return "\n".join([rows[0], "|---" * len(header) + "|", *rows[1:], ""])
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """A figure without the zero before its point: `.707`."""
+    return "" if value is None else re.sub(r"^(-?)0\.", r"\1.", f"{value:.{digits}f}")
+
+
+def missed() -> str:
+    """A list of the rows that missed their bar; rows of one kind and bar share a line."""
+    kinds: dict[tuple[str, str], list[Row]] = {}
+    for row in benchmark_rows():
+        if row.get("ok") is False:
+            kinds.setdefault((row["what"].split(",")[0], row["bar"]), []).append(row)
+    lines = [f"- {_missed_by(rows)}; the bar is {bar}" for (_, bar), rows in kinds.items()]
+    return "\n" + "\n".join(lines) + "\n\n"
+
+
+def _missed_by(rows: Sequence[Row]) -> str:
+    """The name and the figure of a row, or how many rows of a kind there are and their range."""
+    values = sorted(row["ours"] for row in rows)
+    if len(rows) == 1:
+        return f"{rows[0]['what']}: {values[0]:.4g}"
+    kind = rows[0]["what"].split(",")[0]
+    return f"{kind}: {len(rows)} rows, from {values[0]:.4g} to {values[-1]:.4g}"
+
+
+def pair_answers() -> str:
+    """The share of answers that reaches 99 % of all pairs' quality: strategies by data sets."""
+    name = re.compile(r"pairs, (.+), (\w+): share of pairs / of answers for 99%")
+    shares: dict[str, dict[str, str]] = {}
+    for row in rows_of("pairs"):
+        if match := name.fullmatch(row["what"]):
+            share = "not reached" if row["peer"] is None else f"{row['peer']:.1%}"
+            shares.setdefault(match[2], {})[match[1]] = share
+    kinds = list(next(iter(shares.values())))
+    lines = [
+        [f"`{strategy}`", *(by_kind[kind] for kind in kinds)]
+        for strategy, by_kind in shares.items()
+    ]
+    return f"\n{table(('answers for 99 %', *kinds), lines)}\n"
+
+
+def session_bars() -> str:
+    """The bars of the questions to annotators, without the hold-out and with it."""
+    rows = {row["what"]: row for row in benchmark_rows("preference")}
+    sources: list[Row] = []
+    lines = []
+    for label, start in SESSION_BARS.items():
+        without = rows.get(f"{start}, without hold-out", rows.get(start))
+        with_hold_out = rows.get(f"{start}, with hold-out")
+        sources += [row for row in (without, with_hold_out) if row]
+        bar = without["bar"].split("; ")[-1] if without else ""
+        lines.append([label, bar, _with_error(without), _with_error(with_hold_out), _met(without)])
+    header = ("what", "bar", "without hold-out", "with hold-out", "")
+    return f"\n{table(header, lines)}\n{_sentence(sources)}\n\n"
+
+
+def _sentence(rows: Iterable[Row]) -> str:
+    """A sentence on where the rows come from."""
+    return wrapped(f"By {provenance(rows)}.")
+
+
+def _with_error(row: Row | None) -> str:
+    if row is None:
+        return ""
+    error = re.search(r"± ([\d.]+)", row["note"])
+    return figure(row["ours"]) + (f" ± {figure(float(error[1]))}" if error else "")
+
+
+def _met(row: Row | None) -> str:
+    if row is None or row.get("ok") is None:
+        return ""
+    return "met" if row["ok"] else "missed"
+
+
+def orders_of_100(budgets: Sequence[int], strategies: Mapping[str, str]) -> str:
+    """ρ of 100 items without features beside that of repeated merge sorts, by questions.
+
+    `strategies` are names of strategies, each with the end of its rows' names.
+    """
+    by_strategy = {
+        name: [row_of(f"n = 100, ids, {m} questions, spearman{end}") for m in budgets]
+        for name, end in strategies.items()
+    }
+    lines = [
+        [f"`{name}`", *(figure(row["ours"]) for row in rows)] for name, rows in by_strategy.items()
+    ]
+    first = next(iter(by_strategy.values()))
+    lines.append(["repeated merge sort", *(figure(row["peer"]) for row in first)])
+    for name, rows in by_strategy.items():
+        gains = [re.search(r"([+-][\d.]+) standard errors", row["note"]) for row in rows]
+        label = f"`{name}` less merge sort, in standard errors"
+        lines.append([label, *(gain[1] if gain else "" for gain in gains)])
+    header = ("100 items, no features: ρ after", *(f"{m:,}" for m in budgets))
+    sources = [row for rows in by_strategy.values() for row in rows]
+    return f"\n{table(header, lines)}\n{_sentence(sources)}\n\n"
+
+
+def hold_out_costs() -> str:
+    """Cost of the questions kept for the hold-out, in ρ."""
+    costs = [
+        row_of(f"{start}, without hold-out")["ours"] - row_of(f"{start}, with hold-out")["ours"]
+        for start in (
+            SESSION_BARS["20 items, no features, 190 questions: ρ"],
+            SESSION_BARS["a fifth of the variance outside the features, 100 questions: ρ"],
+        )
+    ]
+    return paragraph(
+        f"The hold-out costs {figure(costs[0])} of ρ with 20 items, and {figure(costs[1])} at 100 "
+        "questions with a fifth of the variance outside; it makes the stopping rule reliable."
+    )
+
+
+def top_calls() -> str:
+    """NDCG@10 of a simulated model's verdicts, by calls: a session beside the sorts."""
+    name = re.compile(r"dl19, a judge that errs as (.+), NDCG@10 at (\d+) calls, against (.+)")
+    peers: dict[str, dict[str, str]] = {}
+    ours: dict[str, str] = {}
+    for row in rows_of("llm", "dl19"):
+        if match := name.fullmatch(row["what"]):
+            key = f"{match[1]}, {match[2]}"
+            ours[key] = figure(row["ours"])
+            peers.setdefault(key, {})[match[3]] = f"{figure(row['peer'])} ({_gain(row)})"
+    lines = [
+        [key, ours[key], *(by_sort.get(sort, "") for sort in SORTS)]
+        for key, by_sort in peers.items()
+    ]
+    header = ("judge errs as, calls", "session", *SORTS)
+    return f"\n{table(header, lines)}\n{_sentence(rows_of('llm', 'dl19'))}\n\n"
+
+
+def _gain(row: Row) -> str:
+    gain = re.match(r"([+-])0?(\.\d+) ± 0?(\.\d+)", row["note"])
+    return f"{gain[1]}{gain[2]} ± {gain[3]}" if gain else ""
+
+
+def listed(benchmark: str, starts: tuple[str, ...]) -> str:
+    """The rows whose names begin so in a small table, or the command that measures them."""
+    rows = rows_of(benchmark, starts)
+    if not rows:
+        return paragraph(f"Not measured on this version yet: `make bench ARGS={benchmark}`.")
+    columns = [
+        column
+        for column in ("what", "ours", "peer", "bar", "ok", "note")
+        if any(row.get(column) is not None for row in rows)
+    ]
+    text = table(columns, [[cell(row.get(column)) for column in columns] for row in rows])
+    return f"\n{text}\n{_sentence(rows)}\n\n"
+
+
+def arguments_left_out() -> str:
+    """Share of the pairs of a topic left out that are predicted."""
+    by_session = row_of("ukpconvarg1, a topic left out, strict pairs right")
+    by_folder = row_of("ukpconvarg1, a topic left out, by a saved model folder: strict pairs right")
+    note = re.match(r"(\d+) pairs, (\d+) topics; worst ([\d.]+), best ([\d.]+)", by_session["note"])
+    if note is None:
+        raise ValueError(f"no figures by topic in {by_session['note']!r}")
+    pairs, topics, worst, best = note.groups()
+    return paragraph(
+        f"In `ukpconvarg1`, {int(pairs):,} strict pairs of {topics} topics, each topic left out in "
+        f"turn: {figure(by_session['ours'])} of its pairs are predicted by a session fitted to the "
+        f"others' pairs (from {figure(float(worst), 2)} to {figure(float(best), 2)} of a topic; "
+        f"the bar is .80), {figure(by_session['peer'])} by the length of the text alone, and "
+        f"{figure(by_folder['ours'])} by a model folder of `sortnet train` and `rank`, topics as "
+        f"groups. {_sentence([by_session, by_folder])}"
+    )
+
+
+def question_time() -> str:
+    """Time of a question of a large session."""
+    row = row_of("a question at 10,000 items and 100,000 answers, p95 in ms")
+    return paragraph(
+        f"A question at 10,000 items and 100,000 answers took {row['ours']:.1f} ms (95th "
+        f"percentile; the bar is 20 ms). {_sentence([row])}"
+    )
+
+
+def against_trees() -> str:
+    """README's sentences on where SortNet loses to LightGBM, and on the source of its table."""
+    seconds = row_of("3,000 rows x 25: CPU seconds with defaults / LightGBM's")
+    tables = [row for row in rows_of("tables") if ": NDCG@10 / " in row["what"]]
+    lost = [row["what"].split(":")[0] for row in tables if row["ours"] < row["peer"]]
+    return paragraph(
+        f"Of {len(tables)} kinds of made tables it loses on {', '.join(lost) or 'none'}, and it "
+        f"takes {seconds['ratio']:.0f} times the CPU seconds on small tables. "
+        f"{_sentence([*rows_of('mq2008'), *rows_of('tables')])}"
+    )
+
+
+def folds_summary() -> str:
+    """Sentence on how many differences between the rankers on MQ2008 are more than noise."""
+    rows = benchmark_rows("folds")
+    match = re.search(r"left out: (\d+) of (\d+)", rows[0]["conventions"])
+    if match is None:
+        raise ValueError(f"no number of queries in {rows[0]['conventions']!r}")
+    queries = int(match[2]) - int(match[1])
+    pairs = len(rows) * (len(rows) - 1) // 2
+    clear = [f"`{row['summary']['ranker']}`" for row in rows if (row["p"] or 1) < 0.05]
+    which = f"the difference of {', '.join(clear)} alone" if clear else "no difference"
+    return paragraph(
+        f"So on these data {which} to the first row is more than noise (p < .05), with {queries} "
+        f"queries that count and {pairs} pairs of rankers to correct for. {_sentence(rows)}"
+    )
+
+
+def adarank() -> str:
+    """AdaRank for MAP and for NDCG under the convention of the papers."""
+    rows = {row["summary"]["ranker"]: row for row in benchmark_rows("folds")}
+    figures = []
+    for kind in ("adarank-map", "adarank-ndcg"):
+        values = rows[kind]["binarised"]
+        ndcg = f"{figure(values['ndcg@10'])} ± {figure(values['ndcg@10_error'])}"
+        average = f"{figure(values['map'])} ± {figure(values['map_error'])}"
+        figures.append(f"NDCG@10 {ndcg} and MAP {average}")
+    text = (
+        "- AdaRank for NDCG is behind AdaRank for MAP on MQ2008. Under `--convention binarised`, "
+        f"seed 0, means of five folds ± standard error: {figures[0]} for MAP, {figures[1]} for "
+        f"NDCG. {_sentence(rows.values())} Published of RankLib are .722 ± .010 and .653 ± .009 "
+        "(Köppel et al. 2025, table 1), within two standard errors of both. No figures by fold "
+        "were found to compare with."
+    )
+    return f"\n{wrapped(text, '  ')}\n\n"
+
+
+def humour() -> str:
+    """Paragraph on a folder made from verdicts that ranks texts nobody judged."""
+    row = row_of("humour, half of the items never compared: Spearman, by a saved model folder")
+    return paragraph(
+        "The folder ranks texts that the model never saw, without a call. On 4,030 jokes, with "
+        "votes as the verdicts about one half, the folder's ranking of the other half has a "
+        f"Spearman correlation of {row['ours']:.2f} with their scores (texts through `--embed`). "
+        f"{_sentence([row])}"
+    )
+
+
+def interval_cover() -> str:
+    """The share of 90 % intervals that hold the true rank, by features, items and answers."""
+    name = re.compile(r"90 % intervals, (\d+) items, features that say (\w+), (\d+) answers")
+    rows = rows_of("preference", "90 % intervals")
+    if not rows:
+        return listed("preference", ("90 % intervals",))
+    shares: dict[str, dict[int, list[str]]] = {}
+    answers: dict[str, None] = {}
+    for row in rows:
+        if match := name.fullmatch(row["what"]):
+            items = shares.setdefault(match[2], {})
+            items.setdefault(int(match[1]), []).append(figure(row["ours"], 2))
+            answers[match[3]] = None
+    sizes = list(next(iter(shares.values())))
+    lines = [[share, *(", ".join(by_size[n]) for n in sizes)] for share, by_size in shares.items()]
+    header = (
+        f"features say; after {', '.join(answers)} answers",
+        *(f"{n} items" for n in sizes),
+    )
+    note = f"{rows[0]['note']}; the bar is {rows[0]['bar']}. {_sentence(rows)}"
+    return f"\n{table(header, lines)}{paragraph(note)}"
+
+
+def judgement_bytes() -> str:
+    """Paragraph on the memory of a judgement in a table of judgements."""
+    judgements = Judgements.of([Judgement("ana", 0, 1, "left")])
+    names = [field.name for field in fields(Judgement) if field.name not in judgements.texts]
+    width = sum(getattr(judgements, name).itemsize for name in [*names, "undone"])
+    return paragraph(
+        f"A judgement without texts is a row of columns of {width} bytes, in a session as in what "
+        "`collection.judgements()` returns; objects are made of single ones only. What an "
+        "annotator has answered is looked up in tables that are made with their first question."
+    )
