@@ -13,10 +13,17 @@ from sortnet.comparators import CmpNN
 from sortnet.config import PAIRS, Config, LoopTraining
 from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
-from sortnet.learning.selection import STRATEGIES, Shown, selected
+from sortnet.learning.selection import (
+    STRATEGIES,
+    Shown,
+    is_kept,
+    kept_share,
+    selected,
+)
 from sortnet.sorting import sort
 from sortnet.types import Queries
 from sortnet.types.packed_pairs import unordered, unpacked
+from sortnet.types.shard import Alone, sharded
 
 NET = CmpNN(2, hidden=3, seed=5)
 parts = st.builds(
@@ -164,3 +171,36 @@ def test_neighbours_need_two_grades():
     queries = Queries.from_arrays(np.zeros((3, 2), np.float32), [1, 1, 1], group=[3])
     with pytest.raises(DataError, match="no grades"):
         selected("neighbours", shown(queries))
+
+
+def test_of_many_compared_pairs_a_run_keeps_the_same_share_in_every_sort():
+    queries = Queries.from_arrays(np.zeros((2000, 1)), group=[1000, 1000])
+    assert kept_share("compared", queries, 11) == 1
+    many = Queries.from_arrays(np.zeros((1 << 20, 1)), group=[1 << 10] * (1 << 10))
+    share = kept_share("compared", many, 11)  # of 11 sorts of 10 comparisons a document
+    assert share == pytest.approx((1 << 21) / (11 * 10 * (1 << 20)))
+    assert kept_share("wrong", many, 11) == kept_share("even", many, 11) == 1
+    rng = np.random.default_rng(0)
+    i, j = rng.choice(1 << 20, (2, 100_000)).astype(np.int32)
+    kept = is_kept(many, i, j, share)
+    assert abs(kept.mean() - share) < 4 * np.sqrt(share / 100_000)  # four standard errors
+    np.testing.assert_array_equal(is_kept(many, j, i, share), kept)  # whichever is first
+    assert is_kept(many, i, j, 1).all()
+    few_documents = Queries.from_arrays(np.zeros((1 << 22, 1)), group=[2] * (1 << 21))
+    assert kept_share("compared", few_documents, 11) == 1  # there are no more than 2 million pairs
+
+
+class _Second(Alone):
+    """The second of two processes, which asks the other nothing."""
+
+    rank, size = 1, 2
+
+
+def test_a_shard_keeps_the_pairs_that_the_whole_keeps():
+    whole = Queries.from_arrays(np.zeros((40, 1)), group=[20, 20])
+    second = sharded(whole, _Second())
+    i, j = np.array(sorted(all_pairs(whole)), np.int64).T
+    later = i >= second.shard.first_doc
+    kept = is_kept(whole, i, j, 0.3)[later]
+    first = second.shard.first_doc
+    np.testing.assert_array_equal(is_kept(second, i[later] - first, j[later] - first, 0.3), kept)
