@@ -233,11 +233,11 @@ class LoopTraining(Training):
     """How a comparator is trained in an iteration, where the ranking of T is known, too."""
 
     # fmt: off
-    pair_weight: str = setting(
-        "quality",
+    pair_weight: str | None = setting(  # type: ignore[assignment]
+        None,
         "What the loss of a pair is multiplied by: half by what RankQuality gains when the two "
         "documents exchange places in the iteration's ranking (quality), nothing (none), or the "
-        "grade of the better document.",
+        "grade of the better document; default: quality, of nets none.",
         TRAINING, choices=("none", "grade", "quality"))
     # fmt: on
 
@@ -403,10 +403,11 @@ class Config(Settings):
         choices=SCALINGS, joined=True)
     dropout: float | None = setting(
         None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING)
-    pairs: str = setting(
-        "compared",
+    pairs: str | None = setting(
+        None,
         "Pairs to learn from: all that the sort compared, those the comparator got wrong, those "
-        "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all.",
+        "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all; "
+        "default: compared, of nets even.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
         None, "Answers that the judge may give, in all; where it is asked about the validation "
@@ -434,13 +435,18 @@ class Config(Settings):
                 raise ComparatorError(f"comparator {self.comparator} has no {name}: leave it out")
 
     @property
+    def strategy(self) -> str:
+        """The name of the strategy that takes the pairs to learn from, one of `PAIRS`."""
+        return self.pairs or str(self.with_defaults.pairs)
+
+    @property
     def trainings(self) -> int:
         """Number of trainings at most; each is followed by a sort.
 
         `max_iter` counts trainings where they continue each other, and sorts where each begins
         from random weights, as in Algorithm 3.1.
         """
-        learning = self.pairs in LEARNING
+        learning = self.strategy in LEARNING
         if self.start == "warm":
             return self.max_iter or (10 if learning else 1)
         return (self.max_iter or (20 if learning else 2)) - 1
@@ -484,9 +490,12 @@ class Config(Settings):
 # What is taken for settings left open where nothing chooses them: of nets and others, and of trees.
 FIXED: dict[str, Any] = {
     "hidden": (32,), "units": "tanh", "tau": "tanh", "dropout": 0.0, "scaling": "query+rank",
-    "weight_decay": 0.03,
+    "weight_decay": 0.03, "pairs": "even", "pair_weight": "none",
 }  # fmt: skip
-TREES: dict[str, Any] = {"trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01}
+TREES: dict[str, Any] = {
+    "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "compared",
+    "pair_weight": "quality",
+}  # fmt: skip
 _LACKING = {  # settings that a comparator has not
     "trees": ("hidden", "units", "tau", "dropout"),
     "cmpnn": ("tau", "trees", "depth"),

@@ -37,7 +37,10 @@ def small(**params) -> SortNetRanker:
 def settled(ranker: SortNetRanker) -> dict[str, object]:
     """Its parameters, with what `fit` took for those of the net and RankQuality left open."""
     given = ranker.get_params()
-    fixed = {"comparator": "cmpnn", "units": "tanh", "dropout": 0.0, "weight_decay": 0.03}
+    fixed = {
+        "comparator": "cmpnn", "units": "tanh", "dropout": 0.0, "weight_decay": 0.03,
+        "pairs": "even", "pair_weight": "none",
+    }  # fmt: skip
     if given["comparator"] == "directranker":
         fixed["tau"] = "tanh"
     taken = {name: value for name, value in fixed.items() if given[name] is None}

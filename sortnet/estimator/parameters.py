@@ -61,7 +61,7 @@ class Parameters(TypedDict, total=False):
     tau: str | None
     scaling: str | None
     loss: str
-    pair_weight: str
+    pair_weight: str | None
     epochs: int | None
     query_pairs: int | None
     keep: str
@@ -80,7 +80,7 @@ class Parameters(TypedDict, total=False):
     relevant_from: int
     gain: Gain
     empty: Empty
-    pairs: str
+    pairs: str | None
     judgements: int | None
     start: str
     max_iter: int | None

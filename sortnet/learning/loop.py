@@ -215,6 +215,7 @@ def learn_to_sort(
 
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
+    config = config.with_defaults
     quality, name, empty = config.rank_quality, config.rank_quality.name, config.empty
     if train.judge is None:  # else what it says is checked
         check_can_be_learned(train)
@@ -227,7 +228,7 @@ def learn_to_sort(
     check_can_choose(quality, vali)
     sort, of = partial(_sort, measured, empty), partial(evaluate, metrics=measured, empty=empty)
     n_sorts = budget.iterations + 1
-    share_T, share_V = (kept_share(config.pairs, part, n_sorts) for part in (train, vali))
+    share_T, share_V = (kept_share(config.strategy, part, n_sorts) for part in (train, vali))
     train_next = partial(_train_next, make, config, budget)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
@@ -235,13 +236,15 @@ def learn_to_sort(
         report, seed_i = _within(progress, i), _iteration_seed(config.seed, i + 1)
         train, state = _asked(train, config, budget.iterations, state, seed_i)
         report("sorting")
-        T_i = sort(state.comparator, train, compared=compares(config.pairs, train), share=share_T)
-        V_i = sort(state.comparator, vali, answered=config.pairs != "wrong", share=share_V)
+        T_i = sort(
+            state.comparator, train, compared=compares(config.strategy, train), share=share_T
+        )
+        V_i = sort(state.comparator, vali, answered=config.strategy != "wrong", share=share_V)
         more = {k: of(q, order_of(state.comparator, q)) for k, q in (others or {}).items()}
 
         state = state.scored(V_i.measures[name], share_right(V_i.observed))
         TP_i, asked = _taken(train, T_i, config, budget.iterations, state, seed_i)
-        VP_i = V_i.wrong if config.pairs == "wrong" else V_i.answered
+        VP_i = V_i.wrong if config.strategy == "wrong" else V_i.answered
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
         TP, VP = TP | TP_i, VP | VP_i
         finished = i == budget.iterations or (
@@ -365,7 +368,7 @@ def _vali_answered(vali: Queries, config: Config, state: State) -> tuple[Queries
 
 def _shown(part: Queries, config: Config, trainings: int, state: State, seed: int) -> Shown:
     n_answers = wanted(
-        config.pairs, config.judgements, len(state.asked), state.iteration, trainings
+        config.strategy, config.judgements, len(state.asked), state.iteration, trainings
     )
     rng = np.random.default_rng(seed)
     return Shown(part, state.comparator, n_answers, rng, own_keys(part, state.asked))
@@ -377,7 +380,7 @@ def _asked(
     """T with the answers of its judge, if it has one, to what the strategy asks about now."""
     if part.judge is None or state.iteration == trainings:
         return part, state
-    part, asked = ask(config.pairs, _shown(part, config, trainings, state, seed))
+    part, asked = ask(config.strategy, _shown(part, config, trainings, state, seed))
     check_can_be_learned(part)
     return part, replace(state, asked=gathered(part, keys_of_all(part, asked)))
 
@@ -388,10 +391,10 @@ def _taken(
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
     shown = _shown(part, config, trainings, state, seed)
     shown = replace(shown, i=found.i, j=found.j, comparisons=found.comparisons)
-    chosen, asked = selected(config.pairs, shown)
+    chosen, asked = selected(config.strategy, shown)
     answered = answered_pairs(part, chosen)
     asked = gathered(part, keys_of_all(part, asked))
-    return (answered & found.wrong if config.pairs == "wrong" else answered), asked
+    return (answered & found.wrong if config.strategy == "wrong" else answered), asked
 
 
 def _iteration_seed(seed: int, iteration: int) -> int:
