@@ -21,12 +21,13 @@ from forked_made import Forked
 from pandas.testing import assert_frame_equal
 
 import cli.training.training_run
+import sortnet.rankers.choose_defaults
 import sortnet.rankers.sortnet
 from cli.inputs.remembered_data import find_data
 from sortnet.config import MEASURES, PAPER, Config, settings_of
 from sortnet.errors import SortNetError
 from sortnet.rankers.sortnet import Model
-from store import Run, open_store
+from store import Run, Store, open_store
 
 SETTINGS = (  # with trials of what is left open, as a run with no settings has them
     *("--committee", "2", "--trees", "2", "--depth", "3", "--epochs", "2", "--pairs", "wrong"),
@@ -70,6 +71,12 @@ def outcome(name: str) -> tuple[dict[str, bytes], pd.DataFrame, pd.DataFrame]:
         iterations, pairs = run.iterations_frame(), run.pairs_frame()
     timing = ["created", "seconds_sort", "seconds_train"]
     return weights, iterations.drop(columns=timing), pairs
+
+
+def resumed(name: str) -> None:
+    """Resume a run by its folder alone, if anything is recorded there yet."""
+    alone = ("train", "--resume", "--out", name)
+    done(*(alone if Path(name, "run.json").exists() else train(name, "--resume")))
 
 
 def assert_same_end(name: str, expected) -> None:
@@ -118,8 +125,20 @@ def killed_at(owner, name: str, call: int, command: list[str], *, after: bool) -
         invoke(*command)
 
 
+RUN_FOLDER = cli.training.training_run.Folder
 PLACES = {
-    "before the folder knows of the run": (cli.training.training_run.Folder, "write_run", 1, False),
+    "before the folder knows of the run": (RUN_FOLDER, "write_run", 1, False),
+    "before the store has the run": (Store, "start_run", 1, False),
+    "after the store has the run": (Store, "start_run", 1, True),
+    "within the second trial": (sortnet.rankers.choose_defaults, "learn_to_sort", 4, False),
+    "before the second trial is recorded": (RUN_FOLDER, "write_run", 3, False),
+    "before the store has the second trial": (Run, "settle", 2, False),
+    "after the last trial": (Run, "settle", 3, True),
+    "before the store has the chosen settings": (Run, "settle", 4, False),
+    "before the folder has the chosen settings": (RUN_FOLDER, "write_run", 5, False),
+    "after the folder has the chosen settings": (RUN_FOLDER, "write_run", 5, True),
+    "before the folder says that the run is done": (RUN_FOLDER, "write_run", 6, False),
+    "after the folder says that the run is done": (RUN_FOLDER, "write_run", 6, True),
     "before the first sort's pairs are kept": (Run, "add", 1, False),
     "between the training and the validation pairs": (Run, "add", 5, True),
     "after the pairs": (Run, "add", 6, True),
@@ -136,8 +155,90 @@ PLACES = {
 def test_a_run_that_ends_anywhere_goes_on_to_the_same_end(place, unkilled):
     owner, name, call, after = PLACES[place]
     killed_at(owner, name, call, train("killed"), after=after)
-    done(*train("killed", "--resume"))
+    resumed("killed")
     assert_same_end("killed", unkilled)
+    with open_store("killed.db") as store:
+        assert len(store.runs_frame()) == 1
+
+
+def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monkeypatch):
+    killed_at(RUN_FOLDER, "write_run", 3, train("killed"), after=True)
+    record = json.loads(Path("killed/run.json").read_text())
+    assert record["phase"] == "choosing"
+    assert [trial["scaling"] for trial in record["trials"]] == ["query+rank", "normal"]
+    choose_defaults = sortnet.rankers.choose_defaults
+    outcomes, tried = choose_defaults._outcomes, []
+
+    def counted(train, vali, config, make_for):
+        tried.append(config.scaling)
+        return outcomes(train, vali, config, make_for)
+
+    monkeypatch.setattr(choose_defaults, "_outcomes", counted)
+    shown = done("train", "--resume", "--out", "killed").splitlines()
+    assert tried == ["query+rank+normal"] * 2, "each half of the queries"
+    trials = [line.split()[0] for line in shown[1:4]]
+    assert trials == ["query+rank", "normal", "query+rank+normal"]
+    assert shown[4].startswith("chosen: scaling ")
+    assert_same_end("killed", unkilled)
+    record = json.loads(Path("killed/run.json").read_text())
+    assert (record["phase"], record["trials"]) == ("done", [])
+
+
+def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
+    choose_defaults = sortnet.rankers.choose_defaults
+    learn_to_sort, calls, shown = choose_defaults.learn_to_sort, [], {}
+    asked = ("--store", "m.db")
+
+    def looked_at(*args):
+        calls.append(args)
+        if len(calls) == 5:  # in the third trial
+            shown["runs"] = done("runs", *asked)
+            shown["phases"] = [row["phase"] for row in json.loads(done("runs", "--json", *asked))]
+            shown["show"] = done("show", "last", *asked)
+            shown["of the folder"] = done("show", "m")
+            shown["report"] = fault("report", "last", *asked)
+        return learn_to_sort(*args)
+
+    monkeypatch.setattr(choose_defaults, "learn_to_sort", looked_at)
+    printed = done(*train("m")).splitlines()
+    assert "running, choosing" in shown["runs"] and shown["phases"] == ["choosing"]
+    assert shown["show"] == shown["of the folder"]
+    lines = shown["show"].splitlines()
+    assert "status   running, choosing" in lines
+    at = lines.index("2 trials so far")
+    trials = lines[at - 2 : at]
+    assert [line.split()[0] for line in trials] == ["query+rank", "normal"]
+    assert "\n".join(trials) in "\n".join(printed), "as train itself shows them"
+    assert "(running, choosing) has no iteration yet; follow it: " in shown["report"]
+    (run,) = json.loads(done("runs", "--json", *asked))
+    assert (run["status"], run["phase"]) == ("done", "done")
+
+
+def test_ctrl_c_within_the_trials_says_how_to_resume_and_so_does_show(unkilled, monkeypatch):
+    choose_defaults = sortnet.rankers.choose_defaults
+    learn_to_sort, calls = choose_defaults.learn_to_sort, []
+
+    def interrupted(*args):
+        calls.append(args)
+        if len(calls) == 3:  # in the second trial
+            signal.raise_signal(signal.SIGINT)
+        return learn_to_sort(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(choose_defaults, "learn_to_sort", interrupted)
+        result = invoke(*train("stopped"))
+    assert result.exit_code == 2
+    step = "resume with: sortnet train --resume --out stopped"
+    assert result.stderr.splitlines()[-1] == f"sortnet: interrupted; {step}"
+    shown = invoke("show", "last", "--store", "stopped.db")
+    assert "status   interrupted, choosing\n" in shown.stdout
+    assert "1 trial so far" in shown.stdout
+    assert "next: sortnet train --resume --out " in shown.stderr
+    followed = invoke("show", "last", "--follow", "--store", "stopped.db")
+    assert followed.stdout.splitlines()[1].startswith("query+rank ")
+    assert "is interrupted, choosing, 0 iterations; resume with: " in followed.stderr
+    resumed("stopped")
+    assert_same_end("stopped", unkilled)
 
 
 def test_a_run_that_is_killed_after_its_last_state_is_only_finished(unkilled):

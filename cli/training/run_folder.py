@@ -79,7 +79,7 @@ class Folder:
             check_fields(about, _PHASE_FIELDS, path)
         # Before a comparator of damaged settings takes memory; version 0.2 wrote no hash.
         if about.get("settings_sha256", now := _settings_sha256(about)) != now:
-            raise ModelError(f"{path}: asked or config was changed after it was written")
+            raise ModelError(f"{path}: its settings or trials were changed after it was written")
         return about
 
     def write_run(self, about: Mapping[str, Any]) -> None:
