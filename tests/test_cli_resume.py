@@ -257,10 +257,12 @@ def test_resuming_where_nothing_began_says_in_one_line_how_to_begin():
         Path("empty").mkdir(exist_ok=True)
 
 
+@pytest.mark.parametrize("place", ["within the second trial", "after the first state"])
 def test_a_run_is_resumed_from_another_folder_which_has_other_data_of_that_name(
-    unkilled, tmp_path, monkeypatch
+    unkilled, tmp_path, monkeypatch, place
 ):
-    killed_at(cli.training.training_run, "save_state", 1, train("killed"), after=True)
+    owner, name, call, after = PLACES[place]
+    killed_at(owner, name, call, train("killed"), after=after)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     make_fold(Path("fold"), n_docs=5)
@@ -280,17 +282,19 @@ def test_data_that_were_moved_with_the_run_are_found_from_where_they_are_now(tmp
     assert find_data(pattern) == str(tmp_path / "fold/*.txt")
 
 
-KILLS = 3
+KILLS = 20
 
 # A process that has everything loaded forks one that trains, kills it, forks the next. The trainer
-# sends a byte for every step that it tells of (a trial, a sort, an epoch), and around every file
-# that it puts on the disk or in its place, so that it is killed at random moments of its work and
-# its saves, however busy the machine is.
+# sends a byte for every step that it tells of (a trial, and a sort or an epoch of a trial or of the
+# run), and around every file that it puts on the disk or in its place, so that it is killed at
+# random moments of its work and its saves, however busy the machine is. Once its folder knows of
+# the run, it is resumed by its folder alone, from another working folder.
 KILLER = """
 import contextlib, gc, json, os, random, signal, sys, time
 from pathlib import Path
 args, kills = json.loads(sys.argv[1]), int(sys.argv[2])
 import cli.main, cli.training.training_run as training_run, sortnet.data, sortnet.rankers.sortnet
+import sortnet.rankers.choose_defaults as choose_defaults
 import pandas, store, torch._dynamo
 # A run that sorts once, and so loads the compiled kernels, whose pool of threads lives in a fork
 # with this layer; one that trained would start threads of torch that do not.
@@ -316,11 +320,17 @@ def train(name, steps):
     if child == 0:
         report = reported(pipe, None)
         training_run.choose = reporting(training_run.choose, report)
+        choose_defaults.learn_to_sort = reporting(choose_defaults.learn_to_sort, report)
         training_run.fit = reporting(training_run.fit, report)
         os.fsync, os.replace = reported(pipe, os.fsync), reported(pipe, os.replace)
         sys.stdout = sys.stderr = open(os.devnull, "w")
+        words = [word.replace("NAME", name) for word in args]
+        if Path(name, "run.json").exists():
+            words = ["train", "--resume", "--out", os.path.abspath(name)]
+            os.makedirs("elsewhere", exist_ok=True)
+            os.chdir("elsewhere")
         try:
-            cli.main.main([word.replace("NAME", name) for word in args])
+            cli.main.main(words)
         except SystemExit as end:  # what else it would do is to take apart all that is loaded
             os._exit(end.code or 0)
     os.close(pipe)
@@ -337,7 +347,7 @@ def train(name, steps):
 random.seed(1)
 status, steps = train("counted", 10**9)
 assert status == 0, status
-in_the_middle = models = killed = 0
+in_the_trials = in_the_middle = models = killed = 0
 while killed < kills:
     name = f"killed{models}"
     models += 1
@@ -348,8 +358,10 @@ while killed < kills:
         if status == 0:
             break
         in_the_middle += Path(name, "state.safetensors").exists()
+        record = Path(name, "run.json")
+        in_the_trials += record.exists() and json.loads(record.read_text())["phase"] == "choosing"
     assert status == 0, status
-print(models, killed, in_the_middle)
+print(models, killed, in_the_trials, in_the_middle)
 """
 
 
@@ -362,9 +374,9 @@ def test_kill_9_at_random_moments_of_train_resume_and_save_changes_nothing(unkil
         command, env=os.environ | layer, capture_output=True, text=True, timeout=3000
     )
     assert ran.returncode == 0, ran.stderr
-    models, kills, in_the_middle = map(int, ran.stdout.splitlines()[-1].split())
+    models, kills, in_the_trials, in_the_middle = map(int, ran.stdout.splitlines()[-1].split())
     assert kills >= KILLS
-    assert in_the_middle > 0
+    assert in_the_trials > 0 and in_the_middle > 0
     for k in range(models):
         assert_same_end(f"killed{k}", unkilled)
         assert not list(Path(f"killed{k}").glob(".*")), "a stray temporary file"
