@@ -246,7 +246,8 @@ def _choose(
 ) -> Config:
     """Choose the settings that are left open; each trial is recorded when it has ended.
 
-    The store gets the trials and the settings before the folder, which decides what is done again.
+    The store gets the chosen settings before the folder, which ends the phase: a run that is killed
+    in between chooses them again, from all of the trials.
     """
     trials = [*record["trials"]]
     for trial in trials:
