@@ -186,31 +186,33 @@ def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monke
 
 def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
     choose_defaults = sortnet.rankers.choose_defaults
-    learn_to_sort, calls, shown = choose_defaults.learn_to_sort, [], {}
-    asked = ("--store", "m.db")
+    learn_to_sort = choose_defaults.learn_to_sort
+    calls, outputs = [], {}
+    store = ("--store", "m.db")
 
     def looked_at(*args):
         calls.append(args)
         if len(calls) == 5:  # in the third trial
-            shown["runs"] = done("runs", *asked)
-            shown["phases"] = [row["phase"] for row in json.loads(done("runs", "--json", *asked))]
-            shown["show"] = done("show", "last", *asked)
-            shown["of the folder"] = done("show", "m")
-            shown["report"] = fault("report", "last", *asked)
+            outputs["runs"] = done("runs", *store)
+            outputs["json"] = done("runs", "--json", *store)
+            outputs["show"] = done("show", "last", *store)
+            outputs["of the folder"] = done("show", "m")
+            outputs["report"] = fault("report", "last", *store)
         return learn_to_sort(*args)
 
     monkeypatch.setattr(choose_defaults, "learn_to_sort", looked_at)
     printed = done(*train("m")).splitlines()
-    assert "running, choosing" in shown["runs"] and shown["phases"] == ["choosing"]
-    assert shown["show"] == shown["of the folder"]
-    lines = shown["show"].splitlines()
+    assert "running, choosing" in outputs["runs"]
+    assert [row["phase"] for row in json.loads(outputs["json"])] == ["choosing"]
+    assert outputs["show"] == outputs["of the folder"]
+    lines = outputs["show"].splitlines()
     assert "status   running, choosing" in lines
     at = lines.index("2 trials so far")
     trials = lines[at - 2 : at]
     assert [line.split()[0] for line in trials] == ["query+rank", "normal"]
     assert "\n".join(trials) in "\n".join(printed), "as train itself shows them"
-    assert "(running, choosing) has no iteration yet; follow it: " in shown["report"]
-    (run,) = json.loads(done("runs", "--json", *asked))
+    assert "(running, choosing) has no iteration yet; follow it: " in outputs["report"]
+    (run,) = json.loads(done("runs", "--json", *store))
     assert (run["status"], run["phase"]) == ("done", "done")
 
 

@@ -116,19 +116,19 @@ def test_rows_come_as_iterations_do_and_it_ends_with_the_run(run):
 
 
 def test_trials_come_as_they_end_then_what_was_chosen_then_iterations(store):
-    asked = Config(quality="map")
-    run = make(store, config=asked.to_json())
+    left_open = Config(quality="map")
+    run = make(store, config=left_open.to_json())
     trials = [
         {"scaling": scaling, "weight_decay": 0.01, "quality": quality}
         for scaling, quality in (("query+rank", 0.5), ("normal", 0.75))
     ]
-    run.settle({**asked.to_json(), "tuning": trials[:1]})
+    run.settle({**left_open.to_json(), "tuning": trials[:1]})
     with piped("last", "--interval", "0.1") as watch:
         lines = [watch.stdout.readline().split() for _ in range(2)]
         assert lines == [["scaling", "weight_decay", "map"], ["query+rank", "0.01", "0.5000"]]
-        run.settle({**asked.to_json(), "tuning": trials})
+        run.settle({**left_open.to_json(), "tuning": trials})
         assert watch.stdout.readline().split() == ["normal", "0.01", "0.7500"]
-        settings = asked.with_defaults.changed(scaling="normal").to_json()
+        settings = left_open.with_defaults.changed(scaling="normal").to_json()
         run.settle({**settings, "tuning": trials})
         record(run, 0)
         run.finish("done")

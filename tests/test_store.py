@@ -180,15 +180,15 @@ def test_a_resumed_run_is_running_again_and_no_other_status_is_taken(tmp_path: P
 def test_a_run_is_choosing_until_its_settings_are_settled_and_other_readers_see_it(
     url: str,
 ) -> None:
-    asked = Config(quality="map")
+    left_open = Config(quality="map")
     with open_store(url) as store:
-        labelling, run = start(store, config={}), start(store, config=asked.to_json())
+        labelling, run = start(store, config={}), start(store, config=left_open.to_json())
         reader = store.run(run.id)
         assert (run.phase, reader.phase, labelling.phase) == ("choosing", "choosing", None)
         assert store.runs_frame()["phase"].isna().tolist() == [False, True]
         run.finish("interrupted")
         assert run.phase == "choosing"
-        settings = asked.with_defaults.to_json() | {"tuning": [{"quality": np.float64(0.5)}]}
+        settings = left_open.with_defaults.to_json() | {"tuning": [{"quality": np.float64(0.5)}]}
         run.settle(settings)
         reader.refresh()
         assert reader.config == run.config == settings

@@ -156,9 +156,9 @@ def test_a_process_that_is_killed_within_the_trials_ends_the_others_and_all_resu
         data, 2, ["train", "--resume", "--out", str(data / "choosing")]
     )
     assert codes == [0, 0], errors
-    found, expected = (weights(data / name) for name in ("choosing", "chosen"))
-    assert found.keys() == expected.keys()
-    assert all((found[name] == value).all() for name, value in expected.items())
+    resumed, expected = (weights(data / name) for name in ("choosing", "chosen"))
+    assert resumed.keys() == expected.keys()
+    assert all((resumed[name] == value).all() for name, value in expected.items())
     with open_store(data / "c.db", write=False) as store:
         assert store.runs_frame()["phase"].tolist() == ["done", "done"]
 

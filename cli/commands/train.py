@@ -211,8 +211,8 @@ def _begin(
         put(text, err=as_json)
     is_choosing = known is None or known.get("phase") == CHOOSING
     if is_choosing and group.size > 1:
-        others = "process waits" if group.size == 2 else f"{group.size - 1} processes wait"
-        say(f"the other {others} until the settings are chosen")
+        who_waits = "process waits" if group.size == 2 else f"{group.size - 1} processes wait"
+        say(f"the other {who_waits} until the settings are chosen")
     show_trial = iterations.trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
 
     def show(trial: iterations.Trial) -> None:

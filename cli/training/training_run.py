@@ -164,7 +164,7 @@ def begin(
     group: Group = ALONE,
     again: str | None = None,
 ) -> TrainingRun:
-    """Start a new run, or resume the one that `known` records, and choose its settings.
+    """Start a new run, or resume the run that `known` records, and choose its settings.
 
     The record of a new run, `run.json`, is written first, then the row in the store, then the
     settings are chosen: a run that is killed in between is resumed by its folder alone.
@@ -177,9 +177,9 @@ def begin(
         command: the command line.
         shown: the store's URL to record.
         progress: told what is being done.
-        show_trial: called with each trial that chooses settings, also those of before.
-        group: the processes of the run, of which this is the first.
-        again: the command that does the run again; None: the one that resumes it.
+        show_trial: called with each trial that chooses settings, trials that had ended included.
+        group: the processes of the run; this process is the first.
+        again: the command that repeats the run; None: the command that resumes it.
     """
     if known is None:
         if "--resume" not in shlex.split(command):
@@ -199,15 +199,15 @@ def begin(
 
 def _new_record(job: TrainingJob, command: str, shown: str) -> dict[str, Any]:
     """The record of a new run, whose settings are yet to be chosen."""
-    asked = job.config.to_json()
+    settings = job.config.to_json()
     return {
         "run": new_run_id(),
         "store": shown,
         "command": command,
         "phase": CHOOSING,
-        "config": asked,
+        "config": settings,
         "threads": torch.get_num_threads(),
-        "asked": asked,
+        "asked": settings,
         "data": job.data,
         "trials": [],
     }
@@ -256,14 +256,14 @@ def _choose(
     def keep(trial: Trial) -> None:
         trials.append(trial)
         folder.write_run({**record, "trials": trials})
-        run.settle({**record["config"], "tuning": [_to_show(each) for each in trials]})
+        run.settle({**record["config"], "tuning": [*map(_to_show, trials)]})
         show_trial(_to_show(trial))
 
     config, _ = choose(
         job.train, job.vali, job.config, progress=progress, ended=record["trials"], on_trial=keep
     )
     settings = config.to_json()
-    tuning = {"tuning": [_to_show(trial) for trial in trials]} if trials else {}
+    tuning = {"tuning": [*map(_to_show, trials)]} if trials else {}
     run.settle({**settings, **tuning})
     folder.write_run({**record, "phase": TRAINING, "config": settings, "trials": []})
     return config

@@ -52,14 +52,13 @@ def choose(
         config: settings with a RankQuality.
         make_for: makes a custom comparator.
         ended: trials of an interrupted choice with the same arguments, as `on_trial` got them.
-            They are not repeated, and the choice is that of a choice that was not interrupted.
+            They are not repeated; an uninterrupted choice has the same result.
         on_trial: called with each new trial when it is done.
 
     Returns:
-        The settings, nothing open; and the trials, as JSON values: the `scaling` and the
-        `weight_decay` that were tried, their RankQuality as `quality`, and its `outcomes`, of which
-        it is the mean. Where a judge would be asked there are no trials, and a scaling left open is
-        all of `INPUTS` together.
+        The settings, nothing open; and the trials, as JSON values: `scaling`, `weight_decay`, the
+        `outcomes` and their mean, the RankQuality, as `quality`. Where a judge would be asked there
+        are no trials, and a scaling left open is all of `INPUTS` together.
 
     Cost: at most three short trainings of a small committee, on 20,000 documents of each part at
     most; two more where answers are few.
@@ -83,8 +82,8 @@ def choose(
             if settings.items() <= trial.items():
                 return np.array(trial["outcomes"], np.float64)  # None becomes NaN
         progress(f"choosing the inputs, trial {len(trials) + 1}")
-        each = [_outcomes(T, V, candidate, make_for or make_comparator) for T, V in parts]
-        values = np.concatenate(each)
+        make = make_for or make_comparator
+        values = np.concatenate([_outcomes(T, V, candidate, make) for T, V in parts])
         quality = average(values, candidate.empty)
         numbers = [None if np.isnan(value) else value for value in values.tolist()]
         trials.append({**settings, "quality": quality, "outcomes": numbers})
