@@ -29,10 +29,15 @@ from store.database import schema
 from store.database.engine import Database, plain, utc_now
 from store.database.process import status_of, this_process
 from store.database.tables import CollectionRow, IterationRow, QueryRow, RunRow
-from store.runs.run import Run
+from store.runs.run import Run, phase_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def new_run_id() -> str:
+    """Twelve hexadecimal digits for a new run."""
+    return uuid4().hex[:12]
 
 
 def open_store(url: str | Path | URL | None = None, *, write: bool = True) -> Store:
@@ -117,6 +122,7 @@ class Store:
         vali: Queries,
         data: Mapping[str, Mapping[str, Any]] | None = None,
         out: str | Path | None = None,
+        run_id: str | None = None,
     ) -> Run:
         """Start a run on these queries.
 
@@ -127,6 +133,7 @@ class Store:
             data: {split: values}, such as path and fingerprint; the numbers of queries,
                 documents and features of both parts are added.
             out: the folder of the run's model.
+            run_id: a new id from `new_run_id`; None: the run gets one.
         """
         splits: dict[Split, Queries] = {"train": train, "vali": vali}
         data = data or {}
@@ -136,7 +143,7 @@ class Store:
         for part, values in data.items():
             facts.setdefault(part, values)  # a test part, which no run reads
         row = {
-            "id": uuid4().hex[:12],
+            "id": run_id or new_run_id(),
             "created": utc_now(),
             "status": "running",
             "command": command,
@@ -152,6 +159,11 @@ class Store:
             for split, queries in splits.items():
                 _insert_queries(connection, number, split, queries)
         return Run(self.database, number)
+
+    def has_run(self, run_id: str) -> bool:
+        """Whether the store has the run of that whole id."""
+        query = select(func.count()).where(RunRow.id == run_id)
+        return self.database.retrying(lambda db: db.execute(query).scalar_one() > 0)
 
     def run(self, id_or_prefix: str) -> Run:
         """A run by its id or a prefix of it; `last` is the one started last.
@@ -172,13 +184,19 @@ class Store:
         raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {known}")
 
     def runs_frame(self) -> pd.DataFrame:
-        """One row per run, the newest first, with its number of iterations and its best."""
+        """One row per run, the newest first, with its number of iterations and its best.
+
+        `phase` is that of `store.runs.run.phase_of`.
+        """
         import pandas as pd
 
         with self.database.transaction() as connection:
             rows = connection.execute(_runs()).all()
         frame = frames.typed(rows, frames.RUN_COLUMNS)
-        frame["status"] = pd.Series([status_of(row) for row in rows], dtype="str")
+        statuses = [status_of(row) for row in rows]
+        phases = [phase_of(*pair) for pair in zip(statuses, frame["config"], strict=True)]
+        frame["status"] = pd.Series(statuses, dtype="str")
+        frame.insert(2, "phase", pd.Series(phases, dtype="str"))
         return frame
 
     def collection(self, name: str, *, clock: Callable[[], float] = time.time) -> Collection:

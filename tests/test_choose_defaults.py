@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -79,7 +81,34 @@ def test_of_few_answers_a_stronger_weight_decay_is_tried(monkeypatch):
     assert choose(band(1), band(2), few.changed(weight_decay=0.3))[1] == []
     judged = [band(seed).with_judgements([0, 1, 14], [1, 2, 15]) for seed in (1, 2)]
     _, trials = choose(*judged, OPEN.changed(quality="accuracy"))
-    assert len(trials) == len(INPUTS) + 3
+    assert len(trials) == len(INPUTS) + 2
+
+
+@pytest.mark.parametrize("empty", ["zero", "skip"])
+def test_a_choice_goes_on_from_the_trials_that_have_ended_to_the_same_settings(monkeypatch, empty):
+    """Outcomes of which one is missing, and whose differences are near to chance."""
+    rng, tried = np.random.default_rng(0), []
+    noise = {(inputs, k): rng.normal(0, 0.1, 40) for inputs in INPUTS for k in range(3)}
+
+    def made_up(train, vali, config, make_for):
+        tried.append(config)
+        k = round(np.log10(config.training.weight_decay / 0.01))
+        values = 0.5 + noise[config.scaling, k]
+        values[3] = np.nan
+        return values
+
+    monkeypatch.setattr(module, "_outcomes", made_up)
+    few, recorded = OPEN.changed(judgements=100, empty=empty), []
+    config, trials = choose(band(1), band(2), few, on_trial=recorded.append)
+    assert trials == recorded and len(trials) == len(INPUTS) + 2
+    for n in range(len(trials) + 1):
+        ended = json.loads(json.dumps(trials[:n]))
+        new = []
+        tried.clear()
+        again = choose(band(1), band(2), few, ended=ended, on_trial=new.append)
+        assert again == (config, trials)
+        assert new == trials[n:] and len(ended) == n
+        assert len(tried) == 2 * (len(trials) - n), "each half of the queries, once a trial"
 
 
 def test_the_validation_part_is_predicted_from_the_training_part(monkeypatch):

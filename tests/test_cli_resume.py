@@ -21,12 +21,13 @@ from forked_made import Forked
 from pandas.testing import assert_frame_equal
 
 import cli.training.training_run
+import sortnet.rankers.choose_defaults
 import sortnet.rankers.sortnet
 from cli.inputs.remembered_data import find_data
 from sortnet.config import MEASURES, PAPER, Config, settings_of
 from sortnet.errors import SortNetError
 from sortnet.rankers.sortnet import Model
-from store import Run, open_store
+from store import Run, Store, open_store
 
 SETTINGS = (  # with trials of what is left open, as a run with no settings has them
     *("--committee", "2", "--trees", "2", "--depth", "3", "--epochs", "8", "--pairs", "wrong"),
@@ -70,6 +71,12 @@ def outcome(name: str) -> tuple[dict[str, bytes], pd.DataFrame, pd.DataFrame]:
         iterations, pairs = run.iterations_frame(), run.pairs_frame()
     timing = ["created", "seconds_sort", "seconds_train"]
     return weights, iterations.drop(columns=timing), pairs
+
+
+def resumed(name: str) -> None:
+    """Resume a run by its folder alone, if anything is recorded there yet."""
+    alone = ("train", "--resume", "--out", name)
+    done(*(alone if Path(name, "run.json").exists() else train(name, "--resume")))
 
 
 def assert_same_end(name: str, expected) -> None:
@@ -118,8 +125,20 @@ def killed_at(owner, name: str, call: int, command: list[str], *, after: bool) -
         invoke(*command)
 
 
+RUN_FOLDER = cli.training.training_run.Folder
 PLACES = {
-    "before the folder knows of the run": (cli.training.training_run.Folder, "write_run", 1, False),
+    "before the folder knows of the run": (RUN_FOLDER, "write_run", 1, False),
+    "before the store has the run": (Store, "start_run", 1, False),
+    "after the store has the run": (Store, "start_run", 1, True),
+    "within the second trial": (sortnet.rankers.choose_defaults, "learn_to_sort", 4, False),
+    "before the second trial is recorded": (RUN_FOLDER, "write_run", 3, False),
+    "before the store has the second trial": (Run, "settle", 2, False),
+    "after the last trial": (Run, "settle", 3, True),
+    "before the store has the chosen settings": (Run, "settle", 4, False),
+    "before the folder has the chosen settings": (RUN_FOLDER, "write_run", 5, False),
+    "after the folder has the chosen settings": (RUN_FOLDER, "write_run", 5, True),
+    "before the folder says that the run is done": (RUN_FOLDER, "write_run", 6, False),
+    "after the folder says that the run is done": (RUN_FOLDER, "write_run", 6, True),
     "before the first sort's pairs are kept": (Run, "add", 1, False),
     "between the training and the validation pairs": (Run, "add", 5, True),
     "after the pairs": (Run, "add", 6, True),
@@ -136,8 +155,92 @@ PLACES = {
 def test_a_run_that_ends_anywhere_goes_on_to_the_same_end(place, unkilled):
     owner, name, call, after = PLACES[place]
     killed_at(owner, name, call, train("killed"), after=after)
-    done(*train("killed", "--resume"))
+    resumed("killed")
     assert_same_end("killed", unkilled)
+    with open_store("killed.db") as store:
+        assert len(store.runs_frame()) == 1
+
+
+def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monkeypatch):
+    killed_at(RUN_FOLDER, "write_run", 3, train("killed"), after=True)
+    record = json.loads(Path("killed/run.json").read_text())
+    assert record["phase"] == "choosing"
+    assert [trial["scaling"] for trial in record["trials"]] == ["query+rank", "normal"]
+    choose_defaults = sortnet.rankers.choose_defaults
+    outcomes, tried = choose_defaults._outcomes, []
+
+    def counted(train, vali, config, make_for):
+        tried.append(config.scaling)
+        return outcomes(train, vali, config, make_for)
+
+    monkeypatch.setattr(choose_defaults, "_outcomes", counted)
+    shown = done("train", "--resume", "--out", "killed").splitlines()
+    assert tried == ["query+rank+normal"] * 2, "each half of the queries"
+    trials = [line.split()[0] for line in shown[1:4]]
+    assert trials == ["query+rank", "normal", "query+rank+normal"]
+    assert shown[4].startswith("chosen: scaling ")
+    assert_same_end("killed", unkilled)
+    record = json.loads(Path("killed/run.json").read_text())
+    assert (record["phase"], record["trials"]) == ("done", [])
+
+
+def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
+    choose_defaults = sortnet.rankers.choose_defaults
+    learn_to_sort = choose_defaults.learn_to_sort
+    calls, outputs = [], {}
+    store = ("--store", "m.db")
+
+    def looked_at(*args):
+        calls.append(args)
+        if len(calls) == 5:  # in the third trial
+            outputs["runs"] = done("runs", *store)
+            outputs["json"] = done("runs", "--json", *store)
+            outputs["show"] = done("show", "last", *store)
+            outputs["of the folder"] = done("show", "m")
+            outputs["report"] = fault("report", "last", *store)
+        return learn_to_sort(*args)
+
+    monkeypatch.setattr(choose_defaults, "learn_to_sort", looked_at)
+    printed = done(*train("m")).splitlines()
+    assert "running, choosing" in outputs["runs"]
+    assert [row["phase"] for row in json.loads(outputs["json"])] == ["choosing"]
+    assert outputs["show"] == outputs["of the folder"]
+    lines = outputs["show"].splitlines()
+    assert "status   running, choosing" in lines
+    at = lines.index("2 trials so far")
+    trials = lines[at - 2 : at]
+    assert [line.split()[0] for line in trials] == ["query+rank", "normal"]
+    assert "\n".join(trials) in "\n".join(printed), "as train itself shows them"
+    assert "(running, choosing) has no iteration yet; follow it: " in outputs["report"]
+    (run,) = json.loads(done("runs", "--json", *store))
+    assert (run["status"], run["phase"]) == ("done", "done")
+
+
+def test_ctrl_c_within_the_trials_says_how_to_resume_and_so_does_show(unkilled, monkeypatch):
+    choose_defaults = sortnet.rankers.choose_defaults
+    learn_to_sort, calls = choose_defaults.learn_to_sort, []
+
+    def interrupted(*args):
+        calls.append(args)
+        if len(calls) == 3:  # in the second trial
+            signal.raise_signal(signal.SIGINT)
+        return learn_to_sort(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(choose_defaults, "learn_to_sort", interrupted)
+        result = invoke(*train("stopped"))
+    assert result.exit_code == 2
+    step = "resume with: sortnet train --resume --out stopped"
+    assert result.stderr.splitlines()[-1] == f"sortnet: interrupted; {step}"
+    shown = invoke("show", "last", "--store", "stopped.db")
+    assert "status   interrupted, choosing\n" in shown.stdout
+    assert "1 trial so far" in shown.stdout
+    assert "next: sortnet train --resume --out " in shown.stderr
+    followed = invoke("show", "last", "--follow", "--store", "stopped.db")
+    assert followed.stdout.splitlines()[1].startswith("query+rank ")
+    assert "is interrupted, choosing, 0 iterations; resume with: " in followed.stderr
+    resumed("stopped")
+    assert_same_end("stopped", unkilled)
 
 
 def test_a_run_that_is_killed_after_its_last_state_is_only_finished(unkilled):
@@ -156,10 +259,12 @@ def test_resuming_where_nothing_began_says_in_one_line_how_to_begin():
         Path("empty").mkdir(exist_ok=True)
 
 
+@pytest.mark.parametrize("place", ["within the second trial", "after the first state"])
 def test_a_run_is_resumed_from_another_folder_which_has_other_data_of_that_name(
-    unkilled, tmp_path, monkeypatch
+    unkilled, tmp_path, monkeypatch, place
 ):
-    killed_at(cli.training.training_run, "save_state", 1, train("killed"), after=True)
+    owner, name, call, after = PLACES[place]
+    killed_at(owner, name, call, train("killed"), after=after)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     make_fold(Path("fold"), n_docs=5)
@@ -179,17 +284,19 @@ def test_data_that_were_moved_with_the_run_are_found_from_where_they_are_now(tmp
     assert find_data(pattern) == str(tmp_path / "fold/*.txt")
 
 
-KILLS = 3
+KILLS = 20
 
 # A process that has everything loaded forks one that trains, kills it, forks the next. The trainer
-# sends a byte for every step that it tells of (a trial, a sort, an epoch), and around every file
-# that it puts on the disk or in its place, so that it is killed at random moments of its work and
-# its saves, however busy the machine is.
+# sends a byte for every step that it tells of (a trial, and a sort or an epoch of a trial or of the
+# run), and around every file that it puts on the disk or in its place, so that it is killed at
+# random moments of its work and its saves, however busy the machine is. Once its folder knows of
+# the run, it is resumed by its folder alone, from another working folder.
 KILLER = """
 import contextlib, gc, json, os, random, signal, sys, time
 from pathlib import Path
 args, kills = json.loads(sys.argv[1]), int(sys.argv[2])
 import cli.main, cli.training.training_run as training_run, sortnet.data, sortnet.rankers.sortnet
+import sortnet.rankers.choose_defaults as choose_defaults
 import pandas, store, torch._dynamo
 # A run that sorts once, and so loads the compiled kernels, whose pool of threads lives in a fork
 # with this layer; one that trained would start threads of torch that do not.
@@ -215,11 +322,17 @@ def train(name, steps):
     if child == 0:
         report = reported(pipe, None)
         training_run.choose = reporting(training_run.choose, report)
+        choose_defaults.learn_to_sort = reporting(choose_defaults.learn_to_sort, report)
         training_run.fit = reporting(training_run.fit, report)
         os.fsync, os.replace = reported(pipe, os.fsync), reported(pipe, os.replace)
         sys.stdout = sys.stderr = open(os.devnull, "w")
+        words = [word.replace("NAME", name) for word in args]
+        if Path(name, "run.json").exists():
+            words = ["train", "--resume", "--out", os.path.abspath(name)]
+            os.makedirs("elsewhere", exist_ok=True)
+            os.chdir("elsewhere")
         try:
-            cli.main.main([word.replace("NAME", name) for word in args])
+            cli.main.main(words)
         except SystemExit as end:  # what else it would do is to take apart all that is loaded
             os._exit(end.code or 0)
     os.close(pipe)
@@ -236,7 +349,7 @@ def train(name, steps):
 random.seed(1)
 status, steps = train("counted", 10**9)
 assert status == 0, status
-in_the_middle = models = killed = 0
+in_the_trials = in_the_middle = models = killed = 0
 while killed < kills:
     name = f"killed{models}"
     models += 1
@@ -247,8 +360,10 @@ while killed < kills:
         if status == 0:
             break
         in_the_middle += Path(name, "state.safetensors").exists()
+        record = Path(name, "run.json")
+        in_the_trials += record.exists() and json.loads(record.read_text())["phase"] == "choosing"
     assert status == 0, status
-print(models, killed, in_the_middle)
+print(models, killed, in_the_trials, in_the_middle)
 """
 
 
@@ -261,9 +376,9 @@ def test_kill_9_at_random_moments_of_train_resume_and_save_changes_nothing(unkil
         command, env=os.environ | layer, capture_output=True, text=True, timeout=3000
     )
     assert ran.returncode == 0, ran.stderr
-    models, kills, in_the_middle = map(int, ran.stdout.splitlines()[-1].split())
+    models, kills, in_the_trials, in_the_middle = map(int, ran.stdout.splitlines()[-1].split())
     assert kills >= KILLS
-    assert in_the_middle > 0
+    assert in_the_trials > 0 and in_the_middle > 0
     for k in range(models):
         assert_same_end(f"killed{k}", unkilled)
         assert not list(Path(f"killed{k}").glob(".*")), "a stray temporary file"

@@ -227,9 +227,14 @@ def test_two_runs_cannot_be_in_one_folder():
         (None, "m has a model but no run.json"),
         ({"format": "npm"}, "m/run.json"),
         ({"format_version": 99}, "format version 99"),
-        ({"asked": {"hidden": [100_000, 10_000]}}, "asked or config was changed after it was"),
-        ({"config": {"hidden": [100_000, 10_000]}}, "asked or config was changed after it was"),
-        ({"settings_sha256": None}, "finished already"),  # version 0.2 wrote no hash
+        ({"asked": {"hidden": [100_000, 10_000]}}, "settings or trials were changed after it was"),
+        ({"config": {"hidden": [100_000, 10_000]}}, "settings or trials were changed after it was"),
+        ({"phase": "choosing"}, "settings or trials were changed after it was"),
+        ({"phase": "resting"}, "phase cannot be 'resting'"),
+        ({"trials": [{"quality": 1.0}]}, "settings or trials were changed after it was"),
+        ({"settings_sha256": None}, "no 'settings_sha256'"),
+        # Version 0.2 wrote no phase and no hash.
+        (dict.fromkeys(("phase", "trials", "settings_sha256")), "finished already"),
     ],
 )
 def test_a_run_json_that_is_not_as_it_was_written_is_refused_and_nothing_built(

@@ -30,7 +30,7 @@ def test_the_trials_are_shown_kept_and_the_chosen_settings_learned_with():
     with open_store("s.db") as store:
         trials = store.run("last").config["tuning"]
     header = ["scaling", "weight_decay", "ndcg@10"]
-    assert len(trials) == 6  # of three inputs, then of three weight decays
+    assert len(trials) == 5  # of three inputs, then of two stronger weight decays
     lines = [line.split() for line in out.splitlines()]
     at = lines.index(header)
     shown = lines[at + 1 : at + 1 + len(trials)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,8 +104,9 @@ def _begin(
     splits = {"train": fold.train, "vali": fold.vali}
     data = {s: {"path": q.source, "fingerprint": made} for s, q in splits.items()}
     job = TrainingJob(config, fold.train, fold.vali, data)
-    training = begin(job, folder, store, None, command, shown, lambda text: None)
-    return fold, replace(training, again=command)  # a demo is not resumed
+    # A demo is not resumed: it is run again.
+    training = begin(job, folder, store, None, command, shown, lambda text: None, again=command)
+    return fold, training
 
 
 def _tested(training: TrainingRun, model: Ranker, test: Queries, store: str) -> dict[str, Any]:

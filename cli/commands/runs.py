@@ -9,7 +9,7 @@ import click
 from cli.inputs.opened_store import open_existing, resume
 from cli.options import store_and_json
 from cli.output import print_json, print_table, say, width
-from cli.printing.iterations import rows_of
+from cli.printing.iterations import rows_of, with_phase
 from cli.printing.kept_models import kept_figure
 
 _PATH = 8  # least number of characters of a path
@@ -64,7 +64,7 @@ def _run_line(row: dict[str, Any]) -> list[str]:
     return [
         row["id"],
         row["created"][:16].replace("T", " "),
-        in_words(row["status"], row["host"]),
+        with_phase(in_words(row["status"], row["host"]), row["phase"]),
         best_text,
         "-" if quality is None else f"{name} {quality:.4f}",
         str((row["tp"] or 0) + (row["vp"] or 0)),

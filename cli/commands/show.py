@@ -41,7 +41,8 @@ def show(
     FOLDER is a model folder: its run is shown if the store that it names still has the run, else
     what the folder itself says of the model.
 
-    With --follow every iteration is printed as a line when it ends; Ctrl-C does not stop the run.
+    With --follow every trial that chooses settings, and every iteration, is printed as a line when
+    it ends; Ctrl-C does not stop the run.
 
     \b
     Examples:
@@ -77,7 +78,7 @@ def show(
 
 def _facts(run: Run) -> dict[str, Any]:
     """Everything that the store has of a run, besides its iterations."""
-    facts: dict[str, Any] = {"id": run.id, "status": run.status}
+    facts: dict[str, Any] = {"id": run.id, "status": run.status, "phase": run.phase}
     for name in ("command", "out", "kept", "seed", "config", "versions", "data"):
         facts[name] = getattr(run, name)
     return facts
@@ -87,7 +88,7 @@ def _show_run(run: Run) -> None:
     facts = _facts(run)
     rows = iterations.rows_of(run.iterations_frame())
     put(f"id       {run.id}")
-    put(f"status   {run.status_text}")
+    put(f"status   {iterations.with_phase(run.status_text, run.phase)}")
     put(f"command  {run.command}")
     if run.out is not None:
         put(f"out      {run.out}")
@@ -121,11 +122,16 @@ def _show_scaling(config: Mapping[str, Any]) -> None:
 
 def _show_trials(config: Mapping[str, Any], quality: str) -> None:
     """Print the trials that chose settings, and the settings."""
-    trials = config.get("tuning", [])
     show_trial = iterations.trial_shower(quality, put)
-    for trial in trials:
+    for trial in config.get("tuning", []):
         show_trial(trial)
-    if line := iterations.chosen({**config, **config.get("training", {})}, trials):
+    _show_chosen(config)
+
+
+def _show_chosen(config: Mapping[str, Any]) -> None:
+    """Print the settings that trials have chosen, if the run has such settings."""
+    settings = {**config, **config.get("training", {})}
+    if line := iterations.chosen(settings, config.get("tuning", [])):
         put(f"{line}\n")
 
 
@@ -171,22 +177,31 @@ def _follow(run: Run, interval: float) -> None:
         say(f"no longer following run {run.id}")
         return
     step = f"resume with: {again(run)}" if again(run) else f"next: sortnet report {run.id}"
-    how = "was killed" if ended == "killed" else f"is {ended}"
+    how = f"was {ended}" if ended.startswith("killed") else f"is {ended}"
     say(f"run {run.id} {how}, {count(n, 'iteration')}; {step}")
 
 
 def _rows_until_it_ends(run: Run, interval: float, progress: Progress) -> tuple[str, int]:
-    """Its last status, and the number of its iterations."""
+    """Its last status with its phase, and the number of its iterations."""
     quality, shown = iterations.quality_of(run.config), 0
+    show_trial, n_trials = iterations.trial_shower(quality, put), 0
     while True:
-        progress(run.status_text)
         status = run.status  # read before the rows: an ended run has all of them
+        run.refresh()
+        progress(iterations.with_phase(run.status_text, run.phase))
+        trials = run.config.get("tuning", [])
+        for trial in trials[n_trials:]:
+            show_trial(trial)
+        n_trials = len(trials)
         rows = iterations.rows_of(run.iterations_frame())
-        for text in iterations.header(quality) if rows and not shown else ():
-            put(text, bold=True)
+        if rows and not shown:
+            if trials:
+                _show_chosen(run.config)
+            for text in iterations.header(quality):
+                put(text, bold=True)
         for row in rows[shown:]:
             put(iterations.line(row, quality))
         shown = len(rows)
         if status != "running":
-            return status, shown
+            return iterations.with_phase(status, run.phase), shown
         time.sleep(interval)

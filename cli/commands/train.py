@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from cli.training.training_run import TrainingRun
     from sortnet.learning.loop import Callback
     from sortnet.rankers.base import Ranker
+    from sortnet.types.shard import Group
     from store import Store
 
 _FILES = ("out", "resume", "overwrite", "store", "cache")
@@ -190,27 +191,37 @@ def train(
             refuse_changes(job, known, folder)
         status(f"opening the store {shown}")
         with open_to_write(url) as opened, folder.held():
-            started = _begin(job, folder, opened, known, shown, status, as_json=as_json)
+            started = _begin(job, folder, opened, known, shown, status, group, as_json=as_json)
             training = shared(started, group)
             _learn(training, shown, status, logs, as_json=as_json)
 
 
 def _begin(
     job: TrainingJob, folder: Folder, store: Store, known: dict[str, Any] | None, shown: str,
-    progress: Progress, *, as_json: bool,
+    progress: Progress, group: Group, *, as_json: bool,
 ) -> TrainingRun:  # fmt: skip
     """Start or resume the run, and print what was chosen for it."""
     from cli.training.job import say_data
+    from cli.training.run_folder import CHOOSING
     from cli.training.training_run import begin
 
     if known is None:
         say_data(job, err=as_json)
     for text in _choosing(job) if known is None else ():
         put(text, err=as_json)
-    show = iterations.trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
+    is_choosing = known is None or known.get("phase") == CHOOSING
+    if is_choosing and group.size > 1:
+        who_waits = "process waits" if group.size == 2 else f"{group.size - 1} processes wait"
+        say(f"the other {who_waits} until the settings are chosen")
+    show_trial = iterations.trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
+
+    def show(trial: iterations.Trial) -> None:
+        show_trial(trial)
+        raise_if_signalled()
+
     command = command_line(click.get_current_context())
-    training = begin(job, folder, store, known, command, shown, progress, show)
-    if known is None and (trials := training.run.config.get("tuning")):
+    training = begin(job, folder, store, known, command, shown, progress, show, group=group)
+    if is_choosing and (trials := training.run.config.get("tuning")):
         put(f"{iterations.chosen(training.config.flat(), trials)}\n", err=as_json)
     if training.finished:
         say(f"the run in {folder} has finished already")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cli.output import put
+from cli.output import count, put
 from sortnet.metrics import parse_metric
 from sortnet.types import SPLITS
 
@@ -132,13 +132,27 @@ def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial],
 
 
 def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
-    """A line of the settings, and of how many trials they are the best; empty if there are none."""
+    """A line of the settings, and of how many trials they are the best; empty if there are none.
+
+    While settings are yet to be chosen, the number of trials that have ended.
+    """
     tried = _settings_of(trials[0]) if trials else _OPEN
+    if None in [config.get(name, "") for name in _OPEN]:
+        return f"{count(len(trials), 'trial')} so far"
     said = ", ".join(
         f"{name} {_typed(config[name])}" for name in tried if name != "epochs" and name in config
     )
     how = "chosen" if len(trials) > 1 else "one trial" if trials else "no trials"
     return f"{how}: {said}" if said else ""
+
+
+def with_phase(status: str, phase: str | None) -> str:
+    """A status, and the phase of the run while it is choosing its settings.
+
+    >>> with_phase("running", "choosing"), with_phase("killed", "training")
+    ('running, choosing', 'killed')
+    """
+    return f"{status}, {phase}" if phase == "choosing" else status
 
 
 def _settings_of(trial: Trial) -> list[str]:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from cli.inputs.opened_store import again
 from cli.output import count
 from cli.printing import iterations
-from cli.printing.iterations import LABELLING, quality_of, share
+from cli.printing.iterations import LABELLING, quality_of, share, with_phase
 from cli.printing.kept_models import Kept, kept_figure, kept_model, kept_name
 from cli.report.hardest import hardest, recurring
 from cli.report.sources import Sources
@@ -267,7 +267,8 @@ def refuse_without_iterations(run: Run) -> None:
         step = f"follow it: sortnet show {run.id} --follow"
     else:
         step = f"resume it: {again(run) or run.command}"
-    raise SortNetError(f"run {run.id} ({run.status}) has no iteration yet; {step}")
+    status = with_phase(run.status, run.phase)
+    raise SortNetError(f"run {run.id} ({status}) has no iteration yet; {step}")
 
 
 def _settings(values: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, str]]:

@@ -2,7 +2,8 @@
 
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
-run.json                            the run's id, store, settings and data
+run.json                            the run's id, store, settings, data and phase; while it is
+                                    choosing settings, the trials that have ended
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import check_fields, make_folder, parse_document, write_atomically
@@ -27,6 +28,9 @@ _RUN_FIELDS: dict[str, Any] = {
     "threads": int,
     **dict.fromkeys(("asked", "config", "data"), dict),
 }
+Phase = Literal["choosing", "training", "done"]
+CHOOSING, TRAINING, DONE = get_args(Phase)
+_PHASE_FIELDS = {"phase": Phase, "trials": list, "settings_sha256": str}
 
 
 class Folder:
@@ -58,7 +62,10 @@ class Folder:
             path.unlink(missing_ok=True)
 
     def run(self) -> dict[str, Any] | None:
-        """The record of the run; None if there is none."""
+        """The record of the run; None if there is none.
+
+        Records of versions before 0.4 have no `phase` and no `trials`.
+        """
         path = self._run
         if not path.exists():
             return None
@@ -68,9 +75,11 @@ class Folder:
             check_fields(facts, {"path": str, "fingerprint": str}, path)
         if about["threads"] < 1:
             raise ModelError(f"{path}: threads cannot be {about['threads']}")
+        if "phase" in about:
+            check_fields(about, _PHASE_FIELDS, path)
         # Before a comparator of damaged settings takes memory; version 0.2 wrote no hash.
         if about.get("settings_sha256", now := _settings_sha256(about)) != now:
-            raise ModelError(f"{path}: asked or config was changed after it was written")
+            raise ModelError(f"{path}: its settings or trials were changed after it was written")
         return about
 
     def write_run(self, about: Mapping[str, Any]) -> None:
@@ -78,6 +87,12 @@ class Folder:
         whole = {**kind, **about, "settings_sha256": _settings_sha256(about)}
         text = json.dumps(whole, indent=2) + "\n"
         write_atomically(self._run, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def finish(self) -> None:
+        """Record that the run is done; a record of a version before 0.4, without phases, stays."""
+        record = self.run()
+        if record is not None and record.get("phase") == TRAINING:
+            self.write_run({**record, "phase": DONE})
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -94,9 +109,11 @@ class Folder:
 
 
 def _settings_sha256(about: Mapping[str, Any]) -> str:
-    """The hash of what was asked and of what was settled for, which may differ in anything."""
-    settings = json.dumps([about["asked"], about["config"]], sort_keys=True)
-    return hashlib.sha256(settings.encode()).hexdigest()
+    """Hash of the settings asked for and chosen, which may differ in anything and of trials."""
+    settings = [about["asked"], about["config"]]
+    if "phase" in about:
+        settings += [about["phase"], about["trials"]]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

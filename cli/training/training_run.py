@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from sqlalchemy import URL
 from cli.inputs.opened_store import open_existing, resume
 from cli.printing.iterations import Trial
 from cli.training.job import TrainingJob
-from cli.training.run_folder import Folder
+from cli.training.run_folder import CHOOSING, TRAINING, Folder
 from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers, resolve_device
@@ -37,16 +37,13 @@ from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.rankers.choose_defaults import choose
 from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.posterior_ranker import PosteriorSettings
-from sortnet.rankers.sortnet import Model, fit
+from sortnet.rankers.sortnet import ALONE, Model, fit
 from sortnet.rankers.weights import load_state, save_state
 from sortnet.types import Progress
 from sortnet.types.shard import Alone, Group
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
-
-
-def _interrupted(again: str) -> SortNetError:
-    return SortNetError(f"interrupted; resume with: {again}")
+from store.store import new_run_id
 
 
 def _reason(figures: Mapping[str, float], n_iterations: int, *, judged: bool) -> str:
@@ -96,7 +93,10 @@ class TrainingRun:
             show(record)
 
         info = {"run": self.run.id, "data": self.job.data}
-        with self._status():
+        is_kept_already = self.finished and self.run.status == "done"
+        changes_status = not (self.group.rank or is_kept_already)
+        again = self.again or resume(str(self.folder))
+        with _status(self.run, again, self.group) if changes_status else nullcontext():
             model = fit(
                 self.job.train, self.job.vali, self.config,
                 sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
@@ -105,6 +105,9 @@ class TrainingRun:
             ranker = self._chosen(model)
             if not self.group.rank:
                 self.run.keep(ranker.info["kept"], lambda: ranker.save(self.folder.path))
+                self.folder.finish()
+        if changes_status:
+            self.run.finish("done")
         return ranker
 
     def _chosen(self, net: Model) -> Ranker:
@@ -125,25 +128,28 @@ class TrainingRun:
         info = {**net.info, "quality": figures[best.config.kind], "kept": kept}
         return replace(best, info=info)
 
-    @contextmanager
-    def _status(self) -> Iterator[None]:
-        if self.group.rank or (self.finished and self.run.status == "done"):
-            yield
-            return
-        self.run.finish("running")
-        try:
-            yield
-        except KeyboardInterrupt as interrupt:
-            self.run.finish("interrupted")
-            again = self.again or resume(str(self.folder))
-            if self.group.size > 1 and is_from_torchrun(interrupt):
-                raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
-            raise _interrupted(again) from None
-        except BaseException:
-            with suppress(SortNetError):  # a full disk cannot store the status either
-                self.run.finish("failed")
-            raise
-        self.run.finish("done")
+
+@contextmanager
+def _status(run: Run, again: str, group: Group) -> Iterator[None]:
+    """Store that the run is running, and how it ends if the body raises an error.
+
+    Args:
+        run: the run.
+        again: the command that resumes it, for the message of an interrupted run.
+        group: the processes of the run.
+    """
+    run.finish("running")
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        run.finish("interrupted")
+        if group.size > 1 and is_from_torchrun(interrupt):
+            raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
+        raise SortNetError(f"interrupted; resume with: {again}") from None
+    except BaseException:
+        with suppress(SortNetError):  # a full disk cannot store the status either
+            run.finish("failed")
+        raise
 
 
 def begin(
@@ -155,40 +161,130 @@ def begin(
     shown: str,
     progress: Progress,
     show_trial: Callable[[Trial], None] = lambda trial: None,
+    *,
+    group: Group = ALONE,
+    again: str | None = None,
 ) -> TrainingRun:
-    """Start a new run, or resume the one that `known` records; `shown` is the store's URL."""
-    if known is not None:
-        config = Config.from_json(known["config"])
-        state = None
-        if folder.state.exists():
-            state = _state(folder, job, config, read_bytes(folder.state))
-        if "budget" not in known and not (state is not None and state.finished):
-            raise SortNetError(
-                f"the run in {folder} was begun by version 0.3 or before, which trained otherwise: "
-                "start it again with --overwrite"
-            )
-        return TrainingRun(job, config, folder, store.run(known["run"]), state)
-    if "--resume" not in shlex.split(command):
-        folder.clear()
-    try:
-        config, trials = choose(
-            job.train, job.vali, job.config, progress=progress, on_trial=show_trial
+    """Start a new run, or resume the run that `known` records, and choose its settings.
+
+    The record of a new run, `run.json`, is written first, then the row in the store, then the
+    settings are chosen: a run that is killed in between is resumed by its folder alone.
+
+    Args:
+        job: settings and data.
+        folder: the folder of the run.
+        store: the store of the run.
+        known: the record of the run in the folder; None for a new run.
+        command: the command line.
+        shown: the store's URL to record.
+        progress: told what is being done.
+        show_trial: called with each trial that chooses settings, trials that had ended included.
+        group: the processes of the run; this process is the first.
+        again: the command that repeats the run; None: the command that resumes it.
+    """
+    if known is None:
+        if "--resume" not in shlex.split(command):
+            folder.clear()
+        known = _new_record(job, command, shown)
+        folder.write_run(known)
+    run = _stored_run(job, folder, store, known)
+    if known.get("phase") == CHOOSING:
+        with _status(run, again or resume(str(folder)), group):
+            config = _choose(job, folder, run, known, progress, show_trial)
+        return TrainingRun(job, config, folder, run, None, again=again)
+    config, state = Config.from_json(known["config"]), None
+    if folder.state.exists():
+        state = _state(folder, job, config, read_bytes(folder.state))
+    if "budget" not in known and not (state is not None and state.finished):
+        raise SortNetError(
+            f"the run in {folder} was begun by version 0.3 or before, which trained otherwise: "
+            "start it again with --overwrite"
         )
-    except KeyboardInterrupt:
-        raise _interrupted(command) from None
-    settled, versions = config.to_json(), {"sortnet": __version__}
-    versions["python"] = platform.python_version()
-    versions |= {"torch": torch.__version__, "numpy": np.__version__}
-    run = store.start_run(
-        command=command, config=settled | ({"tuning": trials} if trials else {}), seed=config.seed,
-        versions=versions, train=job.train, vali=job.vali, data=job.data, out=folder.path.resolve(),
-    )  # fmt: skip
-    about: dict[str, Any] = {"run": run.id, "store": shown, "command": command, "config": settled}
+    return TrainingRun(job, config, folder, run, state, again=again)
+
+
+def _new_record(job: TrainingJob, command: str, shown: str) -> dict[str, Any]:
+    """The record of a new run, whose settings are yet to be chosen."""
+    settings = job.config.to_json()
+    return {
+        "run": new_run_id(),
+        "store": shown,
+        "command": command,
+        "phase": CHOOSING,
+        "config": settings,
+        "threads": torch.get_num_threads(),
+        "asked": settings,
+        "data": job.data,
+        "trials": [],
+    }
+
+
+def _stored_run(job: TrainingJob, folder: Folder, store: Store, record: Mapping[str, Any]) -> Run:
+    """The run in the store, which is added if the process was killed before it had added it."""
+    if record.get("phase") != CHOOSING or store.has_run(record["run"]):
+        return store.run(record["run"])
+    versions = {
+        "sortnet": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+    return store.start_run(
+        command=record["command"],
+        config=record["config"],
+        seed=job.config.seed,
+        versions=versions,
+        train=job.train,
+        vali=job.vali,
+        data=job.data,
+        out=folder.path.resolve(),
+        run_id=record["run"],
+    )
+
+
+def _choose(
+    job: TrainingJob,
+    folder: Folder,
+    run: Run,
+    record: Mapping[str, Any],
+    progress: Progress,
+    show_trial: Callable[[Trial], None],
+) -> Config:
+    """Choose the settings that are left open; each trial is recorded when it has ended.
+
+    The store gets the chosen settings before the folder, which ends the phase: a run that is killed
+    in between chooses them again, from all of the trials.
+    """
+    trials = [*record["trials"]]
+    for trial in trials:
+        show_trial(_to_show(trial))
+
+    def keep(trial: Trial) -> None:
+        trials.append(trial)
+        folder.write_run({**record, "trials": trials})
+        run.settle({**record["config"], "tuning": [*map(_to_show, trials)]})
+        show_trial(_to_show(trial))
+
+    config, _ = choose(
+        job.train, job.vali, job.config, progress=progress, ended=record["trials"], on_trial=keep
+    )
+    settings = config.to_json()
+    tuning = {"tuning": [*map(_to_show, trials)]} if trials else {}
+    run.settle({**settings, **tuning})
     budget = Budget.of(job.train, config)
-    about["budget"] = {"steps": budget.steps, "iterations": budget.iterations}
-    about |= {"threads": torch.get_num_threads(), "asked": job.config.to_json(), "data": job.data}
-    folder.write_run(about)
-    return TrainingRun(job, config, folder, run, None)
+    chosen = {
+        "phase": TRAINING,
+        "config": settings,
+        "budget": {"steps": budget.steps, "iterations": budget.iterations},
+        "trials": [],
+    }
+    folder.write_run({**record, **chosen})
+    return config
+
+
+def _to_show(trial: Trial) -> dict[str, Any]:
+    """The settings and the RankQuality of a trial, without its outcomes of every query."""
+    return {name: value for name, value in trial.items() if name != "outcomes"}
 
 
 def shared(training: TrainingRun, group: Group) -> TrainingRun:

@@ -43,6 +43,7 @@ def choose(
     *,
     make_for: MakeFor | None = None,
     progress: Progress = lambda text: None,
+    ended: Sequence[Trial] = (),
     on_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> tuple[Config, list[Trial]]:
     """Choose the scaling where it is left open, and the weight decay of few answers.
@@ -52,36 +53,44 @@ def choose(
         vali: labelled queries, which are predicted.
         config: settings with a RankQuality.
         make_for: makes a custom comparator.
-        on_trial: called with each trial when it is done.
+        ended: trials of an interrupted choice with the same arguments, as `on_trial` got them.
+            They are not repeated; an uninterrupted choice has the same result.
+        on_trial: called with each new trial when it is done.
 
     Returns:
-        The settings, nothing open; and the trials: what was tried, and its RankQuality. Where a
-        judge would be asked there are none, and a scaling left open is all of `INPUTS` together.
+        The settings, nothing open; and the trials, as JSON values: `scaling`, `weight_decay`, the
+        `outcomes` and their mean, the RankQuality, as `quality`. Where a judge would be asked there
+        are no trials, and a scaling left open is all of `INPUTS` together.
 
     Cost: at most three short trainings of a small committee, on 20,000 documents of each part at
     most; two more where answers are few.
     """
-    best, table = config.with_defaults, list[Trial]()
+    best, trials = config.with_defaults, list(ended)
     few = config.training.weight_decay is None and (
         train.judged is not None or config.judgements is not None
     )
     missing = "+missing" if np.isnan(train.features).any() else ""
     if train.judge is not None or vali.judge is not None:  # whose answers may be dear
-        return best.changed(scaling=config.scaling or INPUTS[-1] + missing), table
+        return best.changed(scaling=config.scaling or INPUTS[-1] + missing), trials
     if config.scaling is not None and not few:
-        return best, table
+        return best, trials
     split = _split(train, vali, config)
     if split is None:
-        return best, table
+        return best, trials
     T, V = split
 
     def outcome(candidate: Config) -> F64:
-        progress(f"choosing the inputs, trial {len(table) + 1}")
-        qualities = _outcomes(T, V, candidate, make_for or make_comparator)
-        values = {"scaling": candidate.scaling, "weight_decay": candidate.training.weight_decay}
-        table.append({**values, "quality": average(qualities, candidate.empty)})
-        on_trial(table[-1])
-        return qualities
+        settings = {"scaling": candidate.scaling, "weight_decay": candidate.training.weight_decay}
+        for trial in trials:
+            if settings.items() <= trial.items():
+                return np.array(trial["outcomes"], np.float64)  # None becomes NaN
+        progress(f"choosing the inputs, trial {len(trials) + 1}")
+        values = _outcomes(T, V, candidate, make_for or make_comparator)
+        quality = average(values, candidate.empty)
+        numbers = [None if np.isnan(value) else value for value in values.tolist()]
+        trials.append({**settings, "quality": quality, "outcomes": numbers})
+        on_trial(trials[-1])
+        return values
 
     if config.scaling is None:
         best = first_best([best.changed(scaling=inputs + missing) for inputs in INPUTS], outcome)
@@ -89,7 +98,7 @@ def choose(
         weight_decay = best.training.weight_decay or 0.0
         stronger = [best.changed(weight_decay=weight_decay * times) for times in STRONGER]
         best = first_best([best, *stronger], outcome, _SURE_OF_FEW)
-    return best, table
+    return best, trials
 
 
 def first_best(

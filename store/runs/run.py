@@ -30,6 +30,7 @@ from store.runs.postgresql_pairs import AddedPairs
 if TYPE_CHECKING:
     import pandas as pd
 
+PHASES = ("choosing", "training", "done")
 STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is inferred, not stored
 _ADDED_AT_ONCE = 1 << 20  # pairs, so that temporaries stay small
 READ_AT_ONCE = 200_000  # pairs, about 5 MB of text
@@ -42,7 +43,8 @@ class Run:
     Attributes:
         id: twelve hexadecimal digits.
         number: the run's key in the tables.
-        command, config, seed, versions, data, out, created: of the start of the run.
+        command, config, seed, versions, data, out, created: of the start of the run, but for what
+            `settle` changes.
     """
 
     def __init__(self, database: Database, number: int) -> None:
@@ -81,6 +83,21 @@ class Run:
         """The status, with the host if the run is running elsewhere: `running on db2`."""
         row = self._row()
         return in_words(status_of(row), row.host)
+
+    @property
+    def phase(self) -> str | None:
+        """The phase of the run, see `phase_of`; `refresh` reads the settings again."""
+        return phase_of(self.status, self.config)
+
+    def settle(self, config: Mapping[str, Any]) -> None:
+        """Store the settings, after trials have chosen those that were left open."""
+        self.config = plain(config)
+        change = update(RunRow).where(RunRow.number == self.number).values(config=self.config)
+        self.database.retrying(lambda db: db.execute(change), write=True)
+
+    def refresh(self) -> None:
+        """Read the settings again, which the process of the run may have changed by `settle`."""
+        self.config = self._row().config
 
     def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
         """Add an iteration's pairs to TP or VP, all or none; returns how many of them are new.
@@ -305,6 +322,25 @@ class Run:
         code, kind = {name: k for k, name in enumerate(names)}, frames.code_type(len(names))
         tables = self._queries.items()
         return names, {s: np.array([code[qid] for qid in t.qids], kind) for s, t in tables}
+
+
+def phase_of(status: str, config: Mapping[str, Any]) -> str | None:
+    """The phase of a run of `sortnet train`, one of `PHASES`; None for a run of labelling.
+
+    A run is `choosing` while its settings leave the scaling or the weight decay open.
+
+    >>> phase_of("running", {"scaling": None, "training": {"weight_decay": 0.01}})
+    'choosing'
+    >>> phase_of("killed", {"scaling": "normal", "training": {"weight_decay": 0.01}})
+    'training'
+    """
+    if "training" not in config:
+        return None
+    if status == "done":
+        return "done"
+    settings = {**config, **config["training"]}
+    is_open = None in (settings.get("scaling", ""), settings.get("weight_decay", ""))
+    return "choosing" if is_open else "training"
 
 
 class _QueryTable:
