@@ -310,6 +310,16 @@ def test_a_page_names_no_command_or_option_that_is_gone(page):
     assert sorted(inline & gone) == []
 
 
+@pytest.mark.parametrize("page", PAGES_RUN, ids=id_of)
+def test_a_page_makes_what_it_uses_of_others_or_says_where_it_is_made(page):
+    text = page.read_text(encoding="utf-8")
+    if page != TUTORIAL and re.search(r"\bbikes\b", text):
+        assert "(../tutorial.md)" in text
+    if (used := text.find("python judge.py")) >= 0:
+        made = text.find('Path("judge.py").write_text')
+        assert 0 <= made < used or "(people.md#a-program-as-annotator)" in text
+
+
 def test_a_test_that_a_page_names_is_there():
     texts = "".join(path.read_text() for path in PAGES)
     there = "".join(f"{path}\n{path.read_text()}" for path in (ROOT / "tests").glob("test_*.py"))
