@@ -225,6 +225,10 @@ def test_a_connection_string_in_the_place_of_another_argument_is_echoed_without_
     assert sorted(tmp_path.rglob("*")) == before, "no folder is called so"
 
 
+def test_a_colon_behind_a_url_is_no_beginning_of_a_password():
+    assert "store URL mysql://...: a store is a file" in fault("runs", "--store", "mysql://h/x")
+
+
 def test_a_url_in_a_path_is_echoed_without_its_password(monkeypatch):
     for password in ("s3cret", "s3cret" * 20):
         words = ["train", "fold", "--out", f"postgresql://ann:{password}@db/x"]

@@ -232,7 +232,7 @@ def without_passwords(word: str) -> str:
     """
     word = without_keyword_passwords(word)
     word = re.sub(rf"{_BEGIN}:.*@", r"\1@", word, flags=re.DOTALL)
-    word = re.sub(rf"{_BEGIN}:(?!\d+\b).*", r"\1", word, flags=re.DOTALL)  # no port
+    word = re.sub(rf"{_BEGIN}:(?!\d+\b|\Z).*", r"\1", word, flags=re.DOTALL)  # no port
     return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&]*", r"\1", word)
 
 
