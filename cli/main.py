@@ -172,10 +172,10 @@ def _without_passwords(message: str) -> str:
 
     for typed in sys.argv[1:]:  # a password may have spaces
         for form in (typed, str(Path(typed)), str(Path(typed).parent)):
-            shown = without_passwords(form)
-            if shown != form:
-                message = message.replace(form, shown)
-                message = message.replace(repr(form)[1:-1], shown)
+            safe_form = without_passwords(form)
+            if safe_form != form:
+                message = message.replace(form, safe_form)
+                message = message.replace(repr(form)[1:-1], safe_form)
     return " ".join(map(without_passwords, without_keyword_passwords(message).split()))
 
 
