@@ -24,6 +24,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 _HOME = os.getpid()
 _ONE_AT_A_TIME = threading.Lock()
+_LITTLE = 1 << 16  # numbers in a kernel's arrays that one thread works on faster than several
 # torch's threads that were set where operations now run in one.
 _SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
 
@@ -136,8 +137,9 @@ def threads_set_aside() -> Iterator[None]:
 def in_threads(function: _F) -> _F:
     """Compile a kernel whose `prange` runs in numba's threads.
 
-    A process forked from the one that loaded this module has none of its threads, and numba would
-    abort it: there the kernel runs in one thread, with the same results.
+    With little to do it runs in one thread, with the same results: to wait for others would take
+    longer, on a busy machine a hundred times as long. A process forked from the one that loaded
+    this module has none of its threads, and numba would abort it: there it always runs in one.
     """
     import numba
 
@@ -146,7 +148,8 @@ def in_threads(function: _F) -> _F:
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
-        if os.getpid() != _HOME:
+        numbers = sum(getattr(argument, "size", 0) for argument in arguments)
+        if numbers < _LITTLE or os.getpid() != _HOME:
             return alone(*arguments)
         import torch
 
