@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache, wraps
@@ -21,6 +22,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 from sortnet.errors import DataError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_T = TypeVar("_T")
 
 _HOME = os.getpid()
 _ONE_AT_A_TIME = threading.Lock()
@@ -132,6 +134,20 @@ def threads_set_aside() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def side_by_side(work: Callable[[_T], None], parts: Sequence[_T]) -> None:
+    """Call `work` with each part, in as many threads as the kernels have."""
+    import numba
+
+    threads = min(len(parts), numba.get_num_threads())
+    if threads < 2:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, parts):
+            pass
 
 
 def in_threads(function: _F) -> _F:

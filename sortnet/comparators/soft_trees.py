@@ -134,10 +134,11 @@ class SoftTrees(NeuralComparator):
         return out
 
     def score(self, prepared: Tensor) -> Tensor:
-        total = prepared[:, 0]
-        for of_head in prepared.unbind(1)[1:]:  # a sum along rows may be rounded by their places
-            total = total + of_head
-        return total / self.committee
+        with one_thread_an_operation():
+            total = prepared[:, 0]
+            for of_head in prepared.unbind(1)[1:]:  # a sum along rows may be rounded by places
+                total = total + of_head
+            return total / self.committee
 
     def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
         return self.score(e_i) - self.score(e_j)
