@@ -304,21 +304,35 @@ def _ranks(X: F32, offsets: I64, table: F64) -> F64:
     sizes = np.diff(offsets)
     sizes, starts = sizes[sizes > 0], offsets[:-1][sizes > 0]
     values = np.ascontiguousarray(X.T)
-    missing = np.isnan(values)
     query = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
     keys = _ordered(values) + (query << np.uint64(32))
-    keys[missing] |= _MISSING
-    order = np.argsort(keys, axis=1)
-    places = _mean_places(np.take_along_axis(keys, order, axis=1))
-    last = np.add.reduceat(~missing, starts, axis=1, dtype=np.int64) - 1.0
-    # A query stands where it stood, so that what holds of a document's query holds of a place.
-    scaled = places - np.repeat(starts, sizes)
-    scaled *= np.repeat(np.divide(2, last, out=np.zeros_like(last), where=last > 0), sizes, axis=1)
-    scaled -= np.repeat(last > 0, sizes, axis=1)
-    out = np.empty_like(scaled)
-    np.put_along_axis(out, order, scaled, axis=1)
-    out[missing] = 0
-    return out.T
+    keys[np.isnan(values)] |= _MISSING
+    ranks = np.empty(keys.shape)
+    _fill_ranks(keys, np.argsort(keys, axis=1), starts, sizes, ranks)
+    return ranks.T
+
+
+@njit(cache=True, nogil=True)
+def _fill_ranks(keys: NDArray[np.uint64], order: I64, starts: I64, sizes: I64, ranks: F64) -> None:
+    """The ranks of each feature's values in their query, given their order by query and value."""
+    for feature in range(len(keys)):
+        key, docs, rank = keys[feature], order[feature], ranks[feature]
+        for query in range(len(starts)):
+            begin, end = starts[query], starts[query] + sizes[query]
+            while end > begin and key[docs[end - 1]] & _MISSING == _MISSING:
+                end -= 1
+                rank[docs[end]] = 0
+            varies = end - begin > 1
+            factor = 2 / (end - begin - 1) if varies else 0.0
+            first = begin
+            while first < end:  # equal values have their mean place
+                after = first + 1
+                while after < end and key[docs[after]] == key[docs[first]]:
+                    after += 1
+                place = first - begin + (after - first - 1) / 2
+                for doc in docs[first:after]:
+                    rank[doc] = place * factor - varies
+                first = after
 
 
 def _ordered(x: F32) -> NDArray[np.uint64]:
@@ -326,16 +340,6 @@ def _ordered(x: F32) -> NDArray[np.uint64]:
     bits = (x + np.float32(0)).view(np.uint32)
     sign = np.uint32(1 << 31)
     return np.where(bits & sign, ~bits, bits | sign).astype(np.uint64)
-
-
-def _mean_places(keys: NDArray[np.uint64]) -> F64:
-    """(d, n) rows of sorted keys -> places from 0 in each row, equal keys at their mean place."""
-    first = np.ones(keys.shape, bool)
-    np.not_equal(keys[:, 1:], keys[:, :-1], out=first[:, 1:])
-    begins = np.flatnonzero(first)
-    lengths = np.diff(begins, append=keys.size)
-    middles = begins % keys.shape[1] + (lengths - 1) / 2
-    return np.repeat(middles, lengths).reshape(keys.shape)
 
 
 def _standard(X: F32, offsets: I64, table: F64) -> F64:
