@@ -76,10 +76,12 @@ def test_a_forked_process_runs_the_kernels_in_one_thread(monkeypatch):
 
     used = []
     monkeypatch.setattr(threads, "_turn", lambda: used.append(1))
-    numbers = torch.arange(3).numpy()
+    many, few = torch.ones(1 << 16).numpy(), torch.arange(3).numpy()
+    doubled(few)
+    assert few.tolist() == [0, 2, 4] and not used  # too little work for several
     monkeypatch.setattr(threads, "_HOME", os.getpid() + 1)
-    doubled(numbers)
-    assert numbers.tolist() == [0, 2, 4] and not used
+    doubled(many)
+    assert (many == 2).all() and not used
 
 
 def test_a_kernel_leaves_torch_the_threads_that_were_set(monkeypatch):
@@ -87,13 +89,13 @@ def test_a_kernel_leaves_torch_the_threads_that_were_set(monkeypatch):
     monkeypatch.setattr(numba, "njit", lambda **how: lambda function: function)
 
     @threads.in_threads
-    def as_numbas_first_kernel_does():
+    def as_numbas_first_kernel_does(numbers):
         torch.set_num_threads(7)
 
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
-        as_numbas_first_kernel_does()
+        as_numbas_first_kernel_does(torch.ones(1 << 16).numpy())
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
