@@ -15,7 +15,7 @@ import numba
 import pytest
 import torch
 
-from sortnet.threads import cores, set_threads
+from sortnet.threads import cores, set_threads, side_by_side
 
 SCRIPT = """
 import multiprocessing, sys, threading
@@ -82,6 +82,27 @@ def test_a_forked_process_runs_the_kernels_in_one_thread(monkeypatch):
     monkeypatch.setattr(threads, "_HOME", os.getpid() + 1)
     doubled(many)
     assert (many == 2).all() and not used
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_each_part_is_worked_on_and_an_error_is_raised(threads):
+    before, results = numba.get_num_threads(), set()
+
+    def work(part):
+        if part == 7:
+            raise ValueError("seven")
+        results.add(part)
+
+    try:
+        numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+        side_by_side(work, range(7))
+        assert results == set(range(7))
+        with pytest.raises(ValueError, match="seven"):
+            side_by_side(work, [7])
+        with pytest.raises(ValueError, match="seven"):
+            side_by_side(work, range(6, 9))
+    finally:
+        numba.set_num_threads(before)
 
 
 def test_a_kernel_leaves_torch_the_threads_that_were_set(monkeypatch):

@@ -2,9 +2,10 @@
 
 With half logits h = scale * seen + shift a document goes right at a split with probability
 σ(2h) = (1 + tanh h) / 2. A leaf is reached with the product of the probabilities on the way to it:
-of the upper levels' times the lower levels'. A tree's leaves are a matrix, a row for each way
-through the upper levels and a column for each way through the lower ones, so that a document's
-value is up · (leaves low), with up and low the probabilities of these ways.
+the product over the upper levels times the product over the lower levels. A tree's leaves are a
+matrix, with a row for each way through the upper levels and a column for each way through the lower
+levels. So the value of a document is up · (leaves low), where `up` and `low` are the probabilities
+of these ways.
 
 A kernel takes documents in blocks of `LANES`, which go down a tree side by side. The last block is
 filled up: the same code for each document gives equal documents equal scores. NaN stays NaN, which
@@ -58,7 +59,7 @@ def blocks_of(n: int) -> int:
 def fill_scores(
     seen: Floats, scale: Floats, shift: Floats, leaves: Floats, sides: Floats, out: Floats
 ) -> None:
-    """Fill the scores of all heads, and for `fill_gradients` the probabilities of right sides.
+    """Fill the scores of all heads, and the probabilities that `fill_gradients` needs.
 
     Args:
         seen: (n, splits) what each split sees of a document; splits tree by tree.
@@ -101,7 +102,7 @@ def fill_gradients(
 
     Args:
         seen, scale, leaves: what `fill_scores` took.
-        sides: what it filled.
+        sides: what `fill_scores` filled.
         d_out: (n, heads).
         d_seen: as `seen`, filled.
         d_scale, d_shift, d_leaves: zeros, filled.
@@ -207,7 +208,7 @@ def _fill_block(s: Floats, leaves: Floats, out: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_ways(s: Floats, p: Floats) -> None:
-    """The probabilities of all ways through the first levels: of each level after that of fewer."""
+    """The probabilities of the ways through the first 0, 1, ... levels, one after the other."""
     before, size = 0, 1
     for level in range(len(s)):
         after = before + size
@@ -246,7 +247,7 @@ def _fill_products(matrix: Floats, p: Floats, out: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_slopes(s: Floats, p: Floats, d_p: Floats, d_s: Floats) -> None:
-    """The gradients of the sides, and of all ways, given those of the ways through all levels."""
+    """The gradients of the sides and of the ways, given the gradients of the longest ways."""
     size = (len(p) + 1) // 2
     before = len(p) - size
     for level in range(len(s) - 1, -1, -1):
@@ -270,10 +271,10 @@ def _scale_rows(rows: Floats, factor: Floats) -> None:
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
     """Add up · low, summed over the documents of a block, to the gradient of a tree's leaves."""
-    none = up.dtype.type(0)
+    zero = up.dtype.type(0)
     for a in range(len(up)):
         for b in range(len(low)):
-            total = none
+            total = zero
             for k in range(LANES):
                 total += up[a, k] * low[b, k]
             d_leaves[a * len(low) + b] += total
