@@ -16,9 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from cli.output import count, cut, printable
-from cli.terminal.judging import Pair
-from cli.terminal.model_answers import (
+from cli.judges.model_answers import (
     FIRST,
     LETTERS,
     letter_in,
@@ -27,9 +25,11 @@ from cli.terminal.model_answers import (
     probability,
     tokens_of,
 )
-from cli.terminal.model_http import Connections, HttpAnswer
-from cli.terminal.prompts import AGAIN
-from cli.terminal.verdicts import Enough, Fault, Refused, Verdict, stored_meta, stored_text, word_of
+from cli.judges.model_http import Connections, HttpAnswer
+from cli.judges.pairs import Pair
+from cli.judges.prompts import AGAIN
+from cli.judges.verdicts import Enough, Fault, Refused, Verdict, stored_meta, stored_text, word_of
+from cli.output import count, cut, printable
 from sortnet.errors import SortNetError
 
 _TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none

@@ -15,8 +15,8 @@ from jinja2 import StrictUndefined, TemplateError
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from cli.judges.pairs import Pair
 from cli.output import cut, printable
-from cli.terminal.judging import Pair
 from sortnet.errors import SortNetError
 
 PROMPT = """\
