@@ -117,6 +117,7 @@ class Store:
         vali: Queries,
         data: Mapping[str, Mapping[str, Any]] | None = None,
         out: str | Path | None = None,
+        judge: Mapping[str, Any] | None = None,
     ) -> Run:
         """Start a run on these queries.
 
@@ -127,6 +128,7 @@ class Store:
             data: {split: values}, such as path and fingerprint; the numbers of queries,
                 documents and features of both parts are added.
             out: the folder of the run's model.
+            judge: options of the program or model that the run asks, as JSON values.
         """
         splits: dict[Split, Queries] = {"train": train, "vali": vali}
         data = data or {}
@@ -145,6 +147,7 @@ class Store:
             "versions": plain(versions),
             "data": plain(facts),
             "out": None if out is None else str(out),
+            "judge": None if judge is None else plain(judge),
             **this_process(),
         }
         with self.database.transaction(write=True) as connection:

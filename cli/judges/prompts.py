@@ -60,6 +60,7 @@ class Prompt:
     """
 
     def __init__(self, file: str | None = None) -> None:
+        self.is_own = file is not None
         self.name = "--prompt" if file is None else f"--prompt {file}"
         try:
             text = PROMPT if file is None else Path(file).read_text("utf-8")

@@ -62,7 +62,8 @@ class WorkerPool(ABC, Generic[Q]):
     _in_a_row: int = 0
     _said: str = ""
     _alike: int = 0  # faults in a row with the same words
-    _began: float = field(default_factory=time.monotonic)
+    _began: float = 0.0  # when the workers were asked first, by the clock
+    _answered_before: int = 0  # pairs
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -117,6 +118,7 @@ class WorkerPool(ABC, Generic[Q]):
         Raises:
             SortNetError: if a worker cannot be started, or the store stays away.
         """
+        self._began, self._answered_before = time.monotonic(), self.answered
         idle: SimpleQueue[Worker] = SimpleQueue()
         for worker in workers:
             idle.put(worker)
@@ -221,7 +223,8 @@ class WorkerPool(ABC, Generic[Q]):
     def _progress_text(self) -> str:
         seconds = time.monotonic() - self._began
         answered, left = self._progress()
-        parts = [answered, f"{self.answered / max(seconds, 1e-3):.1f} a second"]
+        rate = (self.answered - self._answered_before) / max(seconds, 1e-3)
+        parts = [answered, f"{rate:.1f} a second"]
         if self.failed:
             parts.append(f"{self.failed} failed")
         if left:

@@ -18,6 +18,7 @@ from cli.inputs.opened_store import open_existing, resume
 from cli.printing.iterations import Trial
 from cli.training.job import TrainingJob
 from cli.training.run_folder import Folder
+from cli.training.run_judge import RunJudge, vali_pairs
 from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers, resolve_device
@@ -38,7 +39,7 @@ from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.posterior_ranker import PosteriorSettings
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
-from sortnet.types import Progress
+from sortnet.types import I64, Progress, Queries, Split
 from sortnet.types.shard import Alone, Group
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
@@ -68,10 +69,16 @@ class TrainingRun:
     state: State | None  # to resume from; None for a new run
     group: Group = field(default_factory=Alone)  # of which the first alone keeps folder and run
     again: str | None = None  # the command that does it again; None: the one that resumes it
+    judge: RunJudge | None = None  # a program or a model that is asked
 
     @property
     def finished(self) -> bool:
         return self.state is not None and self.state.finished
+
+    def judged(self, split: Split) -> Queries:
+        """A part, with the answers about it where a program or a model was asked."""
+        part = self.job.train if split == "train" else self.job.vali
+        return part if self.judge is None else self.judge.judged(split, part)
 
     def learn(
         self,
@@ -96,8 +103,11 @@ class TrainingRun:
 
         info = {"run": self.run.id, "data": self.job.data}
         with self._status():
+            train, vali = self.job.train, self.job.vali
+            if self.judge is not None:
+                train, vali = self.judge.parts(train, vali, vali_pairs_of(self.job))
             model = fit(
-                self.job.train, self.job.vali, self.config,
+                train, vali, self.config,
                 sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
                 save=lambda model: model.save(self.folder.path), state=self.state, group=self.group,
             )  # fmt: skip
@@ -154,8 +164,12 @@ def begin(
     shown: str,
     progress: Progress,
     show_trial: Callable[[Trial], None] = lambda trial: None,
+    judge: Mapping[str, Any] | None = None,
 ) -> TrainingRun:
-    """Start a new run, or resume the one that `known` records; `shown` is the store's URL."""
+    """Start a new run, or resume the one that `known` records; `shown` is the store's URL.
+
+    `judge` are the options of a program or a model that a new run asks.
+    """
     if known is not None:
         config = Config.from_json(known["config"])
         state = None
@@ -170,17 +184,31 @@ def begin(
         )
     except KeyboardInterrupt:
         raise _interrupted(command) from None
+    if judge is not None:
+        assert job.config.judgements is not None  # of these the validation part has its share
+        config = config.changed(judgements=job.config.judgements - len(vali_pairs_of(job)))
     settled, versions = config.to_json(), {"sortnet": __version__}
     versions["python"] = platform.python_version()
     versions |= {"torch": torch.__version__, "numpy": np.__version__}
     run = store.start_run(
         command=command, config=settled | ({"tuning": trials} if trials else {}), seed=config.seed,
         versions=versions, train=job.train, vali=job.vali, data=job.data, out=folder.path.resolve(),
+        judge=judge,
     )  # fmt: skip
     about: dict[str, Any] = {"run": run.id, "store": shown, "command": command, "config": settled}
     about |= {"threads": torch.get_num_threads(), "asked": job.config.to_json(), "data": job.data}
+    if judge is not None:
+        about["judged_by"] = "--judge" if judge["judge"] is not None else "--model"
     folder.write_run(about)
     return TrainingRun(job, config, folder, run, None)
+
+
+def vali_pairs_of(job: TrainingJob) -> I64:
+    """The pairs of the validation part that a program or a model is asked about."""
+    assert job.config.judgements is not None
+    seed = job.config.seed
+    comparator = make_comparator(job.config.with_defaults, job.train.n_features)(seed)
+    return vali_pairs(job.vali, comparator, job.config.judgements, seed)
 
 
 def shared(training: TrainingRun, group: Group) -> TrainingRun:
@@ -211,6 +239,8 @@ def agree(job: TrainingJob, group: Group) -> None:
     """Refuse processes of different data or kinds of device, and more of them than queries."""
     if group.size == 1:
         return
+    if job.is_asked:
+        raise SortNetError("one process asks a program or a model: leave torchrun out")
     if job.train.judged is not None:
         raise SortNetError("judgements are learned from by one process: leave torchrun out")
     marks = {split: facts["fingerprint"] for split, facts in job.data.items()}

@@ -1,0 +1,72 @@
+"""What a program or a model answered about the documents of a run, in the store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import Connection, select
+
+from sortnet.preference.base import TARGETS
+from sortnet.types import Split
+from store.database.tables import AnswerRow, upsert
+
+_KEYS = ("run", "split", "left", "right")
+
+
+@dataclass(frozen=True)
+class JudgeAnswer:
+    """An answer about two documents of one query, as they were shown.
+
+    Attributes:
+        left, right: the documents' numbers in their split.
+        answer: one of `sortnet.preference.ANSWERS`.
+        p: how probably the left one is better, where the judge says so.
+        milliseconds, cost, comment, flagged, meta: as `sortnet.preference.Judgement` has them.
+        at: when it was stored, in seconds since 1970.
+    """
+
+    left: int
+    right: int
+    answer: str
+    p: float | None = None
+    milliseconds: int | None = None
+    cost: float | None = None
+    comment: str | None = None
+    flagged: bool | None = None
+    meta: str | None = None
+    at: float | None = None
+
+    @property
+    def target(self) -> float:
+        """How probably the left document is better; NaN where the judge could not say.
+
+        >>> JudgeAnswer(0, 1, "left").target, JudgeAnswer(0, 1, "left", p=0.7).target
+        (1.0, 0.7)
+        """
+        if self.answer not in TARGETS:
+            return math.nan
+        return TARGETS[self.answer] if self.p is None else self.p
+
+
+def add_answers(
+    connection: Connection, run: int, split: Split, answers: Sequence[JudgeAnswer]
+) -> None:
+    """Store answers; those of the same documents in the same order replace earlier ones."""
+    if not answers:
+        return
+    rows = [{"run": run, "split": split, **asdict(answer)} for answer in answers]
+    changed = [name for name in rows[0] if name not in _KEYS]
+    table = AnswerRow.__table__
+    keys = [table.c[name].name for name in _KEYS]
+    connection.execute(upsert(connection.dialect.name, AnswerRow, keys, changed), rows)
+
+
+def read_answers(connection: Connection, run: int, split: Split) -> list[JudgeAnswer]:
+    """The answers about a split, in the order of their documents."""
+    names = list(JudgeAnswer.__dataclass_fields__)
+    columns = [getattr(AnswerRow, name) for name in names]
+    query = select(*columns).where(AnswerRow.run == run, AnswerRow.split == split)
+    rows = connection.execute(query.order_by(AnswerRow.left, AnswerRow.right))
+    return [JudgeAnswer(**dict(zip(names, row, strict=True))) for row in rows]
