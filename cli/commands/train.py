@@ -34,7 +34,6 @@ from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
 from sortnet.config import PRESETS, Config
 from sortnet.errors import SortNetError
 from sortnet.metrics import can_choose
-from sortnet.preference.study import QUESTION
 from sortnet.threads import set_threads
 from sortnet.types import SPLITS, NamedColumns, Progress
 from sortnet.types.named_columns import UNNAMED
@@ -107,7 +106,9 @@ class _SectionedCommand(click.Command):
 )
 @judge_options
 @click.option(
-    "--question", default=QUESTION, metavar="TEXT", help="What the judge is asked of two documents."
+    "--question",
+    metavar="TEXT",
+    help="What the judge is asked of two documents; default: Which is better?",
 )
 @json_option
 @click.option(

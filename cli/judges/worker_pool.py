@@ -71,6 +71,11 @@ class WorkerPool(ABC, Generic[Q]):
         self._patience = StorePatience(self._database, self.patience, self.name)
 
     @property
+    def last_fault(self) -> str:
+        """What went wrong at the last failure, in one line; empty without one."""
+        return self._said
+
+    @property
     @abstractmethod
     def _database(self) -> Database: ...
 

@@ -25,7 +25,7 @@ from sortnet.config import Config
 from sortnet.errors import SortNetError
 from sortnet.items import Items
 from sortnet.learning.selection import all_pairs
-from sortnet.preference.study import LONGEST
+from sortnet.preference.study import LONGEST, QUESTION
 from sortnet.types import Progress, Split
 
 _SHOWING = ("show_prompt", "estimate")
@@ -55,6 +55,7 @@ class CommandJudge:
         default = click.core.ParameterSource.DEFAULT
         names = (*NAMES, "question")
         values = {name: ctx.params[name] for name in names}
+        values["question"] = values["question"] or QUESTION
         typed = frozenset(name for name in names if ctx.get_parameter_source(name) != default)
         judge = cls(values, typed)
         is_resumed = ctx.params["resume"]

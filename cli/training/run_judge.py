@@ -16,7 +16,7 @@ from cli.judges.machine_judge import MachineJudge
 from cli.judges.pairs import Pair, pair_of_items
 from cli.judges.verdicts import Verdict
 from cli.judges.worker_pool import Worker, WorkerPool
-from cli.output import say
+from cli.output import count, say
 from sortnet.comparators import Learner
 from sortnet.errors import SortNetError
 from sortnet.items import Items
@@ -239,11 +239,15 @@ class RunJudge:
         if not self._workers:
             self._connected.enter_context(self.machine.connected())
             self._workers = list(self.machine.make_workers())
+        n_failed_before = pool.failed
         pool.ask_all(self._workers)
         pool.waiting = []
+        fault = pool.fault
+        if pool.failed - n_failed_before == len(pairs):
+            fault = fault or f"failed at all {count(len(pairs), 'pair')}; {pool.last_fault}"
         kept = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
-        if pool.fault:
-            raise SortNetError(f"{pool.name}: {pool.fault}; {kept}: go on with {self._again}")
+        if fault:
+            raise SortNetError(f"{pool.name}: {fault}; {kept}: go on with {self._again}")
         if (why := self.machine.why_no_more()) and not self._said:
             self._said = True
             say(f"{why}: {kept}, and are learned from")
