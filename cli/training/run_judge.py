@@ -21,11 +21,11 @@ from sortnet.comparators import Learner
 from sortnet.errors import SortNetError
 from sortnet.items import Items
 from sortnet.learning.selection import Shown, selected
-from sortnet.types import F32, I32, I64, SPLITS, Pairs, Progress, Queries, Split
+from sortnet.types import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.types.packed_pairs import unpacked
 from store import Run
 from store.database.engine import Database
-from store.runs.judge_answers import JudgeAnswer
+from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targets_of
 
 PairOfSplit: TypeAlias = tuple[Split, int, int]  # the documents' numbers, the lower one first
 
@@ -118,21 +118,6 @@ class _Pool(WorkerPool[Question]):
         )
 
 
-def target_of(answers: Sequence[JudgeAnswer]) -> float:
-    """How probably the pair's document of the lower number is better; NaN if nobody could say.
-
-    Of a pair that was asked in both orders it is the mean.
-
-    >>> target_of([JudgeAnswer(4, 2, "left", p=0.9), JudgeAnswer(2, 4, "right", p=0.3)])
-    0.2
-    """
-    of_lower = [
-        answer.target if answer.left < answer.right else 1.0 - answer.target for answer in answers
-    ]
-    known = [target for target in of_lower if not math.isnan(target)]
-    return round(sum(known) / len(known), 12) if known else math.nan
-
-
 class RunJudge:
     """Answers about the documents of a run: those in the store, else asked and stored at once.
 
@@ -164,8 +149,11 @@ class RunJudge:
         self._again, self._closed = again, closed
         self._workers: list[Worker] = []
         self._connected = ExitStack()
-        stored = {split: _targets(split, run.answers(split)) for split in SPLITS}
-        targets = {pair: target for split in SPLITS for pair, target in stored[split].items()}
+        targets: dict[PairOfSplit, float] = {
+            (split, low, high): target
+            for split in SPLITS
+            for (low, high), target in targets_of(run.answers(split)).items()
+        }
         self._pool = _Pool(
             run, documents, question, judgements, len(targets), targets=targets,
             name=machine.name, batch=machine.batch, both_orders=machine.both_orders,
@@ -203,11 +191,9 @@ class RunJudge:
         of_split = {
             (low, high): target
             for (other, low, high), target in self._pool.targets.items()
-            if other == split and not math.isnan(target)
+            if other == split
         }
-        documents = np.array([*of_split], np.int64).reshape(-1, 2)
-        judged = Pairs.judged(documents[:, 0], documents[:, 1], soft=[*of_split.values()])
-        return replace(part, judge=None, judged=judged)
+        return replace(part, judge=None, judged=judged_pairs(of_split))
 
     def facts(self) -> dict[str, Any]:
         """What was asked and what it cost, as JSON."""
@@ -256,12 +242,3 @@ class RunJudge:
         rng = np.random.default_rng([self._seed, SPLITS.index(split), low, high])
         left, right = (low, high) if rng.random() < 0.5 else (high, low)
         return Question(split, left, right)
-
-
-def _targets(split: Split, answers: Sequence[JudgeAnswer]) -> dict[PairOfSplit, float]:
-    """The stored answers: {pair: how probably the document of the lower number is better}."""
-    of_pair: dict[PairOfSplit, list[JudgeAnswer]] = {}
-    for answer in answers:
-        pair = Question(split, answer.left, answer.right).pair
-        of_pair.setdefault(pair, []).append(answer)
-    return {pair: target_of(both) for pair, both in of_pair.items()}

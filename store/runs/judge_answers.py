@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+import numpy as np
 from sqlalchemy import Connection, select
 
 from sortnet.preference.base import TARGETS
-from sortnet.types import Split
+from sortnet.types import Pairs, Split
 from store.database.tables import AnswerRow, upsert
 
 _KEYS = ("run", "split", "left", "right")
@@ -48,6 +49,37 @@ class JudgeAnswer:
         if self.answer not in TARGETS:
             return math.nan
         return TARGETS[self.answer] if self.p is None else self.p
+
+
+def target_of(answers: Sequence[JudgeAnswer]) -> float:
+    """How probably the document of the lower number is better; NaN if the judge could not say.
+
+    Of a pair that was asked in both orders it is the mean.
+
+    >>> target_of([JudgeAnswer(4, 2, "left", p=0.9), JudgeAnswer(2, 4, "right", p=0.3)])
+    0.2
+    """
+    of_lower = [
+        answer.target if answer.left < answer.right else 1.0 - answer.target for answer in answers
+    ]
+    known = [target for target in of_lower if not math.isnan(target)]
+    return round(sum(known) / len(known), 12) if known else math.nan
+
+
+def targets_of(answers: Iterable[JudgeAnswer]) -> dict[tuple[int, int], float]:
+    """How probably the first document of each pair is better, {(lower, higher number): target}."""
+    of_pair: dict[tuple[int, int], list[JudgeAnswer]] = {}
+    for answer in answers:
+        pair = min(answer.left, answer.right), max(answer.left, answer.right)
+        of_pair.setdefault(pair, []).append(answer)
+    return {pair: target_of(both) for pair, both in of_pair.items()}
+
+
+def judged_pairs(targets: Mapping[tuple[int, int], float]) -> Pairs:
+    """The pairs to learn from, without those of which the judge could not say anything."""
+    known = {pair: target for pair, target in targets.items() if not math.isnan(target)}
+    documents = np.array([*known], np.int64).reshape(-1, 2)
+    return Pairs.judged(documents[:, 0], documents[:, 1], soft=[*known.values()])
 
 
 def add_answers(
