@@ -102,6 +102,22 @@ def test_a_program_is_asked_what_the_loop_needs_and_its_order_is_learned():
     assert taken[0] < taken[-1] == answers["train"]  # what was learned chooses later questions
 
 
+def test_commands_that_read_runs_and_models_take_one_that_was_asked():
+    id = json.loads(done(*command("--json")))["run"]
+    said = invoke("report", id, "--output", "report.html")
+    assert said.exit_code == 0 and said.stderr == ""
+    assert "Not in this report" not in Path("report.html").read_text()
+    assert json.loads(done("show", id, "--json"))["status"] == "done"
+    ranked = done("rank", "model", "products.csv").splitlines()
+    assert len(ranked) == 1 + QUERIES * DOCS
+    rows = [line.rpartition(",")[0] for line in Path("products.csv").read_text().splitlines()]
+    graded = [f"{rows[0]},label"]
+    graded += [f"{row},{int(float(row.split(',')[3]) > 0)}" for row in rows[1:]]
+    Path("graded.csv").write_text("\n".join(graded) + "\n")
+    measures = json.loads(done("evaluate", "model", "graded.csv", "--json"))["measures"]
+    assert measures["map"] > 0.8
+
+
 def test_a_program_is_told_both_documents_and_the_query_as_label_tells_them():
     done(*command("--question", "Which is larger?", judgements=10))
     rows = [line.split(",") for line in Path("products.csv").read_text().splitlines()[1:]]
