@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -217,6 +218,41 @@ for k, line in enumerate(sys.stdin):
     again = [pair(question) for _, question in asked()]
     assert first.isdisjoint(again) and len({*again}) == len(again) == 40
     assert facts["quality"]["accuracy"] > 0.8 and sum(stored().values()) == 60
+
+
+def test_a_pair_at_which_the_judge_fails_is_asked_about_once_more():
+    code = """
+for line in sys.stdin:
+    q = asked(line)
+    with open("asked") as log:
+        n_before = sum(f'"id": "{q["id"]}"' in line for line in log) - 1
+    if n_before == 0 and sum(map(ord, q["id"])) % 9 == 0:
+        sys.exit("stumbled")
+    print(json.dumps({"answer": better(q)}), flush=True)
+"""
+    result = invoke(*command("--json", code=code))
+    assert result.exit_code == 0, result.stderr
+    facts = json.loads(result.stdout)
+    times = Counter(pair(question) for _, question in asked())
+    assert facts["judge"]["failed"] == 0 and sum(facts["judge"]["answers"].values()) == 60
+    assert {*times.values()} == {1, 2} and result.stderr.count("stumbled") > 0
+
+
+def test_the_progress_says_how_many_were_asked_of_all(monkeypatch):
+    lines: list[str] = []
+
+    @contextmanager
+    def progress():
+        yield lines.append
+
+    monkeypatch.setattr("cli.commands.train.progress", progress)
+    texts()
+    with serving(Model(lambda text: len(text.split()) / 5)) as url:
+        done(*by_model(url, "--judgements", 20, "--price-in", 1))
+    told = [line for line in lines if line.startswith("asked ")]
+    assert [int(line.split()[1]) for line in told] == list(range(1, 21))
+    assert all(" of 20, " in line and " a second, " in line for line in told)
+    assert "20 calls" in told[-1] and "spent" in told[-1] and "left in this round" in told[0]
 
 
 def test_an_interrupted_run_keeps_its_answers_and_asks_the_others_when_it_goes_on():

@@ -61,12 +61,17 @@ class MachineJudge:
         """A line of progress with what was spent so far."""
         return text if self.server is None else f"{text}, {self.server.spent.progress()}"
 
+    def restart_clock(self) -> None:
+        """Take the rate of calls from now on."""
+        if self.server is not None:
+            self.server.spent.restart_clock()
+
     def spent_text(self) -> str:
-        """What was spent, in words; empty for a program."""
+        """Calls, tokens and cost in words; empty for a program."""
         return "" if self.server is None else self.server.spent.text()
 
     def spent_facts(self) -> dict[str, Any]:
-        """What was spent, as JSON; nothing for a program."""
+        """Calls, tokens and cost as JSON; nothing for a program."""
         if self.server is None:
             return {}
         names = ("calls", "tokens_in", "tokens_out", "cost")
@@ -102,9 +107,14 @@ def judge_of(options: Mapping[str, Any]) -> MachineJudge | None:
 
 
 def spent_of(options: Mapping[str, Any]) -> Spent:
-    """What calls may cost, by the values of `judge_options`."""
-    names = ("max_calls", "max_tokens", "max_cost", "price_in", "price_out")
-    return Spent(**{name: options[name] for name in names})
+    """Limits and prices of calls, by the values of `judge_options`; nothing is spent yet."""
+    return Spent(
+        max_calls=options["max_calls"],
+        max_tokens=options["max_tokens"],
+        max_cost=options["max_cost"],
+        price_in=options["price_in"],
+        price_out=options["price_out"],
+    )
 
 
 def _key(variable: str | None) -> str | None:

@@ -58,7 +58,12 @@ class Spent:
     tokens_in: int = 0
     tokens_out: int = 0
     _began: float = field(default_factory=time.monotonic)
+    _calls_before: int = 0  # before the clock began
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def restart_clock(self) -> None:
+        """Take the rate of calls from now on: nothing was asked for some time."""
+        self._began, self._calls_before = time.monotonic(), self.calls
 
     def call(self) -> None:
         """Count a call that is about to be made, or raise Enough after the last that is allowed."""
@@ -96,7 +101,8 @@ class Spent:
         return ""
 
     def progress(self) -> str:
-        rate = self.calls / max(time.monotonic() - self._began, 1e-3)
+        seconds = time.monotonic() - self._began
+        rate = (self.calls - self._calls_before) / max(seconds, 1e-3)
         return f"{self.text()}, {rate:.1f} calls a second"
 
     def text(self) -> str:

@@ -72,7 +72,7 @@ class WorkerPool(ABC, Generic[Q]):
 
     @property
     def last_fault(self) -> str:
-        """What went wrong at the last failure, in one line; empty without one."""
+        """The message of the last failure; empty if there was none."""
         return self._said
 
     @property
@@ -81,7 +81,7 @@ class WorkerPool(ABC, Generic[Q]):
 
     @abstractmethod
     def _next(self, most: int) -> list[Q]:
-        """Questions to ask now, none that is open or has failed."""
+        """Questions to ask now, except open ones."""
 
     @abstractmethod
     def _key(self, question: Q) -> Hashable: ...
@@ -92,7 +92,7 @@ class WorkerPool(ABC, Generic[Q]):
 
     @abstractmethod
     def _pair(self, question: Q, *, turned: bool) -> Pair:
-        """What is asked; `turned`: with its sides exchanged."""
+        """A question as a worker is asked it; `turned`: with its sides exchanged."""
 
     @abstractmethod
     def _keep_answer(self, question: Q, verdicts: Sequence[Verdict]) -> None:
@@ -100,7 +100,7 @@ class WorkerPool(ABC, Generic[Q]):
 
     @abstractmethod
     def _progress(self) -> tuple[str, str]:
-        """How many were answered, and how many are left or nothing, in words."""
+        """State in words how many were answered, and how many are left, which may be empty."""
 
     def _hold(self) -> None:
         """Called when no answer came for some time."""
@@ -114,7 +114,8 @@ class WorkerPool(ABC, Generic[Q]):
         return 1.0
 
     @property
-    def _over(self) -> bool:
+    def is_over(self) -> bool:
+        """Whether nothing more is asked."""
         return bool(self.fault or self.spent())
 
     def ask_all(self, workers: Sequence[Worker]) -> None:
@@ -161,7 +162,7 @@ class WorkerPool(ABC, Generic[Q]):
 
     def _ask(self, idle: SimpleQueue[Worker], questions: list[Q], pairs: list[Pair]) -> None:
         """Ask an idle worker and store what it answers, in a thread of its own."""
-        if self._over:
+        if self.is_over:
             return
         worker = idle.get()
         try:
@@ -173,11 +174,11 @@ class WorkerPool(ABC, Generic[Q]):
             idle.put(worker)
 
     def _keep(self, questions: Sequence[Q], verdicts: Sequence[Verdict]) -> None:
-        given = iter(verdicts)
+        rest_of_verdicts = iter(verdicts)
         with self._lock:
             for question in questions:
-                if some := list(islice(given, len(self._orders))):
-                    self._store(question, some)
+                if verdicts_on_pair := list(islice(rest_of_verdicts, len(self._orders))):
+                    self._store(question, verdicts_on_pair)
 
     def _store(self, question: Q, verdicts: Sequence[Verdict]) -> None:
         for verdict in verdicts:
@@ -189,10 +190,10 @@ class WorkerPool(ABC, Generic[Q]):
 
     def _batches(self, most: int) -> list[list[Q]]:
         """Questions for idle workers, except those about an item that the judge cannot take."""
-        kept: list[Q] = []
-        while not kept and (questions := self._next(most * self.batch)):
-            kept = [question for question in questions if not self._leave_out(question)]
-        return [kept[k : k + self.batch] for k in range(0, len(kept), self.batch)]
+        to_ask: list[Q] = []
+        while not to_ask and (questions := self._next(most * self.batch)):
+            to_ask = [question for question in questions if not self._leave_out(question)]
+        return [to_ask[k : k + self.batch] for k in range(0, len(to_ask), self.batch)]
 
     def _leave_out(self, question: Q) -> bool:
         out = self._left_out & self._items(question)
@@ -233,5 +234,5 @@ class WorkerPool(ABC, Generic[Q]):
         if self.failed:
             parts.append(f"{self.failed} failed")
         if left:
-            parts.append(f"{left} left")
+            parts.append(left)
         return ", ".join(parts)

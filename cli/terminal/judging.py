@@ -84,7 +84,7 @@ class Judging(WorkerPool[Lease]):
         return why, {"failed": self.failed, "fault": self.fault}
 
     def _next(self, most: int) -> list[Lease]:
-        if self._over:
+        if self.is_over:
             return []
         with self._lock:
             not_these = self._failed_at | self._open
@@ -96,8 +96,9 @@ class Judging(WorkerPool[Lease]):
         return [lease for lease in leases if lease.id not in not_these][:most]
 
     @property
-    def _over(self) -> bool:
-        return super()._over or self.service.remaining.stop
+    def is_over(self) -> bool:
+        """Whether nothing more is asked."""
+        return super().is_over or self.service.remaining.stop
 
     def _key(self, question: Lease) -> Hashable:
         return question.id
@@ -190,7 +191,7 @@ class Judging(WorkerPool[Lease]):
             left = self.service.remaining.range_left
         else:
             left = str(self.number - self.answered)
-        return f"{self.answered} answered", "" if left == "0" else left
+        return f"{self.answered} answered", "" if left in ("", "0") else f"{left} left"
 
     def _why(self) -> str:
         remaining = self.service.remaining

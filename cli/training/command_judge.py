@@ -86,8 +86,9 @@ class CommandJudge:
         if known is None:
             return is_asked(self.values) or self.only_shows
         by = known.get("judged_by")
-        if by is None and is_asked(self.values):
-            raise SortNetError("the run was begun without a judge: leave out --judge and --model")
+        if by is None and self.typed:
+            option = min(self.typed).removeprefix("store_").replace("_", "-")
+            raise SortNetError(f"the run was begun without a judge: leave out --{option}")
         return by is not None
 
     def refuse_without_budget(self, config: Config) -> None:

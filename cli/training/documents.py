@@ -75,13 +75,10 @@ def _read_again(path: str, train: Queries) -> Rows:
 
 
 def _roles_in(rows: Rows, part: Queries, train: Queries) -> Columns:
-    """What is shown of the rows' columns: as the training part has them, where they are there."""
+    """Roles of the columns that are shown: the training part's, as far as the rows have them."""
     roles = train.roles
-    there = {
-        role: name
-        for role in ("text", "image", "audio")
-        if (name := getattr(roles, role)) in rows.columns
-    }
+    named = {role: getattr(roles, role) for role in ("text", "image", "audio")}
+    present = {role: name for role, name in named.items() if name in rows.columns}
     special = {getattr(each, role) for each in (roles, part.roles) for role in _SPECIAL}
     shown = [
         name
@@ -91,4 +88,4 @@ def _roles_in(rows: Rows, part: Queries, train: Queries) -> Columns:
         and name.lower() not in GRADES
         and not is_numeric(cells)
     ]
-    return Columns(id=part.roles.id, group=part.roles.group, shown=tuple(shown), **there)
+    return Columns(id=part.roles.id, group=part.roles.group, shown=tuple(shown), **present)

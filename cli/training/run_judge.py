@@ -29,6 +29,7 @@ from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targe
 
 PairOfSplit: TypeAlias = tuple[Split, int, int]  # the documents' numbers, the lower one first
 
+ATTEMPTS = 2  # at a pair at which the judge fails
 VALI_SHARE = 0.2  # of all answers, those about the validation part
 
 
@@ -74,7 +75,7 @@ class _Pool(WorkerPool[Question]):
         return self.run.database
 
     def _next(self, most: int) -> list[Question]:
-        if self._over or most <= 0:
+        if self.is_over or most <= 0:
             return []
         questions, self.waiting = self.waiting[:most], self.waiting[most:]
         return questions
@@ -87,14 +88,14 @@ class _Pool(WorkerPool[Question]):
         return {ids[question.left], ids[question.right]}
 
     def _pair(self, question: Question, *, turned: bool) -> Pair:
-        left, right = question.left, question.right
+        first, second = question.left, question.right
         if turned:
-            left, right = right, left
+            first, second = second, first
         return pair_of_items(
             self.documents[question.split],
-            left,
-            right,
-            id=f"{question.split}-{left}-{right}",
+            first,
+            second,
+            id=f"{question.split}-{first}-{second}",
             question=self.question,
             instructions=None,
         )
@@ -111,11 +112,9 @@ class _Pool(WorkerPool[Question]):
         self.n_stored += 1
 
     def _progress(self) -> tuple[str, str]:
-        left = len(self.waiting) + len(self._open)
-        return (
-            f"asked {self.n_stored:,} of {self.judgements:,}",
-            f"{left:,} of these" if left else "",
-        )
+        n_left = len(self.waiting) + len(self._open)
+        of_all = f"asked {self.n_stored:,} of {self.judgements:,}"
+        return of_all, f"{n_left:,} left in this round" if n_left else ""
 
 
 class RunJudge:
@@ -160,7 +159,8 @@ class RunJudge:
             patience=machine.patience, spent=machine.why_no_more, prepared=machine.prepared,
             on_progress=lambda text: progress(machine.progress(text)),
         )  # fmt: skip
-        self._said = False  # whether it was told that no more is asked
+        self._n_failed = 0  # pairs at which the judge failed twice
+        self._is_end_told = False  # whether it was told that no more is asked
 
     @contextmanager
     def opened(self) -> Iterator[RunJudge]:
@@ -199,14 +199,16 @@ class RunJudge:
         """What was asked and what it cost, as JSON."""
         splits = [split for split, *_ in self._pool.targets]
         counts = {split: splits.count(split) for split in SPLITS}
-        return {"answers": counts, "failed": self._pool.failed, **self.machine.spent_facts()}
+        return {"answers": counts, "failed": self._n_failed, **self.machine.spent_facts()}
 
     def text(self) -> str:
         """What was asked and what it cost, in words."""
-        counts = self.facts()["answers"]
+        counts, spent = self.facts()["answers"], self.machine.spent_text()
         parts = [f"{counts['train']:,} training pairs and {counts['vali']:,} validation pairs"]
-        parts += [f"{self._pool.failed} failed"] if self._pool.failed else []
-        parts += [spent] if (spent := self.machine.spent_text()) else []
+        if self._n_failed:
+            parts.append(f"{self._n_failed:,} failed")
+        if spent:
+            parts.append(spent)
         return ", ".join(parts)
 
     def _answers(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
@@ -220,25 +222,31 @@ class RunJudge:
         return np.where(np.asarray(i) < np.asarray(j), of_low, 1 - of_low).astype(np.float32)
 
     def _ask(self, split: Split, pairs: Sequence[PairOfSplit]) -> None:
-        pool = self._pool
-        pool.waiting = [self._question(*pair) for pair in pairs]
+        pool, questions = self._pool, [self._question(*pair) for pair in pairs]
         if not self._workers:
             self._connected.enter_context(self.machine.connected())
             self._workers = list(self.machine.make_workers())
-        n_failed_before = pool.failed
-        pool.ask_all(self._workers)
-        pool.waiting = []
+        for _ in range(ATTEMPTS):
+            pool.waiting = [each for each in questions if each.pair not in pool.targets]
+            if pool.waiting and not pool.is_over:
+                self.machine.restart_clock()
+                pool.ask_all(self._workers)
+        n_left = sum(pair not in pool.targets for pair in pairs)
+        why_no_more = self.machine.why_no_more()
         fault = pool.fault
-        if pool.failed - n_failed_before == len(pairs):
-            fault = fault or f"failed at all {count(len(pairs), 'pair')}; {pool.last_fault}"
+        if not why_no_more:
+            self._n_failed += n_left
+            if n_left == len(pairs):
+                fault = fault or f"failed at all {count(n_left, 'pair')}; {pool.last_fault}"
         kept = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
         if fault:
             raise SortNetError(f"{pool.name}: {fault}; {kept}: go on with {self._again}")
-        if (why := self.machine.why_no_more()) and not self._said:
-            self._said = True
-            say(f"{why}: {kept}, and are learned from")
+        if why_no_more and not self._is_end_told:
+            self._is_end_told = True
+            say(f"{why_no_more}: {kept}, and are learned from")
 
     def _question(self, split: Split, low: int, high: int) -> Question:
         rng = np.random.default_rng([self._seed, SPLITS.index(split), low, high])
-        left, right = (low, high) if rng.random() < 0.5 else (high, low)
-        return Question(split, left, right)
+        if rng.random() < 0.5:
+            return Question(split, low, high)
+        return Question(split, high, low)

@@ -52,7 +52,7 @@ class JudgeAnswer:
 
 
 def target_of(answers: Sequence[JudgeAnswer]) -> float:
-    """How probably the document of the lower number is better; NaN if the judge could not say.
+    """Probability that the document of the lower number is better; NaN if the judge cannot say.
 
     Of a pair that was asked in both orders it is the mean.
 
@@ -67,7 +67,7 @@ def target_of(answers: Sequence[JudgeAnswer]) -> float:
 
 
 def targets_of(answers: Iterable[JudgeAnswer]) -> dict[tuple[int, int], float]:
-    """How probably the first document of each pair is better, {(lower, higher number): target}."""
+    """Probability that a pair's document of the lower number is better: {(lower, higher): p}."""
     of_pair: dict[tuple[int, int], list[JudgeAnswer]] = {}
     for answer in answers:
         pair = min(answer.left, answer.right), max(answer.left, answer.right)
