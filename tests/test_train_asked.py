@@ -69,8 +69,8 @@ def command(*args: object, judgements: int = 60, code: str = GOOD) -> list[str]:
 
 
 def asked() -> list[tuple[str, dict]]:
-    """The program's process, and what it was asked, in order."""
-    lines = Path("asked").read_text().splitlines()
+    """The program's process, and what it was asked, in order; a line may be half written."""
+    lines = Path("asked").read_text().rpartition("\n")[0].splitlines()
     pairs = [line.split(" ", 1) for line in lines]
     return [(process, json.loads(line)) for process, line in pairs]
 
