@@ -195,6 +195,20 @@ def test_kill_9_at_any_moment_asks_no_answered_pair_again_and_the_model_is_the_s
     assert weights("killed") == weights("whole")
 
 
+def test_several_pairs_a_line_and_several_programs_at_once_give_the_same_model():
+    done(*command("--out", "one"))
+    Path("asked").unlink()
+    code = """
+for line in sys.stdin:
+    pairs = asked(line)
+    print(json.dumps([{"answer": better(q)} for q in pairs]), flush=True)
+"""
+    done(*command("--out", "several", "--workers", 3, "--batch", 7, code=code))
+    sizes = [len(questions) for _, questions in asked()]
+    assert max(sizes) == 7 and sum(sizes) == 60
+    assert weights("several") == weights("one")
+
+
 def test_three_failures_end_the_run_with_what_was_answered_and_it_goes_on():
     code = """
 for k, line in enumerate(sys.stdin):
