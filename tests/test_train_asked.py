@@ -238,7 +238,9 @@ def test_a_pair_at_which_the_judge_fails_is_asked_about_once_more():
     code = """
 for line in sys.stdin:
     q = asked(line)
-    if len(open("asked").readlines()) % 9 == 4:  # never at two in a row
+    lines = open("asked").readlines()
+    is_first_time = sum(f'"id": "{q["id"]}"' in line for line in lines) == 1
+    if is_first_time and len(lines) % 9 == 4:  # never at two in a row
         sys.exit("stumbled")
     print(json.dumps({"answer": better(q)}), flush=True)
 """
@@ -468,5 +470,5 @@ def test_parts_without_grades_need_two_documents_of_a_query():
     fold = read_divided("products.csv", labelled=False, columns=columns)
     assert sum(map(len, (fold.train, fold.vali, fold.test))) == QUERIES
     Path("single.csv").write_text("qid,size\n" + "".join(f"{k},{k}\n" for k in range(40)))
-    with pytest.raises(DataError, match="two documents|one document"):
+    with pytest.raises(DataError, match=r"two documents|one document"):
         read_divided("single.csv", labelled=False)
