@@ -25,7 +25,7 @@ from sortnet.learning.selection import (
 )
 from sortnet.sorting import sort
 from sortnet.types import Queries
-from sortnet.types.packed_pairs import moved, unordered, unpacked
+from sortnet.types.packed_pairs import moved, packed, unordered, unpacked
 from sortnet.types.shard import Alone, sharded
 
 NET = CmpNN(2, hidden=3, seed=5)
@@ -64,6 +64,13 @@ def all_pairs(queries: Queries) -> set[tuple[int, int]]:
     }
 
 
+def first_keys(queries: Queries, n: int) -> np.ndarray:
+    """The keys of the first n pairs, ascending."""
+    return np.array(
+        [packed(*pair) for pair in map(np.int64, sorted(all_pairs(queries))[:n])], np.int64
+    )
+
+
 def as_set(key) -> set[tuple[int, int]]:
     i, j = unpacked(key)
     return set(zip(i.tolist(), j.tolist(), strict=True))
@@ -76,9 +83,7 @@ def test_every_strategy_asks_about_pairs_of_one_query_once_and_within_the_budget
 ):
     if strategy == "neighbours" and len(np.unique(queries.grades)) < 2:
         return
-    before = np.sort(
-        [unordered(*map(np.int64, pair)) for pair in sorted(all_pairs(queries))][:n_asked]
-    )
+    before = first_keys(queries, n_asked)
     key, asked = selected(strategy, shown(queries, wanted, before))
     pairs = as_set(key)
     assert len(pairs) == len(key)
@@ -181,13 +186,13 @@ def top_by_brute_force(seen: Shown, candidates: list[tuple[int, int]]) -> set[tu
     return {candidates[k] for k in chosen}
 
 
-@pytest.mark.parametrize("done", [0.0, 0.4, 1.0])
-@given(parts, st.integers(1, 10), st.integers(1, 40))
+@settings(max_examples=40)
+@given(parts, st.integers(1, 10), st.integers(1, 40), st.sampled_from([0.0, 0.4, 1.0]))
 def test_top_takes_the_least_sure_and_nearest_the_top_of_all_new_pairs(
-    done, queries, wanted, n_asked
+    queries, wanted, n_asked, done
 ):
     every = sorted(all_pairs(queries))
-    before = np.unique([unordered(*map(np.int64, pair)) for pair in every[:n_asked]])
+    before = first_keys(queries, n_asked)
     seen = replace(shown(queries, wanted, before), done=done)
     if not len(before):  # the first pairs are random
         return
@@ -223,13 +228,12 @@ def test_at_the_end_of_a_run_top_asks_nearer_to_the_top_than_at_its_beginning():
 
 
 @pytest.mark.parametrize("strategy", [name for name in PAIRS if name != "neighbours"])
+@settings(max_examples=20)
 @given(parts, budgets, st.integers(0, 60))
 def test_no_strategy_but_neighbours_looks_at_grades_before_it_asks(
     strategy, queries, wanted, n_asked
 ):
-    before = np.unique(
-        [unordered(*map(np.int64, pair)) for pair in sorted(all_pairs(queries))[:n_asked]]
-    )
+    before = first_keys(queries, n_asked)
     other_grades = replace(queries, grades=queries.grades.max() - queries.grades)
     keys = [selected(strategy, shown(q, wanted, before))[0] for q in (queries, other_grades)]
     np.testing.assert_array_equal(*keys)
@@ -262,9 +266,7 @@ class _Together:
 )  # fmt: skip
 def test_two_processes_choose_what_one_chooses(strategy, sizes, wanted, n_asked, seed):
     whole = made(sizes, 3, seed)
-    before = np.unique(
-        [unordered(*map(np.int64, pair)) for pair in sorted(all_pairs(whole))[:n_asked]]
-    )
+    before = first_keys(whole, n_asked)
     alone = selected(strategy, replace(shown(whole, wanted, before), done=0.5))[0]
     barrier, slots = Barrier(2), [None, None]
 
