@@ -23,6 +23,7 @@ from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` or `top` chooses,
 _AT_ONCE = 1 << 20  # as long as they are no more than this, which bounds memory, as elsewhere
 _TOP = 0.5  # what a place counts for `top` at the end of a run, where certainty counts 1
+_ASKING = 0.6  # the share of a run's trainings over which answers are spent
 _OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least,
 _PART_OF_VALI = 5  # one answer in as many is about V, where a judge is asked about V too
 _IN_ALL = 1 << 21  # unless these are more in all; also what `compared` learns from in all, about
@@ -187,12 +188,13 @@ def wanted(
 ) -> int | None:
     """New answers that a strategy asks for in an iteration; None: as many as it finds right.
 
-    A strategy that chooses by the comparator spends the budget of answers evenly over the
-    trainings, as what was learned from the first answers chooses the next; another at once. The
-    last sort, which no training follows, asks nothing.
+    A strategy that chooses by the comparator spends the budget of answers evenly over the first
+    three fifths of the trainings: what was learned from the first answers chooses the next, and
+    the last trainings learn from all. Another strategy asks for all at once. The last sort, which
+    no training follows, asks nothing.
 
-    >>> [wanted("uncertain", 800, 100 * i, i, trainings=8) for i in (0, 3, 8)]
-    [100, 100, 0]
+    >>> [wanted("uncertain", 600, min(100 * i, 600), i, trainings=10) for i in (0, 3, 5, 6)]
+    [100, 100, 100, 0]
     >>> wanted("even", 800, 0, 0, trainings=1), wanted("even", None, 0, 0, trainings=1)
     (800, None)
     """
@@ -200,7 +202,8 @@ def wanted(
         return None
     by_now = judgements
     if strategy in LEARNING:
-        by_now = judgements * (iteration + 1) // max(trainings, 1)
+        rounds = max(1, round(_ASKING * trainings))
+        by_now = judgements * (iteration + 1) // rounds
     return max(0, min(by_now, judgements) - asked)
 
 
