@@ -33,7 +33,7 @@ SHARES = (0.02, 0.05)  # of all pairs
 STRATEGIES = ("top", "uncertain", "compared", "random")
 DEFAULT = str(TREES_OF_FEW["pairs"])
 NEAR_BEST = 0.005  # how far the default may be below the best strategy on a made table
-DRAWS = 2
+DRAWS = 4
 
 
 @dataclass(frozen=True)
