@@ -99,7 +99,8 @@ def quality_by_answers(
     fold = smaller(fold) if quick else fold
     assert fold.test is not None
     n_pairs = countable(fold.train)[0]
-    found: tuple[list[float], list[float]] = [], []
+    test_figures: list[float] = []
+    vali_figures: list[float] = []
     for share in SHARES:
         config = Config(
             quality="ndcg@10", empty="skip", scaling=data.scaling, pairs=strategy,
@@ -109,9 +110,9 @@ def quality_by_answers(
         )  # fmt: skip
         model = fit(fold.train, fold.vali, config)
         order = model.order(fold.test)
-        found[0].append(evaluate(fold.test, order, "ndcg@10", empty="skip")["ndcg@10"])
-        found[1].append(float(model.info["quality"]))
-    return found
+        test_figures.append(evaluate(fold.test, order, "ndcg@10", empty="skip")["ndcg@10"])
+        vali_figures.append(float(model.info["quality"]))
+    return test_figures, vali_figures
 
 
 def rows_of(data: Data, by_strategy: dict[str, np.ndarray]) -> list[dict[str, Any]]:
