@@ -371,7 +371,8 @@ def _shown(part: Queries, config: Config, trainings: int, state: State, seed: in
         config.strategy, config.judgements, len(state.asked), state.iteration, trainings
     )
     rng = np.random.default_rng(seed)
-    return Shown(part, state.comparator, n_answers, rng, own_keys(part, state.asked))
+    done = min(1.0, state.iteration / max(trainings - 1, 1))
+    return Shown(part, state.comparator, n_answers, rng, own_keys(part, state.asked), done)
 
 
 def _asked(
@@ -390,7 +391,7 @@ def _taken(
 ) -> tuple[Pairs, I64]:
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
     shown = _shown(part, config, trainings, state, seed)
-    shown = replace(shown, i=found.i, j=found.j, comparisons=found.comparisons)
+    shown = replace(shown, order=found.order, i=found.i, j=found.j, comparisons=found.comparisons)
     chosen, asked = selected(config.strategy, shown)
     answered = answered_pairs(part, chosen)
     asked = gathered(part, keys_of_all(part, asked))
