@@ -1,0 +1,98 @@
+"""Train a model further: settings and first comparator of a run that begins with its weights.
+
+The weights fit the inputs and the architecture of their model, so the run has its scaling, its
+comparator and its features. There are no trials; the seed and the weight decay are the model's,
+too, unless they are given.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from sortnet.comparators import Learner
+from sortnet.comparators.make import resolve_device
+from sortnet.config import COMPARATOR, Config, own_settings
+from sortnet.errors import DataError
+
+_OF_WEIGHTS = tuple(s.name for s in own_settings(Config) if s.section == COMPARATOR)
+
+
+def settings_from_model(learned: Config, **given: Any) -> Config:
+    """The settings of a run that begins with the model's weights.
+
+    Args:
+        learned: the settings of the model to begin with.
+        given: settings by name. Settings of the comparator and the scaling, which the weights were
+            learned with, can only be those of the model; the others have their defaults, the seed
+            and the weight decay those of the model.
+
+    Raises:
+        DataError: if a given setting differs from what the model's weights were learned with, or
+            begins trainings from random weights; on a name that is no setting.
+    """
+    config = Config().changed(**given)
+    own = _of_weights(learned)
+    for name in _OF_WEIGHTS:
+        value = config.flat()[name]
+        if name in given and value is not None and value != own[name]:
+            has = f"has {name} {_shown(own[name])}" if own[name] is not None else f"has no {name}"
+            raise DataError(
+                f"{name} {_shown(value)} does not fit the model to begin with, which {has}: "
+                f"leave {name} out"
+            )
+    _refuse_fresh(config)
+    flat = learned.with_defaults.flat()
+    inherited = own | {name: flat[name] for name in ("seed", "weight_decay")}
+    return config.changed(**inherited | {k: v for k, v in given.items() if k not in own})
+
+
+def checked_settings(learned: Config, config: Config | None) -> Config:
+    """Settings for a run that begins with the weights of a model of the settings `learned`.
+
+    None are those of `settings_from_model`.
+
+    Raises:
+        DataError: if they are for another comparator or scaling, or begin trainings from random
+            weights.
+    """
+    if config is None:
+        return settings_from_model(learned)
+    _refuse_fresh(config)
+    own, theirs = _of_weights(learned), _of_weights(config)
+    if config.scaling is None:
+        theirs["scaling"] = own["scaling"]
+    for name in _OF_WEIGHTS:
+        if theirs[name] != own[name]:
+            raise DataError(
+                f"{name} {_shown(theirs[name])} does not fit the model to begin with, which has "
+                f"{_shown(own[name])}: settings_from_model gives settings that fit"
+            )
+    return config.changed(scaling=own["scaling"])
+
+
+def first_comparator(trained: Learner, config: Config) -> Learner:
+    """C0: a copy of a model's comparator, on the device of the settings."""
+    comparator = copy.deepcopy(trained)
+    device = resolve_device(config.device)
+    for member in comparator.members:
+        member.to(device)
+    return comparator
+
+
+def _of_weights(config: Config) -> dict[str, Any]:
+    """The settings that weights depend on, by name."""
+    flat = config.with_defaults.flat()
+    return {name: flat[name] for name in _OF_WEIGHTS}
+
+
+def _refuse_fresh(config: Config) -> None:
+    if config.start == "fresh":
+        raise DataError(
+            "start=fresh begins each training from random weights, and the run is to begin with "
+            "those of a model: leave it out"
+        )
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
