@@ -142,6 +142,7 @@ def read_fold(
     n_features: int | None = None,
     columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
+    like: Like | None = None,
 ) -> Fold:
     """Read a folder with a train, a vali (or valid, validation) and optionally a test part.
 
@@ -152,7 +153,7 @@ def read_fold(
             folder `train` of part files.
         n_features: for sparse files whose training part lacks the last features.
         columns: see `read_queries`.
-        cache: see `read_queries`.
+        cache, like: see `read_queries`.
 
     Raises:
         DataError: for a part that is missing, ambiguous, or does not match the training part.
@@ -165,7 +166,9 @@ def read_fold(
     if train_file is None or vali_file is None:
         part = "train" if train_file is None else "vali"
         raise DataError(f"{folder}: there is no {part}.txt (or {', '.join(_ENDINGS[1:])})")
-    train = read_queries(train_file, n_features=n_features, columns=columns, cache=cache)
+    train = read_queries(
+        train_file, n_features=n_features, columns=columns, cache=cache, like=like
+    )
     vali = _part(vali_file, train, cache)
     return Fold(train, vali, None if test_file is None else _part(test_file, train, cache))
 

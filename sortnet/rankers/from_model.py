@@ -14,6 +14,8 @@ from sortnet.comparators import Learner
 from sortnet.comparators.make import resolve_device
 from sortnet.config import COMPARATOR, Config, own_settings
 from sortnet.errors import DataError
+from sortnet.learning.budget import MOST_OF_RUN, MOST_OF_TRAINING, Budget, default_epochs
+from sortnet.types import Queries
 
 _OF_WEIGHTS = tuple(s.name for s in own_settings(Config) if s.section == COMPARATOR)
 
@@ -69,6 +71,18 @@ def checked_settings(learned: Config, config: Config | None) -> Config:
                 f"{_shown(own[name])}: settings_from_model gives settings that fit"
             )
     return config.changed(scaling=own["scaling"])
+
+
+def with_epochs(train: Queries, config: Config) -> Config:
+    """The settings with a number of epochs: where it is open, half of those from random weights.
+
+    At the same learning rate half of the epochs were as good as all of them.
+    """
+    if config.training.epochs is not None:
+        return config
+    most = MOST_OF_RUN if config.trainings > 1 else MOST_OF_TRAINING
+    epochs = default_epochs(train.n_docs, Budget.of(train, config).epoch, most)
+    return config.changed(epochs=-(-epochs // 2))
 
 
 def first_comparator(trained: Learner, config: Config) -> Learner:

@@ -33,7 +33,7 @@ from sortnet.metrics import measured
 from sortnet.rankers.base import Ranker, check_same_features, load_ranker, name_of
 from sortnet.rankers.choose_defaults import choose
 from sortnet.rankers.folder import Saved
-from sortnet.rankers.from_model import checked_settings, first_comparator
+from sortnet.rankers.from_model import checked_settings, first_comparator, with_epochs
 from sortnet.rankers.weights import filled, refuse_few, take_scaler, tensors_of
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
@@ -289,6 +289,7 @@ def fit(
     if from_model is None:
         scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     else:
+        config = with_epochs(train, config)
         scaler = from_model.scaler
         state = state or State(0, first_comparator(from_model.comparator, config), is_trained=True)
         info = {"from": {"run": from_model.info.get("run")}, **(info or {})}
