@@ -24,7 +24,7 @@ from sortnet.data.parts import ByHash, facts_of, ids_in_two_parts, is_part, read
 from sortnet.errors import DataError, SortNetError
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.metrics import Metric, check_can_choose, evaluate
-from sortnet.rankers.base import check_same_features
+from sortnet.rankers.base import Ranker, check_same_features
 from sortnet.types import NamedColumns, Progress, Queries
 from sortnet.types.named_columns import UNNAMED
 from store.service.judged import read_judged
@@ -76,6 +76,7 @@ def read_job(
     cache: Path | None,
     progress: Progress,
     store: URL | str | None = None,
+    like: Ranker | None = None,
 ) -> TrainingJob:
     """Read TRAIN and VALI, a folder with both, or one file that is divided; and check the data.
 
@@ -83,6 +84,7 @@ def read_job(
 
     Args:
         columns: the names of a table's columns.
+        like: the model whose features the documents are to have; None: those of the data.
 
     Raises:
         SortNetError: for data or settings that cannot be used for training.
@@ -104,7 +106,7 @@ def read_job(
         )
     if len(paths) == 1:
         try:
-            return _job_of_one_path(paths[0], config, columns, cache, progress)
+            return _job_of_one_path(paths[0], config, columns, cache, progress, like)
         except DataError as error:
             raise DataError(f"{error}{collection_behind(paths[0], store)}") from None
     if len(paths) != 2:
@@ -112,7 +114,8 @@ def read_job(
             f"give one file to divide, TRAIN and VALI, or a folder that has both; got {len(paths)}"
         )
     progress(f"reading {paths[0]}")
-    train = read_queries(paths[0], columns=columns, cache=cache)
+    n_features = None if like is None else like.n_features
+    train = read_queries(paths[0], n_features=n_features, columns=columns, cache=cache, like=like)
     progress(f"reading {paths[1]}")
     vali = read_queries(paths[1], n_features=train.n_features, cache=cache, like=train)
     progress("checking the data")
@@ -146,16 +149,28 @@ def columns_of(data: Mapping[str, Mapping[str, Any]], path: object) -> NamedColu
 
 
 def _job_of_one_path(
-    path: str, config: Config, columns: NamedColumns, cache: Path | None, progress: Progress
+    path: str,
+    config: Config,
+    columns: NamedColumns,
+    cache: Path | None,
+    progress: Progress,
+    like: Ranker | None,
 ) -> TrainingJob:
+    n_features = None if like is None else like.n_features
     if Path(path).is_file() or glob.has_magic(path):
         fold = read_divided(
-            path, ByHash(config.seed), columns=columns, cache=cache, progress=progress
+            path,
+            ByHash(config.seed),
+            n_features=n_features,
+            columns=columns,
+            cache=cache,
+            like=like,
+            progress=progress,
         )
         progress("checking the data")
         return _divided_job(path, fold, config)
     progress(f"reading {path}")
-    fold = read_fold(path, columns=columns, cache=cache)
+    fold = read_fold(path, n_features=n_features, columns=columns, cache=cache, like=like)
     test = None if fold.test is None else fold.test.source
     progress("checking the data")
     return _checked(fold.train, fold.vali, config, _facts_of_file, test=test)

@@ -166,9 +166,7 @@ def read_fold(
     if train_file is None or vali_file is None:
         part = "train" if train_file is None else "vali"
         raise DataError(f"{folder}: there is no {part}.txt (or {', '.join(_ENDINGS[1:])})")
-    train = read_queries(
-        train_file, n_features=n_features, columns=columns, cache=cache, like=like
-    )
+    train = read_queries(train_file, n_features=n_features, columns=columns, cache=cache, like=like)
     vali = _part(vali_file, train, cache)
     return Fold(train, vali, None if test_file is None else _part(test_file, train, cache))
 
