@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sqlalchemy import URL
@@ -20,14 +20,18 @@ from cli.printing.conventions import metrics_of
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, choose_quality
 from sortnet.data import Fold, fingerprint, read_fold, read_queries
+from sortnet.data.divide import held_out
 from sortnet.data.parts import ByHash, facts_of, ids_in_two_parts, is_part, read_divided
 from sortnet.errors import DataError, SortNetError
+from sortnet.files import check_fields
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.metrics import Metric, check_can_choose, evaluate
 from sortnet.rankers.base import Ranker, check_same_features
 from sortnet.types import NamedColumns, Progress, Queries
 from sortnet.types.named_columns import UNNAMED
 from store.service.judged import read_judged
+
+HELD = "held_out"  # the fact of a collection's part V about what is held out
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +100,23 @@ def read_job(
                 "--query and the like"
             )
         with open_collection(store, source.name) as collection:
-            judged = read_judged(collection, source.events, seed=config.seed, progress=progress)
+            judged = read_judged(
+                collection,
+                source.events,
+                seed=config.seed,
+                held=None if like is None else held_out_for(like),
+                describer=None if like is None else like.describer,
+                progress=progress,
+            )
         progress("checking the data")
-        return _checked(
+        job = _checked(
             judged.train,
             judged.vali,
             config,
             lambda part: {**remembered(part.source), "fingerprint": judged.fingerprint(part)},
         )
+        job.data["vali"][HELD] = held_out(judged.train, judged.vali)
+        return job
     if len(paths) == 1:
         try:
             return _job_of_one_path(paths[0], config, columns, cache, progress, like)
@@ -120,6 +133,22 @@ def read_job(
     vali = read_queries(paths[1], n_features=train.n_features, cache=cache, like=train)
     progress("checking the data")
     return _checked(train, vali, config, _facts_of_file)
+
+
+def held_out_for(model: Ranker) -> Mapping[str, Sequence[str]] | None:
+    """What a model's run held out of a collection, so that a further run holds it out again.
+
+    Raises:
+        ModelError: if the record is damaged.
+    """
+    data = model.info.get("data")
+    facts = data.get("vali") if isinstance(data, dict) else None
+    held = facts.get(HELD) if isinstance(facts, dict) else None
+    if held is None:
+        return None
+    check_fields({HELD: held}, {HELD: dict}, "model.json")
+    check_fields(held, dict.fromkeys(held, list[str]), "model.json, held out")
+    return cast("Mapping[str, Sequence[str]]", held)
 
 
 def say_data(job: TrainingJob, *, err: bool) -> None:
