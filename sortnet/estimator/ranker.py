@@ -152,7 +152,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if y is None and (self.grade is None or self.grade not in getattr(X, "columns", ())):
             raise DataError("SortNetRanker requires y to be passed, but the target y is None")
         also = evaluation.callbacks_of(callbacks)
-        first = self._first(init_model)
+        first = self._first(init_model, X)
         config = self._settings(first)
         train = self._queries(
             X, y, qid, group, weights=sample_weight, reset=True, labelled=True, first=first
@@ -209,14 +209,20 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         array([2., 0., 1.], dtype=float32)
         """
         also = evaluation.callbacks_of(callbacks)
-        first = self._first(init_model)
+        first = self._first(init_model, X)
         config = self._settings(first)
         queries = self._judged(X, pairs, qid, group, weight, soft, reset=True, first=first)
         train, vali = hold_out_documents(queries, seed=config.seed)
         return self._fit(train, {"held_out": vali}, config, None, also, first)
 
-    def _first(self, init_model: SortNetRanker | Model | str | Path | None) -> SortNetRanker | None:
+    def _first(
+        self, init_model: SortNetRanker | Model | str | Path | None, X: Any
+    ) -> SortNetRanker | None:
         """The fitted estimator to begin with, whose columns this one takes over.
+
+        Args:
+            init_model: of `fit`.
+            X: of `fit`; it names the columns of a model that no estimator has saved.
 
         Raises:
             DataError: if its comparator cannot be trained further, or with `tune`.
@@ -225,14 +231,17 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return None
         if self.tune is not False:
             raise DataError("tune chooses settings, which init_model has already: give one of them")
-        if isinstance(init_model, Ranker):
-            first = SortNetRanker()._restored(init_model, init_model.info.get("estimator", {}))
-        elif isinstance(init_model, SortNetRanker):
+        if isinstance(init_model, SortNetRanker):
             first = init_model
             check_is_fitted(first)
         else:
-            comparator = self.comparator if callable(self.comparator) else None
-            first = SortNetRanker.load(init_model, comparator=comparator)
+            model: Ranker
+            if isinstance(init_model, Ranker):
+                model = init_model
+            else:
+                model = load_ranker(init_model, **parameters.custom(self.comparator))
+            about = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)
+            first = SortNetRanker()._restored(model, about, "init_model")
         as_model(first.model_, "init_model")
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(first, name):
@@ -452,14 +461,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             ModelError: if the folder cannot be read, see `Model.load`.
         """
         model = load_ranker(folder, **parameters.custom(comparator))
-        about = model.info.get("estimator", {})
         ranker = cls(**parameters.parameters_of(model.config))
         if comparator is not None:
             ranker.set_params(comparator=comparator)
-        try:
-            return ranker._restored(model, about)
-        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"{Path(folder) / 'model.json'}: damaged info: {error!r}") from None
+        about = model.info.get("estimator", {})
+        return ranker._restored(model, about, str(Path(folder) / "model.json"))
 
     def _ordered(self) -> dict[str, Any]:
         """The ordered columns by their numbers, as `_restored` reads them."""
@@ -467,8 +473,19 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         number = {name: str(k) for k, name in enumerate(getattr(self, "feature_names_in_", ()))}
         return {number[c]: {"levels": [*v], "one_hot": False} for c, v in ordered.items()}
 
-    def _restored(self, model: Ranker, about: Mapping[str, Any]) -> Self:
-        """As `save` found it; of a folder of `sortnet train`, as much as there is."""
+    def _restored(self, model: Ranker, about: Mapping[str, Any], source: str) -> Self:
+        """As `save` found it; of a folder of `sortnet train`, as much as there is.
+
+        Raises:
+            ModelError: on damaged info, naming the source.
+        """
+        try:
+            return self._with_info(model, about)
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"{source}: damaged info: {error!r}") from None
+
+    def _with_info(self, model: Ranker, about: Mapping[str, Any]) -> Self:
+        """Take over the model and the info of `save`."""
         self.one_query_ = about.get("one_query", False)
         self.n_features_in_ = n = int(about.get("n_columns", model.n_features))
         names = about.get("columns", model.feature_names)
