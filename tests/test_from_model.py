@@ -139,6 +139,21 @@ def test_nets_are_trained_further_too(comparator):
     assert same_weights(old, fit(T, V, config.changed(epochs=3))), "the old model was changed"
 
 
+def test_dropout_is_that_of_the_model():
+    learned = Config(comparator="cmpnn", dropout=0.3)
+    assert settings_from_model(learned, epochs=2).dropout == 0.3
+    assert settings_from_model(learned, dropout=0.3).dropout == 0.3
+    with pytest.raises(DataError, match=r"dropout 0\.1 does not fit .*, which has dropout 0\.3"):
+        settings_from_model(learned, dropout=0.1)
+    with pytest.raises(DataError, match=r"dropout 0\.0 does not fit"):
+        fit(made(5, 1), made(5, 2), Config(comparator="cmpnn"), from_model=untrained(learned))
+
+
+def untrained(config: Config) -> Model:
+    T = made(5, 1)
+    return fit(T, T, config.changed(epochs=1, scaling="query"))
+
+
 # Where the run is killed: before and after its folder knows of it, in its first and a later
 # iteration, and at its end.
 PLACES = {

@@ -31,7 +31,7 @@ from sortnet.types import NamedColumns, Progress, Queries
 from sortnet.types.named_columns import UNNAMED
 from store.service.judged import read_judged
 
-HELD = "held_out"  # the fact of a collection's part V about what is held out
+HELD_OUT = "held_out"  # the fact of a collection's part V that names its items or groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def read_job(
                 collection,
                 source.events,
                 seed=config.seed,
-                held=None if like is None else held_out_for(like),
+                as_before=None if like is None else held_out_before(like),
                 describer=None if like is None else like.describer,
                 progress=progress,
             )
@@ -115,7 +115,7 @@ def read_job(
             config,
             lambda part: {**remembered(part.source), "fingerprint": judged.fingerprint(part)},
         )
-        job.data["vali"][HELD] = held_out(judged.train, judged.vali)
+        job.data["vali"][HELD_OUT] = held_out(judged.train, judged.vali)
         return job
     if len(paths) == 1:
         try:
@@ -135,20 +135,20 @@ def read_job(
     return _checked(train, vali, config, _facts_of_file)
 
 
-def held_out_for(model: Ranker) -> Mapping[str, Sequence[str]] | None:
-    """What a model's run held out of a collection, so that a further run holds it out again.
+def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
+    """The names that a model's run held out of a collection, see `hold_out_documents`.
 
     Raises:
         ModelError: if the record is damaged.
     """
     data = model.info.get("data")
     facts = data.get("vali") if isinstance(data, dict) else None
-    held = facts.get(HELD) if isinstance(facts, dict) else None
-    if held is None:
+    names = facts.get(HELD_OUT) if isinstance(facts, dict) else None
+    if names is None:
         return None
-    check_fields({HELD: held}, {HELD: dict}, "model.json")
-    check_fields(held, dict.fromkeys(held, list[str]), "model.json, held out")
-    return cast("Mapping[str, Sequence[str]]", held)
+    check_fields({HELD_OUT: names}, {HELD_OUT: dict}, "model.json")
+    check_fields(names, dict.fromkeys(names, list[str]), f"model.json, {HELD_OUT}")
+    return cast("Mapping[str, Sequence[str]]", names)
 
 
 def say_data(job: TrainingJob, *, err: bool) -> None:

@@ -143,11 +143,11 @@ def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) 
 
 
 def held_out(train: Queries, vali: Queries) -> dict[str, list[str]]:
-    """What `hold_out_documents` has held out, as JSON: names of `queries`, or of `documents`.
+    """The names of the `queries`, or of the `documents`, that are in V alone, as JSON.
 
     >>> q = Queries.from_arrays([[float(k)] for k in range(9)], docids=list("abcdefghi"))
     >>> q = q.with_judgements(range(1, 9), range(8))
-    >>> held_out(*hold_out_documents(q, held={"documents": ["b"]}))
+    >>> held_out(*hold_out_documents(q, as_before={"documents": ["b"]}))
     {'documents': ['b']}
     """
     if not np.isin(vali.qids, train.qids).any():
@@ -157,7 +157,7 @@ def held_out(train: Queries, vali: Queries) -> dict[str, list[str]]:
 
 
 def hold_out_documents(
-    queries: Queries, *, seed: int = 0, held: Mapping[str, Sequence[str]] | None = None
+    queries: Queries, *, seed: int = 0, as_before: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Queries, Queries]:
     """T and V of judged pairs: V has those that touch documents which T does not have.
 
@@ -168,8 +168,8 @@ def hold_out_documents(
     Args:
         queries: with judged pairs.
         seed: of what is drawn.
-        held: what an earlier run held out, see `held_out`, so that nothing of V was learned; None,
-            or where nobody has judged any of it: drawn.
+        as_before: names that an earlier run held out, see `held_out`, so that V has nothing that
+            it learned; None, or where nobody has judged them: names are drawn.
 
     Raises:
         DataError: if that leaves one of the parts without a judgement that prefers a document.
@@ -187,9 +187,9 @@ def hold_out_documents(
     query = queries.query_of_docs()
     rng = np.random.default_rng(seed)
     of = np.unique(query[judged.winner[decided]])
-    known, are_queries = _known_documents(queries, held or {})
-    if (known[judged.winner[decided]] | known[judged.loser[decided]]).any():
-        chosen = known
+    recorded, are_queries = _recorded_documents(queries, as_before or {})
+    if (recorded[judged.winner[decided]] | recorded[judged.loser[decided]]).any():
+        chosen = recorded
     elif are_queries := len(of) >= _SEVERAL:
         chosen = np.isin(query, rng.permutation(of)[: max(1, round(SHARE * len(of)))])
     else:
@@ -208,13 +208,13 @@ def hold_out_documents(
     return parts
 
 
-def _known_documents(queries: Queries, held: Mapping[str, Sequence[str]]) -> tuple[Bool, bool]:
-    """(n_docs,) the documents that were held out before, and whether they are whole queries."""
-    if "queries" in held:
-        return np.isin(queries.qids, held["queries"])[queries.query_of_docs()], True
+def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> tuple[Bool, bool]:
+    """(n_docs,) the documents that the names select, and whether they are whole queries."""
+    if "queries" in names:
+        return np.isin(queries.qids, names["queries"])[queries.query_of_docs()], True
     if queries.docids is None:
         return np.zeros(queries.n_docs, np.bool_), False
-    return np.isin(queries.docids, held.get("documents", ())), False
+    return np.isin(queries.docids, names.get("documents", ())), False
 
 
 def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:

@@ -17,7 +17,8 @@ from sortnet.errors import DataError
 from sortnet.learning.budget import MOST_OF_RUN, MOST_OF_TRAINING, Budget, default_epochs
 from sortnet.types import Queries
 
-_OF_WEIGHTS = tuple(s.name for s in own_settings(Config) if s.section == COMPARATOR)
+# What a comparator is made with: its dropout belongs to it, too.
+_WEIGHT_SETTINGS = (*(s.name for s in own_settings(Config) if s.section == COMPARATOR), "dropout")
 
 
 def settings_from_model(learned: Config, **given: Any) -> Config:
@@ -34,19 +35,21 @@ def settings_from_model(learned: Config, **given: Any) -> Config:
             begins trainings from random weights; on a name that is no setting.
     """
     config = Config().changed(**given)
-    own = _of_weights(learned)
-    for name in _OF_WEIGHTS:
+    fitting = _weight_settings(learned)
+    for name in _WEIGHT_SETTINGS:
         value = config.flat()[name]
-        if name in given and value is not None and value != own[name]:
-            has = f"has {name} {_shown(own[name])}" if own[name] is not None else f"has no {name}"
+        if name in given and value is not None and value != fitting[name]:
+            has = f"has {name} {_shown(fitting[name])}"
+            if fitting[name] is None:
+                has = f"has no {name}"
             raise DataError(
                 f"{name} {_shown(value)} does not fit the model to begin with, which {has}: "
                 f"leave {name} out"
             )
     _refuse_fresh(config)
     flat = learned.with_defaults.flat()
-    inherited = own | {name: flat[name] for name in ("seed", "weight_decay")}
-    return config.changed(**inherited | {k: v for k, v in given.items() if k not in own})
+    inherited = fitting | {name: flat[name] for name in ("seed", "weight_decay")}
+    return config.changed(**inherited | {k: v for k, v in given.items() if k not in fitting})
 
 
 def checked_settings(learned: Config, config: Config | None) -> Config:
@@ -61,16 +64,17 @@ def checked_settings(learned: Config, config: Config | None) -> Config:
     if config is None:
         return settings_from_model(learned)
     _refuse_fresh(config)
-    own, theirs = _of_weights(learned), _of_weights(config)
+    fitting = _weight_settings(learned)
+    theirs = _weight_settings(config)
     if config.scaling is None:
-        theirs["scaling"] = own["scaling"]
-    for name in _OF_WEIGHTS:
-        if theirs[name] != own[name]:
+        theirs["scaling"] = fitting["scaling"]
+    for name in _WEIGHT_SETTINGS:
+        if theirs[name] != fitting[name]:
             raise DataError(
                 f"{name} {_shown(theirs[name])} does not fit the model to begin with, which has "
-                f"{_shown(own[name])}: settings_from_model gives settings that fit"
+                f"{_shown(fitting[name])}: settings_from_model gives settings that fit"
             )
-    return config.changed(scaling=own["scaling"])
+    return config.changed(scaling=fitting["scaling"])
 
 
 def with_epochs(train: Queries, config: Config) -> Config:
@@ -94,10 +98,10 @@ def first_comparator(trained: Learner, config: Config) -> Learner:
     return comparator
 
 
-def _of_weights(config: Config) -> dict[str, Any]:
+def _weight_settings(config: Config) -> dict[str, Any]:
     """The settings that weights depend on, by name."""
     flat = config.with_defaults.flat()
-    return {name: flat[name] for name in _OF_WEIGHTS}
+    return {name: flat[name] for name in _WEIGHT_SETTINGS}
 
 
 def _refuse_fresh(config: Config) -> None:

@@ -72,7 +72,7 @@ def read_judged(
     events: int | None = None,
     *,
     seed: int = 0,
-    held: Mapping[str, Sequence[str]] | None = None,
+    as_before: Mapping[str, Sequence[str]] | None = None,
     describer: Describer | None = None,
     progress: Progress = lambda text: None,
 ) -> JudgedData:
@@ -80,8 +80,8 @@ def read_judged(
 
     A query is a group of items. A judgement weighs the reliability of its annotator; one who mostly
     says the opposite counts the other way round. Those up to number `events` count (None: all); the
-    seed is that of what is held out, or `held` says what is, see `hold_out_documents`. A DataError
-    if there are no judgements, no features, or too few judgements for two parts.
+    seed decides what is held out, or `as_before` names it, see `hold_out_documents`. A DataError if
+    there are no judgements, no features, or too few judgements for two parts.
 
     With a describer, that of a model, the items have the features that it makes.
 
@@ -108,7 +108,7 @@ def read_judged(
     progress("weighing the annotators")
     votes, weights = session.weighted()
     queries = replace(_queries(items, votes, weights, source), describer=describer)
-    parts = hold_out_documents(queries, seed=seed, held=held)
+    parts = hold_out_documents(queries, seed=seed, as_before=as_before)
     return JudgedData(*parts, _facts(stored, votes))
 
 
