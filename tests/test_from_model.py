@@ -169,24 +169,41 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("becomes", ["gone", "another"])
+@pytest.fixture(scope="module")
+def unkilled(trained, tmp_path_factory) -> tuple[bytes, bytes]:
+    """The weights and the last state of a run that begins with `old`, which nothing killed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(copy_run(trained, tmp_path_factory.mktemp("unkilled"), "old"))
+        done(*train_on("--store", "s.db"))
+        return bytes_of("new")
+
+
+def bytes_of(name: str) -> tuple[bytes, bytes]:
+    return weights_of(name).read_bytes(), Path(name, "state.safetensors").read_bytes()
+
+
 @pytest.mark.parametrize("place", PLACES)
-def test_a_killed_run_ends_the_same_whatever_becomes_of_the_model(place, becomes, tmp_path):
-    done(*train_on())
-    expected = weights_of("new").read_bytes(), Path("new/state.safetensors").read_bytes()
-    shutil.rmtree("new")
+def test_a_killed_run_ends_the_same_although_the_model_is_gone(place, unkilled):
     owner, name, call, after = PLACES[place]
     killed_at(owner, name, call, train_on(), after=after)
     is_known = Path("new/run.json").exists()
     assert is_known == (owner is not Model)
     if is_known:
         shutil.rmtree("old")
-        if becomes == "another":
-            done("train", "few", "--out", "old", *SMALL, *FEW, "--seed", "8")
         done("train", "--resume", "--out", "new")
     else:
         done(*train_on("--resume"))
-    assert (weights_of("new").read_bytes(), Path("new/state.safetensors").read_bytes()) == expected
+    assert bytes_of("new") == unkilled
+
+
+def test_a_killed_run_ends_the_same_although_the_model_is_another_one(unkilled):
+    owner, name, call, after = PLACES["before the first state"]
+    killed_at(owner, name, call, train_on(), after=after)
+    before = Model.load("old").weights_sha256()
+    done("train", "few", "--out", "old", "--overwrite", *SMALL, *FEW, "--seed", "8")
+    assert Model.load("old").weights_sha256() != before
+    done("train", "--resume", "--out", "new")
+    assert bytes_of("new") == unkilled
 
 
 def test_where_it_began_is_recorded_and_shown():
