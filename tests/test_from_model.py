@@ -388,3 +388,15 @@ def test_an_estimator_may_begin_with_itself():
     before = ranker.best_score_
     again = ranker.fit(X, y, init_model=ranker)
     assert again is ranker and again.best_score_ >= before
+
+
+def test_pairs_of_rows_and_arrays_train_an_estimator_further():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    order = np.argsort(X[:, 0])
+    pairs = np.column_stack((order[3:], order[:-3]))
+    old = small(single_query=True, scaling="none").fit_pairs(X, pairs[:25])
+    new = SortNetRanker(single_query=True, epochs=4).fit_pairs(X, pairs, init_model=old)
+    assert new.model_.config.flat()["scaling"] == "none"
+    assert new.best_score_ >= new.history_[0].quality
+    with pytest.raises(DataError, match="2 features, but SortNetRanker is expecting 3"):
+        small(single_query=True).fit_pairs(X[:, :2], pairs, init_model=old)
