@@ -19,7 +19,7 @@ from made_tables import MSLR_SIZE as SIZE
 from made_tables import mslr_shape
 
 from sortnet.config import Config
-from sortnet.learning.loop import Iteration
+from sortnet.learning.iterations import Iteration
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import fit
 from sortnet.types import F32, Queries

@@ -15,11 +15,12 @@ from collections_made import made_items
 from test_cli_resume import RUN_FOLDER, killed_at
 
 import cli.training.training_run
-import sortnet.rankers.sortnet
 from sortnet.config import Config
 from sortnet.data import read_fold
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator import SortNetRanker
+from sortnet.learning.iteration_steps import IterationSteps
+from sortnet.learning.training import NONE
 from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
 from sortnet.rankers.base import load_ranker
@@ -108,9 +109,10 @@ def test_the_model_is_kept_where_no_iteration_is_better():
 
 
 def test_a_run_that_keeps_the_model_says_so(monkeypatch):
-    monkeypatch.setattr(
-        "sortnet.learning.loop._train_next", lambda *args: (sortnet.learning.loop.NONE, args[3])
-    )
+    def untrained(steps, state, *parts):
+        return state.comparator, state.optimiser, NONE
+
+    monkeypatch.setattr(IterationSteps, "train", untrained)
     output = done(*train_on())
     assert "no iteration is better than the model that the run began with\n" in output
     assert same_weights(Model.load("new"), Model.load("old"))

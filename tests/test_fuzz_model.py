@@ -26,7 +26,7 @@ from sortnet.comparators import make_comparator
 from sortnet.config import Config, LoopTraining
 from sortnet.errors import ModelError, SortNetError
 from sortnet.estimator import SortNetRanker
-from sortnet.learning.loop import State
+from sortnet.learning.iterations import State
 from sortnet.rankers.folder import parse_tensors
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state

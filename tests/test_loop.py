@@ -148,7 +148,7 @@ def test_of_equal_rank_quality_is_kept_what_got_more_pairs_right(monkeypatch):
         i, j = np.triu_indices(5, 1)
         yield slice(0, 5), Sorting(order, order[i], order[j], np.ones(10, np.float32))
 
-    monkeypatch.setattr("sortnet.learning.loop.sorted_to_check", sorts_as_told)
+    monkeypatch.setattr("sortnet.learning.iteration_steps.sorted_to_check", sorts_as_told)
     records, states = [], []
     learn_to_sort(
         V, V, lambda seed: CmpNN(1, hidden=2, seed=seed), wrong(quality="p@1", max_iter=3),

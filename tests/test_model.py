@@ -21,7 +21,7 @@ from sortnet.comparators import CmpNN, DirectRanker, make_comparator
 from sortnet.comparators.make import KINDS
 from sortnet.config import SCALINGS, Config, settings_of
 from sortnet.errors import DataError, ModelError, SortNetError
-from sortnet.learning.loop import State
+from sortnet.learning.iterations import State
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
 from sortnet.types import Queries

@@ -19,7 +19,7 @@ from sqlalchemy import Engine, event, text
 
 from sortnet.config import Config
 from sortnet.errors import StoreError
-from sortnet.learning.loop import Iteration
+from sortnet.learning.iterations import Iteration
 from sortnet.types import Pairs, Queries
 from store import Run, Store, open_store
 from store.store import new_run_id

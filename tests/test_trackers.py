@@ -13,7 +13,7 @@ from extras_made import needs
 
 from sortnet.errors import SortNetError
 from sortnet.experiments.trackers import tracker
-from sortnet.learning.loop import Iteration, State
+from sortnet.learning.iterations import Iteration, State
 from store import open_store
 
 # Of the trackers' own code, which is not ours to mend.

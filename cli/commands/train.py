@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from cli.training.origin import Origin
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
-    from sortnet.learning.loop import Callback
+    from sortnet.learning.iterations import Callback
     from sortnet.rankers.base import Ranker
     from sortnet.types import Queries
     from sortnet.types.shard import Group

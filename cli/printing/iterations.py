@@ -14,7 +14,7 @@ from sortnet.types import SPLITS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sortnet.learning.loop import Iteration
+    from sortnet.learning.iterations import Iteration
 
 Trial: TypeAlias = Mapping[str, Any]
 _OPEN = ("scaling", "weight_decay")  # what trials may choose

@@ -34,7 +34,7 @@ from sortnet.learning.distributed import (
     every,
     is_from_torchrun,
 )
-from sortnet.learning.loop import Callback, Iteration, State
+from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.rankers.choose_defaults import choose
 from sortnet.rankers.folder import read_bytes

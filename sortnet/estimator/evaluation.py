@@ -14,7 +14,7 @@ import numpy as np
 
 from sortnet.config import Settings
 from sortnet.errors import DataError
-from sortnet.learning.loop import Callback, Iteration, State
+from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Metric, can_choose, evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.types import Queries

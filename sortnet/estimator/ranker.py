@@ -24,7 +24,7 @@ from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import Parameters, settings_from
 from sortnet.explain.attribution import feature_shares, some_queries
 from sortnet.files import shown
-from sortnet.learning.loop import Callback, Iteration
+from sortnet.learning.iterations import Callback, Iteration
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
 from sortnet.rankers.sortnet import Model, as_model

@@ -24,7 +24,7 @@ from sortnet.experiments.entries import Entry
 from sortnet.experiments.splits import Split
 from sortnet.experiments.tuning import tune
 from sortnet.files import fingerprint
-from sortnet.learning.loop import Iteration
+from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.types import I64
 

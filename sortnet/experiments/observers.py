@@ -9,7 +9,7 @@ import numpy as np
 
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
-from sortnet.learning.loop import Iteration
+from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.sortnet import Model
 from sortnet.sorting.diagnostics import rank_changes

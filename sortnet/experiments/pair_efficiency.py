@@ -19,7 +19,7 @@ from sortnet.errors import DataError
 from sortnet.experiments.cells import Cell
 from sortnet.experiments.entries import ENTRIES
 from sortnet.experiments.splits import Split
-from sortnet.learning.loop import Iteration
+from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker
 from sortnet.types import F64, Queries
 from sortnet.types.packed_pairs import packed

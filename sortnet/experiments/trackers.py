@@ -9,7 +9,7 @@ from typing import Any
 
 from sortnet.errors import SortNetError
 from sortnet.files import one_line
-from sortnet.learning.loop import Callback, Iteration, State
+from sortnet.learning.iterations import Callback, Iteration, State
 
 
 def tracker(where: str, run: str, params: dict[str, Any], say: Any = warnings.warn) -> Callback:

@@ -28,7 +28,8 @@ from sortnet.config import Config, choose_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.learning.distributed import broadcast
-from sortnet.learning.loop import Callback, Iteration, State, learn_to_sort
+from sortnet.learning.iterations import Callback, Iteration, State
+from sortnet.learning.loop import learn_to_sort
 from sortnet.metrics import measured
 from sortnet.rankers.base import Ranker, check_same_features, load_ranker, name_of
 from sortnet.rankers.choose_defaults import choose

@@ -18,7 +18,7 @@ from sortnet.config import scaling_parts
 from sortnet.data.scaling import Scaler, table_rows, unscaled
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
-from sortnet.learning.loop import State
+from sortnet.learning.iterations import State
 from sortnet.learning.training import OptimiserState
 from sortnet.rankers.folder import Saved, parse_tensors, read_bytes, refuse_rest, take
 

@@ -1,0 +1,259 @@
+"""The steps of an iteration of Algorithm 3.1: ask, sort, take pairs, decide on the end, train."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sortnet.comparators import Learner, Make
+from sortnet.config import Config
+from sortnet.learning.budget import Budget
+from sortnet.learning.iterations import Sorted, State
+from sortnet.learning.judges import (
+    check_can_be_learned,
+    in_order,
+    judge_by_data,
+    sorted_to_check,
+)
+from sortnet.learning.pair_sinks import keys_of_all, own_keys
+from sortnet.learning.pair_weights import weights_by_quality
+from sortnet.learning.selection import (
+    Shown,
+    answered_pairs,
+    answers_about_vali,
+    ask,
+    compares,
+    is_kept,
+    kept_share,
+    selected,
+    wanted,
+)
+from sortnet.learning.training import OptimiserState, Trained, train_on_pairs, train_share
+from sortnet.metrics import Empty, Metric, evaluate
+from sortnet.sorting.diagnostics import Tally, mistakes
+from sortnet.sorting.sort import order_of
+from sortnet.types import I64, Pairs, Progress, Queries
+from sortnet.types.shard import gathered, summed
+
+
+@dataclass(frozen=True)
+class IterationSteps:
+    """The steps of an iteration, by the settings and the budget of the run.
+
+    Attributes:
+        make: makes a comparator with random weights from a seed.
+        config: settings, nothing open.
+        budget: steps of all trainings, and their number.
+        metrics: measures of each sort, RankQuality among them.
+        kept_train, kept_vali: shares of the compared pairs that are kept, see `kept_share`.
+    """
+
+    make: Make
+    config: Config
+    budget: Budget
+    metrics: tuple[Metric, ...]
+    kept_train: float
+    kept_vali: float
+
+    @classmethod
+    def of(
+        cls, train: Queries, vali: Queries, make: Make, config: Config, metrics: Sequence[Metric]
+    ) -> IterationSteps:
+        """The steps of a run on T and V; `metrics` are taken besides RankQuality."""
+        budget = Budget.of(train, config)
+        n_sorts = budget.iterations + 1
+        return cls(
+            make,
+            config,
+            budget,
+            tuple(dict.fromkeys((config.rank_quality, *metrics))),
+            kept_share(config.strategy, train, n_sorts),
+            kept_share(config.strategy, vali, n_sorts),
+        )
+
+    @property
+    def n_sorts(self) -> int:
+        """Number of sorts of a run at most: one before each training, and a last one."""
+        return self.budget.iterations + 1
+
+    def ask(self, train: Queries, state: State) -> tuple[Queries, State]:
+        """T with its judge's answers to what the strategy asks about now; T itself without a judge.
+
+        The last sort, which no training follows, asks nothing.
+        """
+        if train.judge is None or state.iteration == self.budget.iterations:
+            return train, state
+        train, asked = ask(self.config.strategy, self._shown(train, state))
+        check_can_be_learned(train)
+        return train, replace(state, asked=gathered(train, keys_of_all(train, asked)))
+
+    def sort_train(self, comparator: Learner, train: Queries) -> Sorted:
+        """Sort T, and judge what the comparator compared."""
+        is_compared = compares(self.config.strategy, train)
+        return sort_part(
+            comparator,
+            train,
+            self.metrics,
+            self.config.empty,
+            compared=is_compared,
+            share=self.kept_train,
+        )
+
+    def sort_vali(self, comparator: Learner, vali: Queries) -> Sorted:
+        """Sort V, and judge what the comparator compared."""
+        is_answered = self.config.strategy != "wrong"
+        return sort_part(
+            comparator,
+            vali,
+            self.metrics,
+            self.config.empty,
+            answered=is_answered,
+            share=self.kept_vali,
+        )
+
+    def measure(self, comparator: Learner, queries: Queries) -> dict[str, float]:
+        """The measures of the comparator on queries that decide nothing."""
+        order = order_of(comparator, queries)
+        return evaluate(queries, order, self.metrics, empty=self.config.empty)
+
+    def pairs_of_train(self, train: Queries, ranking: Sorted, state: State) -> tuple[Pairs, I64]:
+        """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
+        shown = replace(
+            self._shown(train, state),
+            order=ranking.order,
+            i=ranking.i,
+            j=ranking.j,
+            comparisons=ranking.comparisons,
+        )
+        chosen, asked = selected(self.config.strategy, shown)
+        pairs = answered_pairs(train, chosen)
+        if self.config.strategy == "wrong":
+            pairs = pairs & ranking.wrong
+        return pairs, gathered(train, keys_of_all(train, asked))
+
+    def pairs_of_vali(self, ranking: Sorted) -> Pairs:
+        """VP_i, the pairs of V by which a training may choose its epoch."""
+        return ranking.wrong if self.config.strategy == "wrong" else ranking.answered
+
+    def is_last(self, state: State, new: tuple[int, int]) -> bool:
+        """Whether the run ends with this iteration, which brought `new` pairs of T and V.
+
+        A run that divides one training ends when its budget is spent, whatever the pairs are.
+        """
+        if state.iteration == self.budget.iterations:
+            return True
+        if self.config.start == "warm":
+            return False
+        return new == (0, 0) or state.iteration - state.best_iteration == self.config.max_stale
+
+    def train(
+        self,
+        state: State,
+        train: tuple[Queries, Pairs, I64],
+        vali: tuple[Queries, Pairs],
+        progress: Progress,
+    ) -> tuple[Learner, OptimiserState, Trained]:
+        """Train C_{i+1} on TP: by its share of the budget, or by a training of its own.
+
+        `train` has T, TP and the ranking of T by C_i, `vali` has V and VP.
+        """
+        T, TP, order = train
+        V, VP = vali
+        config, training = self.config, self.config.training
+        is_divided = config.start == "warm" and self.budget.iterations > 1
+        # The ranking of random weights says nothing of where the pairs matter.
+        is_random = state.iteration == 0 and self.budget.iterations > 1 and not state.is_trained
+        gain = None
+        if training.pair_weight == "quality" and not is_random:
+            gain = weights_by_quality(config.rank_quality, T, order, TP)
+        seed = self._seed(state)
+        comparator = self.make(seed) if config.start == "fresh" else copy.deepcopy(state.comparator)
+        if is_divided:
+            share = self.budget.share(state.iteration)
+            trained, optimiser = train_share(
+                comparator, T, TP, V, VP, training, share,
+                before=state.optimiser, gain=gain, seed=seed, progress=progress,
+            )  # fmt: skip
+            return comparator, optimiser, trained
+        trained = train_on_pairs(
+            comparator, T, TP, V, VP, training,
+            score=lambda net: config.quality_of(V, order_of(net, V)),
+            gain=gain, seed=seed, progress=progress,
+        )  # fmt: skip
+        return comparator, state.optimiser, trained
+
+    def _shown(self, train: Queries, state: State) -> Shown:
+        config, trainings = self.config, self.budget.iterations
+        n_answers = wanted(
+            config.strategy, config.judgements, len(state.asked), state.iteration, trainings
+        )
+        rng = np.random.default_rng(self._seed(state))
+        done = min(1.0, state.iteration / max(trainings - 1, 1))
+        return Shown(train, state.comparator, n_answers, rng, own_keys(train, state.asked), done)
+
+    def _seed(self, state: State) -> int:
+        """The seed of the iteration, so that a resumed run draws the same numbers."""
+        sequence = np.random.SeedSequence([self.config.seed, state.iteration + 1])
+        return int(sequence.generate_state(1)[0])
+
+
+def answered_vali(vali: Queries, config: Config, comparator: Learner) -> tuple[Queries, Config]:
+    """V with its judge's answers, and the settings with the answers that are left for T."""
+    if vali.judge is None:
+        return vali, config
+    n_answers = answers_about_vali(config.judgements)
+    rng = np.random.default_rng(config.seed)
+    vali = ask("even", Shown(vali, comparator, n_answers, rng))[0]
+    if config.judgements is None or n_answers is None:
+        return vali, config
+    return vali, replace(config, judgements=config.judgements - n_answers)
+
+
+def sort_part(
+    comparator: Learner,
+    part: Queries,
+    metrics: Sequence[Metric],
+    empty: Empty,
+    *,
+    compared: bool = False,
+    answered: bool = False,
+    share: float = 1.0,
+) -> Sorted:
+    """Sort a part and judge its comparisons, run by run: what is not kept takes no memory.
+
+    Of the pairs a share is kept, see `is_kept`; counts and measures are of all comparisons.
+    """
+    started = time.perf_counter()
+    order, tally = np.empty(part.n_docs, np.int64), Tally(part)
+    comparisons = n_wrong = 0
+    none = np.empty(0, np.int32)
+    kept, known, wrong = [(none, none)], [Pairs.empty()], [Pairs.empty()]
+    for docs, run in sorted_to_check(comparator, part):
+        answers = judge_by_data(part, run.i, run.j)
+        order[docs] = run.order
+        tally.see(docs, run, answers)
+        comparisons += len(run.i)
+        is_wrong = mistakes(run, answers)
+        n_wrong += int(is_wrong.sum())
+        i, j = run.i, run.j
+        if share < 1:
+            rows = is_kept(part, i, j, share)
+            i, j, answers, is_wrong = i[rows], j[rows], answers[rows], is_wrong[rows]
+        wrong.append(in_order(i[is_wrong], j[is_wrong], answers[is_wrong]))
+        kept += [(i, j)] if compared else []
+        known += [in_order(i, j, answers)] if answered else []
+    seconds = time.perf_counter() - started
+    # Documents are numbered query by query, so the keys of a run are above those before.
+    of_known, all_wrong = (
+        Pairs.of_keys(np.concatenate([run.key for run in runs])) for runs in (known, wrong)
+    )
+    i, j = (np.concatenate(each) for each in zip(*kept, strict=True))
+    made, miscompared = summed(part, np.array([comparisons, n_wrong]))
+    return Sorted(
+        int(made), int(miscompared), i, j, of_known, all_wrong, order,
+        evaluate(part, order, metrics, empty=empty), tally.facts(comparator), seconds,
+    )  # fmt: skip
