@@ -24,7 +24,7 @@ from cli.options import (
     threads_option,
     typed_settings,
 )
-from cli.output import print_json, progress, put, refuse_folder, say, silent
+from cli.output import count, print_json, progress, put, refuse_folder, say, silent
 from cli.printing import iterations
 from cli.printing.conventions import conventions_of, interval, measures
 from cli.printing.kept_models import kept_model
@@ -225,7 +225,22 @@ def _begin(
         put(f"{iterations.chosen(training.config.flat(), trials)}\n", err=as_json)
     if training.finished:
         say(f"the run in {folder} has finished already")
+    elif text := _budget(job, training.config):
+        put(f"{text}\n", err=as_json)
     return training
+
+
+def _budget(job: TrainingJob, config: Config) -> str:
+    """A line on how one training is divided among the iterations; empty where it is not."""
+    from sortnet.learning.budget import Budget
+
+    if not config.divides_one_training:
+        return ""
+    budget = Budget.of(job.train, config)
+    text = f"one training of {budget.steps:,} steps, in {count(budget.iterations, 'iteration')}"
+    if config.max_iter is not None and budget.iterations < config.max_iter:
+        text += f": of the {config.max_iter} asked for each would have less than one epoch"
+    return text
 
 
 def _learn(
@@ -333,16 +348,20 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
             }
         )
         return
-    put(f"\nbest is iteration {best['iteration']} of 0 to {rows[-1]['iteration']}")
+    put(
+        f"\nbest is iteration {best['iteration']} of 0 to {rows[-1]['iteration']}, "
+        "the last one marked *"
+    )
     if [row["quality"] for row in rows].count(best["quality"]) > 1:
         put("of those of equal quality it is the one that has the most pairs of VALI right")
     for text in measures(figures, said):
         put(text)
     if job.vali.judged is not None:
         put(f"vali: {interval(figures['vali']['accuracy'], len(job.vali.judged))}")
-    if job.vali.judged is not None and (kept := training.run.kept):
-        put(f"\nkept   {kept_model(kept)}")
-    put(f"\njudge  answered for {model.info['answers']:,} training pairs")
+    put()
+    if (kept := training.run.kept) is not None:
+        put(f"kept   {kept_model(kept)}")
+    put(f"judge  answered for {model.info['answers']:,} training pairs")
     put(f"model  {folder}")
     put(f"run    {training.run.id} in {store}")
     put(f"next   {job.next_command(str(folder))}")

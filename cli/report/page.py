@@ -13,7 +13,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from cli.inputs.opened_store import again
+from cli.inputs.opened_store import again, is_before_the_end_of_training
 from cli.output import count
 from cli.printing import iterations
 from cli.printing.iterations import LABELLING, quality_of, share, with_phase
@@ -256,7 +256,8 @@ def status_line(run: Run, n: int) -> str | None:
     if status == "done":
         return None
     how = "failed" if status == "failed" else f"was {status}"
-    return f"The run is unfinished: it {how} {after}."
+    rate = ", before its learning rate came down" if is_before_the_end_of_training(run) else ""
+    return f"The run is unfinished: it {how} {after}{rate}."
 
 
 def refuse_without_iterations(run: Run) -> None:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,11 @@ class TrainingRun:
         is_kept_already = self.finished and self.run.status == "done"
         changes_status = not (self.group.rank or is_kept_already)
         again = self.again or resume(str(self.folder))
-        with _status(self.run, again, self.group) if changes_status else nullcontext():
+        interrupted = "interrupted"
+        if self.config.divides_one_training:
+            interrupted = "interrupted before the learning rate came down"
+        status = partial(_status, self.run, again, self.group, interrupted=interrupted)
+        with status() if changes_status else nullcontext():
             model = fit(
                 self.job.train, self.job.vali, self.config,
                 sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
@@ -130,13 +135,16 @@ class TrainingRun:
 
 
 @contextmanager
-def _status(run: Run, again: str, group: Group) -> Iterator[None]:
+def _status(
+    run: Run, again: str, group: Group, *, interrupted: str = "interrupted"
+) -> Iterator[None]:
     """Store that the run is running, and how it ends if the body raises an error.
 
     Args:
         run: the run.
         again: the command that resumes it, for the message of an interrupted run.
         group: the processes of the run.
+        interrupted: the beginning of that message.
     """
     run.finish("running")
     try:
@@ -145,7 +153,7 @@ def _status(run: Run, again: str, group: Group) -> Iterator[None]:
         run.finish("interrupted")
         if group.size > 1 and is_from_torchrun(interrupt):
             raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
-        raise SortNetError(f"interrupted; resume with: {again}") from None
+        raise SortNetError(f"{interrupted}; resume with: {again}") from None
     except BaseException:
         with suppress(SortNetError):  # a full disk cannot store the status either
             run.finish("failed")
@@ -363,9 +371,10 @@ def refuse_changes(job: TrainingJob, known: Mapping[str, Any], folder: Folder) -
     if _names_in(job.data) != _names_in(known["data"]):
         changed.append("other columns are named")
     if changed:
-        raise SortNetError(
-            f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"
-        )
+        text = f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"
+        if any(change.startswith(("max_iter ", "epochs ")) for change in changed):
+            text += ". To train more, begin another run with more --epochs"
+        raise SortNetError(text)
 
 
 def store_url(typed: str | None, known: Mapping[str, Any] | None) -> tuple[URL, str]:
