@@ -221,25 +221,26 @@ def _begin(
 
     command = command_line(click.get_current_context())
     training = begin(job, folder, store, known, command, shown, progress, show, group=group)
+    lines = []
     if is_choosing and (trials := training.run.config.get("tuning")):
-        put(f"{iterations.chosen(training.config.flat(), trials)}\n", err=as_json)
+        lines.append(iterations.chosen(training.config.flat(), trials))
     if training.finished:
         say(f"the run in {folder} has finished already")
-    elif text := _budget(job, training.config):
-        put(f"{text}\n", err=as_json)
+    elif training.config.divides_one_training:
+        lines.append(_budget(job, training.config))
+    if lines:
+        put("\n".join([*lines, ""]), err=as_json)
     return training
 
 
 def _budget(job: TrainingJob, config: Config) -> str:
-    """A line on how one training is divided among the iterations; empty where it is not."""
+    """A line on how one training is divided among the iterations."""
     from sortnet.learning.budget import Budget
 
-    if not config.divides_one_training:
-        return ""
     budget = Budget.of(job.train, config)
     text = f"one training of {budget.steps:,} steps, in {count(budget.iterations, 'iteration')}"
     if config.max_iter is not None and budget.iterations < config.max_iter:
-        text += f": of the {config.max_iter} asked for each would have less than one epoch"
+        text += f", not {config.max_iter}: an iteration has at least one epoch"
     return text
 
 
