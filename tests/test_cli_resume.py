@@ -405,8 +405,8 @@ def test_ctrl_c_ends_the_process_with_one_line():
             assert process.wait(600) == 2
     stderr = Path("errors").read_text()
     assert "Traceback" not in stderr
-    said = "sortnet: interrupted; resume with: sortnet train --resume --out m"
-    assert stderr.splitlines()[-1] == said
+    message = "sortnet: interrupted before the learning rate came down; resume with: "
+    assert stderr.splitlines()[-1] == f"{message}sortnet train --resume --out m"
     with open_store("m.db") as store:
         assert store.run("last").status == "interrupted"
 

@@ -294,7 +294,7 @@ def test_what_is_needed_to_do_it_again_is_there(text, run):
     about = [run.command, *run.versions.values(), f"the seed is {run.seed}"]
     about += [facts[key] for facts in run.data.values() for key in ("path", "fingerprint")]
     assert [value for value in about if value not in words] == []
-    setting = r"training\.epochs</th><td class=\"text\">3</td>"
+    setting = r"training\.epochs</th><td class=\"text\">9</td>"
     assert re.search(setting, text)
 
 

@@ -349,10 +349,7 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
             }
         )
         return
-    put(
-        f"\nbest is iteration {best['iteration']} of 0 to {rows[-1]['iteration']}, "
-        "the last one marked *"
-    )
+    put(f"\nbest is iteration {best['iteration']} of 0 to {rows[-1]['iteration']} (the last *)")
     if [row["quality"] for row in rows].count(best["quality"]) > 1:
         put("of those of equal quality it is the one that has the most pairs of VALI right")
     for text in measures(figures, said):
