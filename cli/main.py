@@ -156,7 +156,7 @@ def _usage_message(error: click.UsageError) -> str:
 
 
 def _fault(message: str) -> int:
-    message = _without_passwords(message) if "://" in message else message
+    message = _without_passwords(message)
     try:
         click.echo(f"sortnet: {_cut(printable(' '.join(message.split())))}", err=True)
     except OSError:  # nothing can be reported if stderr is full
@@ -165,12 +165,18 @@ def _fault(message: str) -> int:
 
 
 def _without_passwords(message: str) -> str:
-    """Hide the passwords of URLs, which may have been typed in the place of any argument."""
-    from store.database.engine import without_passwords
+    """Hide the passwords of stores, which may have been typed in the place of any argument."""
+    if ":/" not in message and "password" not in message.lower():
+        return message
+    from store.database.engine import without_keyword_passwords, without_passwords
 
-    for typed in sys.argv:  # a password may have spaces
-        message = message.replace(typed, without_passwords(typed)) if "://" in typed else message
-    return " ".join(map(without_passwords, message.split()))
+    for typed in sys.argv[1:]:  # a password may have spaces
+        for form in (typed, str(Path(typed)), str(Path(typed).parent)):
+            safe_form = without_passwords(form)
+            if safe_form != form:
+                message = message.replace(form, safe_form)
+                message = message.replace(repr(form)[1:-1], safe_form)
+    return " ".join(map(without_passwords, without_keyword_passwords(message).split()))
 
 
 def _cut(message: str) -> str:

@@ -25,6 +25,9 @@ DEFAULT_WIDTH = 80  # of tables, if the width of a line is unknown
 _LEAST = 12  # characters that are left of a cell
 # Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# A store's connection string, where a file or a folder is to be named.
+_HAS_PASSWORD = re.compile(r"\b(ssl)?password\s*=", re.IGNORECASE)
+_STORE_INSTEAD = "that is a connection string: a store is given as --store postgresql://..."
 
 
 def put(text: str = "", *, err: bool = False, bold: bool = False) -> None:
@@ -245,6 +248,8 @@ def _unfit(to: str, inputs: Sequence[str]) -> str | None:
     path = Path(os.path.realpath(to))
     if not to:
         return "it does not name a file"
+    if _HAS_PASSWORD.search(to):
+        return _STORE_INSTEAD
     if path.is_dir():
         return "that is a folder: name a file in it"
     if not path.parent.is_dir():
@@ -281,6 +286,8 @@ def refuse_folder(to: str) -> None:
     path = Path(to)
     if not to:
         raise SortNetError("cannot write '': it does not name a folder")
+    if _HAS_PASSWORD.search(to):
+        raise SortNetError(f"cannot write {to!r}: {_STORE_INSTEAD}")
     if path.exists() and not path.is_dir():
         raise SortNetError(f"cannot write {to!r}: that is a file, not a folder")
     if not Path(os.path.realpath(path)).parent.is_dir():

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache, wraps
@@ -21,9 +22,11 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 from sortnet.errors import DataError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_T = TypeVar("_T")
 
 _HOME = os.getpid()
 _ONE_AT_A_TIME = threading.Lock()
+_LITTLE = 1 << 16  # numbers in a kernel's arrays that one thread works on faster than several
 # torch's threads that were set where operations now run in one.
 _SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
 
@@ -133,11 +136,26 @@ def threads_set_aside() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def side_by_side(work: Callable[[_T], None], parts: Sequence[_T]) -> None:
+    """Call `work` with each part, in as many threads as the kernels have."""
+    import numba
+
+    threads = min(len(parts), numba.get_num_threads())
+    if threads < 2:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, parts):
+            pass
+
+
 def in_threads(function: _F) -> _F:
     """Compile a kernel whose `prange` runs in numba's threads.
 
-    A process forked from the one that loaded this module has none of its threads, and numba would
-    abort it: there the kernel runs in one thread, with the same results.
+    With little to do it runs in one thread, with the same results: to wait for others would take
+    longer, on a busy machine a hundred times as long. A process forked from the one that loaded
+    this module has none of its threads, and numba would abort it: there it always runs in one.
     """
     import numba
 
@@ -146,7 +164,8 @@ def in_threads(function: _F) -> _F:
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
-        if os.getpid() != _HOME:
+        numbers = sum(getattr(argument, "size", 0) for argument in arguments)
+        if numbers < _LITTLE or os.getpid() != _HOME:
             return alone(*arguments)
         import torch
 

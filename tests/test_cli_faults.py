@@ -74,6 +74,7 @@ def test_a_feature_beyond_the_model_s_and_a_folder_without_a_model_are_named(hom
         for folder in ("nowhere", "fold"):
             message = fault(command, folder, "fold/test.txt", *more)
             assert f"{folder}/model.json: no model there" in message
+            assert message.endswith(": sortnet runs lists the model of each run\n")
 
 
 def test_a_file_or_a_folder_that_is_not_there_is_named(home):

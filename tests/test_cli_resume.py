@@ -275,6 +275,25 @@ def test_a_run_is_resumed_from_another_folder_which_has_other_data_of_that_name(
     assert_same_end("killed", unkilled)
 
 
+def test_where_the_data_are_gone_the_command_that_names_their_new_place_is_said(tmp_path):
+    (tmp_path / "one").mkdir()
+    rows = [f"{k // 5},{k % 3},{k * 7 % 11}" for k in range(200)]
+    Path("one/all.csv").write_text("\n".join(["qid,label,x", *rows]) + "\n")
+    done(*train("m", "--max-iter", "1"))
+    file_run = ("--out", "f", "--store", "f.db", *SETTINGS, "--max-iter", "1")
+    done("train", "one/all.csv", *file_run)
+    for folder in ("fold", "one"):
+        Path(folder).rename(f"moved {folder}")
+    message = fault("train", "--resume", "--out", "m")
+    assert "fold/train.txt: no such file or folder" in message
+    assert message.endswith("name them: sortnet train NEW_TRAIN NEW_VALI --resume --out m\n")
+    assert fault("train", "--resume", "--out", "f").endswith(
+        "name them: sortnet train NEW_PATH --resume --out f\n"
+    )
+    done("train", "moved fold/train.txt", "moved fold/vali.txt", "--resume", "--out", "m")
+    done("train", "moved one/all.csv", "--resume", "--out", "f")
+
+
 def test_data_that_were_moved_with_the_run_are_found_from_where_they_are_now(tmp_path, monkeypatch):
     typed = {"path": "fold/train.txt", "folder": str(tmp_path / "gone")}
     assert find_data(typed) == "fold/train.txt"

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_made import FAST, done, fault, invoke
+from cli_made import FAST, done, fault, invoke, runner
 from pandas.testing import assert_frame_equal
 from sqlalchemy import update
 
+from cli.main import main
 from sortnet.data import read_queries
 from store import Run, open_store
 from store.database.tables import RunRow
@@ -264,3 +265,17 @@ def test_a_run_in_postgresql_is_the_run_in_sqlite(postgresql_url, tmp_path, run)
     for row, other in zip(summary, ours, strict=True):
         same = {k: v for k, v in row.items() if k != "created" and not k.startswith("seconds")}
         assert same.items() <= other.items()
+
+
+def test_a_labelling_has_answers_in_place_of_pairs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "answers.db")
+    texts = "".join(f"a{k},{'word ' * (k + 1)}\n" for k in range(6))
+    Path("texts.csv").write_text(f"id,text\n{texts}")
+    done("items", "add", "texts", "texts.csv")
+    answers = "left\n" * 8 + "quit\n"
+    result = runner().invoke(main, ["label", "texts", "--as", "ana"], input=answers)
+    assert result.exit_code == 0, result.output
+    message = fault("pairs", "last", "--output", "pairs.csv")
+    assert "(sortnet label texts) has answers and no pairs: sortnet judgements export" in message
+    assert not Path("pairs.csv").exists()

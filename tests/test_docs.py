@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -39,6 +40,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+ANSWERS = ROOT / "docs/how-to/answers.md"
 OWN_DATA = ROOT / "docs/how-to/own-data.md"
 MODELS = ROOT / "docs/how-to/models.md"
 COMMANDS = dict(walk())
@@ -159,6 +161,27 @@ def run_page(page, url=None):
         elif block.kind == "python":
             run_python(block, page, names)
     return names
+
+
+@pytest.mark.slow
+def test_the_page_of_answers_finds_the_annotator_who_tosses_coins(home):
+    coin = "zlib.crc32(line.encode()) % 2"  # the same in each run of the test
+    lines: list[str] = []
+    for block in blocks(ANSWERS):
+        if lines:
+            break
+        if block.kind == "python":
+            text = block.text.replace("random.random() < 0.5", coin)
+            run_python(replace(block, text=text.replace("random,", "zlib,")), ANSWERS, {})
+        for typed, _ in block.typed if block.kind == "console" else ():
+            said = run(typed, short=False)
+            if typed == "sortnet annotators answers":
+                lines = said.splitlines()
+                break
+    assert Path("coin.py").read_text().count(coin) == 1
+    verdicts = {line.split()[0]: line for line in lines if line[:4] in ("ana ", "ben ", "eve ")}
+    assert verdicts["eve"].endswith("answers at random")
+    assert verdicts["ana"].endswith("-") and verdicts["ben"].endswith("-")
 
 
 @pytest.mark.slow
@@ -308,6 +331,16 @@ def test_a_page_names_no_command_or_option_that_is_gone(page):
     assert {"include", "compare"} <= gone
     inline = set(re.findall(r"`([a-z]+)`", page.read_text(encoding="utf-8")))
     assert sorted(inline & gone) == []
+
+
+@pytest.mark.parametrize("page", PAGES_RUN, ids=id_of)
+def test_a_page_makes_what_it_uses_of_others_or_says_where_it_is_made(page):
+    text = page.read_text(encoding="utf-8")
+    if page != TUTORIAL and re.search(r"\bbikes\b", text):
+        assert "(../tutorial.md)" in text
+    if (used := text.find("python judge.py")) >= 0:
+        made = text.find('Path("judge.py").write_text')
+        assert 0 <= made < used or "(people.md#a-program-as-annotator)" in text
 
 
 def test_a_test_that_a_page_names_is_there():

@@ -219,6 +219,31 @@ def test_an_id_in_queries_of_two_parts_is_told():
     assert f"{len(shared)} of 7 ids are in queries of two parts, such as 'p0' in" in said
 
 
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [
+        (("--query", "serach", "--grade", "stars"), "search"),
+        (("--query", "Search", "--grade", "stars"), "search"),
+        (("--query", "search", "--grade", "star"), "stars"),
+        (("--query", "search", "--grade", "stars", "--id", "prodcut"), "product"),
+        (("--query", "search", "--grade", "stars", "--ignore", "colur"), "colour"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
+)
+def test_a_misspelt_column_is_refused_with_the_nearest_one(typed, nearest):
+    assert fault("train", "all.csv", *typed).endswith(f": did you mean '{nearest}'?\n")
+
+
+def test_a_query_column_that_differs_in_every_row_is_refused():
+    advice = "every query has one document, which cannot be sorted: column 'product' differs in"
+    typed = ("--query", "product", "--grade", "stars")
+    line = fault("train", "all.csv", *typed)
+    assert advice in line and "with --query none all rows are one query" in line
+    for part in ("train", "vali"):
+        shop().to_csv(f"{part}.csv", index=False)
+    assert f"train.csv: {advice}" in fault("train", "train.csv", "vali.csv", *typed)
+
+
 # ------------------------------------------------------------------------------- all rows one query
 
 
@@ -294,6 +319,26 @@ def test_numbers_that_repeat_make_fewer_bins_and_one_number_none():
         quantile_edges([2.0, 2.0], 3)
 
 
+def test_as_many_bins_as_different_numbers_or_more_are_one_of_each():
+    numbers = [1.5] * 50 + [2.5] * 2 + [4.0]  # of three quantiles or more, most are 1.5
+    for bins in (3, 4, 31):
+        edges = quantile_edges(numbers, bins)
+        assert in_which_bin([1.5, 2.5, 4.0], edges).tolist() == [0, 1, 2]
+    assert len(quantile_edges(numbers, 2)) == 1
+
+
+def test_fewer_bins_than_asked_for_are_said_with_the_reason():
+    shop().to_csv("all.csv", index=False)
+    few = invoke("train", "all.csv", *TYPED, "--bins", "7", "--out", "few", *FAST)
+    assert "grade       stars in 4 bins, divided at 1, 2, 3\n" in few.stdout
+    assert few.stderr.splitlines()[0] == (
+        "note: --bins 7 makes 4 grades: the numbers of column stars repeat, and equal numbers "
+        "have the same grade"
+    )
+    all_of_them = invoke("train", "all.csv", *TYPED, "--bins", "4", "--out", "all", *FAST)
+    assert all_of_them.exit_code == 0 and "note" not in all_of_them.stderr
+
+
 def test_bins_are_said_stored_and_used_by_evaluate():
     frame = shop()
     frame["stars"] = frame["stars"] + frame["age"].rank() / 1000
@@ -332,6 +377,8 @@ def test_a_named_column_that_is_not_there_or_twice_named_is_refused():
     ):
         with pytest.raises(DataError, match=f"there is no column '{missing}' in search, product"):
             read_queries("all.csv", columns=columns)
+    with pytest.raises(DataError, match=r"all\.csv: there is no column 'seek' .*stars$"):
+        read_queries("all.csv", columns=NamedColumns(query="seek", grade="stars"))
     with pytest.raises(DataError, match="column 'stars' cannot be two of query, grade and id"):
         NamedColumns(query="stars", grade="stars")
     with pytest.raises(DataError, match="bins must be a whole number from 2 to 31, got 1"):

@@ -192,6 +192,51 @@ def test_a_connection_string_of_keywords_is_refused_without_its_password(
     assert sorted(tmp_path.rglob("*")) == before, "no file is called so"
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("runs", "HERE"),
+        ("show", "HERE"),
+        ("label", "HERE"),
+        ("train", "HERE"),
+        ("train", "--max-iter", "HERE"),
+        ("train", "fold", "--out", "HERE"),
+        ("rank", "HERE", "fold/test.txt"),
+        ("HERE",),
+    ],
+    ids=" ".join,
+)
+def test_a_connection_string_in_the_place_of_another_argument_is_echoed_without_its_password(
+    args, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    before = sorted(tmp_path.rglob("*"))
+    for typed in (
+        "host=db password=s3cret user=me",
+        "host=db password='s3 cret' user=me",
+        "password = s3cret",
+        f"host=db password={'s3cret' * 40}",
+        "host=db sslpassword='s3\\'cret",
+    ):
+        words = [typed if arg == "HERE" else arg for arg in args]
+        monkeypatch.setattr("sys.argv", ["sortnet", *words])
+        message = fault(*words)
+        assert "s3" not in message and "cret" not in message, message
+    assert sorted(tmp_path.rglob("*")) == before, "no folder is called so"
+
+
+def test_a_colon_behind_a_url_is_no_beginning_of_a_password():
+    assert "store URL mysql://...: a store is a file" in fault("runs", "--store", "mysql://h/x")
+
+
+def test_a_url_in_a_path_is_echoed_without_its_password(monkeypatch):
+    for password in ("s3cret", "s3cret" * 20):
+        words = ["train", "fold", "--out", f"postgresql://ann:{password}@db/x"]
+        monkeypatch.setattr("sys.argv", ["sortnet", *words])
+        message = fault(*words)
+        assert "there is no folder" in message and "s3" not in message
+
+
 def test_a_file_may_have_an_equals_sign_in_its_name() -> None:
     assert parse_url("runs/seed=3/s.db").database == "runs/seed=3/s.db"
     assert parse_url("./host=a.db").database == "./host=a.db"

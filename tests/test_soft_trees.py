@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sortnet import SortNetRanker
 from sortnet.comparators import SoftTrees, margin_of
-from sortnet.comparators.soft_trees import HeadLosses, LeafValues, leaf_values
+from sortnet.comparators.soft_trees import HeadLosses, TreeScores, leaf_values
 from sortnet.config import Config
 from sortnet.errors import DataError
 from sortnet.explain.permutation import permutation_importance
@@ -76,7 +76,7 @@ def test_it_is_reflexive_antisymmetric_and_transitive(net, X):
         assert (no_worse | ~(no_worse[:, middle, None] & no_worse[None, middle, :])).all()
 
 
-@pytest.mark.parametrize("n", [1, 63, 64, 200, 5000])
+@pytest.mark.parametrize("n", [1, 63, 64, 200, 5000, 9000])
 def test_documents_with_the_same_features_tie_wherever_they_stand(n):
     net, X = SoftTrees(5, seed=2), np.random.default_rng(n).normal(size=(n, 5)).astype(np.float32)
     twice = net.prepare(np.concatenate((X, X[::-1])))
@@ -84,19 +84,49 @@ def test_documents_with_the_same_features_tie_wherever_they_stand(n):
     assert torch.equal(net.prepare(X[-1:])[0], twice[n]) or n > 1  # alone it may be rounded so
 
 
-@pytest.mark.parametrize("depth", [1, 2, 6])
-def test_the_compiled_leaves_and_their_slopes_are_those_of_torch(depth):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("depth", [1, 2, 3, 5, 6, 8])
+@pytest.mark.parametrize("n", [1, 64, 130])
+def test_the_compiled_scores_and_their_gradients_are_those_of_the_plain_formula(n, depth, dtype):
+    heads, trees = 2, 3
+    splits = heads * trees * depth
     generator = torch.Generator().manual_seed(depth)
-    z = torch.randn(130, 2, 3, depth, generator=generator, dtype=torch.float64)
-    leaves = torch.randn(6, 2**depth, generator=generator, dtype=torch.float64)
-    weights = torch.randn(130, 2, generator=generator, dtype=torch.float64)
-    for each in (z, leaves):
-        each.requires_grad_()
-    ours, theirs = LeafValues.apply(z / 2, leaves), leaf_values(torch.sigmoid(z), leaves)
-    torch.testing.assert_close(ours, theirs)
-    slopes = [torch.autograd.grad((out * weights).sum(), (z, leaves)) for out in (ours, theirs)]
-    for mine, peer in zip(*slopes, strict=True):
-        torch.testing.assert_close(mine, peer)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    seen, thresholds, log_steepness = 3 * normal(n, splits), normal(splits), normal(splits)
+    leaves, weights = normal(heads * trees, 2**depth), normal(n, heads)
+
+    def scores_and_gradients(dtype, scores_of):
+        inputs = [each.to(dtype).requires_grad_() for each in exact]
+        scores = scores_of(*inputs)
+        loss = (scores * weights.to(dtype)).sum()
+        return scores.detach(), *torch.autograd.grad(loss, inputs)
+
+    def compiled(*inputs):
+        return TreeScores.apply(*inputs, heads)
+
+    def plain(seen, thresholds, log_steepness, leaves):
+        right = torch.sigmoid(log_steepness.exp() * (seen - thresholds))
+        return leaf_values(right.view(n, heads, trees, depth), leaves)
+
+    exact = seen, thresholds, log_steepness, leaves
+    ours, theirs = scores_and_gradients(dtype, compiled), scores_and_gradients(torch.float64, plain)
+    for mine, peer in zip(ours, theirs, strict=True):
+        tolerance = 3e-5 if dtype == torch.float32 else 1e-13
+        torch.testing.assert_close(
+            mine.double(), peer, rtol=0, atol=tolerance * max(1, float(peer.abs().max()))
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_splits_saturate_and_what_is_no_number_stays_none(dtype):
+    seen = torch.tensor([[-1e30], [-9.0], [0.0], [9.0], [1e30], [math.nan]], dtype=dtype)
+    zero, leaves = torch.zeros(1, dtype=dtype), torch.tensor([[2.0, 3.0]], dtype=dtype)
+    scores = TreeScores.apply(seen, zero, math.log(2) + zero, leaves, 1)[:, 0]
+    assert scores[:5].tolist() == pytest.approx([2, 2, 2.5, 3, 3], abs=1e-6)
+    assert math.isnan(scores[5])
 
 
 def test_each_head_learns_by_its_own_loss():
@@ -105,7 +135,7 @@ def test_each_head_learns_by_its_own_loss():
     winner, loser = torch.randint(0, 9, (2, 30), generator=generator)
     weight = torch.rand(30, generator=generator, dtype=torch.float64)
     ours = HeadLosses.apply(g, winner, loser, weight)
-    theirs = (weight[:, None] * torch.nn.functional.softplus(g[loser] - g[winner])).sum()
+    theirs = (weight[:, None] * torch.nn.functional.softplus(g[loser] - g[winner])).mean(1).sum()
     torch.testing.assert_close(ours, theirs)
     torch.testing.assert_close(*(torch.autograd.grad(loss, g)[0] for loss in (ours, theirs)))
 

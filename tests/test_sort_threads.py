@@ -15,7 +15,7 @@ import numba
 import pytest
 import torch
 
-from sortnet.threads import cores, set_threads
+from sortnet.threads import cores, set_threads, side_by_side
 
 SCRIPT = """
 import multiprocessing, sys, threading
@@ -76,10 +76,33 @@ def test_a_forked_process_runs_the_kernels_in_one_thread(monkeypatch):
 
     used = []
     monkeypatch.setattr(threads, "_turn", lambda: used.append(1))
-    numbers = torch.arange(3).numpy()
+    many, few = torch.ones(1 << 16).numpy(), torch.arange(3).numpy()
+    doubled(few)
+    assert few.tolist() == [0, 2, 4] and not used  # too little work for several
     monkeypatch.setattr(threads, "_HOME", os.getpid() + 1)
-    doubled(numbers)
-    assert numbers.tolist() == [0, 2, 4] and not used
+    doubled(many)
+    assert (many == 2).all() and not used
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_each_part_is_worked_on_and_an_error_is_raised(threads):
+    before, results = numba.get_num_threads(), set()
+
+    def work(part):
+        if part == 7:
+            raise ValueError("seven")
+        results.add(part)
+
+    try:
+        numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+        side_by_side(work, range(7))
+        assert results == set(range(7))
+        with pytest.raises(ValueError, match="seven"):
+            side_by_side(work, [7])
+        with pytest.raises(ValueError, match="seven"):
+            side_by_side(work, range(6, 9))
+    finally:
+        numba.set_num_threads(before)
 
 
 def test_a_kernel_leaves_torch_the_threads_that_were_set(monkeypatch):
@@ -87,13 +110,13 @@ def test_a_kernel_leaves_torch_the_threads_that_were_set(monkeypatch):
     monkeypatch.setattr(numba, "njit", lambda **how: lambda function: function)
 
     @threads.in_threads
-    def as_numbas_first_kernel_does():
+    def as_numbas_first_kernel_does(numbers):
         torch.set_num_threads(7)
 
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
-        as_numbas_first_kernel_does()
+        as_numbas_first_kernel_does(torch.ones(1 << 16).numpy())
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)

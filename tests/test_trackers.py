@@ -150,7 +150,7 @@ class TestMLflow:
         (run,) = self.runs(client)
         about = json.loads((tmp_path / "m/run.json").read_text())
         assert run.info.run_name == about["run"]
-        assert run.data.params["hidden"] == "(4,)" and run.data.params["epochs"] == "3"
+        assert run.data.params["hidden"] == "(4,)" and run.data.params["epochs"] == "9"
 
     def test_a_server_that_does_not_answer_is_one_line_an_iteration(self, monkeypatch):
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")

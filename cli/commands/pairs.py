@@ -14,6 +14,7 @@ import click
 from cli.inputs.opened_store import open_run, run_ids
 from cli.options import output_option, store_option
 from cli.output import progress, say, write_file, write_output
+from cli.printing.iterations import LABELLING, quality_of
 from sortnet.errors import SortNetError
 from sortnet.types import SPLITS, Split, Str
 
@@ -48,6 +49,11 @@ def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | 
     """
     only: Split | None = None if split == "all" else split  # type: ignore[assignment]
     with open_run(store, run) as found:
+        if quality_of(found.config) == LABELLING:
+            raise SortNetError(
+                f"run {found.id} ({found.command}) has answers and no pairs: sortnet judgements "
+                "export writes them, and sortnet runs lists the trainings"
+            )
         docids = _docids(found, only) if ids else {}
         frames = found.iter_pairs(split=only)  # each fits into memory
         first = next(frames, None)  # without pairs, a frame without rows

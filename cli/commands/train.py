@@ -175,7 +175,7 @@ def train(
     with joined() as group, silent(group.rank > 0), progress() as status:
         own = None if group.rank else _known(folder, data, resume=resume, overwrite=overwrite)
         known = broadcast(group, own)
-        asked, paths, columns = _asked(typed, data, columns, known, preset)
+        asked, paths, columns = _asked(typed, data, columns, known, preset, folder)
         asked = asked.with_defaults if no_tune else asked
         url, shown = store_url(store, known)
         job = read_job(paths, asked, columns=columns, cache=cache, progress=status, store=url)
@@ -310,16 +310,17 @@ def _asked(
     columns: NamedColumns,
     known: Mapping[str, Any] | None,
     preset: str | None,
+    folder: Folder,
 ) -> tuple[Config, Sequence[str], NamedColumns]:
     """The settings, data paths and columns; a resumed run uses its own where none are given."""
-    from cli.training.job import columns_of, paths_of
+    from cli.training.job import columns_of, paths_to_resume
 
     typed = {**(PRESETS[preset] if preset else {}), **typed}
     if known is None:
         return Config().changed(**typed), data, columns
     if columns == UNNAMED:
         columns = columns_of(known["data"], "run.json")
-    paths = data or paths_of(known["data"])
+    paths = data or paths_to_resume(known["data"], str(folder))
     return Config.from_json(known["asked"]).changed(**typed), paths, columns
 
 

@@ -62,7 +62,12 @@ def load_model(model: str, progress: Progress, threads: int | None = None) -> Ra
             f"{model} is a collection, not a model: train one with sortnet train {shown} --out "
             f"MODEL, or rank the collection's own items with sortnet ranking {shown}"
         )
-    return load_ranker(model)
+    try:
+        return load_ranker(model)
+    except ModelError as error:
+        if (Path(model) / "model.json").exists():
+            raise
+        raise ModelError(f"{error}: sortnet runs lists the model of each run") from None
 
 
 def read_data(

@@ -26,9 +26,9 @@ def find_data(facts: Mapping[str, Any]) -> str:
     if facts.get("folder") == str(Path.cwd()):
         return path  # as it was typed: what is written about a resumed run stays the same
     there = str(Path(str(facts.get("folder", ""))) / path)
-    return there if _exists(there) else path
+    return there if exists(there) else path
 
 
-def _exists(path: str) -> bool:
+def exists(path: str) -> bool:
     """Whether there is such a file or folder, or a file of such a pattern."""
     return Path(path).exists() or bool(glob(path))  # noqa: PTH207  # the pattern may be absolute

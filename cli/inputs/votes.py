@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from sortnet.errors import DataError
-from sortnet.files import shown
 from sortnet.items import Items
 from sortnet.preference.base import TARGETS
 from sortnet.preference.vote_arrays import Votes
+from sortnet.tables.rows import no_column
 from sortnet.types import I64
 from store.collections.judgement_files import read_lines
 
@@ -42,5 +42,5 @@ def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Votes, 
         return known, None
     column = {name.lower(): name for name in lines[0].row}.get(by.lower())
     if column is None:
-        raise DataError(f"{path}: there is no column {shown(by)}")
+        raise DataError(f"{path}: {no_column(by, lines[0].row)}")
     return known, np.unique([str(line.row[column]) for line in lines], return_inverse=True)[1]

@@ -126,6 +126,17 @@ def near_grade_lines(train: Queries) -> Iterator[str]:
         )
 
 
+def fewer_bins_line(train: Queries) -> str | None:
+    """A line where `--bins` made fewer grades than were asked for, with the reason."""
+    bins, n_grades = train.columns.bins, len(train.columns.edges) + 1
+    if bins is None or n_grades == bins:
+        return None
+    return (
+        f"note: --bins {bins} makes {count(n_grades, 'grade')}: the numbers of column "
+        f"{printable(train.roles.grade)} repeat, and equal numbers have the same grade"
+    )
+
+
 def division_line(path: str, data: Mapping[str, Mapping[str, Any]], seed: int) -> str:
     """Number of queries, or rows, in each part of a divided file."""
     by_rows = "rows" in data["train"]

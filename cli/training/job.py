@@ -13,9 +13,15 @@ import numpy as np
 from sqlalchemy import URL
 
 from cli.inputs.opened_store import collection_behind, judged_source, open_collection
-from cli.inputs.remembered_data import find_data, remembered
+from cli.inputs.remembered_data import exists, find_data, remembered
 from cli.output import put, say
-from cli.printing.columns import division_line, near_grade_lines, put_facts, training_facts
+from cli.printing.columns import (
+    division_line,
+    fewer_bins_line,
+    near_grade_lines,
+    put_facts,
+    training_facts,
+)
 from cli.printing.conventions import metrics_of
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, choose_quality
@@ -27,7 +33,7 @@ from sortnet.metrics import Metric, check_can_choose, evaluate
 from sortnet.rankers.base import check_same_features
 from sortnet.types import NamedColumns, Progress, Queries
 from sortnet.types.named_columns import UNNAMED
-from store.service.judged import read_judged
+from store.service.judged import Source, read_judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +134,8 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
         put_facts(facts, err=err)
     if job.is_divided or facts:
         put(err=err)
+    if (line := fewer_bins_line(job.train)) is not None:
+        say(line)
     for line in near_grade_lines(job.train):
         say(line)
     if job.note is not None:
@@ -138,6 +146,23 @@ def paths_of(data: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The paths to give to `read_job` for the recorded data of a run."""
     train = data["train"]
     return [find_data(train)] if is_part(train) else [find_data(train), find_data(data["vali"])]
+
+
+def paths_to_resume(data: Mapping[str, Mapping[str, Any]], folder: str) -> list[str]:
+    """The paths of the recorded data of the run in `folder`.
+
+    Raises:
+        SortNetError: where files are missing, with the command that names their new place.
+    """
+    paths = paths_of(data)
+    for path in paths:
+        if Source.parse(path) is None and not exists(path):
+            places = "NEW_PATH" if len(paths) == 1 else "NEW_TRAIN NEW_VALI"
+            raise SortNetError(
+                f"{path}: no such file or folder; where the data were moved, name them: "
+                f"sortnet train {places} --resume --out {shlex.quote(folder)}"
+            )
+    return paths
 
 
 def columns_of(data: Mapping[str, Mapping[str, Any]], path: object) -> NamedColumns:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sortnet.comparators.base import NeuralComparator, product
 from sortnet.comparators.forms import Score
+from sortnet.comparators.tree_kernels import (
+    LANES,
+    Floats,
+    add_losses,
+    blocks_of,
+    fill_gradients,
+    fill_scores,
+    fill_scores_in_threads,
+)
 from sortnet.threads import one_thread_an_operation
-from sortnet.types import F64, I64
 from sortnet.types.memory import refuse_too_large
 
 _SHARPEST = 8.0  # the factor of the logits that choose features, at the end of a training
 _SHARPENED = 0.7  # the share of a training in which it grows from 1
 _STEEPNESS, _THRESHOLDS, _LEAVES = 2.0, 0.7, 0.05  # initial: a value, two standard deviations
 _COPIES = 24  # bytes for each number: it, its gradient, Adam's moments, the softmax, its gradient
-Floats = NDArray[np.floating[Any]]
-
-_LANES = 64  # documents that go down a tree side by side, always as many: so equal ones stay equal
+_AT_ONCE = 1 << 14  # documents that are scored together, in several threads
 _LARGEST = 350.0  # exp of a score and of its negative stay within a float64
-_FAST = {"reassoc", "contract", "arcp"}  # sums are reordered; NaN stays NaN, which ends a training
 _COMPARED = ("prepare", "embed", "margin", "prefer", "score")  # what the compiled sort relies on
 
 
@@ -102,25 +106,48 @@ class SoftTrees(NeuralComparator):
 
     def embed(self, x: Tensor) -> Tensor:
         """(n, d) -> (n, H), the scores g_h."""
-        steepness = self.log_steepness.exp() / 2
-        seen = product(x, self._chosen()).to(self.leaves.dtype)
-        half = torch.addcmul(-self.thresholds * steepness, seen, steepness)
+        if x.device.type == "cpu" and not torch.is_grad_enabled():
+            return self._scored(x)
+        seen = product(x, self._chosen()).to(self.leaves.dtype).contiguous()
+        splits = self.thresholds, self.log_steepness
+        if x.device.type == "cpu":
+            scores = TreeScores.apply(seen, *splits, self.leaves, self.committee)  # type: ignore[no-untyped-call]
+            return scores  # type: ignore[no-any-return]
+        scale, shift = half_logits(*splits)
+        half = torch.addcmul(shift, seen, scale)
         half = half.view(len(x), self.committee, self.trees, self.depth)
-        if half.device.type != "cpu":
-            return leaf_values((1 + half.tanh()) / 2, self.leaves)
-        return LeafValues.apply(half, self.leaves)  # type: ignore[no-any-return,no-untyped-call]
+        return leaf_values((1 + half.tanh()) / 2, self.leaves)
+
+    def _scored(self, x: Tensor) -> Tensor:
+        """The scores without gradients, of so many documents at a time that they stay in the cache.
+
+        The last documents are scored together with some before them again: a product of fewer rows
+        may be rounded in another way, and a document would differ from its twin.
+        """
+        chosen = self._chosen()
+        scale, shift = half_logits(self.thresholds, self.log_steepness)
+        out = x.new_empty(len(x), self.committee, dtype=self.leaves.dtype)
+        for start in range(0, len(x), _AT_ONCE):
+            some = slice(max(0, min(start, len(x) - _AT_ONCE)), start + _AT_ONCE)
+            seen = product(x[some], chosen).to(self.leaves.dtype).contiguous()
+            fill_scores_in_threads(*_arrays(seen, scale, shift, self.leaves, out[some]))
+        return out
 
     def score(self, prepared: Tensor) -> Tensor:
-        total = prepared[:, 0]
-        for of_head in prepared.unbind(1)[1:]:  # a sum along rows may be rounded by their places
-            total = total + of_head
-        return total / self.committee
+        with one_thread_an_operation():
+            total = prepared[:, 0]
+            for of_head in prepared.unbind(1)[1:]:  # a sum along rows may be rounded by places
+                total = total + of_head
+            return total / self.committee
 
     def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
         return self.score(e_i) - self.score(e_j)
 
     def votes(self, e_i: Tensor, e_j: Tensor) -> Tensor:
         return (e_i - e_j).T
+
+    def _threads_for(self, rows: int) -> AbstractContextManager[Any]:
+        return one_thread_an_operation()  # products and compiled trees have threads of their own
 
     def kernel(self) -> Score | None:
         if not self._compares_as(SoftTrees, _COMPARED):
@@ -138,8 +165,8 @@ class SoftTrees(NeuralComparator):
         if embedded.device.type != "cpu":
             losses = nn.functional.softplus(embedded[loser] - embedded[winner]).mean(dim=1)
             return weight @ losses
-        total = HeadLosses.apply(embedded, winner, loser, weight)  # type: ignore[no-untyped-call]
-        return total / self.committee  # type: ignore[no-any-return]
+        loss = HeadLosses.apply(embedded, winner, loser, weight)  # type: ignore[no-untyped-call]
+        return loss  # type: ignore[no-any-return]
 
 
 def leaf_values(right: Tensor, leaves: Tensor) -> Tensor:
@@ -155,135 +182,51 @@ def leaf_values(right: Tensor, leaves: Tensor) -> Tensor:
     return values[..., 0].sum(dim=2)
 
 
-class LeafValues(torch.autograd.Function):
-    """(n, H, T, depth) half logits z / 2 -> `leaf_values` of σ(z), compiled: about eight times as
-    fast as torch's operations.
+class TreeScores(torch.autograd.Function):
+    """(n, splits) what the splits see of documents -> (n, heads) scores, compiled.
 
-    σ(z) = (1 + tanh(z / 2)) / 2, as torch's own σ rounds the last numbers of a thread differently.
+    They are `leaf_values` of σ(a (seen - t)), with thresholds t and logarithms of steepness a.
     """
 
     @staticmethod
-    def forward(ctx: Any, half: Tensor, leaves: Tensor) -> Tensor:
-        turns = torch.tanh(half)
-        ctx.save_for_backward(turns, leaves)
-        out = half.new_zeros(half.shape[:2])
-        _forward(turns.numpy(), leaves.numpy(), out.numpy())
+    def forward(
+        ctx: Any,
+        seen: Tensor,
+        thresholds: Tensor,
+        log_steepness: Tensor,
+        leaves: Tensor,
+        heads: int,
+    ) -> Tensor:
+        scale, shift = half_logits(thresholds, log_steepness)
+        sides = seen.new_empty(blocks_of(len(seen)), seen.shape[1], LANES)
+        out = seen.new_empty(len(seen), heads)
+        fill_scores(*_arrays(seen, scale, shift, leaves, sides, out))
+        ctx.save_for_backward(seen, thresholds, scale, leaves, sides)
         return out
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        turns, leaves = ctx.saved_tensors
-        d_half, d_leaves = torch.empty_like(turns), torch.zeros_like(leaves)
-        arrays = (turns, leaves, grads[0].contiguous(), d_half, d_leaves)
-        _backward(*(tensor.detach().numpy() for tensor in arrays))
-        return d_half, d_leaves
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        seen, thresholds, scale, leaves, sides = ctx.saved_tensors
+        d_seen, d_leaves = torch.empty_like(seen), torch.zeros_like(leaves)
+        d_scale, d_shift = torch.zeros_like(scale), torch.zeros_like(scale)
+        gradients = d_seen, d_scale, d_shift, d_leaves
+        fill_gradients(*_arrays(seen, scale, leaves, sides, grads[0].contiguous(), *gradients))
+        d_thresholds = -scale * d_shift
+        return d_seen, d_thresholds, scale * d_scale + thresholds * d_thresholds, d_leaves, None
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _forward(turns: Floats, leaves: Floats, out: Floats) -> None:
-    n, heads, trees, depth = turns.shape
-    s = np.zeros((depth, _LANES), turns.dtype)
-    v = np.empty((leaves.shape[1] // 2, _LANES), turns.dtype)
-    for first in range(0, n, _LANES):
-        here = min(_LANES, n - first)
-        for tree in range(heads * trees):
-            head, own = tree // trees, tree % trees
-            _fill_sides(turns[first : first + here, head, own], s)
-            half = leaves.shape[1] // 2
-            for a in range(half):
-                low, step = leaves[tree, a], leaves[tree, a + half] - leaves[tree, a]
-                for k in range(_LANES):
-                    v[a, k] = low + s[0, k] * step
-            for level in range(1, depth):
-                half //= 2
-                for a in range(half):
-                    for k in range(_LANES):
-                        v[a, k] += s[level, k] * (v[a + half, k] - v[a, k])
-            for k in range(here):
-                out[first + k, head] += v[0, k]
+def half_logits(thresholds: Tensor, log_steepness: Tensor) -> tuple[Tensor, Tensor]:
+    """The scale and the shift, (splits,) each, that make half the logits of what is seen."""
+    scale = log_steepness.exp() / 2
+    return scale, -thresholds * scale
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def _backward(
-    turns: Floats, leaves: Floats, d_out: Floats, d_half: Floats, d_leaves: Floats
-) -> None:
-    n, heads, trees, depth = turns.shape
-    width = leaves.shape[1]
-    s = np.zeros((depth, _LANES), turns.dtype)
-    v = np.empty((width, _LANES), turns.dtype)  # values of the nodes, level by level
-    g = np.zeros((width, _LANES), turns.dtype)  # the gradient of a level's nodes
-    d_s = np.empty((depth, _LANES), turns.dtype)
-    for first in range(0, n, _LANES):
-        here = min(_LANES, n - first)
-        for tree in range(heads * trees):
-            head, own = tree // trees, tree % trees
-            _fill_sides(turns[first : first + here, head, own], s)
-            g[0] = 0
-            for k in range(here):
-                g[0, k] = d_out[first + k, head]
-            _fill_nodes(s, leaves[tree], v)
-            _fill_slopes(s, leaves[tree], v, g, d_s)
-            for level in range(depth):
-                for k in range(_LANES):
-                    slope = s[level, k] - s[level, k] * s[level, k]
-                    d_s[level, k] *= slope + slope
-            for k in range(here):
-                for level in range(depth):
-                    d_half[first + k, head, own, level] = d_s[level, k]
-            for a in range(width):
-                d_leaves[tree, a] += g[a].sum()
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_sides(turns: Floats, s: Floats) -> None:
-    """The probabilities of the right sides, (depth, documents)."""
-    half = s.dtype.type(0.5)  # no whole number, with which a float32 is a float64
-    for k in range(len(turns)):
-        for level in range(len(s)):
-            s[level, k] = half * turns[k, level] + half
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_nodes(s: Floats, leaves: Floats, v: Floats) -> None:
-    """The values of all nodes above the leaves, those of the lowest level first."""
-    half, at = len(leaves) // 2, 0
-    for a in range(half):
-        low, step = leaves[a], leaves[a + half] - leaves[a]
-        for k in range(_LANES):
-            v[a, k] = low + s[0, k] * step
-    for level in range(1, len(s)):
-        below, at = at, at + half
-        half //= 2
-        for a in range(half):
-            low_values, high_values, node = v[below + a], v[below + a + half], v[at + a]
-            for k in range(_LANES):
-                node[k] = low_values[k] + s[level, k] * (high_values[k] - low_values[k])
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_slopes(s: Floats, leaves: Floats, v: Floats, g: Floats, d_s: Floats) -> None:
-    """The gradients of the splits, and in `g`, which begins with the root's, of the leaves."""
-    half, at = 1, len(leaves) - 2  # where the root stands in v
-    for level in range(len(s) - 1, -1, -1):
-        at -= 2 * half
-        d_s[level] = 0
-        for a in range(half):
-            if level:
-                for k in range(_LANES):
-                    d_s[level, k] += g[a, k] * (v[at + a + half, k] - v[at + a, k])
-            else:
-                step = leaves[a + half] - leaves[a]
-                for k in range(_LANES):
-                    d_s[level, k] += g[a, k] * step
-            for k in range(_LANES):
-                g[a + half, k] = g[a, k] * s[level, k]
-            for k in range(_LANES):
-                g[a, k] -= g[a + half, k]
-        half *= 2
+def _arrays(*tensors: Tensor) -> list[Floats]:
+    return [tensor.detach().numpy() for tensor in tensors]
 
 
 class HeadLosses(torch.autograd.Function):
-    """The sum over heads and pairs of weight * log(1 + exp(-margin)), of each head's own margin.
+    """The sum over pairs of weight * log(1 + exp(-margin)), the mean over the heads' own margins.
 
     With e = exp(g) the loss of a pair is -log(e_i / (e_i + e_j)) and its slope e_j / (e_i + e_j):
     an exponential for each document and head, and one logarithm for each pair.
@@ -296,24 +239,11 @@ class HeadLosses(torch.autograd.Function):
         """(n, H), (m,) document numbers and weights -> the loss, ()."""
         e = embedded.double().clamp(-_LARGEST, _LARGEST).exp_().numpy()
         d = np.zeros_like(e)
-        total = _losses(e, winner.numpy(), loser.numpy(), weight.double().numpy(), d)
+        share = weight.double() / e.shape[1]
+        total = add_losses(e, winner.numpy(), loser.numpy(), share.numpy(), d)
         ctx.gradient = torch.from_numpy(d).to(embedded.dtype)
         return torch.tensor(total, dtype=embedded.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return grads[0] * ctx.gradient, None, None, None
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _losses(e: F64, winner: I64, loser: I64, weight: F64, d: F64) -> float:
-    total = 0.0
-    for k in range(len(winner)):
-        i, j = winner[k], loser[k]
-        for head in range(e.shape[1]):
-            right = e[i, head] / (e[i, head] + e[j, head])
-            total -= weight[k] * np.log(right)
-            slope = weight[k] * (1.0 - right)
-            d[i, head] -= slope
-            d[j, head] += slope
-    return total

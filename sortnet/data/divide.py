@@ -9,12 +9,23 @@ import numpy as np
 
 from sortnet.data.read import PARTS, Fold
 from sortnet.errors import DataError
+from sortnet.files import shown
 from sortnet.types import F32, I64, Bool, Pairs, Queries
 from sortnet.types.memory import room
 from sortnet.types.packed_pairs import moved
 
 SHARE = 0.2  # of the judged pairs, about, that choose
 _SEVERAL = 8  # queries with judgements from which on whole ones are held out
+
+
+def only_single_documents(column: str | None) -> str:
+    """The fault of queries of one document each, whose column has another value in each row.
+
+    >>> only_single_documents("product")
+    "every query has one document, which cannot be sorted: column 'product' differs in every row"
+    """
+    fault = "every query has one document, which cannot be sorted"
+    return fault if column is None else f"{fault}: column {shown(column)} differs in every row"
 
 
 def joined(parts: Sequence[Queries]) -> Queries:

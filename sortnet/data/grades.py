@@ -45,7 +45,8 @@ def read_grades(
 def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple[float, ...]:
     """The lowest number of each bin but the first, so that the bins hold about equally many.
 
-    Numbers that repeat can make fewer bins than are asked for.
+    Where there are at most as many different numbers as bins, each of them has a bin of its own.
+    Numbers that repeat make fewer bins than are asked for.
 
     Raises:
         DataError: if all numbers are alike.
@@ -54,6 +55,9 @@ def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple
     ((3.0,), (7.0,))
     """
     values = np.asarray(numbers, np.float64)
+    different = np.unique(values)
+    if 1 < len(different) <= bins:
+        return tuple(different[1:].tolist())
     quantiles = np.unique(np.quantile(values, np.arange(1, bins) / bins))
     edges = quantiles[quantiles > values.min()]
     if not len(edges) and values.max() > values.min():

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from sortnet.data.cache import cached
-from sortnet.data.divide import drawn_parts
+from sortnet.data.divide import drawn_parts, only_single_documents
 from sortnet.data.grades import grade_numbers
 from sortnet.data.read import PARTS, Fold, are_tables, read_queries, refuse_names
 from sortnet.data.read_tables import named_roles, names_kept, names_of, queries_of
@@ -241,6 +241,9 @@ def _divided_rows(path: Path, division: Division, columns: NamedColumns) -> Rows
         names = _contents(rows)
     number = {name: k for k, name in enumerate(dict.fromkeys(names))}
     of_row = np.array([number[name] for name in names])
+    if roles.group is not None and len(number) == len(of_row):
+        advice = "with --query none all rows are one query"
+        raise DataError(f"{path}: {only_single_documents(roles.group)}: {advice}")
     assert roles.grade is not None
     are_grades = columns.bins is None
     grades = grade_numbers(rows, roles.grade, labelled=True, are_grades=are_grades)[0]

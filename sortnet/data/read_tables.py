@@ -29,7 +29,7 @@ from sortnet.tables.roles import (
     feature_matrix,
     kept_as_read,
 )
-from sortnet.tables.rows import Rows, listed, read_rows, rows_of_frame
+from sortnet.tables.rows import Rows, listed, no_column, read_rows, rows_of_frame
 from sortnet.types import F32, NamedColumns, Progress, Queries
 from sortnet.types.memory import texts
 from sortnet.types.named_columns import ALL_ROWS, UNNAMED
@@ -200,10 +200,16 @@ def named_roles(
         advice[grade] = ": --grade NAME names the column of the grades"
     for column in (roles.group, typed.id, grade if labelled else None):
         if column is not None and column not in rows.columns:
-            fault = f"there is no column {shown(column)} in {listed(rows.columns)}"
-            raise DataError(f"{rows.path}: {fault}{advice.get(column, '')}")
+            raise DataError(f"{rows.path}: {_missing_column(column, rows, advice.get(column))}")
     fields = {field.name: getattr(roles, field.name) for field in fields_of(Columns)}
     return LabelledColumns(**fields, grade=grade if grade in rows.columns else None)
+
+
+def _missing_column(column: str, rows: Rows, advice: str | None) -> str:
+    """The fault of a missing column; where nobody typed its name, with `advice` to type one."""
+    if advice is None:
+        return no_column(column, rows.columns)
+    return f"there is no column {shown(column)} in {listed(rows.columns)}{advice}"
 
 
 def _all_roles(rows: Rows, roles: LabelledColumns) -> LabelledColumns:

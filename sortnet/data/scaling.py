@@ -20,6 +20,7 @@ from scipy.special import ndtri
 
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.errors import DataError
+from sortnet.threads import side_by_side
 from sortnet.types import F32, F64, I64, Bool, Queries
 from sortnet.types.memory import room, runs_of_queries
 
@@ -30,6 +31,7 @@ _REFERENCES = 1_000  # quantiles kept per feature
 _EDGE = 1e-7  # how near 0 and 1 a quantile may come: 5.2 standard deviations
 _BINS = 16  # of `piecewise`, at most
 _CLIP_QUERY, _CLIP = 5.0, 10.0  # standard deviations that `zscore`, and `standard` and `log`, keep
+_SIDE_BY_SIDE = 64  # values searched for among the quantiles
 _MISSING = np.uint64(0xFFFFFFFF)  # ranks behind all numbers
 
 
@@ -106,8 +108,12 @@ class Scaler:
         what = f"{queries.source}: the scaled features"
         out: F32 = room((queries.n_docs, self.n_columns), what=what)
         docs_at_once = _CHUNK // max(self.n_columns, self.n_features, 1)
-        for docs, offsets in _chunks(queries.offsets, docs_at_once):
+
+        def fill(chunk: tuple[slice, I64]) -> None:
+            docs, offsets = chunk
             self._fill(out[docs], queries.features[docs], offsets)
+
+        side_by_side(fill, list(_chunks(queries.offsets, docs_at_once)))
         names = queries.feature_names
         names = None if names is None else tuple(names[k] for k in self.sources)
         return replace(queries, features=out, feature_names=names)
@@ -298,21 +304,35 @@ def _ranks(X: F32, offsets: I64, table: F64) -> F64:
     sizes = np.diff(offsets)
     sizes, starts = sizes[sizes > 0], offsets[:-1][sizes > 0]
     values = np.ascontiguousarray(X.T)
-    missing = np.isnan(values)
     query = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
     keys = _ordered(values) + (query << np.uint64(32))
-    keys[missing] |= _MISSING
-    order = np.argsort(keys, axis=1)
-    places = _mean_places(np.take_along_axis(keys, order, axis=1))
-    last = np.add.reduceat(~missing, starts, axis=1, dtype=np.int64) - 1.0
-    # A query stands where it stood, so that what holds of a document's query holds of a place.
-    scaled = places - np.repeat(starts, sizes)
-    scaled *= np.repeat(np.divide(2, last, out=np.zeros_like(last), where=last > 0), sizes, axis=1)
-    scaled -= np.repeat(last > 0, sizes, axis=1)
-    out = np.empty_like(scaled)
-    np.put_along_axis(out, order, scaled, axis=1)
-    out[missing] = 0
-    return out.T
+    keys[np.isnan(values)] |= _MISSING
+    ranks = np.empty(keys.shape)
+    _fill_ranks(keys, np.argsort(keys, axis=1), starts, sizes, ranks)
+    return ranks.T
+
+
+@njit(cache=True, nogil=True)
+def _fill_ranks(keys: NDArray[np.uint64], order: I64, starts: I64, sizes: I64, ranks: F64) -> None:
+    """The ranks of each feature's values in their query, given their order by query and value."""
+    for feature in range(len(keys)):
+        key, docs, rank = keys[feature], order[feature], ranks[feature]
+        for query in range(len(starts)):
+            begin, end = starts[query], starts[query] + sizes[query]
+            while end > begin and key[docs[end - 1]] & _MISSING == _MISSING:
+                end -= 1
+                rank[docs[end]] = 0
+            varies = end - begin > 1
+            factor = 2 / (end - begin - 1) if varies else 0.0
+            first = begin
+            while first < end:  # equal values have their mean place
+                after = first + 1
+                while after < end and key[docs[after]] == key[docs[first]]:
+                    after += 1
+                place = first - begin + (after - first - 1) / 2
+                for doc in docs[first:after]:
+                    rank[doc] = place * factor - varies
+                first = after
 
 
 def _ordered(x: F32) -> NDArray[np.uint64]:
@@ -320,16 +340,6 @@ def _ordered(x: F32) -> NDArray[np.uint64]:
     bits = (x + np.float32(0)).view(np.uint32)
     sign = np.uint32(1 << 31)
     return np.where(bits & sign, ~bits, bits | sign).astype(np.uint64)
-
-
-def _mean_places(keys: NDArray[np.uint64]) -> F64:
-    """(d, n) rows of sorted keys -> places from 0 in each row, equal keys at their mean place."""
-    first = np.ones(keys.shape, bool)
-    np.not_equal(keys[:, 1:], keys[:, :-1], out=first[:, 1:])
-    begins = np.flatnonzero(first)
-    lengths = np.diff(begins, append=keys.size)
-    middles = begins % keys.shape[1] + (lengths - 1) / 2
-    return np.repeat(middles, lengths).reshape(keys.shape)
 
 
 def _standard(X: F32, offsets: I64, table: F64) -> F64:
@@ -359,25 +369,39 @@ def _fill_levels(X: F32, knots: F64, level: F64) -> None:
     """
     m = knots.shape[1]
     last = np.empty(m, np.int64)  # of the quantiles that are equal to each
+    x, counts = np.zeros(_SIDE_BY_SIDE), np.empty(_SIDE_BY_SIDE, np.int64)
     for k in range(X.shape[1]):
         own = knots[k]
         for j in range(m - 1, -1, -1):
             last[j] = last[j + 1] if j + 1 < m and own[j + 1] == own[j] else j
-        for row in range(len(X)):
-            x, low, size = np.float64(X[row, k]), 0, m
-            while size > 0:  # the quantiles below x
-                half = size >> 1
-                step = (half + 1) * (own[low + half] < x)
-                low += step
-                size = half if step == 0 else size - step
-            place = np.float64(low)
-            if low < m and own[low] == x:
-                place = (low + last[low]) / 2
-            elif 0 < low < m:
-                place = low - 1 + (x - own[low - 1]) / (own[low] - own[low - 1])
-            if x != x:
-                place = (m - 1) / 2
-            level[row, k] = min(max(place / (m - 1), _EDGE), 1 - _EDGE)
+        for first in range(0, len(X), _SIDE_BY_SIDE):
+            n = min(_SIDE_BY_SIDE, len(X) - first)
+            for row in range(n):
+                x[row] = X[first + row, k]
+            _fill_counts(own, x, counts)
+            for row in range(n):
+                low = counts[row]
+                place = np.float64(low)
+                if low < m and own[low] == x[row]:
+                    place = (low + last[low]) / 2
+                elif 0 < low < m:
+                    place = low - 1 + (x[row] - own[low - 1]) / (own[low] - own[low - 1])
+                if x[row] != x[row]:
+                    place = (m - 1) / 2
+                level[first + row, k] = min(max(place / (m - 1), _EDGE), 1 - _EDGE)
+
+
+@njit(cache=True, nogil=True)
+def _fill_counts(ascending: F64, x: F64, counts: I64) -> None:
+    """How many of the numbers are below each x: binary searches side by side, none of which waits
+    for the comparisons of another."""
+    counts[:] = 0
+    size = len(ascending)
+    while size > 0:
+        half = (size + 1) // 2
+        for k in range(_SIDE_BY_SIDE):
+            counts[k] += half * (ascending[counts[k] + half - 1] < x[k])
+        size -= half
 
 
 def _piecewise(X: F32, offsets: I64, table: F64) -> F64:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sortnet.data.divide import only_single_documents
 from sortnet.errors import DataError
 from sortnet.sorting.diagnostics import mistakes
 from sortnet.sorting.sort import order_of, sorted_runs
@@ -94,4 +95,6 @@ def check_can_be_learned(queries: Queries) -> None:
             lacking = "no judgement prefers one of two"
         elif queries.judge is not None:
             lacking = "a judge is asked by SortNet alone, and there are no grades"
+        elif len(queries) == queries.n_docs:
+            lacking = only_single_documents(None if queries.roles is None else queries.roles.group)
         raise DataError(f"{queries.source}: {lacking}: nothing to learn")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.tables.rows import Rows, listed
+from sortnet.tables.rows import Rows, listed, no_column
 from sortnet.tables.values import Cells, decimal_comma, is_numeric, levels, numbers_of
 from sortnet.types import F64
 from sortnet.types.memory import room
@@ -107,9 +107,7 @@ def choose_columns(
         raise DataError(f"{rows.path}: a context is that of a group: --group names its column")
     for name in (*explicit, *named.shown, *ignore):
         if name is not None and name not in rows.columns:
-            raise DataError(
-                f"{rows.path}: there is no column {shown(name)} in {listed(rows.columns)}"
-            )
+            raise DataError(f"{rows.path}: {no_column(name, rows.columns)}")
     left = {c: v for c, v in rows.columns.items() if c not in ignore or c in explicit}
     _refuse_nested(rows, left)
     coded = tuple(f for f in known or () if f not in rows.columns and column_of(f, left) in left)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -47,6 +48,7 @@ MAX_COLUMNS = 100_000
 _CELLS_AT_ONCE = 1 << 19
 _LONGEST_LINE = 64 << 20
 _LISTED = 20  # names of columns that a message shows
+_COMPARED = 1000  # names of columns that a misspelt one is compared with
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 _FIELD_LIMIT = threading.Lock()  # csv has one global limit
 
@@ -199,6 +201,25 @@ def listed(names: Iterable[str]) -> str:
     """
     names = [name[:60] for name in islice(names, _LISTED + 1)]
     return " ".join(", ".join([*names[:_LISTED], "..."][: len(names)]).split())
+
+
+def no_column(name: str, columns: Iterable[str]) -> str:
+    """The fault that no column is called `name`, with the columns there are and the nearest one.
+
+    >>> no_column("Stars", ["search", "stars"])
+    "there is no column 'Stars' in search, stars: did you mean 'stars'?"
+    >>> no_column("x", ["search", "stars"])
+    "there is no column 'x' in search, stars"
+    """
+    columns = [*islice(columns, _COMPARED)]
+    fault = f"there is no column {shown(name)} in {listed(columns)}"
+    by_lower = {_comparable(column): column for column in reversed(columns)}
+    nearest = get_close_matches(_comparable(name), by_lower, n=1)
+    return f"{fault}: did you mean {shown(by_lower[nearest[0]])}?" if nearest else fault
+
+
+def _comparable(name: str) -> str:
+    return name[:60].lower()
 
 
 def decoded(path: Path, data: bytes) -> str:

@@ -202,16 +202,37 @@ def stored_url(url: URL) -> str:
     return bare.render_as_string(hide_password=False)
 
 
+# The password of a connection string of keywords: quoted, perhaps cut, or up to a space.
+_KEYWORD_PASSWORD = re.compile(
+    r"(?<![?&\w])((?:ssl)?password\s*=\s*+)(?!\*\*\*)(?:'(?:\\.|[^'\\])*'?|\S+)",
+    re.IGNORECASE | re.DOTALL,
+)
+# What begins the host of a URL, also where a path has made one slash of two.
+_BEGIN = r"((?:://|\bpostgres(?:ql)?(?:\+\w+)?:/)[^:/@]*)"
+
+
+def without_keyword_passwords(text: str) -> str:
+    """A text without the passwords of connection strings in it, even if these are cut.
+
+    >>> without_keyword_passwords("'host=db password=secret user=me': no such file")
+    "'host=db password=*** user=me': no such file"
+    >>> without_keyword_passwords("host=db sslpassword = 'a secr...")
+    'host=db sslpassword = ***'
+    """
+    return _KEYWORD_PASSWORD.sub(r"\1***", text)
+
+
 def without_passwords(word: str) -> str:
-    """A typed word without the password of a URL in it, even if that is malformed or cut.
+    """A typed word without the password of a URL or a connection string, even if cut or malformed.
 
     >>> without_passwords("--store=postgresql://ann:p@ss/word@db/x?password=secret&a=b")
     '--store=postgresql://ann@db/x?password=&a=b'
     >>> without_passwords("'postgresql://ann:long..."), without_passwords("http://127.0.0.1:80/x")
     ("'postgresql://ann", 'http://127.0.0.1:80/x')
     """
-    word = re.sub(r"(://[^:/@]*):.*@", r"\1@", word, flags=re.DOTALL)
-    word = re.sub(r"(://[^:/@]*):(?!\d+\b).*", r"\1", word, flags=re.DOTALL)  # no port
+    word = without_keyword_passwords(word)
+    word = re.sub(rf"{_BEGIN}:.*@", r"\1@", word, flags=re.DOTALL)
+    word = re.sub(rf"{_BEGIN}:(?!\d+\b|\Z).*", r"\1", word, flags=re.DOTALL)  # no port
     return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&]*", r"\1", word)
 
 

@@ -1,0 +1,346 @@
+"""Compiled soft oblivious trees: their scores, the loss of pairs, and the gradients of both.
+
+With half logits h = scale * seen + shift a document goes right at a split with probability
+σ(2h) = (1 + tanh h) / 2. A leaf is reached with the product of the probabilities on the way to it:
+the product over the upper levels times the product over the lower levels. A tree's leaves are a
+matrix, with a row for each way through the upper levels and a column for each way through the lower
+levels. So the value of a document is up · (leaves low), where `up` and `low` are the probabilities
+of these ways.
+
+A kernel takes documents in blocks of `LANES`, which go down a tree side by side. The last block is
+filled up: the same code for each document gives equal documents equal scores. NaN stays NaN, which
+ends a training.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from sortnet.threads import in_threads
+from sortnet.types import F64, I64
+
+Floats = NDArray[np.floating[Any]]
+
+LANES = 64
+_AT_ONCE = 8  # ways whose values are added up in registers
+_LEAST = 1e-290  # a product of probabilities that has all its digits
+_TILE = 16  # splits that are transposed together: as many float32 as a cache line has
+
+# Rational approximation of tanh that is exact to the last digits of a float32: an odd polynomial
+# divided by an even one, from the highest power on. Beyond the bound it is ±1 in float32.
+_BOUND = 7.90531110763549805
+_ODD = (
+    -2.76076847742355e-16,
+    2.00018790482477e-13,
+    -8.60467152213735e-11,
+    5.12229709037114e-08,
+    1.48572235717979e-05,
+    6.37261928875436e-04,
+    4.89352455891786e-03,
+)
+_EVEN = (
+    1.19825839466702e-06,
+    1.18534705686654e-04,
+    2.26843463243900e-03,
+    4.89352518554385e-03,
+)
+
+
+def blocks_of(n: int) -> int:
+    """The number of blocks that hold n documents."""
+    return -(-n // LANES)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def fill_scores(
+    seen: Floats, scale: Floats, shift: Floats, leaves: Floats, sides: Floats, out: Floats
+) -> None:
+    """Fill the scores of all heads, and the probabilities that `fill_gradients` needs.
+
+    Args:
+        seen: (n, splits) what each split sees of a document; splits tree by tree.
+        scale, shift: (splits,) of the half logits.
+        leaves: (trees, 2^depth), trees head by head.
+        sides: (blocks_of(n), splits, LANES), filled.
+        out: (n, heads), filled.
+    """
+    for block in range(len(sides)):
+        docs = slice(block * LANES, (block + 1) * LANES)
+        _fill_sides(seen[docs], scale, shift, sides[block])
+        _fill_block(sides[block], leaves, out[docs])
+
+
+@in_threads
+def fill_scores_in_threads(
+    seen: Floats, scale: Floats, shift: Floats, leaves: Floats, out: Floats
+) -> None:
+    """Fill the scores that `fill_scores` does, in several threads, and keep nothing else."""
+    for block in prange((len(seen) + LANES - 1) // LANES):
+        sides = np.empty((len(scale), LANES), seen.dtype)
+        docs = slice(block * LANES, (block + 1) * LANES)
+        _fill_sides(seen[docs], scale, shift, sides)
+        _fill_block(sides, leaves, out[docs])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def fill_gradients(
+    seen: Floats,
+    scale: Floats,
+    leaves: Floats,
+    sides: Floats,
+    d_out: Floats,
+    d_seen: Floats,
+    d_scale: Floats,
+    d_shift: Floats,
+    d_leaves: Floats,
+) -> None:
+    """Fill the gradients of a loss, given `d_out`, that of the scores.
+
+    Args:
+        seen, scale, leaves: what `fill_scores` took.
+        sides: what `fill_scores` filled.
+        d_out: (n, heads).
+        d_seen: as `seen`, filled.
+        d_scale, d_shift, d_leaves: zeros, filled.
+    """
+    trees = len(leaves)
+    depth = len(scale) // trees
+    upper = depth // 2
+    rows, columns = 1 << upper, 1 << (depth - upper)
+    up, d_up = _ways(upper, seen), _ways(upper, seen)
+    low, d_low = _ways(depth - upper, seen), _ways(depth - upper, seen)
+    d_s = np.empty((len(scale), LANES), seen.dtype)
+    d = np.zeros((d_out.shape[1], LANES), seen.dtype)
+    for block in range(len(sides)):
+        d[:] = 0
+        for k in range(min(LANES, len(seen) - block * LANES)):
+            for head in range(len(d)):
+                d[head, k] = d_out[block * LANES + k, head]
+        for tree in range(trees):
+            first = tree * depth
+            s, d_own = sides[block, first : first + depth], d_s[first : first + depth]
+            matrix = leaves[tree].reshape(rows, columns)
+            _fill_ways(s[upper:], low)
+            _fill_products(matrix, low[columns - 1 :], d_up[rows - 1 :])
+            up[0] = 1
+            _fill_ways(s[:upper], up)
+            _scale_rows(d_up[rows - 1 :], d[tree * len(d) // trees])
+            _fill_slopes(s[:upper], up, d_up, d_own[:upper])
+            _scale_rows(up[rows - 1 :], d[tree * len(d) // trees])
+            _fill_products(matrix.T, up[rows - 1 :], d_low[columns - 1 :])
+            _fill_slopes(s[upper:], low, d_low, d_own[upper:])
+            _add_products(up[rows - 1 :], low[columns - 1 :], d_leaves[tree])
+        _copy_slopes(sides[block], d_s, d_seen[block * LANES : (block + 1) * LANES])
+    _finish_slopes(seen, scale, d_seen, d_scale, d_shift)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _ways(levels: int, like: Floats) -> Floats:
+    """Room for the ways through 0, 1, ... levels, (2^(levels + 1) - 1, LANES), filled with 1."""
+    return np.ones(((2 << levels) - 1, LANES), like.dtype)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _fill_sides(seen: Floats, scale: Floats, shift: Floats, s: Floats) -> None:
+    """The probabilities of right sides, (splits, LANES), of LANES documents or fewer."""
+    n = len(seen)
+    s[:, n:] = 0
+    half = s.dtype.type(0.5)  # no whole number, with which a float32 is a float64
+    for split in range(len(s)):
+        for k in range(n):
+            s[split, k] = seen[k, split]
+        a, b = scale[split], shift[split]
+        for k in range(LANES):
+            s[split, k] = a * s[split, k] + b
+        if s.itemsize == 8:
+            for k in range(LANES):
+                s[split, k] = np.tanh(s[split, k])
+        else:
+            _fill_tanh(s[split])
+        for k in range(LANES):
+            s[split, k] = half * s[split, k] + half
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _fill_tanh(x: Floats) -> None:
+    """tanh of float32 numbers, in place."""
+    f = x.dtype.type
+    bound = f(_BOUND)
+    a13, a11, a9, a7 = f(_ODD[0]), f(_ODD[1]), f(_ODD[2]), f(_ODD[3])
+    a5, a3, a1 = f(_ODD[4]), f(_ODD[5]), f(_ODD[6])
+    b6, b4, b2, b0 = f(_EVEN[0]), f(_EVEN[1]), f(_EVEN[2]), f(_EVEN[3])
+    for k in range(LANES):
+        h = x[k]
+        h = bound if h > bound else h
+        h = -bound if h < -bound else h
+        q = h * h
+        odd = h * ((((((a13 * q + a11) * q + a9) * q + a7) * q + a5) * q + a3) * q + a1)
+        x[k] = odd / (((b6 * q + b4) * q + b2) * q + b0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _fill_block(s: Floats, leaves: Floats, out: Floats) -> None:
+    """The scores, (LANES or fewer, heads), of documents with these probabilities of right sides."""
+    trees, heads = len(leaves), out.shape[1]
+    depth = len(s) // trees
+    upper = depth // 2
+    rows, columns = 1 << upper, 1 << (depth - upper)
+    up, low = _ways(upper, s), _ways(depth - upper, s)
+    values = np.empty((rows, LANES), s.dtype)
+    total = np.empty(LANES, s.dtype)
+    for head in range(heads):
+        total[:] = 0
+        for tree in range(head * (trees // heads), (head + 1) * (trees // heads)):
+            own = s[tree * depth : (tree + 1) * depth]
+            _fill_ways(own[:upper], up)
+            _fill_ways(own[upper:], low)
+            _fill_products(leaves[tree].reshape(rows, columns), low[columns - 1 :], values)
+            for a in range(rows):
+                for k in range(LANES):
+                    total[k] += up[rows - 1 + a, k] * values[a, k]
+        for k in range(len(out)):
+            out[k, head] = total[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _fill_ways(s: Floats, p: Floats) -> None:
+    """The probabilities of the ways through the first 0, 1, ... levels, one after the other."""
+    before, size = 0, 1
+    for level in range(len(s)):
+        after = before + size
+        for a in range(size):
+            for k in range(LANES):
+                right = p[before + a, k] * s[level, k]
+                p[after + 2 * a + 1, k] = right
+                p[after + 2 * a, k] = p[before + a, k] - right
+        before, size = after, 2 * size
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _fill_products(matrix: Floats, p: Floats, out: Floats) -> None:
+    """The product of a tree's leaves, (rows, columns), with (columns, LANES) probabilities."""
+    columns = matrix.shape[1]
+    some = columns % _AT_ONCE
+    for row in range(len(matrix)):
+        if some:
+            out[row] = 0
+            for column in range(some):
+                for k in range(LANES):
+                    out[row, k] += matrix[row, column] * p[column, k]
+        else:
+            for k in range(LANES):
+                total = matrix[row, 0] * p[0, k]
+                for a in range(1, _AT_ONCE):
+                    total += matrix[row, a] * p[a, k]
+                out[row, k] = total
+        for first in range(_AT_ONCE, columns, _AT_ONCE):
+            for k in range(LANES):
+                total = out[row, k]
+                for a in range(_AT_ONCE):
+                    total += matrix[row, first + a] * p[first + a, k]
+                out[row, k] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _fill_slopes(s: Floats, p: Floats, d_p: Floats, d_s: Floats) -> None:
+    """The gradients of the sides and of the ways, given the gradients of the longest ways."""
+    size = (len(p) + 1) // 2
+    before = len(p) - size
+    for level in range(len(s) - 1, -1, -1):
+        after, size = before, size // 2
+        before -= size
+        d_s[level] = 0
+        for a in range(size):
+            for k in range(LANES):
+                step = d_p[after + 2 * a + 1, k] - d_p[after + 2 * a, k]
+                d_s[level, k] += p[before + a, k] * step
+                d_p[before + a, k] = d_p[after + 2 * a, k] + s[level, k] * step
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _scale_rows(rows: Floats, factor: Floats) -> None:
+    for a in range(len(rows)):
+        for k in range(LANES):
+            rows[a, k] *= factor[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
+    """Add up · low, summed over the documents of a block, to the gradient of a tree's leaves."""
+    zero = up.dtype.type(0)
+    for a in range(len(up)):
+        for b in range(len(low)):
+            total = zero
+            for k in range(LANES):
+                total += up[a, k] * low[b, k]
+            d_leaves[a * len(low) + b] += total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _copy_slopes(s: Floats, d_s: Floats, d_seen: Floats) -> None:
+    """The gradients of half logits, (LANES or fewer, splits), from those of the sides."""
+    for split in range(len(s)):
+        for k in range(LANES):
+            slope = s[split, k] - s[split, k] * s[split, k]
+            d_s[split, k] *= slope + slope
+    whole = len(s) - len(s) % _TILE
+    for first in range(0, whole, _TILE):
+        for k in range(len(d_seen)):
+            for split in range(first, first + _TILE):
+                d_seen[k, split] = d_s[split, k]
+    for k in range(len(d_seen)):
+        for split in range(whole, len(s)):
+            d_seen[k, split] = d_s[split, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _finish_slopes(
+    seen: Floats, scale: Floats, d_seen: Floats, d_scale: Floats, d_shift: Floats
+) -> None:
+    """The gradients of `seen`, in place of those of the half logits, and of scale and shift."""
+    for k in range(len(seen)):
+        for split in range(len(scale)):
+            d_half = d_seen[k, split]
+            d_shift[split] += d_half
+            d_scale[split] += d_half * seen[k, split]
+            d_seen[k, split] = d_half * scale[split]
+
+
+@njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"contract", "reassoc", "arcp"},
+)
+def add_losses(e: F64, winner: I64, loser: I64, weight: F64, d: F64) -> float:
+    """The sum over pairs and heads of weight * log(1 + exp(-margin)), and its gradients.
+
+    Args:
+        e: (n, heads) exponentials of the scores.
+        winner, loser: (m,) document numbers.
+        weight: (m,).
+        d: (n, heads), to which the gradients in the scores are added.
+    """
+    total = 0.0
+    slopes = np.empty(e.shape[1])
+    for k in range(len(winner)):
+        i, j = winner[k], loser[k]
+        product = 1.0
+        for head in range(len(slopes)):
+            right = e[i, head] / (e[i, head] + e[j, head])
+            product *= right
+            slopes[head] = weight[k] * (1.0 - right)
+        if product < _LEAST:  # it may have lost digits, or all
+            for head in range(len(slopes)):
+                total -= weight[k] * np.log(e[i, head] / (e[i, head] + e[j, head]))
+        else:
+            total -= weight[k] * np.log(product)
+        for head in range(len(slopes)):
+            d[i, head] -= slopes[head]
+        for head in range(len(slopes)):
+            d[j, head] += slopes[head]
+    return total
