@@ -36,9 +36,10 @@ class _Plot(NamedTuple):
 
 PLOTS = (
     _Plot("pair_growth", "iterations_frame", "Pairs kept",
-          "TP and VP are the training and validation pairs kept so far: with --pairs wrong those "
-          "mis-compared, else those learned from and all that were compared. Learning ends when "
-          "an iteration finds no new one, several are no better, or --max-iter is reached."),
+          "TP and VP are the training and validation pairs kept so far: those learned from, and "
+          "those that sorting the validation queries compared; with --pairs wrong the mis-compared "
+          "ones. A good run finds ever fewer new ones, and a falling share of its comparisons is "
+          "wrong."),
     _Plot("measures", "iterations_frame", "Measures",
           "Measures of the training and validation queries in every iteration; the kept one is the "
           "best on validation."),
