@@ -1,7 +1,7 @@
 """The README's tour of labels on MQ2008, Fold1: its commands, and what they print.
 
-The rows hold whole outputs; README shows the lines that `SHOWN` picks, and two pictures of the run,
-which are drawn into docs/. Seed 0, one thread.
+The rows hold whole outputs; README shows the lines that `SHOWN` picks. Two pictures of the run are
+drawn into docs/. Seed 0, one thread.
 """
 
 from __future__ import annotations

@@ -190,7 +190,11 @@ def _in_words(name: str, frame: pd.DataFrame) -> str:
     first, last = (frame.iloc[k].to_dict() for k in (0, -1))
     kept = frame.attrs.get("kept")
     if name == "pair_growth":
-        return f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs."
+        wrong = [iterations.wrong_share(row, "train") for row in (first, last)]
+        return (
+            f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs. "
+            f"Wrong of the training comparisons: {wrong[0]} to {wrong[1]}."
+        )
     if name == "measures":
         chosen = "" if kept is None else f"; iteration {kept} was kept"
         return f"Lines over {len(frame)} iterations{chosen}."
@@ -225,8 +229,11 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
         said = f"{share(kept['quality'])} on validation, iteration {kept['iteration']}"
         facts += _kept_facts(run.kept, f"{quality} of the best iteration", said)
         facts.append(("Before training", f"{share(first['quality'])} (random weights)"))
-    facts.append(("Iterations", str(len(rows))))
-    if rows and quality == LABELLING:
+    labelling = quality == LABELLING
+    last = rows[-1]["iteration"] if rows else None
+    numbers = str(len(rows)) if labelling or last is None else f"0 to {last}"
+    facts.append(("Iterations", numbers))
+    if rows and labelling:
         facts.append(("Judgements", str(rows[-1]["iteration"])))
     elif rows:
         tp, vp = (iterations.total(rows[-1][name], number="{:,}") for name in ("tp", "vp"))
