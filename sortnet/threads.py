@@ -136,17 +136,17 @@ def threads_set_aside() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def side_by_side(work: Callable[[_T], None], parts: Sequence[_T]) -> None:
-    """Call `work` with each part, in as many threads as the kernels have."""
+def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:
+    """Call `work` with each item, in as many threads as the kernels have."""
     import numba
 
-    threads = min(len(parts), numba.get_num_threads())
+    threads = min(len(items), numba.get_num_threads())
     if threads < 2:
-        for part in parts:
-            work(part)
+        for item in items:
+            work(item)
         return
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, parts):
+        for _ in pool.map(work, items):
             pass
 
 

@@ -15,7 +15,7 @@ from sortnet.errors import DataError
 from sortnet.preference import Judgement
 from sortnet.preference.judgement_table import Judgements
 from sortnet.types import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Queries, Split
-from store.database.tables import Base, CollectionRow, IterationRow, JudgementRow, RunRow
+from store.database.tables import AnswerRow, Base, CollectionRow, IterationRow, JudgementRow, RunRow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,13 @@ JUDGEMENT_COLUMNS = {
     **_kinds(JudgementRow, _FACTS),
     **{"at": _TIME, "undone": "bool", "excluded": "bool", "group": "str"},
 }
+_ANSWER_FACTS = ["answer", "p", "milliseconds", "cost", "comment", "flagged", "meta"]
+ANSWER_COLUMNS = {
+    **dict.fromkeys(["split", "qid"], "str"),
+    **dict.fromkeys(["left", "right", "left_place", "right_place"], "int64"),
+    **_kinds(AnswerRow, _ANSWER_FACTS),
+    "at": _TIME,
+}
 OBSERVE_FIRST = (
     "runs of older versions did not record this; make a new one: sortnet train DATA --out MODEL"
 )
@@ -70,6 +77,7 @@ PAIR_NUMBERS = {
     "times": None,
 }
 OUTCOMES = ("right", "wrong")
+_SIDES = ("left", "right")
 
 
 def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
@@ -105,6 +113,36 @@ def judgements_frame(
     columns = {name: pd.Series(values[name], dtype=JUDGEMENT_COLUMNS[name]) for name in values}
     columns["at"] = pd.to_datetime(at, unit="s", utc=True).astype(_TIME)
     return pd.DataFrame(columns, columns=list(JUDGEMENT_COLUMNS))
+
+
+def answers_frame(
+    answers: Mapping[Split, Sequence[Any]], queries: Mapping[Split, tuple[I64, Sequence[str]]]
+) -> pd.DataFrame:
+    """One row per answer of a judge about a run's documents.
+
+    Args:
+        answers: of each split, `JudgeAnswer` objects.
+        queries: of each split, the first document of each query, and the queries' names.
+    """
+    import pandas as pd
+
+    values: dict[str, list[Any]] = {name: [] for name in ANSWER_COLUMNS}
+    for split, of_split in answers.items():
+        first, qids = queries[split]
+        left, right = (np.array([getattr(a, side) for a in of_split], np.int64) for side in _SIDES)
+        query = np.searchsorted(first, left, side="right") - 1
+        values["split"] += [split] * len(of_split)
+        values["qid"] += [qids[k] for k in query]
+        values["left"] += left.tolist()
+        values["right"] += right.tolist()
+        values["left_place"] += (left - first[query]).tolist()
+        values["right_place"] += (right - first[query]).tolist()
+        for name in (*_ANSWER_FACTS, "at"):
+            values[name] += [getattr(answer, name) for answer in of_split]
+    at = pd.Series(values.pop("at"), dtype="float64")
+    columns = {name: pd.Series(values[name], dtype=ANSWER_COLUMNS[name]) for name in values}
+    columns["at"] = pd.to_datetime(at, unit="s", utc=True).astype(_TIME)
+    return pd.DataFrame(columns, columns=list(ANSWER_COLUMNS))
 
 
 def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:

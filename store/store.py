@@ -122,6 +122,7 @@ class Store:
         vali: Queries,
         data: Mapping[str, Mapping[str, Any]] | None = None,
         out: str | Path | None = None,
+        judge: Mapping[str, Any] | None = None,
         run_id: str | None = None,
     ) -> Run:
         """Start a run on these queries.
@@ -133,6 +134,7 @@ class Store:
             data: {split: values}, such as path and fingerprint; the numbers of queries,
                 documents and features of both parts are added.
             out: the folder of the run's model.
+            judge: options of the program or model that the run asks, as JSON values.
             run_id: a new id from `new_run_id`; None: the run gets one.
         """
         splits: dict[Split, Queries] = {"train": train, "vali": vali}
@@ -152,6 +154,7 @@ class Store:
             "versions": plain(versions),
             "data": plain(facts),
             "out": None if out is None else str(out),
+            "judge": None if judge is None else plain(judge),
             **this_process(),
         }
         with self.database.transaction(write=True) as connection:

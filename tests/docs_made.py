@@ -105,7 +105,7 @@ def run(typed: str, *, short: bool = True, database: str | None = None) -> str:
     if short and not {"--resume", "--ranker"} & set(args):  # whose settings are their own
         args[1:1] = SHORTER.get(args[0], ()) if args else ()  # the line's own options win
         args += FEW.get(" ".join(args[:2]), ()) if args else ()
-        args += ("--number", "12") if "--judge" in args else ()
+        args += ("--number", "12") if args[:1] == ["label"] and "--judge" in args else ()
     with _ending(typed):
         said = done(*args)
     return said if lines is None else "".join(said.splitlines(keepends=True)[:lines])

@@ -21,8 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from cli.terminal.model_http import HttpAnswer
-from cli.terminal.model_judge import ModelWorker, Server, Spent
+from cli.judges.model_http import HttpAnswer
+from cli.judges.model_judge import ModelWorker, Server, Spent
 
 SIDES = re.compile(r"<A>\n(.*?)\n</A>\s*<B>\n(.*?)\n</B>", re.DOTALL)
 

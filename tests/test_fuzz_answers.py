@@ -12,11 +12,10 @@ import zlib
 from fuzz_made import damaged, rounds
 from model_made import pair_made, raw_server, worker_of
 
+from cli.judges.model_http import Connections
+from cli.judges.model_judge import ModelWorker, spellings
+from cli.judges.verdicts import REPLIES, Fault, Verdict, stored_meta, stored_text
 from cli.output import printable
-from cli.terminal.asking import REPLIES
-from cli.terminal.model_http import Connections
-from cli.terminal.model_judge import ModelWorker, spellings
-from cli.terminal.verdicts import Fault, Verdict, stored_meta, stored_text
 from sortnet.preference.base import LONGEST_COMMENT
 
 KEY = "sk-s3cret/key+of~a_server"

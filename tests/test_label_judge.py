@@ -22,10 +22,10 @@ from cli_made import done, fault, invoke
 from click.testing import Result
 from collections_made import Clock, made_items
 
+from cli.judges.program_judge import Program, command_of
+from cli.judges.verdicts import Fault, Verdict, verdict_of
 from cli.terminal.asking import ANSWERED, Asking
 from cli.terminal.judging import Judging
-from cli.terminal.program_judge import Program, command_of
-from cli.terminal.verdicts import Fault, Verdict, verdict_of
 from sortnet.errors import SortNetError
 from sortnet.preference.session import Session
 from store import Collection, open_store
@@ -441,6 +441,6 @@ def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
 
 def test_no_shell_has_a_hand_in_it_and_a_windows_machine_is_told_so(monkeypatch):
     assert command_of("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
-    monkeypatch.setattr("cli.terminal.program_judge.os.name", "nt")
+    monkeypatch.setattr("cli.judges.program_judge.os.name", "nt")
     with pytest.raises(SortNetError, match="needs Linux or macOS"):
         command_of("judge")

@@ -20,10 +20,10 @@ from forked_made import Forked
 from model_made import Model, serving
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from cli.terminal.model_answers import letter_in, parsed, probability
-from cli.terminal.model_judge import Spent
-from cli.terminal.prompts import Prompt
-from cli.terminal.verdicts import Fault
+from cli.judges.model_answers import letter_in, parsed, probability
+from cli.judges.model_judge import Spent
+from cli.judges.prompts import Prompt
+from cli.judges.verdicts import Fault
 from sortnet.errors import SortNetError
 from sortnet.preference.likelihood import genuine
 from store import open_store
@@ -104,7 +104,7 @@ def test_what_is_neither_is_asked_once_more_and_then_skipped_with_its_text():
 
 
 def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice(monkeypatch):
-    monkeypatch.setattr("cli.terminal.model_judge._SHORTEST_WAIT", 0.01)
+    monkeypatch.setattr("cli.judges.model_judge._SHORTEST_WAIT", 0.01)
     model = made(faults=[429, 500, 429, 503])
     with serving(model) as url:
         facts = label(url, "--number", 4)
@@ -372,7 +372,7 @@ def test_an_interrupt_keeps_the_answers_under_way():
     ],
 )
 def test_a_template_that_cannot_be_is_one_line(text, said, monkeypatch):
-    monkeypatch.setattr("cli.terminal.prompts._SECONDS", 1)
+    monkeypatch.setattr("cli.judges.prompts._SECONDS", 1)
     Path("p.txt").write_text(text)
     said = "more than 1 sec" if said == "5 sec" else said
     assert said in fault("label", "t", "--model", "m", "--prompt", "p.txt", "--show-prompt")

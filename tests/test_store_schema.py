@@ -38,7 +38,12 @@ _OF_M0011 = [
     "ALTER TABLE runs DROP COLUMN kept",
     *(f"ALTER TABLE leases DROP COLUMN {name}" for name in ("host", "pid", "process_start")),
 ]
-LACKED = {"m0010": _OF_M0011, "m0009": _OF_M0011 + _OF_M0010}
+_OF_M0012 = ["DROP TABLE answers", "ALTER TABLE runs DROP COLUMN judge"]
+LACKED = {
+    "m0011": _OF_M0012,
+    "m0010": _OF_M0012 + _OF_M0011,
+    "m0009": _OF_M0012 + _OF_M0011 + _OF_M0010,
+}
 ADDED = {
     "m0005": (
         *(f"ALTER TABLE runs ADD COLUMN {name}" for name in ("host VARCHAR", "pid INTEGER")),

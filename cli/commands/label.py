@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import GoalType, Real, Whole, lease_option, store_and_json
+from cli.judges.judge_options import is_asked, judge_options, only_shows, refuse_together
+from cli.options import GoalType, Whole, lease_option, store_and_json
 from cli.output import print_json, progress, put
 from cli.printing.labelling_status import short_status
 from cli.terminal.asking import Ask, Asking, Front
@@ -36,40 +37,7 @@ _NOT_SHOWN = ("quit", "status")  # of what is known at the end
     "--until", type=GoalType(), metavar="GOAL", help="Another goal than ask's: 0.1, or 'top 10'."
 )
 @click.option("--place", metavar="ID", help="Find the rank of this item among the others.")
-@click.option("--judge", metavar="COMMAND", help="Program that answers; see above.")
-@click.option(
-    "--timeout",
-    type=Real(0, 86400, min_open=True),
-    default=60.0,
-    help="Timeout for an answer of the program or model, in seconds.",
-)
-@click.option(
-    "--workers", type=Whole(1, 64), default=1, help="Copies of the program, or calls, at once."
-)
-@click.option(
-    "--batch", type=Whole(1, 1000), default=1, help="Pairs in a line for the program, as an array."
-)
-@click.option("--model", metavar="MODEL", help="Language model that answers, by its name there.")
-@click.option("--server", metavar="URL", help="Server of the model, such as http://localhost:8000.")
-@click.option(
-    "--key", metavar="VARIABLE", help="Variable that has the server's key.  [default: SORTNET_KEY]"
-)
-@click.option("--prompt", metavar="FILE", help="Jinja template of the prompt.")
-@click.option("--show-prompt", is_flag=True, help="Show the prompt of one pair; ask nothing.")
-@click.option("--estimate", is_flag=True, help="Show calls, tokens and cost; ask nothing.")
-@click.option("--both-orders", is_flag=True, help="Ask each pair in both orders, and keep both.")
-@click.option("--max-calls", type=Whole(1), metavar="N", help="End after that many calls.")
-@click.option("--max-tokens", type=Whole(1), metavar="N", help="End after that many tokens.")
-@click.option("--max-cost", type=Real(0, min_open=True), metavar="SUM", help="End at that cost.")
-@click.option("--price-in", type=Real(0), metavar="SUM", help="Price of a million prompt tokens.")
-@click.option("--price-out", type=Real(0), metavar="SUM", help="Price of a million answer tokens.")
-@click.option(
-    "--patience",
-    type=Real(0),
-    default=600.0,
-    help="Seconds to wait for a server that is busy, or a store that is away.",
-)
-@click.option("--insecure", is_flag=True, help="Allow a server without https.")
+@judge_options
 @lease_option
 @store_and_json
 def label(
@@ -113,7 +81,7 @@ def label(
       sortnet label essays --model qwen3 --server http://localhost:8000 --estimate
     """
     _refuse_together(how)
-    if how["show_prompt"] or how["estimate"]:
+    if only_shows(how):
         from cli.terminal.model_run import show_prompt_or_estimate
 
         with open_collection(store, name) as collection:
@@ -146,10 +114,10 @@ def label(
 
 def _lease_seconds(lease: float, how: dict[str, Any]) -> float:
     """Duration of a lease: a renewed one outlives the slowest answer, and a store that is away."""
-    if how["judge"] is None and not how["model"]:
+    if not is_asked(how):
         return lease
     slowest: float = 4 * how["timeout"] * how["batch"]
-    patience: float = how["patience"]
+    patience: float = how["store_patience"]
     return max(lease, 2 * (slowest + patience))  # renewed when half of it is over
 
 
@@ -160,7 +128,7 @@ def _fitted_service(
     from store.service.labelling import LabellingService
 
     service = LabellingService(collection, lease_seconds=lease, goal=goal, record=True)
-    is_by_hand = how["judge"] is None and not how["model"]
+    is_by_hand = not is_asked(how)
     with progress() as status:
         status("fitting the answers so far")
         if is_by_hand and how["place"] is None and _has_screen():
@@ -265,34 +233,20 @@ def _by_hand(
 
 
 def _ask_by(how: dict[str, Any]) -> Ask:
-    if how["judge"] is not None:
-        from cli.terminal.program_judge import by_program
+    if is_asked(how):
+        from cli.judges.machine_judge import judge_of
+        from cli.terminal.model_run import by_judge
 
-        return by_program(
-            how["judge"], how["timeout"], how["workers"], how["batch"], how["patience"]
-        )
-    if how["model"]:
-        from cli.terminal.model_run import by_model
-
-        return by_model(how)
+        judge = judge_of(how)
+        assert judge is not None
+        return by_judge(judge)
     return partial(_by_hand, place=how["place"])
 
 
 def _refuse_together(how: dict[str, Any]) -> None:
-    if how["place"] is not None and (how["judge"] or how["model"]):
+    if how["place"] is not None and is_asked(how):
         raise click.UsageError("--place is for people: leave out --judge and --model")
-    if how["judge"] is not None and how["model"]:
-        raise click.UsageError("--judge and --model cannot be combined")
-    if how["batch"] > 1 and how["judge"] is None:
-        raise click.UsageError("--batch is for --judge")
-    asks = not (how["show_prompt"] or how["estimate"])
-    if how["model"] and not how["server"] and asks:
-        raise click.UsageError("--model needs --server URL")
-    for option in ("server", "prompt", "both_orders", "max_calls", "max_tokens", "max_cost", "key"):
-        if how[option] and not how["model"] and asks:
-            raise click.UsageError(f"--{option.replace('_', '-')} is for --model")
-    if how["max_cost"] is not None and how["price_in"] is None and how["price_out"] is None:
-        raise click.UsageError("--max-cost needs --price-in or --price-out")
+    refuse_together(how)
 
 
 def _front(asking: Asking) -> AbstractContextManager[Front]:

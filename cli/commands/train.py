@@ -12,6 +12,8 @@ import click
 from cli.inputs.column_options import OPTIONS as NAMES
 from cli.inputs.column_options import training_name_options
 from cli.inputs.opened_store import open_to_write
+from cli.judges.judge_options import NAMES as JUDGE
+from cli.judges.judge_options import judge_options
 from cli.options import (
     SETTINGS,
     command_line,
@@ -33,7 +35,7 @@ from sortnet.config import PRESETS, Config
 from sortnet.errors import SortNetError
 from sortnet.metrics import can_choose
 from sortnet.threads import set_threads
-from sortnet.types import NamedColumns, Progress
+from sortnet.types import SPLITS, NamedColumns, Progress
 from sortnet.types.named_columns import UNNAMED
 
 if TYPE_CHECKING:
@@ -44,9 +46,11 @@ if TYPE_CHECKING:
     from cli.training.training_run import TrainingRun
     from sortnet.learning.loop import Callback
     from sortnet.rankers.base import Ranker
+    from sortnet.types import Queries
     from sortnet.types.shard import Group
     from store import Store
 
+_OF_JUDGE = (*JUDGE, "question")
 _FILES = ("out", "resume", "overwrite", "store", "cache")
 
 
@@ -58,6 +62,7 @@ class _SectionedCommand(click.Command):
             heading = "Files" if name in _FILES else "The run"
             heading = "Columns of a table" if name in NAMES else heading
             heading = SETTINGS[name].section if name in SETTINGS else heading
+            heading = "A judge that is asked" if name in _OF_JUDGE else heading
             if record is not None:
                 sections.setdefault(heading, []).append(record)
         for heading, records in sections.items():
@@ -99,6 +104,12 @@ class _SectionedCommand(click.Command):
 @click.option("--no-tune", is_flag=True, help="Fixed values for what is left open.")
 @click.option(
     "--preset", type=click.Choice(["paper"]), help="Settings to start from; paper: Algorithm 3.1."
+)
+@judge_options
+@click.option(
+    "--question",
+    metavar="TEXT",
+    help="What the judge is asked of two documents; default: Which is better?",
 )
 @json_option
 @click.option(
@@ -145,6 +156,18 @@ def train(
     (--pairs says which), and a comparator is trained on all stored ones, until nothing new is
     learned. The model is the best iteration by RankQuality on the validation part.
 
+    With --judge or --model and --judgements N documents need no grades: a program or a language
+    model says which of two is better, as in `sortnet label`, N times at most. A fifth of the
+    answers is about the validation part, where accuracy, the share of answers predicted, chooses
+    the iteration; the others are about the pairs that --pairs chooses by what was learned so far.
+    Grades that the data have are not looked at. The program reads a line of JSON per pair, {"id",
+    "question", "instructions", "group", "context", "left", "right"}, where the group is the query;
+    each side has "id", "text", "image", "audio", "shown" (further columns that are no numbers) and
+    "features". It answers with a line such as {"answer": "left"}. Each answer is stored as it
+    comes: a run that is resumed asks no stored one again. After three failures in a row the run
+    ends, with what was answered; after --max-calls and the like nothing more is asked, and what
+    was answered is learned from.
+
     \b
     Examples:
       sortnet train all.csv --query search --grade stars --id product
@@ -152,9 +175,11 @@ def train(
       sortnet train MQ2008/Fold1
       sortnet train train.txt vali.txt --out m --quality ndcg@10 --committee 5
       sortnet train essays --out judged
+      sortnet train all.csv --query search --judge 'python judge.py' --judgements 200
       sortnet train MQ2008/Fold1 --ranker ranksvm --out svm --set C=0.1
       sortnet train --resume --out m
     """
+    from cli.training.command_judge import CommandJudge
     from cli.training.job import read_job
     from cli.training.other_kinds import fit_other, values_set
     from cli.training.run_folder import Folder
@@ -163,7 +188,7 @@ def train(
 
     refuse_folder(out)
     _trackers(logs)  # a misspelt one is refused before anything is read
-    folder = Folder(out)
+    folder, judge = Folder(out), CommandJudge.of(ctx)
     if ranker != "sortnet":
         if resume or preset or no_tune or logs:
             raise click.UsageError("--resume, --preset, --no-tune and --log are of a sortnet alone")
@@ -173,13 +198,25 @@ def train(
         return
     typed = typed_settings(ctx) | values_set(Config(), extra)
     with joined() as group, silent(group.rank > 0), progress() as status:
-        own = None if group.rank else _known(folder, data, resume=resume, overwrite=overwrite)
+        own = None
+        if group.rank == 0 and not judge.only_shows:
+            own = _known(folder, data, resume=resume, overwrite=overwrite)
         known = broadcast(group, own)
         asked, paths, columns = _asked(typed, data, columns, known, preset, folder)
         asked = asked.with_defaults if no_tune else asked
         url, shown = store_url(store, known)
-        job = read_job(paths, asked, columns=columns, cache=cache, progress=status, store=url)
+        is_asked = judge.is_asked(known)
+        if is_asked and not judge.only_shows:
+            judge.refuse_without_budget(asked)
+        job = read_job(
+            paths, asked,
+            columns=columns, cache=cache, progress=status, store=url, is_asked=is_asked,
+        )  # fmt: skip
         agree(job, group)
+        documents = judge.documents(job, status)
+        if judge.only_shows:
+            judge.show(job, documents["train"], as_json=as_json)
+            return
         status("starting")
         recorded = known["threads"] if known and group.size == 1 else None
         set_threads(threads or recorded or threads_of(group))
@@ -191,14 +228,19 @@ def train(
             refuse_changes(job, known, folder)
         status(f"opening the store {shown}")
         with open_to_write(url) as opened, folder.held():
-            started = _begin(job, folder, opened, known, shown, status, group, as_json=as_json)
-            training = shared(started, group)
-            _learn(training, shown, status, logs, as_json=as_json)
+            started = _begin(
+                job, folder, opened, known, shown, status, group, judge.record(), as_json=as_json
+            )
+            is_own_store = store is not None or store_url(None, None)[0] == url
+            with judge.asking(
+                shared(started, group), documents, status, is_own_store=is_own_store
+            ) as training:
+                _learn(training, shown, status, logs, as_json=as_json)
 
 
 def _begin(
     job: TrainingJob, folder: Folder, store: Store, known: dict[str, Any] | None, shown: str,
-    progress: Progress, group: Group, *, as_json: bool,
+    progress: Progress, group: Group, judge: dict[str, Any] | None, *, as_json: bool,
 ) -> TrainingRun:  # fmt: skip
     """Start or resume the run, and print what was chosen for it."""
     from cli.training.job import say_data
@@ -220,7 +262,9 @@ def _begin(
         raise_if_signalled()
 
     command = command_line(click.get_current_context())
-    training = begin(job, folder, store, known, command, shown, progress, show, group=group)
+    training = begin(
+        job, folder, store, known, command, shown, progress, show, group=group, judge=judge
+    )
     lines = []
     if is_choosing and (trials := training.run.config.get("tuning")):
         lines.append(iterations.chosen(training.config.flat(), trials))
@@ -271,6 +315,16 @@ def _trackers(
 def _choosing(job: TrainingJob) -> Iterator[str]:
     """The measure that chooses the iteration, and the number of queries it can choose by."""
     judged = job.vali.judged
+    if job.is_asked:
+        from cli.training.training_run import vali_pairs_of
+
+        n_vali, n_answers = len(vali_pairs_of(job)), job.config.judgements or 0
+        yield (
+            f"{n_answers:,} answers: {n_vali:,} about validation pairs, where "
+            f"{job.metrics[0].name} chooses the iteration, {n_answers - n_vali:,} about training "
+            "pairs"
+        )
+        return
     n, m = int(can_choose(job.metrics[0], job.vali).sum()), len(job.vali)
     judges = f"{n} of {m} validation queries can choose"
     if judged is not None:
@@ -329,7 +383,7 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
     rows = iterations.rows_of(training.run.iterations_frame())
     best = rows[model.info["iteration"]]
     names = [metric.name for metric in job.metrics]
-    parts = {"train": job.train, "vali": job.vali}
+    parts: dict[str, Queries] = {split: training.judged(split) for split in SPLITS}
     figures = {split: {name: best[f"{split}_{name}"] for name in names} for split in parts}
     said = {s: conventions_of(part, job.metrics, job.config.empty) for s, part in parts.items()}
     if as_json:
@@ -345,6 +399,7 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
                 "measures": figures,
                 "conventions": said,
                 "answers": model.info["answers"],
+                "judge": None if training.judge is None else training.judge.facts(),
                 "kept": training.run.kept,
                 "iterations": rows,
             }
@@ -355,12 +410,13 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
         put("of those of equal quality it is the one that has the most pairs of VALI right")
     for text in measures(figures, said):
         put(text)
-    if job.vali.judged is not None:
-        put(f"vali: {interval(figures['vali']['accuracy'], len(job.vali.judged))}")
+    if (judged := parts["vali"].judged) is not None:
+        put(f"vali: {interval(figures['vali']['accuracy'], len(judged))}")
     put()
     if (kept := training.run.kept) is not None:
         put(f"kept   {kept_model(kept)}")
-    put(f"judge  answered for {model.info['answers']:,} training pairs")
+    answers = f"{model.info['answers']:,} training pairs"
+    put(f"judge  answered for {training.judge.text() if training.judge else answers}")
     put(f"model  {folder}")
     put(f"run    {training.run.id} in {store}")
     put(f"next   {job.next_command(str(folder))}")

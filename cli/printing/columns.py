@@ -102,12 +102,10 @@ def training_facts(train: Queries) -> dict[str, str]:
         return {}
     query = f"{roles.group}, {_queries(len(train))}" if roles.group else "all rows are one"
     computed = [name for name in train.feature_names or () if name not in roles.features]
-    facts = {
-        "query": printable(query),
-        "id": printable(roles.id or "row number"),
-        "grade": printable(_grades(train)),
-        **feature_groups(roles, computed),
-    }
+    facts = {"query": printable(query), "id": printable(roles.id or "row number")}
+    if train.judge is None:  # who is asked in place of grades
+        facts["grade"] = printable(_grades(train))
+    facts |= feature_groups(roles, computed)
     if roles.ignored:
         facts["ignored"] = listed_names(roles.ignored)
     return facts

@@ -190,7 +190,8 @@ def _in_words(name: str, frame: pd.DataFrame) -> str:
     first, last = (frame.iloc[k].to_dict() for k in (0, -1))
     kept = frame.attrs.get("kept")
     if name == "pair_growth":
-        wrong = [iterations.wrong_share(row, "train") for row in (first, last)]
+        rows = iterations.rows_of(frame)
+        wrong = [iterations.wrong_share(rows[k], "train") for k in (0, -1)]
         return (
             f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs. "
             f"Wrong of the training comparisons: {wrong[0]} to {wrong[1]}."

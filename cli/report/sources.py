@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,6 +132,7 @@ def read_part(
     from sortnet.data.parts import is_part, take_part
     from sortnet.files import is_table
     from sortnet.types import NamedColumns
+    from store.runs.judge_answers import judged_pairs, targets_of
     from store.service.judged import Source
 
     facts = run.data.get(split)
@@ -147,8 +148,18 @@ def read_part(
     columns = None
     if like is None and "columns" in facts:
         columns = NamedColumns.from_json(facts["columns"], f"run {run.id}")
-    queries = read_queries(path, n_features=n_features, columns=columns, cache=cache, like=like)
-    return take_part(queries, facts, split) if is_part(facts) else queries
+    queries = read_queries(
+        path,
+        n_features=n_features,
+        labelled=run.judge is None,  # who was asked in place of grades
+        columns=columns,
+        cache=cache,
+        like=like,
+    )
+    part = take_part(queries, facts, split) if is_part(facts) else queries
+    if run.judge is None:
+        return part
+    return replace(part, judged=judged_pairs(targets_of(run.answers(split))))
 
 
 def _judged_part(run: Run, split: Split, source: Source) -> Queries:

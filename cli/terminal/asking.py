@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from cli.terminal.keys import END
 from sortnet.errors import LeaseError
-from sortnet.preference import ANSWERS, Answer
+from sortnet.preference import Answer
 from sortnet.preference.base import TARGETS
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from store.service.labelling import LabellingService
 
 UNDO, QUIT, LATE, ELSEWHERE = "undo", "quit", "late", "elsewhere"
-REPLIES = tuple(answer for answer in ANSWERS if answer != UNDO)
 KEYS = {
     **dict.fromkeys(("1", "left"), "left"),
     **dict.fromkeys(("2", "right"), "right"),

@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from cli.judges.verdicts import REPLIES
 from cli.output import printable, say
-from cli.terminal.asking import KEYS, QUIT, REPLIES, UNDO, Reply
+from cli.terminal.asking import KEYS, QUIT, UNDO, Reply
 from cli.terminal.pair_view import pair_of, text_lines
 from sortnet.preference.base import LONGEST_COMMENT
 from store import Lease

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from sortnet.errors import DataError, SortNetError
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.metrics import Metric, check_can_choose, evaluate
 from sortnet.rankers.base import check_same_features
-from sortnet.types import NamedColumns, Progress, Queries
+from sortnet.types import F32, I32, I64, NamedColumns, Progress, Queries
 from sortnet.types.named_columns import UNNAMED
 from store.service.judged import Source, read_judged
 
@@ -46,6 +46,8 @@ class TrainingJob:
             also the part `test`, and each part's queries or rows.
         test: the file to test with, if it exists.
         note: a line about documents that are in two parts.
+        is_asked: whether a program or a model is to be asked about the documents; grades are not
+            read then.
     """
 
     config: Config
@@ -54,6 +56,7 @@ class TrainingJob:
     data: dict[str, dict[str, Any]]
     test: str | None = None
     note: str | None = None
+    is_asked: bool = False
 
     @property
     def metrics(self) -> list[Metric]:
@@ -69,8 +72,8 @@ class TrainingJob:
         then = ["evaluate", folder, self.test or "TEST"]
         if self.is_divided:
             then += ["--part", "test"]
-        if self.vali.judged is not None:
-            then = ["rank", folder, "NEW_ITEMS"]
+        if self.vali.judged is not None or self.is_asked:
+            then = ["rank", folder, "NEW" if self.is_asked else "NEW_ITEMS"]
         return f"sortnet {shlex.join(then)}"
 
 
@@ -82,6 +85,7 @@ def read_job(
     cache: Path | None,
     progress: Progress,
     store: URL | str | None = None,
+    is_asked: bool = False,
 ) -> TrainingJob:
     """Read TRAIN and VALI, a folder with both, or one file that is divided; and check the data.
 
@@ -89,11 +93,17 @@ def read_job(
 
     Args:
         columns: the names of a table's columns.
+        is_asked: whether a program or a model judges the documents: they need no grades.
 
     Raises:
         SortNetError: for data or settings that cannot be used for training.
     """
     if (source := judged_source(paths, store)) is not None:
+        if is_asked:
+            raise SortNetError(
+                f"{source}: the judgements of a collection are learned from: let a program or a "
+                f"model answer with sortnet label {shlex.quote(source.name)}"
+            )
         if columns != UNNAMED:
             raise SortNetError(
                 f"{source}: sortnet items add names the columns of a collection: leave out "
@@ -110,7 +120,7 @@ def read_job(
         )
     if len(paths) == 1:
         try:
-            return _job_of_one_path(paths[0], config, columns, cache, progress)
+            return _job_of_one_path(paths[0], config, columns, cache, progress, is_asked)
         except DataError as error:
             raise DataError(f"{error}{collection_behind(paths[0], store)}") from None
     if len(paths) != 2:
@@ -118,11 +128,14 @@ def read_job(
             f"give one file to divide, TRAIN and VALI, or a folder that has both; got {len(paths)}"
         )
     progress(f"reading {paths[0]}")
-    train = read_queries(paths[0], columns=columns, cache=cache)
+    labelled = not is_asked
+    train = read_queries(paths[0], labelled=labelled, columns=columns, cache=cache)
     progress(f"reading {paths[1]}")
-    vali = read_queries(paths[1], n_features=train.n_features, cache=cache, like=train)
+    vali = read_queries(
+        paths[1], n_features=train.n_features, labelled=labelled, cache=cache, like=train
+    )
     progress("checking the data")
-    return _checked(train, vali, config, _facts_of_file)
+    return _checked(train, vali, config, _facts_of_file, is_asked=is_asked)
 
 
 def say_data(job: TrainingJob, *, err: bool) -> None:
@@ -171,22 +184,32 @@ def columns_of(data: Mapping[str, Mapping[str, Any]], path: object) -> NamedColu
 
 
 def _job_of_one_path(
-    path: str, config: Config, columns: NamedColumns, cache: Path | None, progress: Progress
+    path: str,
+    config: Config,
+    columns: NamedColumns,
+    cache: Path | None,
+    progress: Progress,
+    is_asked: bool,
 ) -> TrainingJob:
     if Path(path).is_file() or glob.has_magic(path):
         fold = read_divided(
-            path, ByHash(config.seed), columns=columns, cache=cache, progress=progress
+            path,
+            ByHash(config.seed),
+            labelled=not is_asked,
+            columns=columns,
+            cache=cache,
+            progress=progress,
         )
         progress("checking the data")
-        return _divided_job(path, fold, config)
+        return _divided_job(path, fold, config, is_asked)
     progress(f"reading {path}")
-    fold = read_fold(path, columns=columns, cache=cache)
+    fold = read_fold(path, labelled=not is_asked, columns=columns, cache=cache)
     test = None if fold.test is None else fold.test.source
     progress("checking the data")
-    return _checked(fold.train, fold.vali, config, _facts_of_file, test=test)
+    return _checked(fold.train, fold.vali, config, _facts_of_file, test=test, is_asked=is_asked)
 
 
-def _divided_job(path: str, fold: Fold, config: Config) -> TrainingJob:
+def _divided_job(path: str, fold: Fold, config: Config, is_asked: bool) -> TrainingJob:
     """The job of a file in three parts, of which the last one waits for `sortnet evaluate`."""
     assert fold.test is not None
     digest = fingerprint(path)
@@ -194,8 +217,10 @@ def _divided_job(path: str, fold: Fold, config: Config) -> TrainingJob:
     def facts(part: Queries) -> dict[str, Any]:
         return {**remembered(path), "fingerprint": digest, **_names_in(part), **facts_of(part)}
 
-    job = _checked(fold.train, fold.vali, config, facts, test=path, note=ids_in_two_parts(fold))
-    check_can_choose(job.config.rank_quality, fold.test)
+    note = ids_in_two_parts(fold)
+    job = _checked(fold.train, fold.vali, config, facts, test=path, note=note, is_asked=is_asked)
+    if not is_asked:
+        check_can_choose(job.config.rank_quality, fold.test)
     sizes = {
         "n_queries": len(fold.test),
         "n_docs": fold.test.n_docs,
@@ -219,14 +244,42 @@ def _checked(
     vali: Queries,
     config: Config,
     facts: Callable[[Queries], dict[str, Any]],
+    *,
+    is_asked: bool = False,
     **more: Any,
 ) -> TrainingJob:
     """The job of data that can be trained on; `facts` are those that recognise a part again."""
     check_same_features(train, vali)
-    check_can_be_learned(train)
+    if is_asked:
+        train, vali = _to_ask(train), _to_ask(vali)
+    else:
+        check_can_be_learned(train)
     config = choose_quality(train, vali, config)
-    for queries in (train, vali):
-        evaluate(queries, np.arange(queries.n_docs), metrics_of(config), empty=config.empty)
+    if is_asked:
+        _refuse_other_quality(config)
+    else:
+        for queries in (train, vali):
+            evaluate(queries, np.arange(queries.n_docs), metrics_of(config), empty=config.empty)
     make_comparator(config, train.n_features)(config.seed)
     data = {"train": facts(train), "vali": facts(vali)}
-    return TrainingJob(config, train, vali, data, **more)
+    return TrainingJob(config, train, vali, data, is_asked=is_asked, **more)
+
+
+def _to_ask(part: Queries) -> Queries:
+    """A part whose judge is asked later, and whose grades are not looked at."""
+    if not (part.sizes > 1).any():
+        raise DataError(f"{part.source}: no query has two documents: there is no pair to ask about")
+    return replace(part, grades=np.zeros_like(part.grades), judge=_not_yet)
+
+
+def _not_yet(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+    """Stand for the judge of a run, which has a store to keep its answers in only later."""
+    raise RuntimeError("asked before the run has begun")
+
+
+def _refuse_other_quality(config: Config) -> None:
+    if not config.rank_quality.row.of_pairs:
+        raise SortNetError(
+            f"--quality {config.rank_quality.name}: answers about pairs are measured by accuracy, "
+            "not by a measure of grades: leave it out"
+        )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sortnet.errors import ModelError, SortNetError
-from sortnet.files import check_fields, make_folder, parse_document, write_atomically
+from sortnet.files import check_fields, make_folder, parse_document, shown, write_atomically
 from sortnet.rankers.folder import read_bytes
 from sortnet.types import SPLITS
 
@@ -75,6 +75,8 @@ class Folder:
             check_fields(facts, {"path": str, "fingerprint": str}, path)
         if about["threads"] < 1:
             raise ModelError(f"{path}: threads cannot be {about['threads']}")
+        if about.get("judged_by") not in (None, "--judge", "--model"):
+            raise ModelError(f"{path}: judged_by cannot be {shown(about['judged_by'])}")
         if "phase" in about:
             check_fields(about, _PHASE_FIELDS, path)
         # Before a comparator of damaged settings takes memory; version 0.2 wrote no hash.

@@ -19,6 +19,7 @@ from cli.inputs.opened_store import open_existing, resume
 from cli.printing.iterations import Trial
 from cli.training.job import TrainingJob
 from cli.training.run_folder import CHOOSING, TRAINING, Folder
+from cli.training.run_judge import RunJudge, vali_pairs
 from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers, resolve_device
@@ -40,7 +41,7 @@ from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.posterior_ranker import PosteriorSettings
 from sortnet.rankers.sortnet import ALONE, Model, fit
 from sortnet.rankers.weights import load_state, save_state
-from sortnet.types import Progress
+from sortnet.types import I64, Progress, Queries, Split
 from sortnet.types.shard import Alone, Group
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
@@ -67,10 +68,16 @@ class TrainingRun:
     state: State | None  # to resume from; None for a new run
     group: Group = field(default_factory=Alone)  # of which the first alone keeps folder and run
     again: str | None = None  # the command that does it again; None: the one that resumes it
+    judge: RunJudge | None = None  # a program or a model that is asked
 
     @property
     def finished(self) -> bool:
         return self.state is not None and self.state.finished
+
+    def judged(self, split: Split) -> Queries:
+        """A part, with the answers about it where a program or a model was asked."""
+        part = self.job.train if split == "train" else self.job.vali
+        return part if self.judge is None else self.judge.judged(split, part)
 
     def learn(
         self,
@@ -102,8 +109,11 @@ class TrainingRun:
             interrupted = "interrupted before the learning rate came down"
         status = partial(_status, self.run, again, self.group, interrupted=interrupted)
         with status() if changes_status else nullcontext():
+            train, vali = self.job.train, self.job.vali
+            if self.judge is not None:
+                train, vali = self.judge.parts(train, vali, vali_pairs_of(self.job))
             model = fit(
-                self.job.train, self.job.vali, self.config,
+                train, vali, self.config,
                 sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
                 save=lambda model: model.save(self.folder.path), state=self.state, group=self.group,
             )  # fmt: skip
@@ -172,6 +182,7 @@ def begin(
     *,
     group: Group = ALONE,
     again: str | None = None,
+    judge: Mapping[str, Any] | None = None,
 ) -> TrainingRun:
     """Start a new run, or resume the run that `known` records, and choose its settings.
 
@@ -189,13 +200,16 @@ def begin(
         show_trial: called with each trial that chooses settings, trials that had ended included.
         group: the processes of the run; this process is the first.
         again: the command that repeats the run; None: the command that resumes it.
+        judge: options of the program or model that a new run asks.
     """
     if known is None:
         if "--resume" not in shlex.split(command):
             folder.clear()
         known = _new_record(job, command, shown)
+        if judge is not None:
+            known["judged_by"] = "--judge" if judge["judge"] is not None else "--model"
         folder.write_run(known)
-    run = _stored_run(job, folder, store, known)
+    run = _stored_run(job, folder, store, known, judge)
     if known.get("phase") == CHOOSING:
         with _status(run, again or resume(str(folder)), group):
             config = _choose(job, folder, run, known, progress, show_trial)
@@ -227,7 +241,13 @@ def _new_record(job: TrainingJob, command: str, shown: str) -> dict[str, Any]:
     }
 
 
-def _stored_run(job: TrainingJob, folder: Folder, store: Store, record: Mapping[str, Any]) -> Run:
+def _stored_run(
+    job: TrainingJob,
+    folder: Folder,
+    store: Store,
+    record: Mapping[str, Any],
+    judge: Mapping[str, Any] | None,
+) -> Run:
     """The run in the store, which is added if the process was killed before it had added it."""
     if record.get("phase") != CHOOSING or store.has_run(record["run"]):
         return store.run(record["run"])
@@ -247,6 +267,7 @@ def _stored_run(job: TrainingJob, folder: Folder, store: Store, record: Mapping[
         data=job.data,
         out=folder.path.resolve(),
         run_id=record["run"],
+        judge=judge,
     )
 
 
@@ -276,6 +297,9 @@ def _choose(
     config, _ = choose(
         job.train, job.vali, job.config, progress=progress, ended=record["trials"], on_trial=keep
     )
+    if job.is_asked:
+        assert job.config.judgements is not None  # of these the validation part has its share
+        config = config.changed(judgements=job.config.judgements - len(vali_pairs_of(job)))
     settings = config.to_json()
     tuning = {"tuning": [*map(_to_show, trials)]} if trials else {}
     run.settle({**settings, **tuning})
@@ -293,6 +317,14 @@ def _choose(
 def _to_show(trial: Trial) -> dict[str, Any]:
     """The settings and the RankQuality of a trial, without its outcomes of every query."""
     return {name: value for name, value in trial.items() if name != "outcomes"}
+
+
+def vali_pairs_of(job: TrainingJob) -> I64:
+    """The pairs of the validation part that a program or a model is asked about."""
+    assert job.config.judgements is not None
+    seed = job.config.seed
+    comparator = make_comparator(job.config.with_defaults, job.train.n_features)(seed)
+    return vali_pairs(job.vali, comparator, job.config.judgements, seed)
 
 
 def shared(training: TrainingRun, group: Group) -> TrainingRun:
@@ -323,6 +355,8 @@ def agree(job: TrainingJob, group: Group) -> None:
     """Refuse processes of different data or kinds of device, and more of them than queries."""
     if group.size == 1:
         return
+    if job.is_asked:
+        raise SortNetError("one process asks a program or a model: leave torchrun out")
     if job.train.judged is not None:
         raise SortNetError("judgements are learned from by one process: leave torchrun out")
     marks = {split: facts["fingerprint"] for split, facts in job.data.items()}

@@ -108,13 +108,13 @@ class SoftTrees(NeuralComparator):
         """(n, d) -> (n, H), the scores g_h."""
         if x.device.type == "cpu" and not torch.is_grad_enabled():
             return self._scored(x)
-        seen = product(x, self._chosen()).to(self.leaves.dtype).contiguous()
+        inputs = product(x, self._chosen()).to(self.leaves.dtype).contiguous()
         splits = self.thresholds, self.log_steepness
         if x.device.type == "cpu":
-            scores = TreeScores.apply(seen, *splits, self.leaves, self.committee)  # type: ignore[no-untyped-call]
+            scores = TreeScores.apply(inputs, *splits, self.leaves, self.committee)  # type: ignore[no-untyped-call]
             return scores  # type: ignore[no-any-return]
         scale, shift = half_logits(*splits)
-        half = torch.addcmul(shift, seen, scale)
+        half = torch.addcmul(shift, inputs, scale)
         half = half.view(len(x), self.committee, self.trees, self.depth)
         return leaf_values((1 + half.tanh()) / 2, self.leaves)
 
@@ -128,9 +128,9 @@ class SoftTrees(NeuralComparator):
         scale, shift = half_logits(self.thresholds, self.log_steepness)
         out = x.new_empty(len(x), self.committee, dtype=self.leaves.dtype)
         for start in range(0, len(x), _AT_ONCE):
-            some = slice(max(0, min(start, len(x) - _AT_ONCE)), start + _AT_ONCE)
-            seen = product(x[some], chosen).to(self.leaves.dtype).contiguous()
-            fill_scores_in_threads(*_arrays(seen, scale, shift, self.leaves, out[some]))
+            docs = slice(max(0, min(start, len(x) - _AT_ONCE)), start + _AT_ONCE)
+            inputs = product(x[docs], chosen).to(self.leaves.dtype).contiguous()
+            fill_scores_in_threads(*_arrays(inputs, scale, shift, self.leaves, out[docs]))
         return out
 
     def score(self, prepared: Tensor) -> Tensor:
@@ -183,40 +183,40 @@ def leaf_values(right: Tensor, leaves: Tensor) -> Tensor:
 
 
 class TreeScores(torch.autograd.Function):
-    """(n, splits) what the splits see of documents -> (n, heads) scores, compiled.
+    """(n, splits) inputs of the splits -> (n, heads) scores, compiled.
 
-    They are `leaf_values` of σ(a (seen - t)), with thresholds t and logarithms of steepness a.
+    They are `leaf_values` of σ(a (inputs - t)), with thresholds t and logarithms of steepness a.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
-        seen: Tensor,
+        inputs: Tensor,
         thresholds: Tensor,
         log_steepness: Tensor,
         leaves: Tensor,
         heads: int,
     ) -> Tensor:
         scale, shift = half_logits(thresholds, log_steepness)
-        sides = seen.new_empty(blocks_of(len(seen)), seen.shape[1], LANES)
-        out = seen.new_empty(len(seen), heads)
-        fill_scores(*_arrays(seen, scale, shift, leaves, sides, out))
-        ctx.save_for_backward(seen, thresholds, scale, leaves, sides)
+        sides = inputs.new_empty(blocks_of(len(inputs)), inputs.shape[1], LANES)
+        out = inputs.new_empty(len(inputs), heads)
+        fill_scores(*_arrays(inputs, scale, shift, leaves, sides, out))
+        ctx.save_for_backward(inputs, thresholds, scale, leaves, sides)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        seen, thresholds, scale, leaves, sides = ctx.saved_tensors
-        d_seen, d_leaves = torch.empty_like(seen), torch.zeros_like(leaves)
+        inputs, thresholds, scale, leaves, sides = ctx.saved_tensors
+        d_inputs, d_leaves = torch.empty_like(inputs), torch.zeros_like(leaves)
         d_scale, d_shift = torch.zeros_like(scale), torch.zeros_like(scale)
-        gradients = d_seen, d_scale, d_shift, d_leaves
-        fill_gradients(*_arrays(seen, scale, leaves, sides, grads[0].contiguous(), *gradients))
+        gradients = d_inputs, d_scale, d_shift, d_leaves
+        fill_gradients(*_arrays(inputs, scale, leaves, sides, grads[0].contiguous(), *gradients))
         d_thresholds = -scale * d_shift
-        return d_seen, d_thresholds, scale * d_scale + thresholds * d_thresholds, d_leaves, None
+        return d_inputs, d_thresholds, scale * d_scale + thresholds * d_thresholds, d_leaves, None
 
 
 def half_logits(thresholds: Tensor, log_steepness: Tensor) -> tuple[Tensor, Tensor]:
-    """The scale and the shift, (splits,) each, that make half the logits of what is seen."""
+    """The scale and the shift, (splits,) each, that make half the logits of the inputs."""
     scale = log_steepness.exp() / 2
     return scale, -thresholds * scale
 

@@ -1,6 +1,6 @@
 """Compiled soft oblivious trees: their scores, the loss of pairs, and the gradients of both.
 
-With half logits h = scale * seen + shift a document goes right at a split with probability
+With half logits h = scale * inputs + shift a document goes right at a split with probability
 σ(2h) = (1 + tanh h) / 2. A leaf is reached with the product of the probabilities on the way to it:
 the product over the upper levels times the product over the lower levels. A tree's leaves are a
 matrix, with a row for each way through the upper levels and a column for each way through the lower
@@ -57,12 +57,12 @@ def blocks_of(n: int) -> int:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def fill_scores(
-    seen: Floats, scale: Floats, shift: Floats, leaves: Floats, sides: Floats, out: Floats
+    inputs: Floats, scale: Floats, shift: Floats, leaves: Floats, sides: Floats, out: Floats
 ) -> None:
     """Fill the scores of all heads, and the probabilities that `fill_gradients` needs.
 
     Args:
-        seen: (n, splits) what each split sees of a document; splits tree by tree.
+        inputs: (n, splits) the input of each split; splits tree by tree.
         scale, shift: (splits,) of the half logits.
         leaves: (trees, 2^depth), trees head by head.
         sides: (blocks_of(n), splits, LANES), filled.
@@ -70,30 +70,30 @@ def fill_scores(
     """
     for block in range(len(sides)):
         docs = slice(block * LANES, (block + 1) * LANES)
-        _fill_sides(seen[docs], scale, shift, sides[block])
+        _fill_sides(inputs[docs], scale, shift, sides[block])
         _fill_block(sides[block], leaves, out[docs])
 
 
 @in_threads
 def fill_scores_in_threads(
-    seen: Floats, scale: Floats, shift: Floats, leaves: Floats, out: Floats
+    inputs: Floats, scale: Floats, shift: Floats, leaves: Floats, out: Floats
 ) -> None:
     """Fill the scores that `fill_scores` does, in several threads, and keep nothing else."""
-    for block in prange((len(seen) + LANES - 1) // LANES):
-        sides = np.empty((len(scale), LANES), seen.dtype)
+    for block in prange((len(inputs) + LANES - 1) // LANES):
+        sides = np.empty((len(scale), LANES), inputs.dtype)
         docs = slice(block * LANES, (block + 1) * LANES)
-        _fill_sides(seen[docs], scale, shift, sides)
+        _fill_sides(inputs[docs], scale, shift, sides)
         _fill_block(sides, leaves, out[docs])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def fill_gradients(
-    seen: Floats,
+    inputs: Floats,
     scale: Floats,
     leaves: Floats,
     sides: Floats,
     d_out: Floats,
-    d_seen: Floats,
+    d_inputs: Floats,
     d_scale: Floats,
     d_shift: Floats,
     d_leaves: Floats,
@@ -101,41 +101,41 @@ def fill_gradients(
     """Fill the gradients of a loss, given `d_out`, that of the scores.
 
     Args:
-        seen, scale, leaves: what `fill_scores` took.
+        inputs, scale, leaves: what `fill_scores` took.
         sides: what `fill_scores` filled.
         d_out: (n, heads).
-        d_seen: as `seen`, filled.
+        d_inputs: as `inputs`, filled.
         d_scale, d_shift, d_leaves: zeros, filled.
     """
     trees = len(leaves)
     depth = len(scale) // trees
     upper = depth // 2
     rows, columns = 1 << upper, 1 << (depth - upper)
-    up, d_up = _ways(upper, seen), _ways(upper, seen)
-    low, d_low = _ways(depth - upper, seen), _ways(depth - upper, seen)
-    d_s = np.empty((len(scale), LANES), seen.dtype)
-    d = np.zeros((d_out.shape[1], LANES), seen.dtype)
+    up, d_up = _ways(upper, inputs), _ways(upper, inputs)
+    low, d_low = _ways(depth - upper, inputs), _ways(depth - upper, inputs)
+    d_s = np.empty((len(scale), LANES), inputs.dtype)
+    d = np.zeros((d_out.shape[1], LANES), inputs.dtype)
     for block in range(len(sides)):
         d[:] = 0
-        for k in range(min(LANES, len(seen) - block * LANES)):
+        for k in range(min(LANES, len(inputs) - block * LANES)):
             for head in range(len(d)):
                 d[head, k] = d_out[block * LANES + k, head]
         for tree in range(trees):
             first = tree * depth
-            s, d_own = sides[block, first : first + depth], d_s[first : first + depth]
+            s, d_tree = sides[block, first : first + depth], d_s[first : first + depth]
             matrix = leaves[tree].reshape(rows, columns)
             _fill_ways(s[upper:], low)
             _fill_products(matrix, low[columns - 1 :], d_up[rows - 1 :])
             up[0] = 1
             _fill_ways(s[:upper], up)
             _scale_rows(d_up[rows - 1 :], d[tree * len(d) // trees])
-            _fill_slopes(s[:upper], up, d_up, d_own[:upper])
+            _fill_slopes(s[:upper], up, d_up, d_tree[:upper])
             _scale_rows(up[rows - 1 :], d[tree * len(d) // trees])
             _fill_products(matrix.T, up[rows - 1 :], d_low[columns - 1 :])
-            _fill_slopes(s[upper:], low, d_low, d_own[upper:])
+            _fill_slopes(s[upper:], low, d_low, d_tree[upper:])
             _add_products(up[rows - 1 :], low[columns - 1 :], d_leaves[tree])
-        _copy_slopes(sides[block], d_s, d_seen[block * LANES : (block + 1) * LANES])
-    _finish_slopes(seen, scale, d_seen, d_scale, d_shift)
+        _copy_slopes(sides[block], d_s, d_inputs[block * LANES : (block + 1) * LANES])
+    _finish_slopes(inputs, scale, d_inputs, d_scale, d_shift)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -145,14 +145,14 @@ def _ways(levels: int, like: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_sides(seen: Floats, scale: Floats, shift: Floats, s: Floats) -> None:
+def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, s: Floats) -> None:
     """The probabilities of right sides, (splits, LANES), of LANES documents or fewer."""
-    n = len(seen)
+    n = len(inputs)
     s[:, n:] = 0
-    half = s.dtype.type(0.5)  # no whole number, with which a float32 is a float64
+    half = s.dtype.type(0.5)  # no n_tiled number, with which a float32 is a float64
     for split in range(len(s)):
         for k in range(n):
-            s[split, k] = seen[k, split]
+            s[split, k] = inputs[k, split]
         a, b = scale[split], shift[split]
         for k in range(LANES):
             s[split, k] = a * s[split, k] + b
@@ -170,9 +170,12 @@ def _fill_tanh(x: Floats) -> None:
     """tanh of float32 numbers, in place."""
     f = x.dtype.type
     bound = f(_BOUND)
-    a13, a11, a9, a7 = f(_ODD[0]), f(_ODD[1]), f(_ODD[2]), f(_ODD[3])
-    a5, a3, a1 = f(_ODD[4]), f(_ODD[5]), f(_ODD[6])
-    b6, b4, b2, b0 = f(_EVEN[0]), f(_EVEN[1]), f(_EVEN[2]), f(_EVEN[3])
+    a13, a11 = f(_ODD[0]), f(_ODD[1])
+    a9, a7 = f(_ODD[2]), f(_ODD[3])
+    a5, a3 = f(_ODD[4]), f(_ODD[5])
+    a1 = f(_ODD[6])
+    b6, b4 = f(_EVEN[0]), f(_EVEN[1])
+    b2, b0 = f(_EVEN[2]), f(_EVEN[3])
     for k in range(LANES):
         h = x[k]
         h = bound if h > bound else h
@@ -195,9 +198,9 @@ def _fill_block(s: Floats, leaves: Floats, out: Floats) -> None:
     for head in range(heads):
         total[:] = 0
         for tree in range(head * (trees // heads), (head + 1) * (trees // heads)):
-            own = s[tree * depth : (tree + 1) * depth]
-            _fill_ways(own[:upper], up)
-            _fill_ways(own[upper:], low)
+            s_tree = s[tree * depth : (tree + 1) * depth]
+            _fill_ways(s_tree[:upper], up)
+            _fill_ways(s_tree[upper:], low)
             _fill_products(leaves[tree].reshape(rows, columns), low[columns - 1 :], values)
             for a in range(rows):
                 for k in range(LANES):
@@ -214,9 +217,9 @@ def _fill_ways(s: Floats, p: Floats) -> None:
         after = before + size
         for a in range(size):
             for k in range(LANES):
-                right = p[before + a, k] * s[level, k]
-                p[after + 2 * a + 1, k] = right
-                p[after + 2 * a, k] = p[before + a, k] - right
+                p_right = p[before + a, k] * s[level, k]
+                p[after + 2 * a + 1, k] = p_right
+                p[after + 2 * a, k] = p[before + a, k] - p_right
         before, size = after, 2 * size
 
 
@@ -224,11 +227,11 @@ def _fill_ways(s: Floats, p: Floats) -> None:
 def _fill_products(matrix: Floats, p: Floats, out: Floats) -> None:
     """The product of a tree's leaves, (rows, columns), with (columns, LANES) probabilities."""
     columns = matrix.shape[1]
-    some = columns % _AT_ONCE
+    n_rest = columns % _AT_ONCE
     for row in range(len(matrix)):
-        if some:
+        if n_rest:
             out[row] = 0
-            for column in range(some):
+            for column in range(n_rest):
                 for k in range(LANES):
                     out[row, k] += matrix[row, column] * p[column, k]
         else:
@@ -281,33 +284,33 @@ def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _copy_slopes(s: Floats, d_s: Floats, d_seen: Floats) -> None:
+def _copy_slopes(s: Floats, d_s: Floats, d_inputs: Floats) -> None:
     """The gradients of half logits, (LANES or fewer, splits), from those of the sides."""
     for split in range(len(s)):
         for k in range(LANES):
             slope = s[split, k] - s[split, k] * s[split, k]
             d_s[split, k] *= slope + slope
-    whole = len(s) - len(s) % _TILE
-    for first in range(0, whole, _TILE):
-        for k in range(len(d_seen)):
+    n_tiled = len(s) - len(s) % _TILE
+    for first in range(0, n_tiled, _TILE):
+        for k in range(len(d_inputs)):
             for split in range(first, first + _TILE):
-                d_seen[k, split] = d_s[split, k]
-    for k in range(len(d_seen)):
-        for split in range(whole, len(s)):
-            d_seen[k, split] = d_s[split, k]
+                d_inputs[k, split] = d_s[split, k]
+    for k in range(len(d_inputs)):
+        for split in range(n_tiled, len(s)):
+            d_inputs[k, split] = d_s[split, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _finish_slopes(
-    seen: Floats, scale: Floats, d_seen: Floats, d_scale: Floats, d_shift: Floats
+    inputs: Floats, scale: Floats, d_inputs: Floats, d_scale: Floats, d_shift: Floats
 ) -> None:
-    """The gradients of `seen`, in place of those of the half logits, and of scale and shift."""
-    for k in range(len(seen)):
+    """The gradients of `inputs`, in place of those of the half logits, and of scale and shift."""
+    for k in range(len(inputs)):
         for split in range(len(scale)):
-            d_half = d_seen[k, split]
+            d_half = d_inputs[k, split]
             d_shift[split] += d_half
-            d_scale[split] += d_half * seen[k, split]
-            d_seen[k, split] = d_half * scale[split]
+            d_scale[split] += d_half * inputs[k, split]
+            d_inputs[k, split] = d_half * scale[split]
 
 
 @njit(
@@ -331,9 +334,9 @@ def add_losses(e: F64, winner: I64, loser: I64, weight: F64, d: F64) -> float:
         i, j = winner[k], loser[k]
         product = 1.0
         for head in range(len(slopes)):
-            right = e[i, head] / (e[i, head] + e[j, head])
-            product *= right
-            slopes[head] = weight[k] * (1.0 - right)
+            p_right = e[i, head] / (e[i, head] + e[j, head])
+            product *= p_right
+            slopes[head] = weight[k] * (1.0 - p_right)
         if product < _LEAST:  # it may have lost digits, or all
             for head in range(len(slopes)):
                 total -= weight[k] * np.log(e[i, head] / (e[i, head] + e[j, head]))

@@ -83,6 +83,7 @@ def read_divided(
     path: str | os.PathLike[str],
     division: Division | None = None,
     *,
+    labelled: bool = True,
     columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
     progress: Progress = lambda text: None,
@@ -95,6 +96,7 @@ def read_divided(
     Args:
         path: see `read_queries`.
         division: the part of each query; None: by a hash with seed 0.
+        labelled: whether there must be grades; otherwise a part needs two documents of one query.
         columns: see `read_queries`; with the query `none` the rows are divided, by the document's
             id where one is named, otherwise by all that they hold.
         cache: see `read_queries`.
@@ -119,8 +121,8 @@ def read_divided(
     progress(f"reading {path}")
     if not are_tables(path):
         refuse_names(path, columns)
-        return _divided_letor(path, division, cache)
-    table = _Table(path, division, columns or UNNAMED)
+        return _divided_letor(path, division, labelled, cache)
+    table = _Table(path, division, labelled, columns or UNNAMED)
     train = table.read("train", None, cache, progress)
     return Fold(train, *(table.read(part, train, cache, progress) for part in ("vali", "test")))
 
@@ -177,10 +179,12 @@ def _source(path: str, part: str) -> str:
     return f"{path} ({part} part)"
 
 
-def _divided_letor(path: Path, division: Division, cache: str | os.PathLike[str] | None) -> Fold:
+def _divided_letor(
+    path: Path, division: Division, labelled: bool, cache: str | os.PathLike[str] | None
+) -> Fold:
     queries = read_queries(path, cache=cache)
     names = queries.qids.tolist()
-    grades = queries.grades.astype(np.float64)
+    grades = queries.grades.astype(np.float64) if labelled else None
     of_row = queries.query_of_docs()
     part_of_name = np.array(_checked_parts(path, division, names, of_row, grades, by_rows=False))
     queries_of_part = {}
@@ -193,9 +197,12 @@ def _divided_letor(path: Path, division: Division, cache: str | os.PathLike[str]
 class _Table:
     """A table that is read when the first of its parts is not in the cache."""
 
-    def __init__(self, path: Path, division: Division, columns: NamedColumns) -> None:
+    def __init__(
+        self, path: Path, division: Division, labelled: bool, columns: NamedColumns
+    ) -> None:
         self.path = path
         self.division = division
+        self.labelled = labelled
         self.columns = columns
         self._parts: RowsOfParts | None = None
 
@@ -210,10 +217,10 @@ class _Table:
 
         def parse() -> Queries:
             if self._parts is None:
-                self._parts = _divided_rows(self.path, self.division, self.columns)
+                self._parts = _divided_rows(self.path, self.division, self.labelled, self.columns)
             rows, numbers = self._parts[part]
             queries = queries_of(
-                rows, labelled=True, columns=self.columns, like=train, progress=progress
+                rows, labelled=self.labelled, columns=self.columns, like=train, progress=progress
             )
             return replace(queries, rows=numbers[queries.rows])
 
@@ -222,16 +229,24 @@ class _Table:
         else:
             kind = type(self.division).__name__
             how = {"kind": kind, **asdict(self.division)}  # type: ignore[call-overload]
-            options = {"part": part, "division": how, "columns": self.columns.to_json()}
+            options: dict[str, Any] = {
+                "part": part,
+                "division": how,
+                "columns": self.columns.to_json(),
+            }
+            if not self.labelled:
+                options["labelled"] = False
             queries = cached(self.path, Path(cache), options, parse)
         return replace(queries, source=_source(str(self.path), part))
 
 
-def _divided_rows(path: Path, division: Division, columns: NamedColumns) -> RowsOfParts:
+def _divided_rows(
+    path: Path, division: Division, labelled: bool, columns: NamedColumns
+) -> RowsOfParts:
     rows = read_rows(path, keep=kept_as_read(*names_kept(columns)))
     if not len(rows):
         raise DataError(f"{path}: there are no documents")
-    roles = named_roles(rows, columns, labelled=True)
+    roles = named_roles(rows, columns, labelled=labelled)
     by_rows = roles.group is None
     if roles.group is not None:
         names = names_of(rows, roles.group, needed=True)
@@ -244,13 +259,15 @@ def _divided_rows(path: Path, division: Division, columns: NamedColumns) -> Rows
     if roles.group is not None and len(number) == len(of_row):
         advice = "with --query none all rows are one query"
         raise DataError(f"{path}: {only_single_documents(roles.group)}: {advice}")
-    assert roles.grade is not None
-    are_grades = columns.bins is None
-    grades = grade_numbers(rows, roles.grade, labelled=True, are_grades=are_grades)[0]
+    grades = None
+    if labelled:
+        assert roles.grade is not None
+        are_grades = columns.bins is None
+        grades = grade_numbers(rows, roles.grade, labelled=True, are_grades=are_grades)[0]
     part_of_name = _checked_parts(path, division, [*number], of_row, grades, by_rows=by_rows)
     part_of_row = np.array(part_of_name)[of_row]
     members = {part: np.flatnonzero(part_of_row == part) for part in PARTS}
-    return {part: (_rows_at(rows, numbers), numbers) for part, numbers in members.items()}
+    return {part: (rows_at(rows, numbers), numbers) for part, numbers in members.items()}
 
 
 def _contents(rows: Rows) -> list[str]:
@@ -266,7 +283,7 @@ def _contents(rows: Rows) -> list[str]:
     return [json.dumps([*words]) for words in zip(digits, *texts, strict=True)]
 
 
-def _rows_at(rows: Rows, numbers: I64) -> Rows:
+def rows_at(rows: Rows, numbers: I64) -> Rows:
     """Some rows of a table, in their order."""
     columns = {
         name: [cells[k] for k in numbers] if isinstance(cells, list) else cells[numbers]
@@ -279,13 +296,19 @@ def _rows_at(rows: Rows, numbers: I64) -> Rows:
 
 
 def _checked_parts(
-    path: Path, division: Division, names: Sequence[str], of_row: Any, grades: F64, *, by_rows: bool
+    path: Path,
+    division: Division,
+    names: Sequence[str],
+    of_row: Any,
+    grades: F64 | None,
+    *,
+    by_rows: bool,
 ) -> list[str]:
     """The part of each name, where every part can choose between two of its documents.
 
     Args:
         of_row: (n_rows,) the number of each row's name.
-        grades: (n_rows,) of the rows.
+        grades: (n_rows,) of the rows; None: any two rows can be chosen between.
         by_rows: whether all rows of a part are one query; otherwise a name is that of a query.
 
     Raises:
@@ -299,12 +322,14 @@ def _checked_parts(
             f"two files, TRAIN and VALI{advice}"
         )
     query_of_row = np.zeros(len(of_row), np.int64) if by_rows else of_row
+    two = "two documents" if grades is None else "documents of two grades"
+    grades = np.arange(len(of_row), dtype=np.float64) if grades is None else grades
     part = _part_without_choice(division, names, of_row, query_of_row, grades)
     if part is None:
         return division.parts_of(names)
-    fault = f"no query of the {part} part has documents of two grades"
+    fault = f"no query of the {part} part has {two}"
     if by_rows:
-        fault = f"the {part} part has no rows of two grades"
+        fault = f"the {part} part has no {two.replace('documents', 'rows')}"
     advice = f"give more {noun}, or two files, TRAIN and VALI"
     if isinstance(division, ByHash):
         fault = f"by seed {division.seed} {fault}"

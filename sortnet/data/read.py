@@ -140,6 +140,7 @@ def read_fold(
     folder: str | os.PathLike[str],
     *,
     n_features: int | None = None,
+    labelled: bool = True,
     columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
 ) -> Fold:
@@ -151,7 +152,7 @@ def read_fold(
         folder: holds train.txt and so on; also .txt.gz, .csv, .tsv, .jsonl or .parquet, or a
             folder `train` of part files.
         n_features: for sparse files whose training part lacks the last features.
-        columns: see `read_queries`.
+        labelled, columns: see `read_queries`.
         cache: see `read_queries`.
 
     Raises:
@@ -165,9 +166,12 @@ def read_fold(
     if train_file is None or vali_file is None:
         part = "train" if train_file is None else "vali"
         raise DataError(f"{folder}: there is no {part}.txt (or {', '.join(_ENDINGS[1:])})")
-    train = read_queries(train_file, n_features=n_features, columns=columns, cache=cache)
-    vali = _part(vali_file, train, cache)
-    return Fold(train, vali, None if test_file is None else _part(test_file, train, cache))
+    train = read_queries(
+        train_file, n_features=n_features, labelled=labelled, columns=columns, cache=cache
+    )
+    vali = _part(vali_file, train, labelled, cache)
+    test = None if test_file is None else _part(test_file, train, labelled, cache)
+    return Fold(train, vali, test)
 
 
 def file_of(folder: Path, part: str) -> Path | None:
@@ -180,8 +184,12 @@ def file_of(folder: Path, part: str) -> Path | None:
     return found[0] if found else None
 
 
-def _part(path: Path, train: Queries, cache: str | os.PathLike[str] | None) -> Queries:
-    queries = read_queries(path, n_features=train.n_features, cache=cache, like=train)
+def _part(
+    path: Path, train: Queries, labelled: bool, cache: str | os.PathLike[str] | None
+) -> Queries:
+    queries = read_queries(
+        path, n_features=train.n_features, labelled=labelled, cache=cache, like=train
+    )
     if (queries.feature_names is None) != (train.feature_names is None):
         has = f"has {'no ' if queries.feature_names is None else ''}feature names"
         other = f"{train.source} has {'none' if train.feature_names is None else 'them'}"

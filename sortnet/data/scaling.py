@@ -316,7 +316,8 @@ def _ranks(X: F32, offsets: I64, table: F64) -> F64:
 def _fill_ranks(keys: NDArray[np.uint64], order: I64, starts: I64, sizes: I64, ranks: F64) -> None:
     """The ranks of each feature's values in their query, given their order by query and value."""
     for feature in range(len(keys)):
-        key, docs, rank = keys[feature], order[feature], ranks[feature]
+        key, rank = keys[feature], ranks[feature]
+        docs = order[feature]
         for query in range(len(starts)):
             begin, end = starts[query], starts[query] + sizes[query]
             while end > begin and key[docs[end - 1]] & _MISSING == _MISSING:
@@ -393,8 +394,8 @@ def _fill_levels(X: F32, knots: F64, level: F64) -> None:
 
 @njit(cache=True, nogil=True)
 def _fill_counts(ascending: F64, x: F64, counts: I64) -> None:
-    """How many of the numbers are below each x: binary searches side by side, none of which waits
-    for the comparisons of another."""
+    """Count the numbers below each x, by binary searches side by side: no search waits for the
+    comparisons of another search."""
     counts[:] = 0
     size = len(ascending)
     while size > 0:

@@ -33,6 +33,7 @@ class RunRow(Base):
     `host`, `pid` and `process_start` are those of its process, see `store.database.process`.
     `kept` says which model the folder `out` holds: {kind, measure, figures, reason}, where figures
     are {kind: figure of its model}; NULL until the run has ended, and in runs before m0011.
+    `judge` has the options of the program or model that the run asks, to resume it; NULL of others.
     """
 
     __tablename__ = "runs"
@@ -52,6 +53,7 @@ class RunRow(Base):
     pid: Mapped[int | None]
     process_start: Mapped[str | None]
     kept: Mapped[dict[str, Any] | None]
+    judge: Mapped[dict[str, Any] | None]
 
 
 class QueryRow(Base):
@@ -122,6 +124,34 @@ class PairRow(Base):
     last_wrong: Mapped[int] = mapped_column("last_iteration")
     times: Mapped[int]
     first_wrong: Mapped[int | None]
+
+
+class AnswerRow(Base):
+    """What a program or a model answered about two documents of a run, shown left and right.
+
+    Documents are numbered as in `PairRow`. A pair that was asked in both orders has two rows.
+    `answer` is one of `sortnet.preference.ANSWERS`; `at` is in seconds since 1970.
+    """
+
+    __tablename__ = "answers"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    run: Mapped[RunKey]
+    split: Mapped[str] = mapped_column(primary_key=True)
+    left: Mapped[int] = mapped_column(
+        "left_doc", BigInteger, key="left", primary_key=True, autoincrement=False
+    )
+    right: Mapped[int] = mapped_column(
+        "right_doc", BigInteger, key="right", primary_key=True, autoincrement=False
+    )
+    answer: Mapped[str]
+    p: Mapped[float | None]
+    milliseconds: Mapped[Big | None]
+    cost: Mapped[float | None]
+    comment: Mapped[str | None]
+    flagged: Mapped[bool | None]
+    meta: Mapped[str | None]
+    at: Mapped[float | None]
 
 
 class CollectionRow(Base):

@@ -18,6 +18,7 @@ from store import frames
 from store.database.engine import Database, plain, utc_now
 from store.database.process import in_words, status_of, this_process
 from store.database.tables import IterationRow, PairRow, QueryRow, RunRow, upsert
+from store.runs.judge_answers import JudgeAnswer, add_answers, read_answers
 from store.runs.pair_rows import (
     add_pairs,
     count_pairs,
@@ -175,6 +176,40 @@ class Run:
             write()
 
         self.database.retrying(keep, write=True)
+
+    @property
+    def judge(self) -> dict[str, Any] | None:
+        """The options of the program or model that the run asks; None if it asks none."""
+        judge: dict[str, Any] | None = self._row().judge
+        return judge
+
+    def set_judge(self, options: Mapping[str, Any]) -> None:
+        """Store the options of the program or model that the run asks."""
+        change = update(RunRow).where(RunRow.number == self.number).values(judge=plain(options))
+        self.database.retrying(lambda db: db.execute(change), write=True)
+
+    def add_answers(self, split: Split, answers: Sequence[JudgeAnswer]) -> None:
+        """Store what a program or a model answered, all or none.
+
+        Answers about the same documents in the same order replace earlier ones, so adding them
+        again changes nothing.
+        """
+        self.database.retrying(lambda db: add_answers(db, self.number, split, answers), write=True)
+
+    def answers(self, split: Split) -> list[JudgeAnswer]:
+        """What a program or a model answered about documents of the split."""
+        return self.database.retrying(lambda db: read_answers(db, self.number, split))
+
+    def answers_frame(self) -> pd.DataFrame:
+        """One row per answer of a program or a model.
+
+        `left` and `right` are document numbers of a split, `left_place` and `right_place` their
+        places within the query `qid`, from 0; the further columns are those of a `JudgeAnswer`.
+        """
+        return frames.answers_frame(
+            {split: self.answers(split) for split in SPLITS},
+            {split: (self._queries[split].first, self._queries[split].qids) for split in SPLITS},
+        )
 
     def finish(self, status: str) -> None:
         """Store how the run ended, one of `STATUSES`; `running`: this process continues it."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.output import cut, printable
-from cli.terminal.asking import REPLIES
-from sortnet.preference import Answer
+from sortnet.preference import ANSWERS, Answer
 from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META
 
+REPLIES = tuple(answer for answer in ANSWERS if answer != "undo")
 KNOWN = (
     *("id", "answer", "p", "comment", "flag", "seconds", "cost", "meta", "retry_after"),
 )  # keys of an answer

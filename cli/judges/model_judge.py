@@ -16,9 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from cli.output import count, cut, printable
-from cli.terminal.judging import Pair
-from cli.terminal.model_answers import (
+from cli.judges.model_answers import (
     FIRST,
     LETTERS,
     letter_in,
@@ -27,9 +25,11 @@ from cli.terminal.model_answers import (
     probability,
     tokens_of,
 )
-from cli.terminal.model_http import Connections, HttpAnswer
-from cli.terminal.prompts import AGAIN
-from cli.terminal.verdicts import Enough, Fault, Refused, Verdict, stored_meta, stored_text, word_of
+from cli.judges.model_http import Connections, HttpAnswer
+from cli.judges.pairs import Pair
+from cli.judges.prompts import AGAIN
+from cli.judges.verdicts import Enough, Fault, Refused, Verdict, stored_meta, stored_text, word_of
+from cli.output import count, cut, printable
 from sortnet.errors import SortNetError
 
 _TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none
@@ -58,7 +58,12 @@ class Spent:
     tokens_in: int = 0
     tokens_out: int = 0
     _began: float = field(default_factory=time.monotonic)
+    _calls_before: int = 0  # before the clock began
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def restart_clock(self) -> None:
+        """Take the rate of calls from now on: nothing was asked for some time."""
+        self._began, self._calls_before = time.monotonic(), self.calls
 
     def call(self) -> None:
         """Count a call that is about to be made, or raise Enough after the last that is allowed."""
@@ -96,7 +101,8 @@ class Spent:
         return ""
 
     def progress(self) -> str:
-        rate = self.calls / max(time.monotonic() - self._began, 1e-3)
+        seconds = time.monotonic() - self._began
+        rate = (self.calls - self._calls_before) / max(seconds, 1e-3)
         return f"{self.text()}, {rate:.1f} calls a second"
 
     def text(self) -> str:

@@ -15,8 +15,8 @@ from jinja2 import StrictUndefined, TemplateError
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from cli.judges.pairs import Pair
 from cli.output import cut, printable
-from cli.terminal.judging import Pair
 from sortnet.errors import SortNetError
 
 PROMPT = """\
@@ -60,6 +60,7 @@ class Prompt:
     """
 
     def __init__(self, file: str | None = None) -> None:
+        self.is_own = file is not None
         self.name = "--prompt" if file is None else f"--prompt {file}"
         try:
             text = PROMPT if file is None else Path(file).read_text("utf-8")

@@ -10,14 +10,12 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
+from cli.judges.pairs import Pair
+from cli.judges.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
 from cli.output import printable, say
-from cli.terminal.asking import Ask, Asking
-from cli.terminal.judging import Judging, Pair
-from cli.terminal.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
 from sortnet.errors import SortNetError
 
 LONGEST = 1 << 18  # maximum bytes of an answer
@@ -26,22 +24,23 @@ _TAIL = 4096  # bytes of its stderr that are kept
 _SHOWN = 200  # characters of it in a message
 
 
-def by_program(typed: str, seconds: float, n_workers: int, batch: int, patience: float) -> Ask:
-    """What asks a program, of which that many copies run; `patience` is with the store.
+def program_workers(
+    typed: str, seconds: float, n_workers: int, batch: int
+) -> Callable[[], list[ProgramWorker]]:
+    """What makes the workers that ask a program, of which that many copies run.
 
     Raises:
         SortNetError: if it is no command.
     """
     command, unknown = command_of(typed), set[str]()
 
-    def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
-        workers = [
+    def make() -> list[ProgramWorker]:
+        return [
             ProgramWorker(command, seconds, batch=batch > 1, unknown=unknown)
             for _ in range(n_workers)
         ]
-        return Judging(asking, number, batch=batch, patience=patience).run(workers)
 
-    return ask
+    return make
 
 
 def command_of(typed: str) -> list[str]:

@@ -1,0 +1,251 @@
+"""A program or a model as the judge of a training run: each answer is in the store as it comes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from cli.judges.machine_judge import MachineJudge
+from cli.judges.pairs import Pair, pair_of_items
+from cli.judges.verdicts import Verdict
+from cli.judges.worker_pool import Worker, WorkerPool
+from cli.output import count, say
+from sortnet.comparators import Learner
+from sortnet.errors import SortNetError
+from sortnet.items import Items
+from sortnet.learning.selection import Shown, answers_about_vali, selected
+from sortnet.types import F32, I32, I64, SPLITS, Progress, Queries, Split
+from sortnet.types.packed_pairs import unpacked
+from store import Run
+from store.database.engine import Database
+from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targets_of
+
+PairOfSplit: TypeAlias = tuple[Split, int, int]  # the documents' numbers, the lower one first
+
+ATTEMPTS = 2  # at a pair at which the judge fails
+
+
+def vali_pairs(vali: Queries, comparator: Learner, judgements: int, seed: int) -> I64:
+    """The pairs of the validation part that a budget of answers is spent on: its share of them.
+
+    They are evenly many of each query, the same for the same seed. The others of the budget are
+    left to the training part.
+    """
+    n_pairs = answers_about_vali(judgements)
+    shown = Shown(vali, comparator, n_pairs, np.random.default_rng([seed, len(SPLITS)]))
+    return selected("even", shown)[0]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Two documents of a part, in the order in which they are shown."""
+
+    split: Split
+    left: int
+    right: int
+
+    @property
+    def pair(self) -> PairOfSplit:
+        """The pair, whatever the order."""
+        return self.split, min(self.left, self.right), max(self.left, self.right)
+
+
+@dataclass
+class _Pool(WorkerPool[Question]):
+    """Workers asked about the questions in `waiting`, whose answers are stored in the run."""
+
+    run: Run
+    documents: Mapping[Split, Items]
+    question: str
+    judgements: int  # answers that may be given in all
+    n_stored: int = 0  # pairs of which the store has an answer
+    waiting: list[Question] = field(default_factory=list)
+    targets: dict[PairOfSplit, float] = field(default_factory=dict)
+
+    @property
+    def _database(self) -> Database:
+        return self.run.database
+
+    def _next(self, most: int) -> list[Question]:
+        if self.is_over or most <= 0:
+            return []
+        questions, self.waiting = self.waiting[:most], self.waiting[most:]
+        return questions
+
+    def _key(self, question: Question) -> Hashable:
+        return question.pair
+
+    def _items(self, question: Question) -> set[str]:
+        ids = self.documents[question.split].ids
+        return {ids[question.left], ids[question.right]}
+
+    def _pair(self, question: Question, *, turned: bool) -> Pair:
+        first, second = question.left, question.right
+        if turned:
+            first, second = second, first
+        return pair_of_items(
+            self.documents[question.split],
+            first,
+            second,
+            id=f"{question.split}-{first}-{second}",
+            question=self.question,
+            instructions=None,
+        )
+
+    def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
+        sides = [(question.left, question.right), (question.right, question.left)]
+        answers = [
+            JudgeAnswer(*sides[k], verdict.answer, **verdict.facts(), at=time.time())
+            for k, verdict in enumerate(verdicts)
+        ]
+        self._patience.do(partial(self.run.add_answers, question.split, answers))
+        self.targets[question.pair] = target_of(answers)
+        self.answered += 1
+        self.n_stored += 1
+
+    def _progress(self) -> tuple[str, str]:
+        n_left = len(self.waiting) + len(self._open)
+        of_all = f"asked {self.n_stored:,} of {self.judgements:,}"
+        return of_all, f"{n_left:,} left in this round" if n_left else ""
+
+
+class RunJudge:
+    """Answers about the documents of a run: those in the store, else asked and stored at once.
+
+    Args:
+        machine: who is asked.
+        run: where the answers are kept.
+        documents: of each part, in the order of its numbers.
+        question: what is asked.
+        seed: which document of a pair is shown left.
+        judgements: answers that may be given in all.
+        again: the command that resumes the run.
+        closed: whether nothing is asked any more, as the run has ended.
+    """
+
+    def __init__(
+        self,
+        machine: MachineJudge,
+        run: Run,
+        documents: Mapping[Split, Items],
+        *,
+        question: str,
+        seed: int,
+        judgements: int,
+        again: str,
+        closed: bool,
+        progress: Progress,
+    ) -> None:
+        self.machine, self._run, self._seed = machine, run, seed
+        self._again, self._closed = again, closed
+        self._workers: list[Worker] = []
+        self._connected = ExitStack()
+        targets: dict[PairOfSplit, float] = {
+            (split, low, high): target
+            for split in SPLITS
+            for (low, high), target in targets_of(run.answers(split)).items()
+        }
+        self._pool = _Pool(
+            run, documents, question, judgements, len(targets), targets=targets,
+            name=machine.name, batch=machine.batch, both_orders=machine.both_orders,
+            patience=machine.patience, spent=machine.why_no_more, prepared=machine.prepared,
+            on_progress=lambda text: progress(machine.progress(text)),
+        )  # fmt: skip
+        self._n_failed = 0  # pairs at which the judge failed twice
+        self._is_end_told = False  # whether it was told that no more is asked
+
+    @contextmanager
+    def opened(self) -> Iterator[RunJudge]:
+        """Keep connections and programs until the end."""
+        try:
+            with self._connected:
+                yield self
+        finally:
+            for worker in self._workers:
+                worker.end()
+
+    def parts(self, train: Queries, vali: Queries, vali_keys: I64) -> tuple[Queries, Queries]:
+        """The parts to learn from: T, whose judge this is, and V with its answers.
+
+        Args:
+            vali_keys: the pairs of V to ask about.
+
+        Raises:
+            SortNetError: if the judge fails, saying how to go on.
+        """
+        if len(vali_keys):
+            self._answers("vali", vali, *unpacked(vali_keys))
+        judge = partial(self._answers, "train")
+        return replace(train, judge=judge, judged=None), self.judged("vali", vali)
+
+    def judged(self, split: Split, part: Queries) -> Queries:
+        """A part with the answers that there are about it, and no judge."""
+        of_split = {
+            (low, high): target
+            for (other, low, high), target in self._pool.targets.items()
+            if other == split
+        }
+        return replace(part, judge=None, judged=judged_pairs(of_split))
+
+    def facts(self) -> dict[str, Any]:
+        """What was asked and what it cost, as JSON."""
+        splits = [split for split, *_ in self._pool.targets]
+        counts = {split: splits.count(split) for split in SPLITS}
+        return {"answers": counts, "failed": self._n_failed, **self.machine.spent_facts()}
+
+    def text(self) -> str:
+        """What was asked and what it cost, in words."""
+        counts, spent = self.facts()["answers"], self.machine.spent_text()
+        parts = [f"{counts['train']:,} training pairs and {counts['vali']:,} validation pairs"]
+        if self._n_failed:
+            parts.append(f"{self._n_failed:,} failed")
+        if spent:
+            parts.append(spent)
+        return ", ".join(parts)
+
+    def _answers(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+        low, high = np.minimum(i, j).tolist(), np.maximum(i, j).tolist()
+        pairs = [(split, a, b) for a, b in zip(low, high, strict=True)]
+        targets = self._pool.targets
+        new = [pair for pair in pairs if pair not in targets]
+        if new and not self._closed:
+            self._ask(split, new)
+        of_low = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
+        return np.where(np.asarray(i) < np.asarray(j), of_low, 1 - of_low).astype(np.float32)
+
+    def _ask(self, split: Split, pairs: Sequence[PairOfSplit]) -> None:
+        pool, questions = self._pool, [self._question(*pair) for pair in pairs]
+        if not self._workers:
+            self._connected.enter_context(self.machine.connected())
+            self._workers = list(self.machine.make_workers())
+        for _ in range(ATTEMPTS):
+            pool.waiting = [each for each in questions if each.pair not in pool.targets]
+            if pool.waiting and not pool.is_over:
+                self.machine.restart_clock()
+                pool.ask_all(self._workers)
+        n_left = sum(pair not in pool.targets for pair in pairs)
+        why_no_more = self.machine.why_no_more()
+        fault = pool.fault
+        if not why_no_more:
+            self._n_failed += n_left
+            if n_left == len(pairs):
+                fault = fault or f"failed at all {count(n_left, 'pair')}; {pool.last_fault}"
+        kept = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
+        if fault:
+            raise SortNetError(f"{pool.name}: {fault}; {kept}: go on with {self._again}")
+        if why_no_more and not self._is_end_told:
+            self._is_end_told = True
+            say(f"{why_no_more}: {kept}, and are learned from")
+
+    def _question(self, split: Split, low: int, high: int) -> Question:
+        rng = np.random.default_rng([self._seed, SPLITS.index(split), low, high])
+        if rng.random() < 0.5:
+            return Question(split, low, high)
+        return Question(split, high, low)

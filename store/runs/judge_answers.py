@@ -1,0 +1,104 @@
+"""What a program or a model answered about the documents of a run, in the store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from sortnet.preference.base import TARGETS
+from sortnet.types import Pairs, Split
+from store.database.tables import AnswerRow, upsert
+
+_KEYS = ("run", "split", "left", "right")
+
+
+@dataclass(frozen=True)
+class JudgeAnswer:
+    """An answer about two documents of one query, as they were shown.
+
+    Attributes:
+        left, right: the documents' numbers in their split.
+        answer: one of `sortnet.preference.ANSWERS`.
+        p: how probably the left one is better, where the judge says so.
+        milliseconds, cost, comment, flagged, meta: as `sortnet.preference.Judgement` has them.
+        at: when it was stored, in seconds since 1970.
+    """
+
+    left: int
+    right: int
+    answer: str
+    p: float | None = None
+    milliseconds: int | None = None
+    cost: float | None = None
+    comment: str | None = None
+    flagged: bool | None = None
+    meta: str | None = None
+    at: float | None = None
+
+    @property
+    def target(self) -> float:
+        """How probably the left document is better; NaN where the judge could not say.
+
+        >>> JudgeAnswer(0, 1, "left").target, JudgeAnswer(0, 1, "left", p=0.7).target
+        (1.0, 0.7)
+        """
+        if self.answer not in TARGETS:
+            return math.nan
+        return TARGETS[self.answer] if self.p is None else self.p
+
+
+def target_of(answers: Sequence[JudgeAnswer]) -> float:
+    """Probability that the document of the lower number is better; NaN if the judge cannot say.
+
+    Of a pair that was asked in both orders it is the mean.
+
+    >>> target_of([JudgeAnswer(4, 2, "left", p=0.9), JudgeAnswer(2, 4, "right", p=0.3)])
+    0.2
+    """
+    of_lower = [
+        answer.target if answer.left < answer.right else 1.0 - answer.target for answer in answers
+    ]
+    known = [target for target in of_lower if not math.isnan(target)]
+    return round(sum(known) / len(known), 12) if known else math.nan
+
+
+def targets_of(answers: Iterable[JudgeAnswer]) -> dict[tuple[int, int], float]:
+    """Probability that a pair's document of the lower number is better: {(lower, higher): p}."""
+    of_pair: dict[tuple[int, int], list[JudgeAnswer]] = {}
+    for answer in answers:
+        pair = min(answer.left, answer.right), max(answer.left, answer.right)
+        of_pair.setdefault(pair, []).append(answer)
+    return {pair: target_of(both) for pair, both in of_pair.items()}
+
+
+def judged_pairs(targets: Mapping[tuple[int, int], float]) -> Pairs:
+    """The pairs to learn from, without those of which the judge could not say anything."""
+    known = {pair: target for pair, target in targets.items() if not math.isnan(target)}
+    documents = np.array([*known], np.int64).reshape(-1, 2)
+    return Pairs.judged(documents[:, 0], documents[:, 1], soft=[*known.values()])
+
+
+def add_answers(
+    connection: Connection, run: int, split: Split, answers: Sequence[JudgeAnswer]
+) -> None:
+    """Store answers; those of the same documents in the same order replace earlier ones."""
+    if not answers:
+        return
+    rows = [{"run": run, "split": split, **asdict(answer)} for answer in answers]
+    changed = [name for name in rows[0] if name not in _KEYS]
+    table = AnswerRow.__table__
+    keys = [table.c[name].name for name in _KEYS]
+    connection.execute(upsert(connection.dialect.name, AnswerRow, keys, changed), rows)
+
+
+def read_answers(connection: Connection, run: int, split: Split) -> list[JudgeAnswer]:
+    """The answers about a split, in the order of their documents."""
+    names = list(JudgeAnswer.__dataclass_fields__)
+    columns = [getattr(AnswerRow, name) for name in names]
+    query = select(*columns).where(AnswerRow.run == run, AnswerRow.split == split)
+    rows = connection.execute(query.order_by(AnswerRow.left, AnswerRow.right))
+    return [JudgeAnswer(**dict(zip(names, row, strict=True))) for row in rows]

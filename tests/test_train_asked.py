@@ -1,0 +1,474 @@
+"""sortnet train --judge and --model: documents without grades, whose judge the loop asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import FAST, done, fault, invoke, letor, quick_training
+from forked_made import Forked
+from model_made import Model, serving
+
+from sortnet.data.parts import read_divided
+from sortnet.errors import DataError
+from sortnet.types import NamedColumns
+from store import open_store
+
+QUERIES, DOCS = 20, 6
+SETTINGS = ("--max-iter", "3", *FAST, "--pairs", "uncertain")
+JUDGE = """
+import json, os, sys
+def asked(line):
+    with open("asked", "a") as log:
+        print(os.getpid(), line.strip(), file=log, flush=True)
+    return json.loads(line)
+def better(q):
+    left, right = (q[side]["features"]["size"] for side in ("left", "right"))
+    return "left" if left > right else "right"
+"""
+GOOD = (
+    "for line in sys.stdin:\n    print(json.dumps({'answer': better(asked(line))}), flush=True)\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Iterator[Path]:
+    """A folder with products of several searches, whose store is s.db."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    rng = np.random.default_rng(0)
+    lines = ["search,product,colour,size,weight,label"]
+    for q in range(QUERIES):
+        for d in range(DOCS):
+            colour, size, weight = rng.choice(["red", "blue"]), rng.normal(), rng.normal()
+            lines.append(f"q{q},p{q}-{d},{colour},{size:.4f},{weight:.4f},{'3' if d else ''}")
+    Path("products.csv").write_text("\n".join(lines) + "\n")
+    with quick_training():
+        yield tmp_path
+
+
+def program(code: str = GOOD) -> str:
+    Path("judge.py").write_text(JUDGE + code)
+    return f"{shlex.quote(sys.executable)} -S -E judge.py"
+
+
+def command(*args: object, judgements: int = 60, code: str = GOOD) -> list[str]:
+    words = ["train", "products.csv", "--query", "search", "--id", "product", *SETTINGS]
+    words += ["--judge", program(code), "--judgements", judgements, *args]
+    return [str(word) for word in words]
+
+
+def asked() -> list[tuple[str, dict]]:
+    """The program's process, and what it was asked, in order; a line may be half written."""
+    lines = Path("asked").read_text().rpartition("\n")[0].splitlines()
+    pairs = [line.split(" ", 1) for line in lines]
+    return [(process, json.loads(line)) for process, line in pairs]
+
+
+def pair(question: dict) -> tuple[str, ...]:
+    return tuple(sorted(question[side]["id"] for side in ("left", "right")))
+
+
+def weights(folder: str) -> bytes:
+    (file,) = Path(folder).glob("weights-*.safetensors")
+    return file.read_bytes()
+
+
+def stored() -> Counter[str]:
+    """How many answers of each split the store has, of the newest run."""
+    with open_store("s.db") as store:
+        frame = store.run("last").answers_frame()
+    return Counter(frame["split"])
+
+
+def test_a_program_is_asked_what_the_loop_needs_and_its_order_is_learned():
+    facts = json.loads(done(*command("--json")))
+    questions = [question for _, question in asked()]
+    assert len({pair(question) for question in questions}) == len(questions) == 60
+    answers = facts["judge"]["answers"]
+    assert answers == stored() and sum(answers.values()) == 60
+    assert 8 <= answers["vali"] <= 12  # a fifth; of few pairs some are drawn twice
+    assert facts["answers"] == answers["train"] and facts["quality"]["accuracy"] >= 0.8
+    taken = [row["tp"] for row in facts["iterations"]]
+    assert taken[0] < taken[-1] == answers["train"]  # what was learned chooses later questions
+
+
+def test_commands_that_read_runs_and_models_take_one_that_was_asked():
+    id = json.loads(done(*command("--json")))["run"]
+    said = invoke("report", id, "--output", "report.html")
+    assert said.exit_code == 0 and said.stderr == ""
+    assert "Not in this report" not in Path("report.html").read_text()
+    assert json.loads(done("show", id, "--json"))["status"] == "done"
+    ranked = done("rank", "model", "products.csv").splitlines()
+    assert len(ranked) == 1 + QUERIES * DOCS
+    rows = [line.rpartition(",")[0] for line in Path("products.csv").read_text().splitlines()]
+    graded = [f"{rows[0]},label"]
+    graded += [f"{row},{int(float(row.split(',')[3]) > 0)}" for row in rows[1:]]
+    Path("graded.csv").write_text("\n".join(graded) + "\n")
+    measures = json.loads(done("evaluate", "model", "graded.csv", "--json"))["measures"]
+    assert measures["map"] > 0.8
+
+
+def test_a_program_is_told_both_documents_and_the_query_as_label_tells_them():
+    done(*command("--question", "Which is larger?", judgements=10))
+    rows = [line.split(",") for line in Path("products.csv").read_text().splitlines()[1:]]
+    by_id = {row[1]: row for row in rows}
+    lefts = set()
+    for _, question in asked():
+        query = by_id[question["left"]["id"]][0]
+        assert question["question"] == "Which is larger?" and question["group"] == query
+        lefts.add(question["left"]["id"] < question["right"]["id"])
+        for side in ("left", "right"):
+            document = question[side]
+            _, _, colour, size, weight, _ = by_id[document["id"]]
+            assert by_id[document["id"]][0] == query
+            assert document["shown"] == {"colour": colour} and document["text"] is None
+            features = {f"colour={name}": float(colour == name) for name in ("red", "blue")}
+            features |= {"size": float(size), "weight": float(weight)}
+            assert document["features"] == pytest.approx(features)
+    assert lefts == {True, False}  # neither side is that of the first document
+
+
+def test_a_hundredth_of_a_pair_is_a_probability_and_what_cannot_be_said_is_not_asked_again():
+    code = """
+for k, line in enumerate(sys.stdin):
+    q = asked(line)
+    p = 0.9 if better(q) == "left" else 0.1
+    print(json.dumps({"answer": "cant-say"} if k % 5 == 4 else {"p": p}), flush=True)
+"""
+    facts = json.loads(done(*command("--json", code=code)))
+    with open_store("s.db") as store:
+        frame = store.run(facts["run"]).answers_frame()
+    assert {*frame["p"].dropna()} == {0.9, 0.1} and (frame["answer"] == "cant-say").sum() == 12
+    assert facts["quality"]["accuracy"] > 0.8
+    n_asked = len(asked())
+    done("train", "--resume", "--out", "model")
+    assert len(asked()) == n_asked == len(frame) == 60
+
+
+@pytest.mark.slow
+def test_kill_9_at_any_moment_asks_no_answered_pair_again_and_the_model_is_the_same():
+    slow = GOOD.replace("    print", "    import time; time.sleep(0.004)\n    print")
+    done(*command("--out", "whole", code=slow))
+    alone = {pair(question) for _, question in asked()}
+    Path("asked").unlink()
+    rng = np.random.default_rng(int(os.environ.get("SORTNET_FUZZ_SEED", "0")))
+    words = command("--out", "killed", code=slow)
+    kills = 0
+    while True:
+        n_before = len(asked()) if Path("asked").exists() else 0
+        with Path(os.devnull).open("r+") as null:
+            run = Forked(words, [null.fileno()] * 3, dict(os.environ))
+        while run.poll() is None and kills < 12:
+            n_asked = len(asked()) if Path("asked").exists() else 0
+            if n_asked > n_before:
+                break
+            time.sleep(0.002)
+        time.sleep(0.15 * rng.random())
+        if kills < 12:
+            run.send_signal(signal.SIGKILL)
+        kills += 1
+        if run.wait() == 0:
+            break
+        if Path("killed/run.json").exists():
+            words = ["train", "--resume", "--out", "killed"]
+    assert kills > 3
+    of_process: dict[str, list[tuple[str, ...]]] = {}
+    for process, question in asked():
+        of_process.setdefault(process, []).append(pair(question))
+    # The last question of a process was under way when it was killed; all before were answered.
+    answered = [one for questions in of_process.values() for one in questions[:-1]]
+    under_way = [questions[-1] for questions in of_process.values()]
+    assert max(Counter(answered).values()) == 1
+    assert {*answered, *under_way} == alone
+    assert sum(stored().values()) == len(alone)
+    assert weights("killed") == weights("whole")
+
+
+def test_several_pairs_a_line_and_several_programs_at_once_give_the_same_model():
+    done(*command("--out", "one"))
+    Path("asked").unlink()
+    code = """
+for line in sys.stdin:
+    pairs = asked(line)
+    print(json.dumps([{"answer": better(q)} for q in pairs]), flush=True)
+"""
+    done(*command("--out", "several", "--workers", 3, "--batch", 7, code=code))
+    sizes = [len(questions) for _, questions in asked()]
+    assert max(sizes) == 7 and sum(sizes) == 60
+    assert weights("several") == weights("one")
+
+
+def test_three_failures_end_the_run_with_what_was_answered_and_it_goes_on():
+    code = """
+for k, line in enumerate(sys.stdin):
+    q = asked(line)
+    if k < 20 or os.path.exists("mended"):
+        print(json.dumps({"answer": better(q)}), flush=True)
+    else:
+        sys.exit("broken at " + str(k))
+"""
+    code = code.replace("k < 20", "len(open('asked').readlines()) <= 20")
+    result = invoke(*command(code=code))
+    assert result.exit_code == 2
+    last = result.stderr.strip().splitlines()[-1]
+    assert "failed 3 times in a row" in last and "broken at" in last
+    assert "20 of 60 answers are kept: go on with sortnet train --resume --out model" in last
+    assert sum(stored().values()) == 20
+    first = {pair(question) for _, question in asked()[:20]}
+    Path("mended").touch()
+    Path("asked").write_text("")
+    facts = json.loads(done("train", "--resume", "--out", "model", "--json"))
+    again = [pair(question) for _, question in asked()]
+    assert first.isdisjoint(again) and len({*again}) == len(again) == 40
+    assert facts["quality"]["accuracy"] > 0.8 and sum(stored().values()) == 60
+
+
+def test_a_pair_at_which_the_judge_fails_is_asked_about_once_more():
+    code = """
+for line in sys.stdin:
+    q = asked(line)
+    lines = open("asked").readlines()
+    is_first_time = sum(f'"id": "{q["id"]}"' in line for line in lines) == 1
+    if is_first_time and len(lines) % 9 == 4:  # never at two in a row
+        sys.exit("stumbled")
+    print(json.dumps({"answer": better(q)}), flush=True)
+"""
+    result = invoke(*command("--json", code=code))
+    assert result.exit_code == 0, result.stderr
+    facts = json.loads(result.stdout)
+    times = Counter(pair(question) for _, question in asked())
+    assert facts["judge"]["failed"] == 0 and sum(facts["judge"]["answers"].values()) == 60
+    assert max(times.values()) == 2 and result.stderr.count("stumbled") > 0
+
+
+def test_the_progress_says_how_many_were_asked_of_all(monkeypatch):
+    lines: list[str] = []
+
+    @contextmanager
+    def progress():
+        yield lines.append
+
+    monkeypatch.setattr("cli.commands.train.progress", progress)
+    texts()
+    with serving(Model(lambda text: len(text.split()) / 5)) as url:
+        done(*by_model(url, "--judgements", 20, "--price-in", 1))
+    told = [line for line in lines if line.startswith("asked ")]
+    assert [int(line.split()[1]) for line in told] == list(range(1, 21))
+    assert all(" of 20, " in line and " a second, " in line for line in told)
+    assert "20 calls" in told[-1] and "spent" in told[-1] and "left in this round" in told[0]
+
+
+def test_an_interrupted_run_keeps_its_answers_and_asks_the_others_when_it_goes_on():
+    slow = GOOD.replace("    print", "    import time; time.sleep(0.05)\n    print")
+    with Path(os.devnull).open("r+") as null, Path("said").open("w") as said:
+        streams = [null.fileno(), null.fileno(), said.fileno()]
+        run = Forked(command(code=slow), streams, dict(os.environ))
+        while run.poll() is None and not (Path("asked").exists() and len(asked()) >= 5):
+            time.sleep(0.005)
+        run.send_signal(signal.SIGTERM)
+        assert run.wait() != 0
+    assert "resume with: sortnet train --resume --out model" in Path("said").read_text()
+    kept = sum(stored().values())
+    assert kept >= len(asked()) - 1 > 0
+    done("train", "--resume", "--out", "model", "--judge", program())
+    assert len(asked()) <= 61 and sum(stored().values()) == 60
+
+
+def texts(n_queries: int = 12, n_docs: int = 5) -> None:
+    """A table of texts, whose longer one is better."""
+    rng = np.random.default_rng(1)
+    lines = ["question,answer"]
+    for q in range(n_queries):
+        for length in rng.choice(np.arange(3, 40), n_docs, replace=False):
+            lines.append(f"why {q}?,{' '.join(rng.choice(['one', 'two', 'six'], length))}")
+    Path("texts.csv").write_text("\n".join(lines) + "\n")
+
+
+def by_model(url: str, *args: object, data: str = "texts.csv") -> list[str]:
+    words = ["train", data, "--model", "judge", "--server", url, *SETTINGS]
+    if data == "texts.csv":
+        words += ["--query", "question"]
+    return [str(word) for word in (*words, *args)]
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_model_is_shown_texts_and_its_probabilities_are_learned(workers):
+    texts()
+    model = Model(lambda text: len(text.split()) / 5)
+    with serving(model) as url:
+        facts = json.loads(done(*by_model(url, "--judgements", 50, "--workers", workers, "--json")))
+        assert json.loads(
+            done("train", "--resume", "--out", "model", "--json")
+        )["judge"]["calls"] == 0  # fmt: skip
+    assert facts["judge"]["calls"] == len(model.prompts) == 50 and facts["judge"]["tokens_in"] > 0
+    assert max(Counter(map(frozenset, model.pairs.elements())).values()) == 1
+    assert all("Both belong to: why" in prompt for prompt in model.prompts)
+    assert facts["quality"]["accuracy"] > 0.75
+    with open_store("s.db") as store:
+        frame = store.run(facts["run"]).answers_frame()
+    assert frame["p"].between(0, 1).all() and frame["meta"].str.contains('"prompt"').all()
+
+
+def test_both_orders_are_asked_and_their_mean_is_learned():
+    texts()
+    model = Model(lambda text: 0.0, side=2.0)  # it prefers the first one, whatever it is
+    with serving(model) as url:
+        result = invoke(*by_model(url, "--judgements", 20, "--both-orders"))
+    assert len(model.prompts) == 8 and len({frozenset(pair) for pair in model.pairs}) == 4
+    assert result.exit_code == 2  # all of V are ties
+    assert "no judgement prefers one of two documents" in result.stderr
+    assert stored() == {"vali": 8}
+
+
+def test_a_limit_of_calls_ends_the_asking_and_what_was_answered_is_learned():
+    texts()
+    model = Model(lambda text: len(text.split()) / 5)
+    with serving(model) as url:
+        result = invoke(*by_model(url, "--judgements", 50, "--max-calls", 30, "--json"))
+        assert result.exit_code == 0, result.stderr
+        facts = json.loads(result.stdout)
+        assert "--max-calls: 30 calls were made: 30 of 50 answers are kept" in result.stderr
+        assert facts["judge"]["calls"] == len(model.prompts) == 30 == sum(stored().values())
+        done("train", "--resume", "--out", "model")  # it has finished
+    assert len(model.prompts) == 30
+
+
+def test_nothing_is_asked_or_written_for_a_prompt_or_an_estimate(tmp_path):
+    texts()
+    common = ("train", "texts.csv", "--query", "question")
+    prompt = json.loads(done(*common, "--show-prompt", "--question", "Longer?", "--json"))
+    assert prompt["prompt"].startswith("Longer?\n") and "Both belong to: why" in prompt["prompt"]
+    estimate = json.loads(done(
+        *common, "--estimate", "--judgements", 70, "--both-orders", "--price-in", 1, "--json"
+    ))  # fmt: skip
+    assert estimate["pairs"] == 70 and estimate["calls"] == 140 and estimate["tokens_in"] > 1400
+    assert estimate["cost"] == pytest.approx(estimate["tokens_in"] / 1e6)
+    assert {path.name for path in tmp_path.iterdir()} == {"products.csv", "texts.csv"}
+    assert "--estimate needs --judgements" in fault(*common, "--estimate")
+
+
+def test_letor_text_is_for_programs_and_for_templates_that_show_numbers():
+    Path("all.txt").write_text(letor(20, 0))
+    code = GOOD.replace("better(asked(line))", "by_number(asked(line))")
+    code = (
+        """
+def by_number(q):
+    return "left" if q["left"]["features"]["1"] > q["right"]["features"]["1"] else "right"
+"""
+        + code
+    )
+    done("train", "all.txt", *SETTINGS, "--judge", program(code), "--judgements", 40)
+    question = asked()[0][1]
+    assert [*question["left"]["features"]] == ["1", "2", "3", "4"] and question["group"]
+    args = ("--judgements", 40, "--overwrite")
+    refused = fault(*by_model("http://127.0.0.1:9", *args, data="all.txt"))
+    assert "has numbers only" in refused and "--prompt" in refused and "--judge" in refused
+    template = "<A>\n{{ left.features['1'] }}\n</A>\n<B>\n{{ right.features['1'] }}\n</B>"
+    Path("p.txt").write_text(template)
+    model = Model(float)
+    with serving(model) as url:
+        done(*by_model(url, *args, "--prompt", "p.txt", data="all.txt"))
+    assert len(model.prompts) == 40
+
+
+def test_all_rows_of_a_table_and_a_folder_without_grades_can_be_asked_about():
+    lines = Path("products.csv").read_text().splitlines()
+    no_grades = [line.rpartition(",")[0] for line in lines]
+    Path("all.csv").write_text("\n".join(no_grades) + "\n")
+    common = ("--id", "product", *SETTINGS, "--judgements", 40, "--judge", program())
+    done("train", "all.csv", "--query", "none", *common)
+    assert all("group" not in question for _, question in asked())
+    Path("fold").mkdir()
+    for part, rows in (("train", no_grades[1:61]), ("vali", no_grades[61:])):
+        Path("fold", f"{part}.csv").write_text("\n".join([no_grades[0], *rows]) + "\n")
+    Path("asked").unlink()
+    done("train", "fold", "--query", "search", *common, "--overwrite")
+    assert len(asked()) == 40 and all(question["group"] for _, question in asked())
+    Path("asked").unlink()
+    done("train", "fold/train.csv", "fold/vali.csv", "--query", "search", *common, "--overwrite")
+    assert len(asked()) == 40
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["products.csv", "--judge", "x"], "a judge needs --judgements N"),
+        (["products.csv", "--judge", "x", "--judgements", 1], "2 answers at least"),
+        (["products.csv", "--judge", "x", "--model", "y"], "cannot be combined"),
+        (["products.csv", "--model", "y", "--judgements", 9], "--model needs --server"),
+        (["products.csv", "--workers", 2], "--workers is for --judge and --model"),
+        (["products.csv", "--patience", 5], "--set patience=N"),
+        (["products.csv", "--judge", "x", "--judgements", 9, "--quality", "map"], "by accuracy"),
+        (["products.csv", "--judge", "x", "--judgements", 9, "--ranker", "listnet"], "--ranker"),
+        (["products.csv", "--judge", "'", "--judgements", 9], "No closing quotation"),
+        (["collection:c", "--judge", "x", "--judgements", 9], "sortnet label c"),
+        (["one.csv", "one.csv", "--judge", "x", "--judgements", 9], "no query has two documents"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_refused_in_one_line(args, said):
+    Path("one.csv").write_text("qid,size\n1,2\n2,3\n")
+    names = ["--query", "search", "--id", "product"] if args[0] == "products.csv" else []
+    message = fault("train", *args, *names)
+    assert said in message
+    assert not Path("model").exists() and not Path("s.db").exists()
+
+
+def test_a_program_that_cannot_be_started_is_one_line_and_another_one_goes_on():
+    words = command()
+    words[words.index("--judge") + 1] = "no-such-program"
+    assert "cannot start 'no-such-program'" in invoke(*words).stderr
+    done("train", "--resume", "--out", "model", "--judge", program())
+    assert sum(stored().values()) == 60
+
+
+def test_a_judge_that_fails_at_all_it_is_asked_about_is_told_with_its_fault():
+    texts()
+    with serving(Model(lambda text: 0.0, faults=[500] * 9)) as url:
+        args = ("--judgements", 8, "--patience", 0, "--workers", 4)  # too few pairs to give it up
+        message = invoke(*by_model(url, *args)).stderr.strip().splitlines()[-1]
+    assert "failed at all 2 pairs" in message and "still 500" in message
+    assert "go on with sortnet train --resume --out model" in message
+
+
+def test_a_resumed_run_keeps_its_judge():
+    texts()
+    with serving(Model(lambda text: len(text.split()) / 5, faults=[500] * 3)) as url:
+        assert invoke(*by_model(url, "--judgements", 20, "--patience", 0)).exit_code == 2
+        resume = ("train", "--resume", "--out", "model")
+        assert "another --question" in fault(*resume, "--question", "Which is shorter?")
+        assert "another --model" in fault(*resume, "--model", "other", "--server", url)
+        assert "another judge" in fault(*resume, "--judge", program())
+        done(*resume, "--workers", 2)
+    assert sum(stored().values()) == 20
+
+
+def test_a_store_that_only_a_folder_names_runs_no_command(monkeypatch):
+    code = GOOD.replace("for line", "os.path.exists('asked') or sys.exit(3)\nfor line")
+    assert invoke(*command("--store", "other.db", code=code)).exit_code == 2
+    monkeypatch.delenv("SORTNET_STORE")
+    monkeypatch.setenv("XDG_DATA_HOME", str(Path.cwd() / "data"))
+    Path("asked").write_text("")
+    resume = ("train", "--resume", "--out", "model")
+    assert "give --judge again, or --store" in fault(*resume)
+    assert asked() == []
+    done(*resume, "--store", "other.db")
+
+
+def test_parts_without_grades_need_two_documents_of_a_query():
+    columns = NamedColumns(query="search", id="product")
+    fold = read_divided("products.csv", labelled=False, columns=columns)
+    assert sum(map(len, (fold.train, fold.vali, fold.test))) == QUERIES
+    Path("single.csv").write_text("qid,size\n" + "".join(f"{k},{k}\n" for k in range(40)))
+    with pytest.raises(DataError, match=r"two documents|one document"):
+        read_divided("single.csv", labelled=False)
