@@ -236,9 +236,8 @@ def learn_to_sort(
         report, seed_i = _within(progress, i), _iteration_seed(config.seed, i + 1)
         train, state = _asked(train, config, budget.iterations, state, seed_i)
         report("sorting")
-        T_i = sort(
-            state.comparator, train, compared=compares(config.strategy, train), share=share_T
-        )
+        is_compared = compares(config.strategy, train)
+        T_i = sort(state.comparator, train, compared=is_compared, share=share_T)
         V_i = sort(state.comparator, vali, answered=config.strategy != "wrong", share=share_V)
         more = {k: of(q, order_of(state.comparator, q)) for k, q in (others or {}).items()}
 
@@ -247,10 +246,8 @@ def learn_to_sort(
         VP_i = V_i.wrong if config.strategy == "wrong" else V_i.answered
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
         TP, VP = TP | TP_i, VP | VP_i
-        finished = i == budget.iterations or (
-            config.start == "fresh"
-            and (new == (0, 0) or i - state.best_iteration == config.max_stale)
-        )
+        is_stale = new == (0, 0) or i - state.best_iteration == config.max_stale
+        finished = i == budget.iterations or (config.start == "fresh" and is_stale)
 
         trained = NONE
         next_state = replace(state, iteration=i + 1, finished=finished, asked=asked)
