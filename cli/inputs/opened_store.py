@@ -166,9 +166,8 @@ def is_before_the_end_of_training(run: Run) -> bool:
 
     Runs of versions before 0.4 had a whole cycle of the learning rate in each iteration.
     """
-    if run.phase != "training" or run.versions.get("sortnet", "").startswith(
-        ("0.1.", "0.2.", "0.3.")
-    ):
+    older = ("0.1.", "0.2.", "0.3.")
+    if run.phase != "training" or run.versions.get("sortnet", "").startswith(older):
         return False
     settings = {name: value for name, value in run.config.items() if name != "tuning"}
     return Config.from_json(settings).divides_one_training
