@@ -166,8 +166,10 @@ def is_before_the_end_of_training(run: Run) -> bool:
 
     Runs of versions before 0.4 had a whole cycle of the learning rate in each iteration.
     """
-    older = ("0.1.", "0.2.", "0.3.")
-    if run.phase != "training" or run.versions.get("sortnet", "").startswith(older):
+    if run.phase != "training":
+        return False
+    version = run.versions.get("sortnet", "")
+    if version.startswith(("0.1.", "0.2.", "0.3.")):
         return False
     settings = {name: value for name, value in run.config.items() if name != "tuning"}
     return Config.from_json(settings).divides_one_training

@@ -101,23 +101,24 @@ def _draw_strips(
     axes: Axes, images: F32, numbers: I32, strips: Sequence[Panel], columns: int
 ) -> None:
     """Draw each order as a line of small images, its caption to the left, its remark right."""
-    left, right = _MARGINS
-    side = min((columns - left - right) / len(numbers), 0.9 * _STRIP)
+    start, end = _MARGINS
+    side = min((columns - start - end) / len(numbers), 0.9 * _STRIP)
     for row, strip in enumerate(strips):
-        y = row * _STRIP
-        middle = y + side / 2
+        top = row * _STRIP
+        middle = top + side / 2
         axes.text(0, middle, strip.caption, va="center", fontsize=9.5)
         axes.text(columns, middle, strip.remark, va="center", ha="right", fontsize=9.5)
-        wrong = misplaced(numbers, strip.order)
         # One picture a line: drawing each image takes longer than training does.
-        line = [
-            np.pad(_on_paper(images[image], bool(w)), ((0, 0), (0, 1), (0, 0)), constant_values=1)
-            for image, w in zip(strip.order, wrong, strict=True)
-        ]
+        blocks = []
+        for image, wrong in zip(strip.order, misplaced(numbers, strip.order), strict=True):
+            block = _on_paper(images[image], bool(wrong))
+            blocks.append(np.pad(block, ((0, 0), (0, 1), (0, 0)), constant_values=1))
         axes.imshow(
-            np.concatenate(line, axis=1), extent=(left, left + side * len(numbers), y + side, y),
-            interpolation="bicubic", aspect="auto",
-        )  # fmt: skip
+            np.concatenate(blocks, axis=1),
+            extent=(start, start + side * len(numbers), top + side, top),
+            interpolation="bicubic",
+            aspect="auto",
+        )
 
 
 def misplaced(numbers: I32, order: I64) -> NDArray[np.bool_]:
