@@ -435,7 +435,7 @@ def test_a_program_that_cannot_be_started_is_one_line_and_another_one_goes_on():
 def test_a_judge_that_fails_at_all_it_is_asked_about_is_told_with_its_fault():
     texts()
     with serving(Model(lambda text: 0.0, faults=[500] * 9)) as url:
-        args = ("--judgements", 8, "--patience", 0, "--workers", 4)  # too few pairs to give it up
+        args = ("--judgements", 10, "--patience", 0, "--workers", 4)  # too few pairs to give it up
         message = invoke(*by_model(url, *args)).stderr.strip().splitlines()[-1]
     assert "failed at all 2 pairs" in message and "still 500" in message
     assert "go on with sortnet train --resume --out model" in message
