@@ -153,8 +153,9 @@ def train(
     collection:NAME is always the collection.
 
     In each iteration the comparator sorts all queries, pairs of documents are judged and stored
-    (--pairs says which), and a comparator is trained on all stored ones, until nothing new is
-    learned. The model is the best iteration by RankQuality on the validation part.
+    (--pairs says which), and the comparator is trained on all stored ones. By default ten
+    iterations divide one training. The model is the best iteration by RankQuality on the
+    validation part.
 
     With --judge or --model and --judgements N documents need no grades: a program or a language
     model says which of two is better, as in `sortnet label`, N times at most. A fifth of the
@@ -175,7 +176,7 @@ def train(
       sortnet train MQ2008/Fold1
       sortnet train train.txt vali.txt --out m --quality ndcg@10 --committee 5
       sortnet train essays --out judged
-      sortnet train all.csv --query search --judge 'python judge.py' --judgements 200
+      sortnet train all.csv --query search --judge ./judge.py --judgements 200
       sortnet train MQ2008/Fold1 --ranker ranksvm --out svm --set C=0.1
       sortnet train --resume --out m
     """
