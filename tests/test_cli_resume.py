@@ -490,7 +490,7 @@ def test_ctrl_c_and_signals_end_a_run_that_says_how_to_go_on(unkilled, monkeypat
     result = signalled(monkeypatch, number)
     assert result.exit_code == 2
     message, command = result.stderr.splitlines()[-1].split("; resume with: ")
-    assert message == "sortnet: interrupted"
+    assert message == "sortnet: interrupted before the learning rate came down"
     assert signal.getsignal(number) is before
     assert "interrupted" in done("runs", "--store", "stopped.db")
     done(*shlex.split(command)[1:])
@@ -523,7 +523,7 @@ def test_a_signal_whose_interrupt_was_lost_ends_the_run_after_the_iteration(unki
     with monkeypatch.context() as patch:
         patch.setattr(cli.printing.iterations, "shower", losing)
         result = invoke(*train("stopped"))
-    assert result.exit_code == 2 and "sortnet: interrupted; resume with" in result.stderr
+    assert result.exit_code == 2 and "; resume with: sortnet train" in result.stderr
     done(*train("stopped", "--resume"))
     assert_same_end("stopped", unkilled)
 

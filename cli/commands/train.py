@@ -271,7 +271,7 @@ def _begin(
         lines.append(iterations.chosen(training.config.flat(), trials))
     if training.finished:
         say(f"the run in {folder} has finished already")
-    elif training.config.divides_one_training:
+    elif is_choosing and training.config.divides_one_training:
         lines.append(_budget(job, training.config))
     if lines:
         put("\n".join([*lines, ""]), err=as_json)
