@@ -106,8 +106,9 @@ def _begin(
     from cli.training.job import TrainingJob
     from cli.training.training_run import begin
 
-    # All pixels have one scale, so that no trials are needed to choose it.
-    config = Config(quality="ndcg", gain="linear", scaling="normal", seed=seed, max_iter=max_iter)
+    # All pixels have one scale, so that no trials are needed to choose it. Every place of the order
+    # counts, not its top alone.
+    config = Config(quality="spearman", scaling="normal", seed=seed, max_iter=max_iter)
     fold = digits_fold(seed, times=TIMES)
     made = f"scikit-learn's digits, seed {seed}"
     splits = {"train": fold.train, "vali": fold.vali}
@@ -200,6 +201,6 @@ def _conclude(found: dict[str, Any], store: str | None) -> None:
     commands = [
         [f"  sortnet show last{in_store}", " the run's settings and iterations"],
         [f"  sortnet pairs last{in_store}", " every pair it got wrong"],
-        [f"  sortnet evaluate {model} {test} --metric ndcg", " on the images never seen"],
+        [f"  sortnet evaluate {model} {test} --metric spearman", " on the images never seen"],
     ]
     put("\n".join(table(["", ""], commands, left=2)[1:]))
