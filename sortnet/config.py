@@ -36,8 +36,8 @@ SCALINGS = (  # parts, which + joins
 )  # fmt: skip
 _SCALINGS_BEFORE = ("piecewise",)  # of model folders of versions before
 BY_QUERY = frozenset(("query", "zscore", "rank"))  # these scale a document by its whole query
-PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all")
-LEARNING = ("wrong", "compared", "uncertain")  # these choose by what was learned
+PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all", "top")
+LEARNING = ("wrong", "compared", "uncertain", "top")  # these choose by what was learned
 STARTS = ("warm", "fresh")
 LARGEST_SEED = 2**63 - 1  # torch takes no larger one
 _MOST = 2**31 - 1
@@ -237,7 +237,8 @@ class LoopTraining(Training):
         None,
         "What the loss of a pair is multiplied by: half by what RankQuality gains when the two "
         "documents exchange places in the iteration's ranking (quality), nothing (none), or the "
-        "grade of the better document; default: quality, of nets none.",
+        "grade of the better document; default: quality; none of nets, and where judgements are "
+        "limited.",
         TRAINING, choices=("none", "grade", "quality"))
     # fmt: on
 
@@ -406,8 +407,9 @@ class Config(Settings):
     pairs: str | None = setting(
         None,
         "Pairs to learn from: all that the sort compared, those the comparator got wrong, those "
-        "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all; "
-        "default: compared, of nets even.",
+        "it is uncertain of, random ones, neighbours in grade, evenly many of each query, all, or "
+        "uncertain ones near the top; default: compared, top where judgements are limited, of nets "
+        "even.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
         None, "Answers that the judge may give, in all; where it is asked about the validation "
@@ -418,8 +420,8 @@ class Config(Settings):
     max_iter: int | None = setting(
         None, "Maximum number of iterations: with start=warm of trainings, each followed by a "
         "sort; with start=fresh of sorts, the first of random weights. Default: 10 (warm) or 20 "
-        "(fresh) where what was learned chooses the pairs (wrong, compared, uncertain); else one "
-        "training.", RUN, least=1)
+        "(fresh) where what was learned chooses the pairs (wrong, compared, uncertain, top); else "
+        "one training.", RUN, least=1)
     max_stale: int | None = setting(  # None: never, as in the paper
         2, "With start=fresh: stop after this many iterations in a row without a better "
         "RankQuality.", RUN, least=1)
@@ -475,6 +477,8 @@ class Config(Settings):
             kinds.remove("cmpnn")
         kind = self.comparator or next(iter(kinds), "trees")
         fixed = {"comparator": kind, **(TREES if kind == "trees" else FIXED)}
+        if kind == "trees" and self.judgements is not None:
+            fixed |= TREES_OF_FEW
         absent = given.union(_LACKING[kind])
         return self.changed(**{name: v for name, v in fixed.items() if name not in absent})
 
@@ -505,6 +509,9 @@ TREES: dict[str, Any] = {
     "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "compared",
     "pair_weight": "quality",
 }  # fmt: skip
+# In place of these where answers are limited: what RankQuality gains from a pair cannot be known
+# without the grades, which a judge has not given.
+TREES_OF_FEW: dict[str, Any] = {"pairs": "top", "pair_weight": "none"}
 _LACKING = {  # settings that a comparator has not
     "trees": ("hidden", "units", "tau", "dropout"),
     "cmpnn": ("tau", "trees", "depth"),

@@ -233,7 +233,7 @@ def test_a_resumed_run_keeps_its_settings(said):
 def test_more_training_of_a_divided_budget_is_refused_with_what_to_do(said, change):
     message = fault("train", "--resume", "--out", "m", *change)
     assert message.startswith("sortnet: cannot resume the run in m, it was started otherwise: ")
-    assert message.rstrip().endswith(". To train more, begin another run with more --epochs")
+    assert message.rstrip().endswith("; train on: sortnet train DATA --from m --out NEW")
 
 
 def test_a_resumed_run_keeps_its_data(said):

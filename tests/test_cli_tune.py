@@ -28,7 +28,9 @@ def _at_home(tmp_path, monkeypatch):
 def test_the_trials_are_shown_kept_and_the_chosen_settings_learned_with():
     out = done(*TRAIN, "--judgements", "100")
     with open_store("s.db") as store:
-        trials = store.run("last").config["tuning"]
+        config = store.run("last").config
+    trials = config["tuning"]
+    assert config["pairs"] == "top", "few answers choose the pairs, and the run says so"
     header = ["scaling", "weight_decay", "ndcg@10"]
     assert len(trials) == 5  # of three inputs, then of two stronger weight decays
     lines = [line.split() for line in out.splitlines()]

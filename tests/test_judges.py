@@ -272,7 +272,9 @@ def test_a_function_is_the_judge_of_ungraded_queries():
         fit_ranker(T, V, PairwiseSettings())
 
 
-@pytest.mark.parametrize("pairs", ["wrong", "compared", "uncertain", "random", "even", "all"])
+@pytest.mark.parametrize(
+    "pairs", ["wrong", "compared", "uncertain", "random", "even", "all", "top"]
+)
 def test_a_judge_is_asked_what_the_strategy_chooses_and_a_resumed_run_goes_on(pairs):
     def run(state=None):
         asked, states = [], []

@@ -102,6 +102,10 @@ CASES = {
     "a judge": {
         "judge": judge_by_grades, "quality": "accuracy", "pairs": "uncertain", "judgements": 150,
     },
+    "top": {"pairs": "top", "judgements": 200, "max_iter": 3},
+    "a judge, top": {
+        "judge": judge_by_grades, "quality": "accuracy", "pairs": "top", "judgements": 150,
+    },
     "squared loss, by loss": {"loss": "squared", "keep": "loss", "query_pairs": None},
 }  # fmt: skip
 SHORT = {"epochs": 2, "batch_size": 64, "max_iter": 2, "committee": 2, "hidden": (6,)}

@@ -184,7 +184,7 @@ def _conventions(run: Run, sources: Sources) -> list[str]:
 
     if not sources.data:  # nor need the run have settings of a training
         return []
-    known = Config.from_json({k: v for k, v in run.config.items() if k != "tuning"})
+    known = Config.from_json({k: v for k, v in run.config.items() if k not in ("tuning", "from")})
     return [
         f"{PARTS[split]}: {line}"
         for split, queries in sources.data.items()

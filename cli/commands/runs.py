@@ -11,6 +11,7 @@ from cli.options import store_and_json
 from cli.output import print_json, print_table, say, width
 from cli.printing.iterations import rows_of, with_phase
 from cli.printing.kept_models import kept_figure
+from cli.printing.origins import from_which
 
 _PATH = 8  # least number of characters of a path
 
@@ -54,6 +55,9 @@ def _fitted(rows: list[list[str]], header: list[str]) -> list[list[str]]:
 def _run_line(row: dict[str, Any]) -> list[str]:
     from store.database.process import in_words
 
+    place = row["out"] or row["config"].get("collection") or "-"
+    if origin := row["config"].get("from"):
+        place += f", from {from_which(origin)}"
     best, quality = row["best_iteration"], row["best_quality"]
     name = row["config"].get("quality", "")
     best_text = "-" if best is None else f"{best}/{row['iterations']}"
@@ -68,5 +72,5 @@ def _run_line(row: dict[str, Any]) -> list[str]:
         best_text,
         "-" if quality is None else f"{name} {quality:.4f}",
         str((row["tp"] or 0) + (row["vp"] or 0)),
-        row["out"] or row["config"].get("collection") or "-",
+        place,
     ]

@@ -14,6 +14,7 @@ from cli.options import Real, store_and_json
 from cli.output import count, print_json, printable, progress, put, say
 from cli.printing import iterations
 from cli.printing.kept_models import kept_model
+from cli.printing.origins import from_which
 from cli.training.model_folders import is_model_folder, run_of_folder
 from sortnet.errors import StoreError
 
@@ -92,6 +93,8 @@ def _show_run(run: Run) -> None:
     put(f"command  {run.command}")
     if run.out is not None:
         put(f"out      {run.out}")
+    if origin := run.config.get("from"):
+        put(f"from     {from_which(origin)}")
     if facts["kept"] is not None:
         put(f"kept     {kept_model(facts['kept'])}")
     for split, part in run.data.items():
@@ -161,6 +164,8 @@ def _show_model(folder: str, *, as_json: bool) -> None:
     put(f"model    {folder}, a ranker of kind {kind}")
     if "run" in info:
         put(f"run      {info['run']}")
+    if origin := info.get("from"):
+        put(f"from     {from_which(origin)}")
     if "kept" in info:
         put(f"kept     {kept_model(info['kept'])}")
     elif "quality" in info:

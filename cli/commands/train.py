@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cli.training.job import TrainingJob
+    from cli.training.origin import Origin
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
     from sortnet.learning.loop import Callback
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from store import Store
 
 _OF_JUDGE = (*JUDGE, "question")
-_FILES = ("out", "resume", "overwrite", "store", "cache")
+_FILES = ("out", "from_model", "resume", "overwrite", "store", "cache")
 
 
 class _SectionedCommand(click.Command):
@@ -81,6 +82,11 @@ class _SectionedCommand(click.Command):
     help="Model folder to write.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Resume the run in --out with its settings and data.")
+@click.option(
+    "--from", "from_model", metavar="MODEL", shell_complete=folders,
+    help="Begin with the weights, scaling and features of this model, for new queries, new answers "
+    "or more training; by default half of the epochs.",
+)  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the model in --out.")
 @store_option
 @data_option
@@ -127,6 +133,7 @@ def train(
     data: tuple[str, ...],
     out: str,
     resume: bool,
+    from_model: str | None,
     overwrite: bool,
     store: str | None,
     cache: Path | None,
@@ -179,9 +186,11 @@ def train(
       sortnet train all.csv --query search --judge ./judge.py --judgements 200
       sortnet train MQ2008/Fold1 --ranker ranksvm --out svm --set C=0.1
       sortnet train --resume --out m
+      sortnet train new.csv --from m --out newer
     """
     from cli.training.command_judge import CommandJudge
     from cli.training.job import read_job
+    from cli.training.origin import find_origin, refuse_own_folder
     from cli.training.other_kinds import fit_other, values_set
     from cli.training.run_folder import Folder
     from cli.training.training_run import agree, follow, refuse_changes, shared, store_url
@@ -190,9 +199,12 @@ def train(
     refuse_folder(out)
     _trackers(logs)  # a misspelt one is refused before anything is read
     folder, judge = Folder(out), CommandJudge.of(ctx)
+    refuse_own_folder(from_model, folder)
     if ranker != "sortnet":
-        if resume or preset or no_tune or logs:
-            raise click.UsageError("--resume, --preset, --no-tune and --log are of a sortnet alone")
+        if resume or preset or no_tune or logs or from_model:
+            raise click.UsageError(
+                "--resume, --from, --preset, --no-tune and --log are of a sortnet alone"
+            )
         if os.environ.get("WORLD_SIZE", "1") != "1":
             raise click.UsageError(f"one process fits {ranker}: leave torchrun out")
         fit_other(ctx.params, typed_settings(ctx), folder, store_url(store, None)[0])
@@ -203,15 +215,16 @@ def train(
         if group.rank == 0 and not judge.only_shows:
             own = _known(folder, data, resume=resume, overwrite=overwrite)
         known = broadcast(group, own)
-        asked, paths, columns = _asked(typed, data, columns, known, preset, folder)
+        origin = find_origin(from_model, folder, known, status)
+        asked, paths, columns = _asked(typed, data, columns, known, preset, folder, origin)
         asked = asked.with_defaults if no_tune else asked
         url, shown = store_url(store, known)
         is_asked = judge.is_asked(known)
         if is_asked and not judge.only_shows:
             judge.refuse_without_budget(asked)
         job = read_job(
-            paths, asked,
-            columns=columns, cache=cache, progress=status, store=url, is_asked=is_asked,
+            paths, asked, columns=columns, cache=cache, progress=status, store=url,
+            is_asked=is_asked, like=None if origin is None else origin.model,
         )  # fmt: skip
         agree(job, group)
         documents = judge.documents(job, status)
@@ -222,7 +235,7 @@ def train(
         recorded = known["threads"] if known and group.size == 1 else None
         set_threads(threads or recorded or threads_of(group))
         if group.rank:
-            with follow(job, folder, url, group) as training:
+            with follow(job, folder, url, group, origin) as training:
                 training.learn(lambda record: None, status)
             return
         if known is not None:
@@ -230,8 +243,9 @@ def train(
         status(f"opening the store {shown}")
         with open_to_write(url) as opened, folder.held():
             started = _begin(
-                job, folder, opened, known, shown, status, group, judge.record(), as_json=as_json
-            )
+                job, folder, opened, known, shown, status, group, judge.record(), origin,
+                as_json=as_json,
+            )  # fmt: skip
             is_own_store = store is not None or store_url(None, None)[0] == url
             with judge.asking(
                 shared(started, group), documents, status, is_own_store=is_own_store
@@ -241,15 +255,19 @@ def train(
 
 def _begin(
     job: TrainingJob, folder: Folder, store: Store, known: dict[str, Any] | None, shown: str,
-    progress: Progress, group: Group, judge: dict[str, Any] | None, *, as_json: bool,
+    progress: Progress, group: Group, judge: dict[str, Any] | None, origin: Origin | None, *,
+    as_json: bool,
 ) -> TrainingRun:  # fmt: skip
     """Start or resume the run, and print what was chosen for it."""
     from cli.training.job import say_data
+    from cli.training.origin import say_origin
     from cli.training.run_folder import CHOOSING
     from cli.training.training_run import begin
 
     if known is None:
         say_data(job, err=as_json)
+        if origin is not None:
+            say_origin(origin, job.vali, err=as_json)
     for text in _choosing(job) if known is None else ():
         put(text, err=as_json)
     is_choosing = known is None or known.get("phase") == CHOOSING
@@ -264,7 +282,17 @@ def _begin(
 
     command = command_line(click.get_current_context())
     training = begin(
-        job, folder, store, known, command, shown, progress, show, group=group, judge=judge
+        job,
+        folder,
+        store,
+        known,
+        command,
+        shown,
+        progress,
+        show,
+        group=group,
+        judge=judge,
+        origin=origin,
     )
     lines = []
     if is_choosing and (trials := training.run.config.get("tuning")):
@@ -366,12 +394,16 @@ def _asked(
     known: Mapping[str, Any] | None,
     preset: str | None,
     folder: Folder,
+    origin: Origin | None,
 ) -> tuple[Config, Sequence[str], NamedColumns]:
     """The settings, data paths and columns; a resumed run uses its own where none are given."""
     from cli.training.job import columns_of, paths_to_resume
+    from sortnet.rankers.from_model import settings_from_model
 
     typed = {**(PRESETS[preset] if preset else {}), **typed}
     if known is None:
+        if origin is not None:
+            return settings_from_model(origin.model.config, **typed), data, columns
         return Config().changed(**typed), data, columns
     if columns == UNNAMED:
         columns = columns_of(known["data"], "run.json")
@@ -402,11 +434,14 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
                 "answers": model.info["answers"],
                 "judge": None if training.judge is None else training.judge.facts(),
                 "kept": training.run.kept,
+                "from": training.run.config.get("from"),
                 "iterations": rows,
             }
         )
         return
     put(f"\nbest is iteration {best['iteration']} of 0 to {rows[-1]['iteration']} (the last *)")
+    if training.origin is not None and best["iteration"] == 0:
+        put("no iteration is better than the model that the run began with")
     if [row["quality"] for row in rows].count(best["quality"]) > 1:
         put("of those of equal quality it is the one that has the most pairs of VALI right")
     for text in measures(figures, said):

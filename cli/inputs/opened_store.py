@@ -171,7 +171,8 @@ def is_before_the_end_of_training(run: Run) -> bool:
     version = run.versions.get("sortnet", "")
     if version.startswith(("0.1.", "0.2.", "0.3.")):
         return False
-    settings = {name: value for name, value in run.config.items() if name != "tuning"}
+    added = ("tuning", "from")
+    settings = {name: value for name, value in run.config.items() if name not in added}
     return Config.from_json(settings).divides_one_training
 
 

@@ -18,6 +18,7 @@ from cli.output import count
 from cli.printing import iterations
 from cli.printing.iterations import LABELLING, quality_of, share, with_phase
 from cli.printing.kept_models import Kept, kept_figure, kept_model, kept_name
+from cli.printing.origins import from_which
 from cli.report.hardest import hardest, recurring
 from cli.report.sources import Sources
 from cli.report.svg import picture
@@ -229,7 +230,9 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
         first, kept = rows[0], best[-1]
         said = f"{share(kept['quality'])} on validation, iteration {kept['iteration']}"
         facts += _kept_facts(run.kept, f"{quality} of the best iteration", said)
-        facts.append(("Before training", f"{share(first['quality'])} (random weights)"))
+        origin = run.config.get("from")
+        weights = "random weights" if origin is None else f"from {from_which(origin)}"
+        facts.append(("Before training", f"{share(first['quality'])} ({weights})"))
     labelling = quality == LABELLING
     last = rows[-1]["iteration"] if rows else None
     numbers = str(len(rows)) if labelling or last is None else f"0 to {last}"

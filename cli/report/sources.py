@@ -167,7 +167,8 @@ def _judged_part(run: Run, split: Split, source: Source) -> Queries:
     from store.service.judged import read_judged
 
     collection = Collection(run.database, source.name)
-    found = read_judged(collection, source.events, seed=run.seed)
+    as_before = run.data["vali"].get("held_out")  # versions before 0.4 did not record it
+    found = read_judged(collection, source.events, seed=run.seed, as_before=as_before)
     part: Queries = getattr(found, split)
     if run.data[split].get("fingerprint") != found.fingerprint(part):
         raise DataError(f"{source}: its items or judgements differ from what the run read")

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sqlalchemy import URL
@@ -26,14 +26,18 @@ from cli.printing.conventions import metrics_of
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, choose_quality
 from sortnet.data import Fold, fingerprint, read_fold, read_queries
+from sortnet.data.divide import held_out
 from sortnet.data.parts import ByHash, facts_of, ids_in_two_parts, is_part, read_divided
 from sortnet.errors import DataError, SortNetError
+from sortnet.files import check_fields
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.metrics import Metric, check_can_choose, evaluate
-from sortnet.rankers.base import check_same_features
+from sortnet.rankers.base import Ranker, check_same_features
 from sortnet.types import F32, I32, I64, NamedColumns, Progress, Queries
 from sortnet.types.named_columns import UNNAMED
 from store.service.judged import Source, read_judged
+
+HELD_OUT = "held_out"  # the fact of a collection's part V that names its items or groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +90,7 @@ def read_job(
     progress: Progress,
     store: URL | str | None = None,
     is_asked: bool = False,
+    like: Ranker | None = None,
 ) -> TrainingJob:
     """Read TRAIN and VALI, a folder with both, or one file that is divided; and check the data.
 
@@ -94,6 +99,7 @@ def read_job(
     Args:
         columns: the names of a table's columns.
         is_asked: whether a program or a model judges the documents: they need no grades.
+        like: the model whose features the documents are to have; None: those of the data.
 
     Raises:
         SortNetError: for data or settings that cannot be used for training.
@@ -110,17 +116,26 @@ def read_job(
                 "--query and the like"
             )
         with open_collection(store, source.name) as collection:
-            judged = read_judged(collection, source.events, seed=config.seed, progress=progress)
+            judged = read_judged(
+                collection,
+                source.events,
+                seed=config.seed,
+                as_before=None if like is None else held_out_before(like),
+                describer=None if like is None else like.describer,
+                progress=progress,
+            )
         progress("checking the data")
-        return _checked(
+        job = _checked(
             judged.train,
             judged.vali,
             config,
             lambda part: {**remembered(part.source), "fingerprint": judged.fingerprint(part)},
         )
+        job.data["vali"][HELD_OUT] = held_out(judged.train, judged.vali)
+        return job
     if len(paths) == 1:
         try:
-            return _job_of_one_path(paths[0], config, columns, cache, progress, is_asked)
+            return _job_of_one_path(paths[0], config, columns, cache, progress, like, is_asked)
         except DataError as error:
             raise DataError(f"{error}{collection_behind(paths[0], store)}") from None
     if len(paths) != 2:
@@ -129,13 +144,37 @@ def read_job(
         )
     progress(f"reading {paths[0]}")
     labelled = not is_asked
-    train = read_queries(paths[0], labelled=labelled, columns=columns, cache=cache)
+    n_features = None if like is None else like.n_features
+    train = read_queries(
+        paths[0],
+        n_features=n_features,
+        labelled=labelled,
+        columns=columns,
+        cache=cache,
+        like=like,
+    )
     progress(f"reading {paths[1]}")
     vali = read_queries(
         paths[1], n_features=train.n_features, labelled=labelled, cache=cache, like=train
     )
     progress("checking the data")
     return _checked(train, vali, config, _facts_of_file, is_asked=is_asked)
+
+
+def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
+    """The names that a model's run held out of a collection, see `hold_out_documents`.
+
+    Raises:
+        ModelError: if the record is damaged.
+    """
+    data = model.info.get("data")
+    facts = data.get("vali") if isinstance(data, dict) else None
+    names = facts.get(HELD_OUT) if isinstance(facts, dict) else None
+    if names is None:
+        return None
+    check_fields({HELD_OUT: names}, {HELD_OUT: dict}, "model.json")
+    check_fields(names, dict.fromkeys(names, list[str]), f"model.json, {HELD_OUT}")
+    return cast("Mapping[str, Sequence[str]]", names)
 
 
 def say_data(job: TrainingJob, *, err: bool) -> None:
@@ -189,21 +228,32 @@ def _job_of_one_path(
     columns: NamedColumns,
     cache: Path | None,
     progress: Progress,
+    like: Ranker | None,
     is_asked: bool,
 ) -> TrainingJob:
+    n_features = None if like is None else like.n_features
     if Path(path).is_file() or glob.has_magic(path):
         fold = read_divided(
             path,
             ByHash(config.seed),
+            n_features=n_features,
             labelled=not is_asked,
             columns=columns,
             cache=cache,
+            like=like,
             progress=progress,
         )
         progress("checking the data")
         return _divided_job(path, fold, config, is_asked)
     progress(f"reading {path}")
-    fold = read_fold(path, labelled=not is_asked, columns=columns, cache=cache)
+    fold = read_fold(
+        path,
+        n_features=n_features,
+        labelled=not is_asked,
+        columns=columns,
+        cache=cache,
+        like=like,
+    )
     test = None if fold.test is None else fold.test.source
     progress("checking the data")
     return _checked(fold.train, fold.vali, config, _facts_of_file, test=test, is_asked=is_asked)

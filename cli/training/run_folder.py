@@ -2,6 +2,7 @@
 
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
+from/                               the model that the run began with, of `--from`
 run.json                            the run's id, store, settings, data and phase; while it is
                                     choosing settings, the trials that have ended
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +32,7 @@ _RUN_FIELDS: dict[str, Any] = {
 }
 Phase = Literal["choosing", "training", "done"]
 CHOOSING, TRAINING, DONE = get_args(Phase)
+_ORIGIN_FIELDS = {"path": str, "folder": str, "run": str | None, "weights_sha256": str}
 _PHASE_FIELDS = {"phase": Phase, "trials": list, "settings_sha256": str}
 
 
@@ -39,6 +42,7 @@ class Folder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.state = self.path / "state.safetensors"
+        self.origin = self.path / "from"
         self._run = self.path / "run.json"
 
     def __str__(self) -> str:
@@ -60,6 +64,7 @@ class Folder:
         """Remove the record of the last run; its model is kept until a new one replaces it."""
         for path in (self.state, self._run):
             path.unlink(missing_ok=True)
+        shutil.rmtree(self.origin, ignore_errors=True)
 
     def run(self) -> dict[str, Any] | None:
         """The record of the run; None if there is none.
@@ -79,6 +84,9 @@ class Folder:
             raise ModelError(f"{path}: judged_by cannot be {shown(about['judged_by'])}")
         if "phase" in about:
             check_fields(about, _PHASE_FIELDS, path)
+        if "from" in about:
+            check_fields(about, {"from": dict}, path)
+            check_fields(about["from"], _ORIGIN_FIELDS, path)
         # Before a comparator of damaged settings takes memory; version 0.2 wrote no hash.
         if about.get("settings_sha256", now := _settings_sha256(about)) != now:
             raise ModelError(f"{path}: its settings or trials were changed after it was written")
@@ -111,10 +119,12 @@ class Folder:
 
 
 def _settings_sha256(about: Mapping[str, Any]) -> str:
-    """Hash of the settings asked for and chosen, which may differ in anything and of trials."""
+    """Hash of the settings asked for and chosen, the trials, and the model to begin with."""
     settings = [about["asked"], about["config"]]
     if "phase" in about:
         settings += [about["phase"], about["trials"]]
+    if "from" in about:
+        settings.append(about["from"])
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 

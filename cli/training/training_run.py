@@ -18,6 +18,7 @@ from sqlalchemy import URL
 from cli.inputs.opened_store import open_existing, resume
 from cli.printing.iterations import Trial
 from cli.training.job import TrainingJob
+from cli.training.origin import Origin
 from cli.training.run_folder import CHOOSING, TRAINING, Folder
 from cli.training.run_judge import RunJudge, vali_pairs
 from sortnet import __version__
@@ -38,6 +39,7 @@ from sortnet.learning.loop import Callback, Iteration, State
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.rankers.choose_defaults import choose
 from sortnet.rankers.folder import read_bytes
+from sortnet.rankers.from_model import with_epochs
 from sortnet.rankers.posterior_ranker import PosteriorSettings
 from sortnet.rankers.sortnet import ALONE, Model, fit
 from sortnet.rankers.weights import load_state, save_state
@@ -69,6 +71,7 @@ class TrainingRun:
     group: Group = field(default_factory=Alone)  # of which the first alone keeps folder and run
     again: str | None = None  # the command that does it again; None: the one that resumes it
     judge: RunJudge | None = None  # a program or a model that is asked
+    origin: Origin | None = None  # the model that the run begins with; None: random weights
 
     @property
     def finished(self) -> bool:
@@ -101,6 +104,10 @@ class TrainingRun:
             show(record)
 
         info = {"run": self.run.id, "data": self.job.data}
+        from_model = None
+        if self.origin is not None:
+            info["from"] = self.origin.facts
+            from_model = self.origin.model
         is_kept_already = self.finished and self.run.status == "done"
         changes_status = not (self.group.rank or is_kept_already)
         again = self.again or resume(str(self.folder))
@@ -116,6 +123,7 @@ class TrainingRun:
                 train, vali, self.config,
                 sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
                 save=lambda model: model.save(self.folder.path), state=self.state, group=self.group,
+                from_model=from_model,
             )  # fmt: skip
             ranker = self._chosen(model)
             if not self.group.rank:
@@ -183,6 +191,7 @@ def begin(
     group: Group = ALONE,
     again: str | None = None,
     judge: Mapping[str, Any] | None = None,
+    origin: Origin | None = None,
 ) -> TrainingRun:
     """Start a new run, or resume the run that `known` records, and choose its settings.
 
@@ -201,6 +210,7 @@ def begin(
         group: the processes of the run; this process is the first.
         again: the command that repeats the run; None: the command that resumes it.
         judge: options of the program or model that a new run asks.
+        origin: the model that the run begins with, which its folder keeps.
     """
     if known is None:
         if "--resume" not in shlex.split(command):
@@ -208,21 +218,24 @@ def begin(
         known = _new_record(job, command, shown)
         if judge is not None:
             known["judged_by"] = "--judge" if judge["judge"] is not None else "--model"
+        if origin is not None:
+            origin.model.save(folder.origin)
+            known["from"] = origin.facts
         folder.write_run(known)
     run = _stored_run(job, folder, store, known, judge)
     if known.get("phase") == CHOOSING:
         with _status(run, again or resume(str(folder)), group):
             config = _choose(job, folder, run, known, progress, show_trial)
-        return TrainingRun(job, config, folder, run, None, again=again)
+        return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
     config, state = Config.from_json(known["config"]), None
     if folder.state.exists():
-        state = _state(folder, job, config, read_bytes(folder.state))
+        state = _state(folder, job, config, read_bytes(folder.state), origin)
     if "budget" not in known and not (state is not None and state.finished):
         raise SortNetError(
             f"the run in {folder} was begun by version 0.3 or before, which trained otherwise: "
             "start it again with --overwrite"
         )
-    return TrainingRun(job, config, folder, run, state, again=again)
+    return TrainingRun(job, config, folder, run, state, again=again, origin=origin)
 
 
 def _new_record(job: TrainingJob, command: str, shown: str) -> dict[str, Any]:
@@ -259,7 +272,7 @@ def _stored_run(
     }
     return store.start_run(
         command=record["command"],
-        config=record["config"],
+        config=_stored_config(record, record["config"], []),
         seed=job.config.seed,
         versions=versions,
         train=job.train,
@@ -291,7 +304,7 @@ def _choose(
     def keep(trial: Trial) -> None:
         trials.append(trial)
         folder.write_run({**record, "trials": trials})
-        run.settle({**record["config"], "tuning": [*map(_to_show, trials)]})
+        run.settle(_stored_config(record, record["config"], trials))
         show_trial(_to_show(trial))
 
     config, _ = choose(
@@ -300,9 +313,10 @@ def _choose(
     if job.is_asked:
         assert job.config.judgements is not None  # of these the validation part has its share
         config = config.changed(judgements=job.config.judgements - len(vali_pairs_of(job)))
+    if "from" in record:
+        config = with_epochs(job.train, config)
     settings = config.to_json()
-    tuning = {"tuning": [*map(_to_show, trials)]} if trials else {}
-    run.settle({**settings, **tuning})
+    run.settle(_stored_config(record, settings, trials))
     budget = Budget.of(job.train, config)
     chosen = {
         "phase": TRAINING,
@@ -312,6 +326,18 @@ def _choose(
     }
     folder.write_run({**record, **chosen})
     return config
+
+
+def _stored_config(
+    record: Mapping[str, Any], settings: Mapping[str, Any], trials: Sequence[Trial]
+) -> dict[str, Any]:
+    """The settings as the store has them: with the trials, and the model to begin with."""
+    stored = dict(settings)
+    if trials:
+        stored["tuning"] = [*map(_to_show, trials)]
+    if "from" in record:
+        stored["from"] = record["from"]
+    return stored
 
 
 def _to_show(trial: Trial) -> dict[str, Any]:
@@ -337,7 +363,9 @@ def shared(training: TrainingRun, group: Group) -> TrainingRun:
 
 
 @contextmanager
-def follow(job: TrainingJob, folder: Folder, url: URL, group: Group) -> Iterator[TrainingRun]:
+def follow(
+    job: TrainingJob, folder: Folder, url: URL, group: Group, origin: Origin | None = None
+) -> Iterator[TrainingRun]:
     """Take part in the run that the first process has started; folder and run are its to keep.
 
     Raises:
@@ -346,9 +374,10 @@ def follow(job: TrainingJob, folder: Folder, url: URL, group: Group) -> Iterator
     about = broadcast(group, None)
     raw = group.gather(np.empty(0, np.uint8)).tobytes()
     config = Config.from_json(about["config"])
-    state = _state(folder, job, config, raw) if raw else None
+    state = _state(folder, job, config, raw, origin) if raw else None
     with open_existing(url, write=True) as store:
-        yield TrainingRun(job, config, folder, store.run(about["run"]), state, group)
+        run = store.run(about["run"])
+        yield TrainingRun(job, config, folder, run, state, group, origin=origin)
 
 
 def agree(job: TrainingJob, group: Group) -> None:
@@ -374,8 +403,14 @@ def agree(job: TrainingJob, group: Group) -> None:
         raise SortNetError(f"{group.size} processes for {queries} queries: start no more than that")
 
 
-def _state(folder: Folder, job: TrainingJob, config: Config, raw: bytes) -> State:
-    n_columns = fit_scaler(str(config.scaling), job.train, seed=config.seed).n_columns
+def _state(
+    folder: Folder, job: TrainingJob, config: Config, raw: bytes, origin: Origin | None
+) -> State:
+    if origin is None:
+        scaler = fit_scaler(str(config.scaling), job.train, seed=config.seed)
+    else:
+        scaler = origin.model.scaler
+    n_columns = scaler.n_columns
     make = make_comparator(config, n_columns)
     return load_state(folder.state, make, least=least_numbers(config, n_columns), raw=raw)
 
@@ -405,10 +440,17 @@ def refuse_changes(job: TrainingJob, known: Mapping[str, Any], folder: Folder) -
     if _names_in(job.data) != _names_in(known["data"]):
         changed.append("other columns are named")
     if changed:
-        text = f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"
-        if any(change.startswith(("max_iter ", "epochs ")) for change in changed):
-            text += ". To train more, begin another run with more --epochs"
-        raise SortNetError(text)
+        raise SortNetError(
+            f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"
+            f"{_how_to_train_on(folder)}"
+        )
+
+
+def _how_to_train_on(folder: Folder) -> str:
+    """The command that trains the model of a run further, if the run has a model yet."""
+    if not (folder.path / "model.json").exists():
+        return ""
+    return f"; train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"
 
 
 def store_url(typed: str | None, known: Mapping[str, Any] | None) -> tuple[URL, str]:

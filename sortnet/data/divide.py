@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -153,12 +153,34 @@ def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) 
     return part_of_query
 
 
-def hold_out_documents(queries: Queries, *, seed: int = 0) -> tuple[Queries, Queries]:
+def held_out(train: Queries, vali: Queries) -> dict[str, list[str]]:
+    """The names of the `queries`, or of the `documents`, that are in V alone, as JSON.
+
+    >>> q = Queries.from_arrays([[float(k)] for k in range(9)], docids=list("abcdefghi"))
+    >>> q = q.with_judgements(range(1, 9), range(8))
+    >>> held_out(*hold_out_documents(q, as_before={"documents": ["b"]}))
+    {'documents': ['b']}
+    """
+    if not np.isin(vali.qids, train.qids).any():
+        return {"queries": vali.qids.tolist()}
+    assert train.docids is not None and vali.docids is not None
+    return {"documents": vali.docids[~np.isin(vali.docids, train.docids)].tolist()}
+
+
+def hold_out_documents(
+    queries: Queries, *, seed: int = 0, as_before: Mapping[str, Sequence[str]] | None = None
+) -> tuple[Queries, Queries]:
     """T and V of judged pairs: V has those that touch documents which T does not have.
 
     So what is predicted on V is the place of documents never seen. Whole queries are held out
     where eight of them have judgements; otherwise documents of each query. Then V has all
     documents, but of the judged pairs only those with one that is held out.
+
+    Args:
+        queries: with judged pairs.
+        seed: of what is drawn.
+        as_before: names that an earlier run held out, see `held_out`, so that V has nothing that
+            it learned; None, or where nobody has judged them: names are drawn.
 
     Raises:
         DataError: if that leaves one of the parts without a judgement that prefers a document.
@@ -176,13 +198,18 @@ def hold_out_documents(queries: Queries, *, seed: int = 0) -> tuple[Queries, Que
     query = queries.query_of_docs()
     rng = np.random.default_rng(seed)
     of = np.unique(query[judged.winner[decided]])
-    if len(of) >= _SEVERAL:
-        held = np.isin(query, rng.permutation(of)[: max(1, round(SHARE * len(of)))])
-        parts = queries.only(~held), queries.only(held)
+    recorded, are_queries = _recorded_documents(queries, as_before or {})
+    if (recorded[judged.winner[decided]] | recorded[judged.loser[decided]]).any():
+        chosen = recorded
+    elif are_queries := len(of) >= _SEVERAL:
+        chosen = np.isin(query, rng.permutation(of)[: max(1, round(SHARE * len(of)))])
     else:
-        held = _some_documents(queries, rng)
-        touched = held[judged.winner] | held[judged.loser]
-        parts = queries.only(~held), replace(queries, judged=judged.where(touched))
+        chosen = _some_documents(queries, rng)
+    if are_queries:
+        parts = queries.only(~chosen), queries.only(chosen)
+    else:
+        touched = chosen[judged.winner] | chosen[judged.loser]
+        parts = queries.only(~chosen), replace(queries, judged=judged.where(touched))
     for part, what in zip(parts, ("to learn from", "to choose by"), strict=True):
         if part.judged is None or not part.judged.sure.any():
             raise DataError(
@@ -190,6 +217,15 @@ def hold_out_documents(queries: Queries, *, seed: int = 0) -> tuple[Queries, Que
                 f"document): holding some documents out leaves none {what}"
             )
     return parts
+
+
+def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> tuple[Bool, bool]:
+    """(n_docs,) the documents that the names select, and whether they are whole queries."""
+    if "queries" in names:
+        return np.isin(queries.qids, names["queries"])[queries.query_of_docs()], True
+    if queries.docids is None:
+        return np.zeros(queries.n_docs, np.bool_), False
+    return np.isin(queries.docids, names.get("documents", ())), False
 
 
 def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:

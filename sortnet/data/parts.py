@@ -21,7 +21,7 @@ from sortnet.data.cache import cached
 from sortnet.data.divide import drawn_parts, only_single_documents
 from sortnet.data.grades import grade_numbers
 from sortnet.data.read import PARTS, Fold, are_tables, read_queries, refuse_names
-from sortnet.data.read_tables import named_roles, names_kept, names_of, queries_of
+from sortnet.data.read_tables import Like, named_roles, names_kept, names_of, queries_of
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.roles import kept_as_read
@@ -84,8 +84,10 @@ def read_divided(
     division: Division | None = None,
     *,
     labelled: bool = True,
+    n_features: int | None = None,
     columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
+    like: Like | None = None,
     progress: Progress = lambda text: None,
 ) -> Fold:
     """Read a file of labelled queries, or several as one data set, as three parts.
@@ -97,9 +99,10 @@ def read_divided(
         path: see `read_queries`.
         division: the part of each query; None: by a hash with seed 0.
         labelled: whether there must be grades; otherwise a part needs two documents of one query.
+        n_features: of sparse LETOR text that lacks the last features.
         columns: see `read_queries`; with the query `none` the rows are divided, by the document's
             id where one is named, otherwise by all that they hold.
-        cache: see `read_queries`.
+        cache, like: see `read_queries`.
 
     Raises:
         DataError: for fewer than six queries; for a part without documents of two grades in one
@@ -121,9 +124,9 @@ def read_divided(
     progress(f"reading {path}")
     if not are_tables(path):
         refuse_names(path, columns)
-        return _divided_letor(path, division, labelled, cache)
-    table = _Table(path, division, labelled, columns or UNNAMED)
-    train = table.read("train", None, cache, progress)
+        return _divided_letor(path, division, n_features, labelled, cache)
+    table = _Table(path, division, labelled, columns or UNNAMED, like)
+    train = table.read("train", like, cache, progress)
     return Fold(train, *(table.read(part, train, cache, progress) for part in ("vali", "test")))
 
 
@@ -180,9 +183,13 @@ def _source(path: str, part: str) -> str:
 
 
 def _divided_letor(
-    path: Path, division: Division, labelled: bool, cache: str | os.PathLike[str] | None
+    path: Path,
+    division: Division,
+    n_features: int | None,
+    labelled: bool,
+    cache: str | os.PathLike[str] | None,
 ) -> Fold:
-    queries = read_queries(path, cache=cache)
+    queries = read_queries(path, n_features=n_features, cache=cache)
     names = queries.qids.tolist()
     grades = queries.grades.astype(np.float64) if labelled else None
     of_row = queries.query_of_docs()
@@ -198,33 +205,41 @@ class _Table:
     """A table that is read when the first of its parts is not in the cache."""
 
     def __init__(
-        self, path: Path, division: Division, labelled: bool, columns: NamedColumns
+        self,
+        path: Path,
+        division: Division,
+        labelled: bool,
+        columns: NamedColumns,
+        like: Like | None,
     ) -> None:
         self.path = path
         self.division = division
         self.labelled = labelled
         self.columns = columns
+        self.like = like
         self._parts: RowsOfParts | None = None
 
     def read(
         self,
         part: str,
-        train: Queries | None,
+        like: Like | None,
         cache: str | os.PathLike[str] | None,
         progress: Progress,
     ) -> Queries:
-        """A part; `train` is the training part, None to read that one."""
+        """A part, with the features of `like`; None: its own."""
 
         def parse() -> Queries:
             if self._parts is None:
-                self._parts = _divided_rows(self.path, self.division, self.labelled, self.columns)
+                self._parts = _divided_rows(
+                    self.path, self.division, self.labelled, self.columns, self.like
+                )
             rows, numbers = self._parts[part]
             queries = queries_of(
-                rows, labelled=self.labelled, columns=self.columns, like=train, progress=progress
+                rows, labelled=self.labelled, columns=self.columns, like=like, progress=progress
             )
             return replace(queries, rows=numbers[queries.rows])
 
-        if cache is None:
+        if cache is None or (like is not None and like.describer is not None):
             queries = parse()
         else:
             kind = type(self.division).__name__
@@ -233,6 +248,8 @@ class _Table:
                 "part": part,
                 "division": how,
                 "columns": self.columns.to_json(),
+                "names": None if like is None else like.feature_names,
+                "remembered": None if like is None else like.columns.to_json(),
             }
             if not self.labelled:
                 options["labelled"] = False
@@ -241,16 +258,17 @@ class _Table:
 
 
 def _divided_rows(
-    path: Path, division: Division, labelled: bool, columns: NamedColumns
+    path: Path, division: Division, labelled: bool, columns: NamedColumns, like: Like | None
 ) -> RowsOfParts:
-    rows = read_rows(path, keep=kept_as_read(*names_kept(columns)))
+    rows = read_rows(path, keep=kept_as_read(*names_kept(columns, like)))
     if not len(rows):
         raise DataError(f"{path}: there are no documents")
-    roles = named_roles(rows, columns, labelled=labelled)
+    roles = named_roles(rows, columns, like, labelled=labelled)
+    columns = columns if like is None else columns.over(like.columns)
     by_rows = roles.group is None
     if roles.group is not None:
         names = names_of(rows, roles.group, needed=True)
-    elif columns.id is not None:
+    elif columns.id is not None and columns.id in rows.columns:
         names = rows.texts(columns.id)
     else:
         names = _contents(rows)

@@ -143,6 +143,7 @@ def read_fold(
     labelled: bool = True,
     columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
+    like: Like | None = None,
 ) -> Fold:
     """Read a folder with a train, a vali (or valid, validation) and optionally a test part.
 
@@ -153,7 +154,7 @@ def read_fold(
             folder `train` of part files.
         n_features: for sparse files whose training part lacks the last features.
         labelled, columns: see `read_queries`.
-        cache: see `read_queries`.
+        cache, like: see `read_queries`.
 
     Raises:
         DataError: for a part that is missing, ambiguous, or does not match the training part.
@@ -167,7 +168,12 @@ def read_fold(
         part = "train" if train_file is None else "vali"
         raise DataError(f"{folder}: there is no {part}.txt (or {', '.join(_ENDINGS[1:])})")
     train = read_queries(
-        train_file, n_features=n_features, labelled=labelled, columns=columns, cache=cache
+        train_file,
+        n_features=n_features,
+        labelled=labelled,
+        columns=columns,
+        cache=cache,
+        like=like,
     )
     vali = _part(vali_file, train, labelled, cache)
     test = None if test_file is None else _part(test_file, train, labelled, cache)

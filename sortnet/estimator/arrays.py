@@ -96,6 +96,18 @@ class Features:
         return np.bincount(of, shares, len(self.columns)).astype(np.float64)
 
 
+def columns_in(X: Any, features: tuple[str, ...] | None) -> dict[str, Any]:
+    """The columns of a frame that features were made of, as `SortNetRanker.save` keeps them.
+
+    Nothing where X is no frame or lacks a column.
+    """
+    there = [str(name) for name in getattr(X, "columns", ())]
+    columns = [*dict.fromkeys(column_of(name, there) for name in features or ())]
+    if not columns or {*columns} - {*there}:
+        return {}
+    return {"columns": columns, "n_columns": len(columns)}
+
+
 def take_columns(
     X: Any, qid: ArrayLike | None, names: NamedColumns, source: str
 ) -> tuple[Any, ArrayLike | None, ArrayLike | None]:

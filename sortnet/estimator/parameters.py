@@ -16,6 +16,7 @@ from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.metrics import Empty, Gain
 from sortnet.rankers.base import name_of, settings_for
+from sortnet.rankers.from_model import settings_from_model
 
 OWN = {  # the parameters that are no settings of a run, and their defaults
     "ranker": "sortnet",
@@ -121,11 +122,15 @@ def all_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     return DEFAULTS | dict(given)
 
 
-def settings_from(parameters: Mapping[str, Any]) -> Settings:
+def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = None) -> Settings:
     """The settings of the kind of ranker; what it has not must be as it is by default.
 
+    Args:
+        parameters: of the estimator.
+        begin_with: the settings of the model whose weights the training begins with.
+
     Raises:
-        DataError: naming a parameter that is of no type it can be.
+        DataError: naming a parameter that is of no type it can be, or does not fit the model.
     """
     for name, types in _TYPES.items():
         if not isinstance(parameters[name], types):
@@ -140,6 +145,12 @@ def settings_from(parameters: Mapping[str, Any]) -> Settings:
     }
     if callable(given.get("comparator")) and kind == Config.kind:
         del given["comparator"]
+    if begin_with is not None:
+        if settings.kind != Config.kind:
+            raise DataError(f"a ranker of kind {shown(kind)} takes no init_model; sortnet does")
+        if not _is_default("random_state", parameters["random_state"]):
+            given["seed"] = _seed(parameters["random_state"])
+        return settings_from_model(begin_with, **given)
     return settings.changed(**given, seed=_seed(parameters["random_state"]))
 
 

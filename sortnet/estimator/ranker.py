@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +27,7 @@ from sortnet.files import shown
 from sortnet.learning.loop import Callback, Iteration
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
+from sortnet.rankers.sortnet import Model, as_model
 from sortnet.tables.roles import column_of, feature_matrix
 from sortnet.tables.rows import listed
 from sortnet.threads import limit_threads
@@ -123,6 +124,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         eval_names: Sequence[str] | None = None,
         eval_metric: str | Sequence[str] | None = None,
         callbacks: Sequence[Callback] | None = None,
+        init_model: SortNetRanker | Model | str | Path | None = None,
     ) -> Self:
         """Learn to sort the queries of X; see `sortnet.rankers.base.fit_ranker`.
 
@@ -140,6 +142,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             eval_names: of the parts in `evals_result_`.
             eval_metric: measures such as `map` and `ndcg@5` that `evals_result_` has as well.
             callbacks: called with an `Iteration` and a `State` after each iteration.
+            init_model: a fitted estimator, a `Model` or a model folder to begin with, for new
+                queries or more training: its weights, scaling and columns, by default half of the
+                epochs. It is iteration 0, which is kept if no later one is better.
 
         Raises:
             DataError: on data or settings that cannot be used, such as a feature that is the qid.
@@ -147,8 +152,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if y is None and (self.grade is None or self.grade not in getattr(X, "columns", ())):
             raise DataError("SortNetRanker requires y to be passed, but the target y is None")
         also = evaluation.callbacks_of(callbacks)
-        config = settings_from(self.get_params(deep=False))
-        train = self._queries(X, y, qid, group, weights=sample_weight, reset=True, labelled=True)
+        first = self._first(init_model, X)
+        config = self._settings(first)
+        train = self._queries(
+            X, y, qid, group, weights=sample_weight, reset=True, labelled=True, first=first
+        )
         if eval_set is None:
             config = choose_quality(train, train, config)
             share, metric = self.validation_fraction, config.rank_quality
@@ -162,7 +170,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             }
         names = evaluation.named(eval_names, len(parts))
         parts = dict(zip(names, parts.values(), strict=True))
-        return self._fit(train, parts, config, eval_metric, also)
+        return self._fit(train, parts, config, eval_metric, also, first)
 
     def fit_pairs(
         self,
@@ -174,6 +182,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         weight: ArrayLike | None = None,
         soft: ArrayLike | None = None,
         callbacks: Sequence[Callback] | None = None,
+        init_model: SortNetRanker | Model | str | Path | None = None,
     ) -> Self:
         """Learn to sort the queries of X from pairs of rows that somebody compared.
 
@@ -186,7 +195,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             qid, group: as in `fit`.
             weight: (m,) how much each pair counts, such as its judge's reliability; None: 1.
             soft: (m,) how probably the first row is the better one, ½ for a tie; None: 1.
-            callbacks: as in `fit`.
+            callbacks, init_model: as in `fit`.
 
         Raises:
             DataError: on rows that are not there or of two queries, or too few pairs to hold any
@@ -200,10 +209,51 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         array([2., 0., 1.], dtype=float32)
         """
         also = evaluation.callbacks_of(callbacks)
-        config = settings_from(self.get_params(deep=False))
-        queries = self._judged(X, pairs, qid, group, weight, soft, reset=True)
+        first = self._first(init_model, X)
+        config = self._settings(first)
+        queries = self._judged(X, pairs, qid, group, weight, soft, reset=True, first=first)
         train, vali = hold_out_documents(queries, seed=config.seed)
-        return self._fit(train, {"held_out": vali}, config, None, also)
+        return self._fit(train, {"held_out": vali}, config, None, also, first)
+
+    def _first(
+        self, init_model: SortNetRanker | Model | str | Path | None, X: Any
+    ) -> SortNetRanker | None:
+        """The fitted estimator to begin with, whose columns this one takes over.
+
+        Args:
+            init_model: of `fit`.
+            X: of `fit`; it names the columns of a model that no estimator has saved.
+
+        Raises:
+            DataError: if its comparator cannot be trained further, or with `tune`.
+        """
+        if init_model is None:
+            return None
+        if self.tune is not False:
+            raise DataError("tune chooses settings, which init_model has already: give one of them")
+        if isinstance(init_model, SortNetRanker):
+            first = init_model
+            check_is_fitted(first)
+        else:
+            model: Ranker
+            if isinstance(init_model, Ranker):
+                model = init_model
+            else:
+                model = load_ranker(init_model, **parameters.custom(self.comparator))
+            about = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)
+            first = SortNetRanker()._restored(model, about, "init_model")
+        as_model(first.model_, "init_model")
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(first, name):
+                setattr(self, name, getattr(first, name))
+            elif hasattr(self, name):
+                delattr(self, name)
+        return first
+
+    def _settings(self, first: SortNetRanker | None) -> Settings:
+        """The settings that the parameters ask for; `first` is the estimator to begin with."""
+        learned = None if first is None else cast(Config, first.model_.config)
+        return settings_from(self.get_params(deep=False), learned)
 
     def _judged(
         self,
@@ -215,6 +265,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         soft: ArrayLike | None = None,
         *,
         reset: bool = False,
+        first: SortNetRanker | None = None,
     ) -> Queries:
         rows = np.asarray(pairs)
         if rows.ndim != 2 or rows.shape[1] != 2 or rows.dtype.kind not in "iu":
@@ -222,7 +273,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 f"pairs must be (m, 2) row numbers, the better first, got {rows.dtype} of shape "
                 f"{rows.shape}"
             )
-        queries = self._queries(X, None, qid, group, reset=reset)
+        queries = self._queries(X, None, qid, group, reset=reset, first=first)
         return queries.with_judgements(rows[:, 0], rows[:, 1], soft=soft, weight=weight)
 
     def _fit(
@@ -232,8 +283,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         config: Settings,
         eval_metric: str | Sequence[str] | None,
         callbacks: Sequence[Callback],
+        first: SortNetRanker | None,
     ) -> Self:
-        """Fit the ranker; the first part chooses."""
+        """Fit the ranker, from the weights of `first`, if any; the first part chooses."""
         vali, *others = parts.values()
         config = choose_quality(train, vali, config)
         metrics, history = evaluation.measures(config, eval_metric), list[Iteration]()
@@ -245,6 +297,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             speak = [evaluation.say(keys, metrics[0])] if self.verbose > 0 else []
             remember: Callback = lambda record, state: history.append(record)  # noqa: E731
             own["callbacks"] = [remember, *speak, *callbacks]
+            own["from_model"] = None if first is None else first.model_
         with limit_threads(self.n_jobs):
             model = fit_ranker(train, vali, self._tuned(train, vali, config), **own)
             watched = {name: (keys[name], part) for name, part in parts.items()}
@@ -408,14 +461,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             ModelError: if the folder cannot be read, see `Model.load`.
         """
         model = load_ranker(folder, **parameters.custom(comparator))
-        about = model.info.get("estimator", {})
         ranker = cls(**parameters.parameters_of(model.config))
         if comparator is not None:
             ranker.set_params(comparator=comparator)
-        try:
-            return ranker._restored(model, about)
-        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"{Path(folder) / 'model.json'}: damaged info: {error!r}") from None
+        about = model.info.get("estimator", {})
+        return ranker._restored(model, about, str(Path(folder) / "model.json"))
 
     def _ordered(self) -> dict[str, Any]:
         """The ordered columns by their numbers, as `_restored` reads them."""
@@ -423,8 +473,19 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         number = {name: str(k) for k, name in enumerate(getattr(self, "feature_names_in_", ()))}
         return {number[c]: {"levels": [*v], "one_hot": False} for c, v in ordered.items()}
 
-    def _restored(self, model: Ranker, about: Mapping[str, Any]) -> Self:
-        """As `save` found it; of a folder of `sortnet train`, as much as there is."""
+    def _restored(self, model: Ranker, about: Mapping[str, Any], source: str) -> Self:
+        """As `save` found it; of a folder of `sortnet train`, as much as there is.
+
+        Raises:
+            ModelError: on damaged info, naming the source.
+        """
+        try:
+            return self._with_info(model, about)
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"{source}: damaged info: {error!r}") from None
+
+    def _with_info(self, model: Ranker, about: Mapping[str, Any]) -> Self:
+        """Take over the model and the info of `save`."""
         self.one_query_ = about.get("one_query", False)
         self.n_features_in_ = n = int(about.get("n_columns", model.n_features))
         names = about.get("columns", model.feature_names)
@@ -461,22 +522,28 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         source: str = "X",
         pairs: bool = False,
         labelled: bool = False,
+        first: SortNetRanker | None = None,
     ) -> Queries:
         """Check the data as scikit-learn does, and group its rows; `reset` where it is learned.
 
         Rows for `pairs` need no query. `labelled` rows have grades as `y`, or in their column.
+        With `first`, the estimator to begin with, the features are those of its columns.
         """
         names_of_columns = NamedColumns(self.query, self.grade, self.id)
+        if first is not None:
+            names_of_columns = names_of_columns.over(first.model_.columns)
         X, qid, column_of_grades = arrays.take_columns(
             arrays.as_table(X, source), qid, names_of_columns, source
         )
         if labelled and y is None:
-            y = self._grades(column_of_grades, source, reset=reset)
+            y = self._grades(column_of_grades, source, names_of_columns, reset=reset)
         framed = hasattr(X, "columns")
         if reset:
             self.one_query_ = qid is None and group is None
-            self.features_ = Features.of(X, source) if framed else None
-        found = self._checked(X, y, reset, source)
+            self.features_ = Features.of(X, source) if framed and first is None else None
+        if first is not None:
+            self.features_ = first.features_
+        found = self._checked(X, y, reset and first is None, source)
         columns, grades = (found, None) if y is None else found
         names = None if self.features_ is None else self.features_.names
         if qid is None and group is None and len(columns) > 1 and not pairs:
@@ -494,11 +561,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         )
         return replace(queries, columns=names_of_columns) if framed else queries
 
-    def _grades(self, column: ArrayLike | None, source: str, *, reset: bool) -> ArrayLike:
+    def _grades(
+        self, column: ArrayLike | None, source: str, names: NamedColumns, *, reset: bool
+    ) -> ArrayLike:
         """The grades in their column, in the bins of the model where it was fitted with some."""
         if column is None:
             raise DataError(f"{source}: give grades as y, or name their column with grade=")
-        edges = () if reset else self.model_.columns.edges
+        edges = names.edges if reset else self.model_.columns.edges
         return in_which_bin(column, edges) if edges else column
 
     def _checked(self, X: Any, y: ArrayLike | None, reset: bool, source: str) -> Any:

@@ -2,9 +2,9 @@
 
 Each strategy learns within budgets of answers that double; the reference learns from all pairs.
 Shares: of answers, of all pairs of documents of one query, as any of them could have been asked
-about; of pairs, of those with a better document, as only they can be learned from. Scaling and
-weight decay are fixed, and the comparator is the default one, so that nothing but the pairs
-differs.
+about; of pairs, of those with a better document, as only they can be learned from. Scaling, weight
+decay and the weights of pairs are fixed, and the comparator is the default one, so that nothing but
+the pairs differs.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ def cell_of(
     empty: str = "zero", epochs: int | None = None,
 ) -> Cell:  # fmt: skip
     """SortNet that learns from the pairs of a strategy, within a budget of answers."""
-    # Five sorts: a budget has four rounds at most, whatever is found on the way.
     changes = {
-        "pairs": strategy, "judgements": budget, "scaling": scaling,
-        "weight_decay": TREES["weight_decay"], "max_stale": _NEVER, "max_iter": 5, "empty": empty,
+        "pairs": strategy, "judgements": budget, "scaling": scaling, "pair_weight": "none",
+        "weight_decay": TREES["weight_decay"], "max_stale": _NEVER, "empty": empty,
         "epochs": epochs,
     }  # fmt: skip
     given = {name: value for name, value in changes.items() if value is not None}

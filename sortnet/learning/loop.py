@@ -1,6 +1,6 @@
 """Algorithm 3.1 of the SortNet paper: sort, keep the compared pairs, train on them, repeat.
 
-    C0 = random; TP = VP = {}
+    C0 = random, or a model's; TP = VP = {}
     for i in 0 .. n_trainings:
         TP_i, R_T = sort(C_i, T);  VP_i, R_V = sort(C_i, V)
         if RankQuality(R_V) is the best so far: C* = C_i   (ties: more pairs of V right)
@@ -163,6 +163,7 @@ class State:
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     # where the next training of the budget continues
     optimiser: OptimiserState = field(default_factory=OptimiserState)
+    is_trained: bool = False  # whether C0 has the weights of a model, not random ones
 
     def scored(self, quality: float, right: float) -> State:
         """C_i has been scored on V: it is C* if that is the best so far."""
@@ -204,7 +205,8 @@ def learn_to_sort(
         others: scaled queries that are measured in every iteration and decide nothing; their
             measures stand in its record by these names.
         callbacks: called after each iteration with what it did and the state to go on from.
-        state: resume from here; the sink must have the pairs of the iterations before.
+        state: resume from here; the sink must have the pairs of the iterations before. A state of
+            iteration 0 begins with its comparator as C0.
 
     Returns:
         The last state, finished; its `best` is C*.
@@ -284,8 +286,8 @@ def _train_next(
     T, TP, order = train
     V, VP = vali
     training = config.training
-    # Before the first training a ranking says nothing of where the pairs matter.
-    first = state.iteration == 1 and budget.iterations > 1
+    # The ranking of random weights says nothing of where the pairs matter.
+    first = state.iteration == 1 and budget.iterations > 1 and not state.is_trained
     gain = None
     if training.pair_weight == "quality" and not first:
         gain = weights_by_quality(config.rank_quality, T, order, TP)
@@ -368,7 +370,8 @@ def _shown(part: Queries, config: Config, trainings: int, state: State, seed: in
         config.strategy, config.judgements, len(state.asked), state.iteration, trainings
     )
     rng = np.random.default_rng(seed)
-    return Shown(part, state.comparator, n_answers, rng, own_keys(part, state.asked))
+    done = min(1.0, state.iteration / max(trainings - 1, 1))
+    return Shown(part, state.comparator, n_answers, rng, own_keys(part, state.asked), done)
 
 
 def _asked(
@@ -387,7 +390,7 @@ def _taken(
 ) -> tuple[Pairs, I64]:
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
     shown = _shown(part, config, trainings, state, seed)
-    shown = replace(shown, i=found.i, j=found.j, comparisons=found.comparisons)
+    shown = replace(shown, order=found.order, i=found.i, j=found.j, comparisons=found.comparisons)
     chosen, asked = selected(config.strategy, shown)
     answered = answered_pairs(part, chosen)
     asked = gathered(part, keys_of_all(part, asked))

@@ -16,12 +16,14 @@ from sortnet.config import LEARNING, PAIRS
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_data
 from sortnet.sorting.sort import certainty_of, sort
-from sortnet.types import F64, I32, I64, Bool, Pairs, Queries
+from sortnet.types import F32, F64, I32, I64, Bool, Pairs, Queries
 from sortnet.types.packed_pairs import among, moved, packed, unique, unordered, unpacked
 from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 
-_CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
+_CANDIDATES = 20  # random pairs looked at for each that `uncertain` or `top` chooses,
 _AT_ONCE = 1 << 20  # as long as they are no more than this, which bounds memory, as elsewhere
+_TOP = 0.5  # what a place counts for `top` at the end of a run, where certainty counts 1
+_ASKING = 0.6  # the share of a run's trainings over which answers are spent
 _OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least,
 _PART_OF_VALI = 5  # one answer in as many is about V, where a judge is asked about V too
 _IN_ALL = 1 << 21  # unless these are more in all; also what `compared` learns from in all, about
@@ -41,6 +43,8 @@ class Shown:
     rng: np.random.Generator
     # (k,) `keys` of all that was asked of this part before, ascending
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    done: float = 0.0  # share of the run's trainings that are done, 1 before the last one
+    order: I64 = field(default_factory=lambda: np.empty(0, np.int64))  # (n_docs,) the ranking
     # what the sort compared, where it was kept, see `compares`
     i: I32 = field(default_factory=lambda: np.empty(0, np.int32))
     j: I32 = field(default_factory=lambda: np.empty(0, np.int32))
@@ -110,24 +114,41 @@ def uncertain(shown: Shown) -> I64:
     """
     if not summed(shown.queries, len(shown.asked)):
         return random(shown)
-    sizes, n = np.diff(offsets_of_all(shown.queries)), shown.number
-    drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
-    key = unique(drawn)
-    key = key[~among(key, shown.asked)]
+    key = _new_random(shown)
     certainty = certainty_of(shown.comparator, shown.queries, *unpacked(key))
-    nearest = np.argsort(gathered(shown.queries, certainty), kind="stable")[:n]
-    nearest = nearest - before(shown.queries, len(certainty))
-    return key[nearest[(nearest >= 0) & (nearest < len(certainty))]]
+    return key[_lowest(shown, gathered(shown.queries, certainty), len(key))]
+
+
+def top(shown: Shown) -> I64:
+    """Pairs that the comparator is least sure of, and more and more those near the top.
+
+    The candidates are the pairs that the sort compared and many random ones, none asked about
+    before. Each has the share of the candidates that the comparator is less sure of, plus a times
+    the share of those whose better document is placed higher in its query; the lowest sums are
+    taken. a grows from 0 to ½ over the run's trainings: the first comparators know little of what
+    is near the top. The first pairs are random, as those of `uncertain`.
+    """
+    if not summed(shown.queries, len(shown.asked)):
+        return random(shown)
+    key = np.append(_new_random(shown), unordered(shown.i, shown.j))
+    key = unique(key[~among(key, shown.asked)])
+    i, j = unpacked(key)
+    certainty = gathered(shown.queries, certainty_of(shown.comparator, shown.queries, i, j))
+    place = _places(shown.queries, shown.order)
+    better_place = gathered(shown.queries, np.minimum(place[i], place[j]))
+    worth = _shares_below(certainty) + _TOP * shown.done * _shares_below(better_place)
+    return key[_lowest(shown, worth, len(key))]
 
 
 STRATEGIES: dict[str, Strategy] = dict(
-    zip(PAIRS, (compared, compared, uncertain, random, neighbours, even, every), strict=True)
+    zip(PAIRS, (compared, compared, uncertain, random, neighbours, even, every, top), strict=True)
 )
+_OF_THE_SORT = (compared, top)  # look at the pairs that a sort compared
 
 
 def compares(strategy: str, queries: Queries) -> bool:
     """Whether the strategy looks at the pairs that a sort compared, `Shown.i` and `j`."""
-    return queries.judged is not None or STRATEGIES[strategy] is compared
+    return queries.judged is not None or STRATEGIES[strategy] in _OF_THE_SORT
 
 
 def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
@@ -136,7 +157,7 @@ def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
     A sort compares at most n ceil(log2 n) of the n (n - 1) / 2 pairs of a query. All are kept by
     the strategy `wrong`, as in Algorithm 3.1, and of judged pairs.
     """
-    if queries.judged is not None or STRATEGIES[strategy] is not compared or strategy == "wrong":
+    if queries.judged is not None or strategy == "wrong" or not compares(strategy, queries):
         return 1.0
     sizes = np.diff(offsets_of_all(queries)).astype(np.float64)
     in_a_sort = sizes * np.ceil(np.log2(np.maximum(sizes, 1)))
@@ -167,12 +188,13 @@ def wanted(
 ) -> int | None:
     """New answers that a strategy asks for in an iteration; None: as many as it finds right.
 
-    A strategy that chooses by the comparator spends the budget of answers evenly over the
-    trainings, as what was learned from the first answers chooses the next; another at once. The
-    last sort, which no training follows, asks nothing.
+    A strategy that chooses by the comparator spends the budget of answers evenly over the first
+    three fifths of the trainings: what was learned from the first answers chooses the next, and
+    the last trainings learn from all. Another strategy asks for all at once. The last sort, which
+    no training follows, asks nothing.
 
-    >>> [wanted("uncertain", 800, 100 * i, i, trainings=8) for i in (0, 3, 8)]
-    [100, 100, 0]
+    >>> [wanted("uncertain", 600, min(100 * i, 600), i, trainings=10) for i in (0, 3, 5, 6)]
+    [100, 100, 100, 0]
     >>> wanted("even", 800, 0, 0, trainings=1), wanted("even", None, 0, 0, trainings=1)
     (800, None)
     """
@@ -180,7 +202,8 @@ def wanted(
         return None
     by_now = judgements
     if strategy in LEARNING:
-        by_now = judgements * (iteration + 1) // max(trainings, 1)
+        rounds = max(1, round(_ASKING * trainings))
+        by_now = judgements * (iteration + 1) // rounds
     return max(0, min(by_now, judgements) - asked)
 
 
@@ -255,7 +278,7 @@ def ask(strategy: str, shown: Shown) -> tuple[Queries, I64]:
     ungraded = replace(shown.queries, judged=None)
     run = sort(shown.comparator, ungraded)
     made = int(summed(ungraded, len(run.i)))
-    shows = replace(shown, queries=ungraded, i=run.i, j=run.j, comparisons=made)
+    shows = replace(shown, queries=ungraded, i=run.i, j=run.j, comparisons=made, order=run.order)
     key, asked = selected(strategy, shows)
     return answered(shown.queries, key[~among(key, shown.asked)]), asked
 
@@ -291,6 +314,41 @@ def all_pairs(offsets: I64) -> tuple[I64, I64]:
 def pairs_of_grades(part: Queries) -> Pairs:
     """Every pair of documents of one query that differ in grade."""
     return answered_pairs(part, unordered(*all_pairs(part.offsets)))
+
+
+def _new_random(shown: Shown) -> I64:
+    """Keys of many random pairs that were not asked about, ascending, for a choice among them."""
+    sizes, n = np.diff(offsets_of_all(shown.queries)), shown.number
+    drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
+    key = unique(drawn)
+    return key[~among(key, shown.asked)]
+
+
+def _lowest(shown: Shown, values: F32 | F64, n_own: int) -> I64:
+    """Own places, from 0, of the lowest of the values of all candidates, as many as are wanted.
+
+    Of a shard the values are of all processes, `n_own` of them of this one.
+    """
+    lowest = np.argsort(values, kind="stable")[: shown.number]
+    own_places = lowest - before(shown.queries, n_own)
+    return own_places[(own_places >= 0) & (own_places < n_own)]
+
+
+def _shares_below(values: F32 | I64) -> F64:
+    """(m,) the share of the values that are below each one, from 0 to 1.
+
+    >>> _shares_below(np.array([7, 3, 7, 9]))
+    array([0.25, 0.  , 0.25, 0.75])
+    """
+    shares: F64 = np.searchsorted(np.sort(values), values) / max(len(values), 1)
+    return shares
+
+
+def _places(queries: Queries, order: I64) -> I64:
+    """(n_docs,) the place of each document in the ranking of its query, 0 for the first."""
+    place = np.empty(queries.n_docs, np.int64)
+    place[order] = np.arange(queries.n_docs) - np.repeat(queries.offsets[:-1], queries.sizes)
+    return place
 
 
 def _drawn(shown: Shown, weight: F64 | I64, n: int) -> I64:

@@ -34,7 +34,7 @@ from sortnet.files import shown
 from sortnet.items.describer import Describer
 from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.learning.judges import check_can_be_learned
-from sortnet.rankers.folder import Saved, described, read_folder, write_folder
+from sortnet.rankers.folder import Saved, described, digest_of, read_folder, write_folder
 from sortnet.rankers.weights import scaler_tensors, take_scaler
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, NamedColumns, Progress, Queries
@@ -227,12 +227,20 @@ class Ranker(ABC):
         }
         if self.columns != UNNAMED:
             about["columns"] = self.columns.to_json()
-        tensors = self.tensors()
         if self.describer is not None:
             about["items"] = to_json(self.describer)
-            arrays = arrays_of(self.describer).items()
-            tensors |= {f"{_ITEMS}{name}": torch.from_numpy(array.copy()) for name, array in arrays}
-        write_folder(folder, about, tensors)
+        write_folder(folder, about, self._saved_tensors())
+
+    def weights_sha256(self) -> str:
+        """Hash of the weights as `save` writes them, those of its inputs included."""
+        return digest_of(self._saved_tensors())
+
+    def _saved_tensors(self) -> dict[str, Tensor]:
+        if self.describer is None:
+            return self.tensors()
+        arrays = arrays_of(self.describer).items()
+        of_items = {f"{_ITEMS}{name}": torch.from_numpy(array.copy()) for name, array in arrays}
+        return self.tensors() | of_items
 
     def _by_scores(self, queries: Queries, start: I64) -> I64:
         """The order by scores; equal ones stay as `start`, (n_docs,), has them."""

@@ -30,10 +30,10 @@ STRONGER = (10.0, 100.0)  # times the fixed weight decay
 # on which the inputs matter, in a tenth of the time of a training.
 _HEADS, _EPOCHS, _ITERATIONS, _EPOCH_STEPS = 2, 6, 3, 8
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
-# Standard errors by which a setting must be better than the first to be preferred: with one, chance
-# chose where the inputs hardly matter. With few answers a weight decay that is too weak does more
-# harm than one that is too strong.
-_SURE, _SURE_OF_FEW = 2.0, 0.5
+# Standard errors by which a setting must be better than the first to be preferred. Two would keep
+# the first inputs for small tables, to which another is much better. With few answers a weight
+# decay that is too weak does more harm than one that is too strong.
+_SURE, _SURE_OF_FEW = 1.0, 0.5
 
 
 def choose(

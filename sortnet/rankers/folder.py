@@ -119,6 +119,11 @@ def write_folder(
                 path.unlink()
 
 
+def digest_of(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of tensors as a folder holds them."""
+    return hashlib.sha256(save(dict(tensors))).hexdigest()
+
+
 def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
     """What `make` makes of a folder; once more where a save replaces it in the middle.
 

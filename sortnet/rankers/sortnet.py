@@ -30,9 +30,10 @@ from sortnet.errors import DataError, ModelError
 from sortnet.learning.distributed import broadcast
 from sortnet.learning.loop import Callback, Iteration, State, learn_to_sort
 from sortnet.metrics import measured
-from sortnet.rankers.base import Ranker, check_same_features, load_ranker
+from sortnet.rankers.base import Ranker, check_same_features, load_ranker, name_of
 from sortnet.rankers.choose_defaults import choose
 from sortnet.rankers.folder import Saved
+from sortnet.rankers.from_model import checked_settings, first_comparator, with_epochs
 from sortnet.rankers.weights import filled, refuse_few, take_scaler, tensors_of
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
@@ -194,6 +195,20 @@ class Model(Ranker):
         return cast(Model, found)
 
 
+def as_model(ranker: Ranker, source: object) -> Model:
+    """The ranker as a model that a run can begin with, see `fit`.
+
+    Raises:
+        ModelError: if it is of another kind than SortNet.
+    """
+    if not isinstance(ranker, Model):
+        raise ModelError(
+            f"{source}: a ranker of kind {name_of(ranker.config)} cannot be trained further; a "
+            "model of kind sortnet can (trees, cmpnn, directranker, and committees of them)"
+        )
+    return ranker
+
+
 def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
     """The model in a folder, of a comparator of its settings, or of `make_for` as in `fit`."""
     config = saved.settings(Config)
@@ -222,6 +237,7 @@ def fit(
     state: State | None = None,
     info: Mapping[str, Any] | None = None,
     group: Group = ALONE,
+    from_model: Model | None = None,
 ) -> Model:
     """Learn to sort the queries of `train`; `vali` chooses epoch and iteration.
 
@@ -241,10 +257,15 @@ def fit(
         info: what the model should remember of its origin.
         group: the processes that share the work; all call this with the same arguments, of which
             the first one's `save` alone is called.
+        from_model: begin with the weights and the scaling of this model in place of random
+            weights: for new queries, new answers or more training. The model itself is iteration 0,
+            which is kept if no later one is better on `vali`. The settings must fit the model:
+            `settings_from_model` gives such settings.
 
     Raises:
-        DataError: if the parts have different features, there is nothing to learn, or RankQuality
-            scores every ranking of `vali` alike.
+        DataError: if the parts have different features, there is nothing to learn, RankQuality
+            scores every ranking of `vali` alike, or the settings do not fit `from_model`.
+        ModelError: if the features are not those of `from_model`.
 
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
@@ -254,6 +275,10 @@ def fit(
 
     Cost: see `learn_to_sort`; one scaled copy of the features is kept.
     """
+    if from_model is not None:
+        config = checked_settings(from_model.config, config)
+        for part in (train, vali):
+            from_model.check_features(part)
     config = Config() if config is None else config
     check_same_features(train, vali)
     config = choose_quality(train, vali, config)
@@ -261,7 +286,13 @@ def fit(
         config = choose(train, vali, config, make_for=make_for, progress=progress)[0]
     if group.size > 1:
         config = Config.from_json(broadcast(group, config.to_json()))
-    scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
+    if from_model is None:
+        scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
+    else:
+        config = with_epochs(train, config)
+        scaler = from_model.scaler
+        state = state or State(0, first_comparator(from_model.comparator, config), is_trained=True)
+        info = {"from": {"run": from_model.info.get("run")}, **(info or {})}
 
     model_of = partial(_model_of, config=config, scaler=scaler, train=train, info=info)
 

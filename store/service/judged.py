@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -72,21 +72,28 @@ def read_judged(
     events: int | None = None,
     *,
     seed: int = 0,
+    as_before: Mapping[str, Sequence[str]] | None = None,
+    describer: Describer | None = None,
     progress: Progress = lambda text: None,
 ) -> JudgedData:
     """What people said of a collection's items: a part to learn from, and one that chooses.
 
     A query is a group of items. A judgement weighs the reliability of its annotator; one who mostly
     says the opposite counts the other way round. Those up to number `events` count (None: all); the
-    seed is that of what is held out, see `hold_out_documents`. A DataError if there are no
-    judgements, no features, or too few judgements for two parts.
+    seed decides what is held out, or `as_before` names it, see `hold_out_documents`. A DataError if
+    there are no judgements, no features, or too few judgements for two parts.
+
+    With a describer, that of a model, the items have the features that it makes.
 
     Cost: a replay of the judgements, one fit of the annotators' reliability.
     """
     progress(f"reading collection {collection.name}")
     columns = collection.settings.get("columns")
     stored = collection.items()
-    describer, items = Describer.fit_apply(stored, columns=columns, progress=progress)
+    if describer is None:
+        describer, items = Describer.fit_apply(stored, columns=columns, progress=progress)
+    else:
+        items = describer.apply(stored, progress=progress)
     judgements = collection.judgements()
     if events is not None:
         judgements = judgements.where(judgements.number <= events)
@@ -101,7 +108,7 @@ def read_judged(
     progress("weighing the annotators")
     votes, weights = session.weighted()
     queries = replace(_queries(items, votes, weights, source), describer=describer)
-    parts = hold_out_documents(queries, seed=seed)
+    parts = hold_out_documents(queries, seed=seed, as_before=as_before)
     return JudgedData(*parts, _facts(stored, votes))
 
 

@@ -1,0 +1,15 @@
+"""The model that a run began with, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def from_which(facts: Mapping[str, Any]) -> str:
+    """
+    >>> from_which({"path": "old", "run": "3f2a5b"}), from_which({"path": "old", "run": None})
+    ('old (run 3f2a5b)', 'old')
+    """
+    path, run = facts.get("path") or "a model", facts.get("run")
+    return f"{path} (run {run})" if run else str(path)

@@ -1,0 +1,93 @@
+"""`sortnet train --from MODEL`: the model that a run begins with.
+
+The run keeps a copy in its folder, so that it is resumed whatever becomes of MODEL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cli.inputs.model_and_data import load_model
+from cli.inputs.remembered_data import remembered
+from cli.output import put, say
+from cli.printing.origins import from_which
+from cli.training.run_folder import Folder
+from sortnet.errors import ModelError, SortNetError
+from sortnet.rankers.base import load_ranker
+from sortnet.rankers.sortnet import Model, as_model
+from sortnet.types import Progress, Queries
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The model that a run begins with, and the facts that its record has of it.
+
+    Attributes:
+        model: with the weights.
+        facts: `path` and `folder` as typed, the `run` that made it (None: none of a store), and
+            `weights_sha256`.
+    """
+
+    model: Model
+    facts: dict[str, Any]
+
+
+def refuse_own_folder(path: str | None, folder: Folder) -> None:
+    """Refuse to write the new model into the folder of the model to begin with."""
+    if path is not None and Path(path).resolve() == folder.path.resolve():
+        raise SortNetError(
+            f"{path}: the run is to begin with this model, and would replace it: give another "
+            "folder with --out"
+        )
+
+
+def find_origin(
+    path: str | None, folder: Folder, known: Mapping[str, Any] | None, progress: Progress
+) -> Origin | None:
+    """The model that a new or a resumed run begins with; None: random weights.
+
+    Args:
+        path: MODEL, as typed.
+        folder: the folder of the run, which has a copy of the model of a resumed run.
+        known: the record of the run to resume.
+
+    Raises:
+        ModelError: if the model is of another kind than SortNet, or the folder is damaged.
+        SortNetError: if the run to resume began with another model.
+    """
+    typed = None if path is None else as_model(load_model(path, progress), path)
+    if known is None:
+        if typed is None:
+            return None
+        run = typed.info.get("run")
+        return Origin(
+            typed, {**remembered(str(path)), "run": run, "weights_sha256": typed.weights_sha256()}
+        )
+    facts = known.get("from")
+    expected = None if facts is None else facts["weights_sha256"]
+    if typed is not None and typed.weights_sha256() != expected:
+        began = "random weights" if facts is None else f"other weights, of {from_which(facts)}"
+        raise SortNetError(f"cannot resume the run in {folder} from {path}: it began with {began}")
+    if facts is None:
+        return None
+    model = as_model(load_ranker(folder.origin), folder.origin)
+    if model.weights_sha256() != expected:
+        raise ModelError(f"{folder.origin}: not the model that the run began with")
+    return Origin(model, facts)
+
+
+def say_origin(origin: Origin, vali: Queries, *, err: bool) -> None:
+    """Print which model the run begins with, and a note if the model was trained on some of V."""
+    put(f"from   {from_which(origin.facts)}: its comparator, scaling and features", err=err)
+    part = origin.model.info.get("data", {}).get("train", {})
+    known = {*part.get("queries", ())}
+    shared = [qid for qid in vali.qids.tolist() if qid in known]
+    if shared:
+        seed = origin.model.config.seed
+        say(
+            f"{len(shared)} of {len(vali)} validation queries have names that the model was "
+            f"trained on: it may look better than it is; --seed {seed} divides as its run did"
+        )

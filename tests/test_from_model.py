@@ -1,0 +1,402 @@
+"""A run that begins with a model's weights: what it keeps of the model, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_made import copy_run, done, fault, invoke, letor, make_fold, weights_of
+from collections_made import made_items
+from test_cli_resume import RUN_FOLDER, killed_at
+
+import cli.training.training_run
+import sortnet.rankers.sortnet
+from sortnet.config import Config
+from sortnet.data import read_fold
+from sortnet.errors import DataError, ModelError
+from sortnet.estimator import SortNetRanker
+from sortnet.metrics import evaluate
+from sortnet.preference import Judgement
+from sortnet.rankers.base import load_ranker
+from sortnet.rankers.from_model import settings_from_model
+from sortnet.rankers.sortnet import Model, fit
+from sortnet.types import Queries
+from store import Run, open_store
+
+SMALL = ("--committee", "2", "--trees", "2", "--depth", "3", "--scaling", "query")
+FEW = ("--epochs", "6", "--threads", "1", "--batch-size", "64")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A folder with the model `old`, learned from the fold `few`, and a larger fold, `more`."""
+    folder = tmp_path_factory.mktemp("trained")
+    make_fold(folder / "few")
+    make_fold(folder / "more")
+    (folder / "more/train.txt").write_text(letor(60, 9))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done("train", "few", "--out", "old", "--store", "s.db", "--seed", "3", *SMALL, *FEW)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(trained, tmp_path, monkeypatch):
+    copy_run(trained, tmp_path, "old")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+
+
+def train_on(*more: str) -> list[str]:
+    return ["train", "more", "--from", "old", "--out", "new", *FEW, *more]
+
+
+def made(n: int, seed: int) -> Queries:
+    """n queries of 12 documents with grades that a few trees learn."""
+    X = np.random.default_rng(seed).normal(size=(12 * n, 4)).astype(np.float32)
+    truth = X[:, 0] + X[:, 1] * X[:, 2]
+    return Queries.from_arrays(X, np.digitize(truth, [-0.5, 0.5, 1.5]), group=[12] * n)
+
+
+def same_weights(a: Model, b: Model) -> bool:
+    return a.weights_sha256() == b.weights_sha256()
+
+
+def test_iteration_0_is_the_model_and_the_new_model_has_its_scaling_and_comparator():
+    old = Model.load("old")
+    shown = json.loads(done(*train_on("--json")))
+    few, more = read_fold("few"), read_fold("more")
+    first = shown["iterations"][0]
+    for part, queries in (("train", more.train), ("vali", few.vali)):
+        expected = evaluate(queries, old.order(queries), old.config.rank_quality)
+        assert first[f"{part}_ndcg@10"] == pytest.approx(expected["ndcg@10"])
+    new = Model.load("new")
+    ours, theirs = new.config.flat(), old.config.flat()
+    for name in ("comparator", "committee", "trees", "depth", "scaling", "seed", "weight_decay"):
+        assert ours[name] == theirs[name], name
+    assert shown["tuning"] is None, "a trial"
+    assert (new.scaler.varying == old.scaler.varying).all()
+
+
+def test_what_was_learned_goes_on_from_there_and_is_better_than_what_half_of_the_data_taught():
+    everything, V, test = made(60, 1), made(30, 2), made(60, 3)
+    config = Config(committee=2, trees=4, scaling="query", quality="ndcg@10").changed(epochs=8)
+    half = fit(everything.take(np.arange(10)), V, config)
+    settings = settings_from_model(half.config, quality="ndcg@10", epochs=8)
+    further = fit(everything, V, settings, from_model=half)
+    assert further.info["quality"] > half.info["quality"]
+    assert further.info["iteration"] > 0
+    figures = [evaluate(test, m.order(test), "ndcg@10")["ndcg@10"] for m in (half, further)]
+    assert figures[1] > figures[0] + 0.005
+
+
+def test_the_model_is_kept_where_no_iteration_is_better():
+    V = made(20, 2)
+    model = fit(made(40, 1), V, Config(committee=2, trees=4, scaling="query", quality="ndcg@10"))
+    noise = made(10, 5)
+    noise = replace(noise, grades=np.random.default_rng(0).permutation(noise.grades))
+    settings = settings_from_model(model.config, quality="ndcg@10", epochs=3)
+    same = fit(noise, V, settings, from_model=model)
+    assert same.info["iteration"] == 0
+    assert same_weights(same, model)
+    assert same.info["quality"] == model.info["quality"]
+
+
+def test_a_run_that_keeps_the_model_says_so(monkeypatch):
+    monkeypatch.setattr(
+        "sortnet.learning.loop._train_next", lambda *args: (sortnet.learning.loop.NONE, args[3])
+    )
+    output = done(*train_on())
+    assert "no iteration is better than the model that the run began with\n" in output
+    assert same_weights(Model.load("new"), Model.load("old"))
+
+
+def test_half_of_the_epochs_by_default_and_those_given_explicitly():
+    quick = ("--threads", "1", "--max-iter", "2")
+    done("train", "more", "--from", "old", "--out", "new", *quick)
+    done("train", "more", "--out", "random", *SMALL, *quick)
+    halved, whole = (json.loads(Path(m, "run.json").read_text()) for m in ("new", "random"))
+    assert 2 * halved["budget"]["steps"] == whole["budget"]["steps"]
+    assert halved["config"]["training"]["lr"] == Config().training.lr
+    done(*train_on("--overwrite", "--set", "loss=squared", "--lr", "0.01"))
+    training = json.loads(Path("new/run.json").read_text())["config"]["training"]
+    assert (training["epochs"], training["lr"], training["loss"]) == (6, 0.01, "squared")
+
+
+@pytest.mark.parametrize("comparator", ["cmpnn", "directranker"])
+def test_nets_are_trained_further_too(comparator):
+    T, V = made(20, 1), made(10, 2)
+    config = Config(comparator=comparator, committee=2, hidden=(5,), scaling="query")
+    old = fit(T, V, config.changed(epochs=3))
+    new = fit(T, V, settings_from_model(old.config, epochs=3), from_model=old)
+    assert new.config.flat()["hidden"] == (5,) and len(new.comparator.members) == 2
+    assert new.info["quality"] >= old.info["quality"]
+    assert same_weights(old, fit(T, V, config.changed(epochs=3))), "the old model was changed"
+
+
+def test_dropout_is_that_of_the_model():
+    learned = Config(comparator="cmpnn", dropout=0.3)
+    assert settings_from_model(learned, epochs=2).dropout == 0.3
+    assert settings_from_model(learned, dropout=0.3).dropout == 0.3
+    with pytest.raises(DataError, match=r"dropout 0\.1 does not fit .*, which has dropout 0\.3"):
+        settings_from_model(learned, dropout=0.1)
+    with pytest.raises(DataError, match=r"dropout 0\.0 does not fit"):
+        fit(made(5, 1), made(5, 2), Config(comparator="cmpnn"), from_model=untrained(learned))
+
+
+def untrained(config: Config) -> Model:
+    T = made(5, 1)
+    return fit(T, T, config.changed(epochs=1, scaling="query"))
+
+
+# Where the run is killed: before and after its folder knows of it, in its first and a later
+# iteration, and at its end.
+PLACES = {
+    "before the folder has the model": (Model, "save", 1, False),
+    "after the folder has the model": (Model, "save", 1, True),
+    "before the store has the run": (cli.training.training_run, "_stored_run", 1, False),
+    "before the folder has the settings": (RUN_FOLDER, "write_run", 2, False),
+    "after the folder has the settings": (RUN_FOLDER, "write_run", 2, True),
+    "before the first sort's pairs are kept": (Run, "add", 1, False),
+    "before the first state": (cli.training.training_run, "save_state", 1, False),
+    "after the first state": (cli.training.training_run, "save_state", 1, True),
+    "after the third state": (cli.training.training_run, "save_state", 3, True),
+}
+
+
+@pytest.fixture(scope="module")
+def unkilled(trained, tmp_path_factory) -> tuple[bytes, bytes]:
+    """The weights and the last state of a run that begins with `old`, which nothing killed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(copy_run(trained, tmp_path_factory.mktemp("unkilled"), "old"))
+        done(*train_on("--store", "s.db"))
+        return bytes_of("new")
+
+
+def bytes_of(name: str) -> tuple[bytes, bytes]:
+    return weights_of(name).read_bytes(), Path(name, "state.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_killed_run_ends_the_same_although_the_model_is_gone(place, unkilled):
+    owner, name, call, after = PLACES[place]
+    killed_at(owner, name, call, train_on(), after=after)
+    is_known = Path("new/run.json").exists()
+    assert is_known == (owner is not Model)
+    if is_known:
+        shutil.rmtree("old")
+        done("train", "--resume", "--out", "new")
+    else:
+        done(*train_on("--resume"))
+    assert bytes_of("new") == unkilled
+
+
+def test_a_killed_run_ends_the_same_although_the_model_is_another_one(unkilled):
+    owner, name, call, after = PLACES["before the first state"]
+    killed_at(owner, name, call, train_on(), after=after)
+    before = Model.load("old").weights_sha256()
+    done("train", "few", "--out", "old", "--overwrite", *SMALL, *FEW, "--seed", "8")
+    assert Model.load("old").weights_sha256() != before
+    done("train", "--resume", "--out", "new")
+    assert bytes_of("new") == unkilled
+
+
+def test_where_it_began_is_recorded_and_shown():
+    run, digest = Model.load("old").info["run"], Model.load("old").weights_sha256()
+    assert f"from   old (run {run}): its comparator, scaling and features\n" in done(*train_on())
+    facts = {"path": "old", "folder": str(Path.cwd()), "run": run, "weights_sha256": digest}
+    record = json.loads(Path("new/run.json").read_text())
+    assert record["from"] == Model.load("new").info["from"] == facts
+    assert f"from     old (run {run})\n" in done("show", "new")
+    assert f", from old (run {run})\n" in done("runs")
+    assert json.loads(done("runs", "--json"))[0]["config"]["from"] == facts
+    done("report", "last", "--output", "r.html")
+    assert f"(from old (run {run}))" in Path("r.html").read_text()
+    Path("s.db").unlink()
+    assert f"from     old (run {run})\n" in done("show", "new")
+
+
+def test_a_larger_budget_of_the_same_run_is_refused_and_names_from():
+    assert fault("train", "--resume", "--out", "old", "--max-iter", "20").endswith(
+        "max_iter 20, not None; train on: sortnet train DATA --from old --out NEW\n"
+    )
+
+
+def test_resuming_from_another_model_is_refused():
+    done(*train_on())
+    done(*train_on("--resume")), "of the same model"
+    done("train", "few", "--out", "other", *SMALL, *FEW, "--seed", "8")
+    line = fault("train", "--resume", "--out", "new", "--from", "other")
+    assert "cannot resume the run in new from other: it began with other weights, of old" in line
+    line = fault("train", "--resume", "--out", "other", "--from", "old")
+    assert "it began with random weights" in line
+    other = Path("new/from")
+    shutil.rmtree(other)
+    shutil.copytree("other", other)
+    assert fault("train", "--resume", "--out", "new") == (
+        "sortnet: new/from: not the model that the run began with\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("--committee", "8"), "committee 8 does not fit the model to begin with, which has"),
+        (("--scaling", "rank"), "scaling rank does not fit"),
+        (("--comparator", "cmpnn"), "comparator cmpnn does not fit"),
+        (("--hidden", "5"), "which has no hidden: leave hidden out"),
+        (("--start", "fresh"), "start=fresh begins each training from random weights"),
+        (("--out", "old"), "give another folder with --out"),
+        (("--out", "./old/", "--overwrite"), "give another folder with --out"),
+        (("--ranker", "ranksvm"), "are of a sortnet alone"),
+        (("--from", "nothing"), "no model there"),
+    ],
+)
+def test_what_does_not_fit_the_model_is_refused_in_a_line(typed, said):
+    assert said in fault(*train_on(*typed))
+    assert not Path("new").exists()
+
+
+def test_a_ranker_of_another_kind_is_refused():
+    done("train", "few", "--ranker", "ranksvm", "--out", "svm")
+    assert fault(*train_on("--from", "svm")) == (
+        "sortnet: svm: a ranker of kind ranksvm cannot be trained further; a model of kind sortnet "
+        "can (trees, cmpnn, directranker, and committees of them)\n"
+    )
+
+
+def test_other_features_are_refused():
+    make_fold(Path("wide"), n_features=5)
+    line = fault("train", "wide", "--from", "old", "--out", "new")
+    assert "feature" in line
+    model = Model.load("old")
+    wide = read_fold("wide")
+    with pytest.raises(ModelError, match="5 features, but the model was trained on 4"):
+        fit(wide.train, wide.vali, from_model=model)
+
+
+def table(n: int, seed: int, colours: list[str]) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    size, colour = rng.normal(size=n), rng.choice(colours, n)
+    stars = np.digitize(size + (colour == "red"), [-0.5, 0.5, 1.5])
+    return pd.DataFrame(
+        {"shop": np.arange(n) // 10, "size": size, "colour": colour, "stars": stars}
+    )
+
+
+def test_a_table_has_the_columns_levels_and_names_of_the_model():
+    table(300, 0, ["red", "blue"]).to_csv("a.csv", index=False)
+    new = table(400, 1, ["red", "blue", "green"])
+    new.assign(extra=1.5 * np.arange(400)).to_csv("b.csv", index=False)
+    named = ("--query", "shop", "--grade", "stars")
+    done("train", "a.csv", *named, "--out", "a", *SMALL, *FEW)
+    names = load_ranker("a").feature_names
+    output = invoke("train", "b.csv", "--from", "a", "--out", "b", *FEW)
+    assert output.exit_code == 0, output.stderr
+    assert "validation queries have names that the model was trained on" not in output.stderr
+    assert load_ranker("b").feature_names == names
+    done("evaluate", "b", "b.csv", "--part", "test")
+    output = invoke("train", "b.csv", "--from", "a", "--out", "c", *FEW, "--seed", "5")
+    assert "--seed 0 divides as its run did" in output.stderr
+    new.drop(columns="size").to_csv("d.csv", index=False)
+    assert "'size'" in fault("train", "d.csv", "--from", "a", "--out", "d")
+
+
+def answers(items, n: int, seed: int) -> list[Judgement]:
+    rng = np.random.default_rng(seed)
+    pairs = [rng.permutation(len(items))[:2] for _ in range(n)]
+    better = [items.features[a, 0] > items.features[b, 0] for a, b in pairs]
+    return [
+        Judgement("ana", int(a), int(b), "left" if left else "right")
+        for (a, b), left in zip(pairs, better, strict=True)
+    ]
+
+
+def test_a_collection_with_new_answers_is_tested_on_items_that_the_model_never_learned():
+    items = made_items(40, d=3)
+    with open_store("s.db") as store:
+        collection = store.add_items("c", items)
+        collection.append(answers(items, 80, 1))
+    done("train", "c", "--out", "net", *SMALL, *FEW)
+    kept = json.loads(Path("net/model.json").read_text())
+    facts = kept["info"]["data"]["vali"]["held_out"]
+    if kept["kind"] != "sortnet":
+        pytest.fail("the posterior was kept: these answers say nothing of nets")
+    with open_store("s.db") as store:
+        store.collection("c").append(answers(items, 150, 2))
+    output = done("train", "c", "--from", "net", "--out", "newer", *FEW)
+    assert "from   net (run " in output
+    run = json.loads(Path("newer/run.json").read_text())
+    assert run["data"]["vali"]["held_out"] == facts
+    assert (
+        "posterior" in json.loads(Path("newer/model.json").read_text())["info"]["kept"]["figures"]
+    )
+    report = done("pairs", "last", "--split", "train")
+    held = set(facts["documents"])
+    assert held and not any(set(line.split(",")) & held for line in report.splitlines()[1:])
+
+
+def frame(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    rows = table(n, seed, ["red", "blue"])
+    return rows.drop(columns="stars").rename(columns={"shop": "qid"}), rows["stars"].to_numpy()
+
+
+def small(**changes) -> SortNetRanker:
+    return SortNetRanker(**{"committee": 2, "trees": 2, "depth": 3, "epochs": 4, **changes})
+
+
+def test_the_estimator_begins_with_an_estimator_a_folder_or_a_model(tmp_path):
+    old = small(random_state=4).fit(*frame(300, 0))
+    old.save("saved")
+    X, y = frame(200, 1)
+    chooses = frame(100, 2)
+    fitted = [
+        SortNetRanker(epochs=4).fit(X, y, eval_set=chooses, init_model=first)
+        for first in (old, "saved", Path("saved"), old.model_)
+    ]
+    for new in fitted:
+        assert new.model_.config.flat()["trees"] == 2
+        assert new.model_.config.seed == 4
+        assert new.features_.names == old.features_.names
+    assert len({new.model_.weights_sha256() for new in fitted}) == 1
+    assert fitted[0].history_[0].quality == pytest.approx(old.score(*chooses))
+
+
+def test_the_estimator_refuses_what_does_not_fit():
+    X, y = frame(200, 0)
+    old = small().fit(X, y)
+    with pytest.raises(DataError, match="trees 5 does not fit"):
+        small(trees=5).fit(X, y, init_model=old)
+    with pytest.raises(DataError, match="takes no init_model"):
+        SortNetRanker(ranker="ranksvm").fit(X, y, init_model=old)
+    with pytest.raises(DataError, match="tune chooses settings"):
+        SortNetRanker(tune=True).fit(X, y, init_model=old)
+    with pytest.raises(ModelError, match="of kind ranksvm cannot be trained further"):
+        small().fit(X, y, init_model=SortNetRanker(ranker="ranksvm").fit(X, y))
+    with pytest.raises(DataError, match="feature names"):
+        small().fit(X.rename(columns={"size": "width"}), y, init_model=old)
+
+
+def test_an_estimator_may_begin_with_itself():
+    X, y = frame(200, 0)
+    ranker = small().fit(X, y)
+    before = ranker.best_score_
+    again = ranker.fit(X, y, init_model=ranker)
+    assert again is ranker and again.best_score_ >= before
+
+
+def test_pairs_of_rows_and_arrays_train_an_estimator_further():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    order = np.argsort(X[:, 0])
+    pairs = np.column_stack((order[3:], order[:-3]))
+    old = small(single_query=True, scaling="none").fit_pairs(X, pairs[:25])
+    new = SortNetRanker(single_query=True, epochs=4).fit_pairs(X, pairs, init_model=old)
+    assert new.model_.config.flat()["scaling"] == "none"
+    assert new.best_score_ >= new.history_[0].quality
+    with pytest.raises(DataError, match="2 features, but SortNetRanker is expecting 3"):
+        small(single_query=True).fit_pairs(X[:, :2], pairs, init_model=old)
