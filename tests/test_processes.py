@@ -106,7 +106,9 @@ CASES = {
     "a judge, top": {
         "judge": judge_by_grades, "quality": "accuracy", "pairs": "top", "judgements": 150,
     },
-    "squared loss, by loss": {"loss": "squared", "keep": "loss", "query_pairs": None},
+    "squared loss, by loss": {
+        "loss": "squared", "keep": "loss", "query_pairs": None, "start": "fresh",
+    },
 }  # fmt: skip
 SHORT = {"epochs": 2, "batch_size": 64, "max_iter": 2, "committee": 2, "hidden": (6,)}
 

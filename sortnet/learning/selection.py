@@ -26,6 +26,7 @@ _TOP = 0.5  # what a place counts for `top` at the end of a run, where certainty
 _ASKING = 0.6  # the share of a run's trainings over which answers are spent
 _OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least,
 _PART_OF_VALI = 5  # one answer in as many is about V, where a judge is asked about V too
+_DIFFERENT_SORTS = 3  # sorts of as many pairs as all sorts of a run compare, each pair once
 _IN_ALL = 1 << 21  # unless these are more in all; also what `compared` learns from in all, about
 
 
@@ -154,14 +155,16 @@ def compares(strategy: str, queries: Queries) -> bool:
 def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
     """Share of the compared pairs that a run keeps: about 2 million in all its sorts.
 
-    A sort compares at most n ceil(log2 n) of the n (n - 1) / 2 pairs of a query. All are kept by
-    the strategy `wrong`, as in Algorithm 3.1, and of judged pairs.
+    A sort compares at most n ceil(log2 n) of the n (n - 1) / 2 pairs of a query. Later sorts mostly
+    compare pairs that were compared before: all of them add up to about three sorts' pairs. All
+    are kept by the strategy `wrong`, as in Algorithm 3.1, and of judged pairs.
     """
     if queries.judged is not None or strategy == "wrong" or not compares(strategy, queries):
         return 1.0
     sizes = np.diff(offsets_of_all(queries)).astype(np.float64)
     in_a_sort = sizes * np.ceil(np.log2(np.maximum(sizes, 1)))
-    most = np.minimum(n_sorts * in_a_sort, sizes * (sizes - 1) / 2).sum()
+    n_different = min(n_sorts, _DIFFERENT_SORTS) * in_a_sort
+    most = np.minimum(n_different, sizes * (sizes - 1) / 2).sum()
     return float(min(1.0, _IN_ALL / max(most, 1)))
 
 
