@@ -1,6 +1,7 @@
 """The README's tour of labels on MQ2008, Fold1: its commands, and what they print.
 
-The rows hold whole outputs; README shows the lines that `SHOWN` picks. Seed 0, one thread.
+The rows hold whole outputs; README shows the lines that `SHOWN` picks. Two pictures of the run are
+drawn into docs/. Seed 0, one thread.
 """
 
 from __future__ import annotations
@@ -13,10 +14,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "mq2008"
+from store import open_store, plots
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT.parent / "shared" / "data" / "mq2008"
+ITERATIONS = tuple(f"{number:>4} " for number in range(11))
 # The commands, and the beginnings of the lines of their output that README shows.
 SHOWN = {
-    "sortnet train mq2008/Fold1 --out m": ("ndcg@10 chooses", "best is iteration"),
+    "sortnet train mq2008/Fold1 --out m": (
+        *("ndcg@10 chooses", "one training", "      compared", "iter "),
+        *(*ITERATIONS, "best is iteration", "kept "),
+    ),
     "sortnet evaluate m mq2008/Fold1/test.txt": ("metric", "map", "ndcg@10", "gain"),
     "sortnet rank m mq2008/Fold1/test.txt --output run.trec": (),
     "sortnet explain m mq2008/Fold1/test.txt row:0 row:1 --top 3": ("GX",),
@@ -30,7 +38,20 @@ def run(quick: bool) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / "mq2008").symlink_to(DATA)
-        return [{"what": command, "output": output_of(command, home, quick)} for command in SHOWN]
+        rows = [{"what": command, "output": output_of(command, home, quick)} for command in SHOWN]
+        if not quick:
+            draw(home / "data/sortnet/sortnet.db")
+    return rows
+
+
+def draw(store: Path) -> None:
+    """Draw how the pairs of the store's run grew, and where its mistakes are, into docs/."""
+    with open_store(store, write=False) as opened:
+        last = opened.run("last")
+        growth, mistakes = plots.pair_growth(last.iterations_frame()), last.mistakes_frame()
+    growth.savefig(ROOT / "docs/pair-growth.png", metadata={"Software": None})
+    figure = plots.mistakes_by_rank(mistakes)
+    figure.savefig(ROOT / "docs/mistakes.png", metadata={"Software": None})
 
 
 def output_of(command: str, home: Path, quick: bool) -> list[str]:
@@ -43,7 +64,7 @@ def output_of(command: str, home: Path, quick: bool) -> list[str]:
         "XDG_DATA_HOME": str(home / "data"),
         "XDG_CACHE_HOME": str(home / "cache"),
         "COLUMNS": "100",
-        "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+        "PYTHONPATH": str(ROOT),
     }
     finished = subprocess.run(
         [sys.executable, "-m", "cli", *arguments],

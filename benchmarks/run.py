@@ -25,9 +25,11 @@ from typing import Any
 
 import psutil
 
+from sortnet import __version__
+
 FOLDER = Path(__file__).resolve().parent
 COLUMNS = ("what", "ours", "peer", "ratio", "bar", "ok", "note")
-VERSIONS_OF = ("sortnet", "torch", "numpy", "numba", "scikit-learn", "sqlalchemy", "lightgbm")
+VERSIONS_OF = ("torch", "numpy", "numba", "scikit-learn", "sqlalchemy", "lightgbm")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,7 +90,7 @@ def measure(name: str, *, quick: bool) -> list[dict[str, Any]]:
         fault = f"{type(error).__name__}: {error}"
         rows = [{"what": name, "note": f"failed: {fault}", "failed": True}]
     print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
-    measured = {"version": version("sortnet"), "date": datetime.now(UTC).date().isoformat()}
+    measured = {"version": __version__, "date": datetime.now(UTC).date().isoformat()}
     return [{"benchmark": name, **measured, **row} for row in rows]
 
 
@@ -106,7 +108,7 @@ def machine() -> dict[str, Any]:
         "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in VERSIONS_OF},
+        "versions": {"sortnet": __version__, **{name: version(name) for name in VERSIONS_OF}},
     }
 
 

@@ -331,3 +331,35 @@ def judgement_bytes() -> str:
         "`collection.judgements()` returns; objects are made of single ones only. What an "
         "annotator has answered is looked up in tables that are made with their first question."
     )
+
+
+def loop_ways() -> str:
+    """Ways to learn, one training or the loop, on each kind of data; or how they are measured."""
+    name = re.compile(r"loop, ([^,]+), (.+): ndcg@10")
+    rows = [row for row in rows_of("loop") if name.fullmatch(row["what"])]
+    if not rows:
+        return paragraph("Not measured on this version yet: `make bench ARGS=loop`.")
+    ways: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if match := name.fullmatch(row["what"]):
+            ways.setdefault(match[2], {})[match[1]] = _way(row)
+    kinds = list(next(iter(ways.values())))
+    lines = [[way, *(by_kind.get(kind, "") for kind in kinds)] for way, by_kind in ways.items()]
+    header = ("pairs, trainings, weight", *kinds)
+    return f"\n{table(header, lines)}\n{_sentence(rows)}\n\n"
+
+
+def _way(row: Row) -> str:
+    """NDCG@10 of a way, its gain over the first way, CPU seconds, and the share of answers."""
+    gain, seconds, answers = (
+        re.search(pattern, row["note"])
+        for pattern in (
+            r"([+-])0?(\.\d+) ± 0?(\.\d+) SE",
+            r"([\d.]+) CPU seconds",
+            r"([\d.]+) of its",
+        )
+    )
+    if not (gain and seconds and answers):
+        raise ValueError(f"no figures of a way in {row['note']!r}")
+    text = f"{figure(row['ours'], 4)} ({gain[1]}{gain[2]} ± {gain[3]})"
+    return f"{text}; {seconds[1]} s; answers {figure(float(answers[1]), 2)}"

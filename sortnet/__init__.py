@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sortnet.tables.letor_writer import write_letor
     from sortnet.types import Pairs, Queries
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __all__ = [
     "CmpNN",

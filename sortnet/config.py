@@ -454,6 +454,15 @@ class Config(Settings):
         return (self.max_iter or (20 if learning else 2)) - 1
 
     @property
+    def divides_one_training(self) -> bool:
+        """Whether the run divides one training among its iterations.
+
+        >>> Config().divides_one_training, Config(start="fresh").divides_one_training
+        (True, False)
+        """
+        return self.start == "warm" and self.trainings > 1
+
+    @property
     def with_defaults(self) -> Config:
         """These settings with fixed values for what they leave open, RankQuality apart.
 

@@ -76,7 +76,9 @@ def test_the_version_is_the_package_s():
 
 def test_every_setting_of_a_run_is_an_option_and_no_other():
     options = {p.name for p in main.commands["train"].params}
-    assert options >= Config().flat().keys() == SETTINGS.keys()
+    assert options | {*RARE} >= Config().flat().keys() == SETTINGS.keys()
+    typed = {p.name for p in main.commands["train"].params if not getattr(p, "hidden", False)}
+    assert typed.isdisjoint(RARE)
 
 
 def test_what_is_not_typed_has_the_defaults_of_the_settings_themselves():

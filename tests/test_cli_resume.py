@@ -424,8 +424,8 @@ def test_ctrl_c_ends_the_process_with_one_line():
             assert process.wait(600) == 2
     stderr = Path("errors").read_text()
     assert "Traceback" not in stderr
-    said = "sortnet: interrupted; resume with: sortnet train --resume --out m"
-    assert stderr.splitlines()[-1] == said
+    message = "sortnet: interrupted before the learning rate came down; resume with: "
+    assert stderr.splitlines()[-1] == f"{message}sortnet train --resume --out m"
     with open_store("m.db") as store:
         assert store.run("last").status == "interrupted"
 
@@ -490,7 +490,7 @@ def test_ctrl_c_and_signals_end_a_run_that_says_how_to_go_on(unkilled, monkeypat
     result = signalled(monkeypatch, number)
     assert result.exit_code == 2
     message, command = result.stderr.splitlines()[-1].split("; resume with: ")
-    assert message == "sortnet: interrupted"
+    assert message == "sortnet: interrupted before the learning rate came down"
     assert signal.getsignal(number) is before
     assert "interrupted" in done("runs", "--store", "stopped.db")
     done(*shlex.split(command)[1:])
@@ -523,7 +523,7 @@ def test_a_signal_whose_interrupt_was_lost_ends_the_run_after_the_iteration(unki
     with monkeypatch.context() as patch:
         patch.setattr(cli.printing.iterations, "shower", losing)
         result = invoke(*train("stopped"))
-    assert result.exit_code == 2 and "sortnet: interrupted; resume with" in result.stderr
+    assert result.exit_code == 2 and "; resume with: sortnet train" in result.stderr
     done(*train("stopped", "--resume"))
     assert_same_end("stopped", unkilled)
 

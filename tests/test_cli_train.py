@@ -57,17 +57,57 @@ def test_the_model_is_the_one_that_the_library_learns(said):
 
 def test_an_iteration_is_a_line_that_says_what_the_store_keeps(said):
     frame = iterations_of_the_last_run()
-    lines = said.splitlines()[3 : 3 + len(frame)]
+    start = next(k for k, line in enumerate(said.splitlines()) if line.startswith("iter ")) + 1
+    lines = said.splitlines()[start : start + len(frame)]
     for line, row in zip(lines, frame.to_dict("records"), strict=True):
-        counts = [
-            *(row["iteration"], row["comparisons_train"] + row["comparisons_vali"]),
-            *(row["miscompared_train"], row["miscompared_vali"]),
-            *(row["new_train"] + row["new_vali"], row["tp"], row["vp"]),
-        ]
+        counts = [row["iteration"], row["comparisons_train"] + row["comparisons_vali"]]
+        wrong = [row[f"miscompared_{p}"] / row[f"comparisons_{p}"] for p in ("train", "vali")]
+        pairs = [row["new_train"] + row["new_vali"], row["tp"], row["vp"]]
+        figures = [*counts, *(f"{share:.1%}" for share in wrong), *pairs]
         qualities = (row[f"{part}_ndcg@10"] for part in ("train", "vali"))
-        assert line.split()[:9] == [*map(str, counts), *(f"{q:.4f}" for q in qualities)]
+        assert line.split()[:9] == [*map(str, figures), *(f"{q:.4f}" for q in qualities)]
         assert line.endswith("*") == row["best"]
         assert len(line) <= 80
+
+
+def test_the_end_says_which_iteration_was_kept_and_why(said):
+    lines = said.splitlines()
+    marked = [int(line.split()[0]) for line in lines if line.endswith(" *")]
+    rows = iterations_of_the_last_run()
+    last = rows["iteration"].max()
+    best = f"best is iteration {marked[-1]} of 0 to {last} (the last *)"
+    assert best in lines
+    figure = f"{rows['quality'].max():.4f}"
+    kept = f"the comparator: ndcg@10 {figure}; best on the validation queries of iterations 0 to"
+    assert f"kept   {kept} {last}" in lines
+    assert marked[-1] == Model.load("m").info["iteration"]
+
+
+def line_on_steps(*options: object) -> str:
+    """The line on how a training is divided that a run with these options prints."""
+    output = done(
+        "train", "fold", "--out", "divided", "--overwrite", "--store", "s.db", *FAST, *options
+    )
+    return next((line for line in output.splitlines() if "one training" in line), "")
+
+
+def recorded_steps() -> int:
+    """The steps of the run in the folder `divided`, of its record."""
+    return int(json.loads(Path("divided/run.json").read_text())["budget"]["steps"])
+
+
+def test_a_run_says_into_how_many_iterations_it_divides_its_training():
+    loop = ("--pairs", "compared", "--epochs", 3)
+    line = line_on_steps(*loop, "--max-iter", 2)
+    assert line == f"one training of {recorded_steps()} steps, in 2 iterations"
+    assert line_on_steps(*loop, "--max-iter", 5) == (
+        f"one training of {recorded_steps()} steps, in 3 iterations, not 5: "
+        "an iteration has at least one epoch"
+    )
+    frame = iterations_of_the_last_run()
+    assert frame["iteration"].tolist() == [0, 1, 2, 3]
+    assert line_on_steps(*loop, "--max-iter", 1) == ""
+    assert line_on_steps(*loop, "--max-iter", 2, "--start", "fresh") == ""
 
 
 def test_the_figures_at_the_end_are_the_model_s_on_both_parts(said):
@@ -122,7 +162,9 @@ def test_json_is_one_document_and_the_table_goes_to_stderr():
     assert "counted zero" in summary["conventions"]["vali"][0]
     assert summary["iterations"][-1]["train_loss"] is None, "no NaN, which is no JSON"
     assert summary["out"] == "model"
-    assert len(result.stderr.splitlines()) == 3 + len(frame)
+    lines = result.stderr.splitlines()
+    header = next(k for k, line in enumerate(lines) if line.startswith("iter "))
+    assert len(lines[header + 1 :]) == len(frame)
 
 
 def test_store_and_cache_are_in_the_user_s_folders_the_cache_only_when_asked_for(
@@ -185,6 +227,13 @@ def test_where_there_is_no_run_to_resume_one_begins_and_a_folder_is_its_two_file
 def test_a_resumed_run_keeps_its_settings(said):
     message = fault("train", "--out", "m", "--resume", "--hidden", "4,4", "--seed", 3)
     assert "hidden (4, 4), not (4,)" in message and "seed 3, not 0" in message
+
+
+@pytest.mark.parametrize("change", [("--max-iter", 9), ("--epochs", 99)])
+def test_more_training_of_a_divided_budget_is_refused_with_what_to_do(said, change):
+    message = fault("train", "--resume", "--out", "m", *change)
+    assert message.startswith("sortnet: cannot resume the run in m, it was started otherwise: ")
+    assert message.rstrip().endswith("; train on: sortnet train DATA --from m --out NEW")
 
 
 def test_a_resumed_run_keeps_its_data(said):

@@ -52,6 +52,7 @@ def test_it_says_what_it_did_where_all_is_and_what_comes_next(whole):
     for name in ("demo", "demo/sorted.png", "demo/test.txt", "s.db"):
         assert str(folder / name) in said
         assert (folder / name).exists()
+    assert f"to learn from\nin {len(frame) - 1} iteration" in said
     assert f"sortnet show last --store {folder / 's.db'}" in said
     assert "sortnet pairs last" in said
 
@@ -94,7 +95,10 @@ def test_a_picture_holds_every_panel_and_cuts_nothing_off(tmp_path, n):
     panels = [Panel("one", "", np.arange(n)), Panel("two", "", np.argsort(-numbers))]
     for k in (1, 2):
         draw(tmp_path / f"{k}.png", images, numbers, panels[:k], title="title")
-    one, two = (imread(tmp_path / f"{k}.png")[..., :3] for k in (1, 2))
-    assert two.shape[0] > one.shape[0]
-    for edge in (two[:5], two[-5:], two[:, :5], two[:, -5:]):
-        assert (edge == 1).all()
+    strips = [Panel(f"iteration {k}: 999,999 pairs", "Spearman -0.55", np.arange(n)) for k in "abc"]
+    draw(tmp_path / "3.png", images, numbers, panels, title="title", strips=strips)
+    one, two, three = (imread(tmp_path / f"{k}.png")[..., :3] for k in (1, 2, 3))
+    assert three.shape[0] > two.shape[0] > one.shape[0]
+    for whole in (two, three):
+        for edge in (whole[:5], whole[-5:], whole[:, :5], whole[:, -5:]):
+            assert (edge == 1).all()

@@ -139,6 +139,13 @@ def test_a_cell_is_known_by_its_words_and_its_data_not_by_its_place(folder, tmp_
     assert len({key, *keys_of(others)}) == 7
 
 
+def test_a_cell_of_another_version_is_not_found_again(folder, monkeypatch):
+    cell = Cell(entry_of("err"), folds_of(str(folder))[0])
+    before = keys_of([cell])
+    monkeypatch.setattr("sortnet.experiments.cells.__version__", "0.3.0")
+    assert keys_of([cell]) != before
+
+
 def test_hold_outs_differ_by_their_number_and_leave_out_each_query_alike(folder):
     one, two = (drawn(folder, number).load() for number in (1, 2))
     assert one.test.qids.tolist() != two.test.qids.tolist()

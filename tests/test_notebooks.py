@@ -50,7 +50,8 @@ OWN_DATA = ("SORTNET_STORE", "SORTNET_NOTEBOOK_STORE", "SORTNET_NOTEBOOK_LETOR")
 SHORTER = {
     "max_iter=6,": "max_iter=2,",
     "batch_size=256, weight_decay=1e-4)": "batch_size=256, weight_decay=1e-4, epochs=1)",
-    "--max-iter 10": "--max-iter 2 --epochs 1",
+    "--quality ndcg --gain linear": "--quality ndcg --gain linear --max-iter 2 --epochs 2",
+    'scaling="normal", seed=0)': 'scaling="normal", seed=0, max_iter=2, committee=1)',
     'SortNetRanker(quality="ndcg@10",': 'SortNetRanker(quality="ndcg@10", max_iter=1, epochs=1,',
     "committee=8": "committee=1",
     "committee=2)": "committee=1)",
@@ -62,7 +63,10 @@ SHORTER = {
     "epochs=5,queries=64": "epochs=1,queries=64",
     "scaling=standard,epochs=30": "scaling=standard,epochs=1",
     "scaling=standard,epochs=20": "scaling=standard,epochs=1",
-    "--epochs 10 --max-iter 6": "--epochs 2 --max-iter 2 --hidden 4 --committee 1",
+    "model --no-tune": (
+        # So slowly that some pairs stay wrong.
+        "model --no-tune --epochs 2 --max-iter 2 --hidden 4 --committee 1 --lr 0.0001"
+    ),
 }
 LONG = re.compile("|".join(map(re.escape, SHORTER)))
 

@@ -56,6 +56,10 @@ def rows(n: int = 5) -> list[Row]:
             vp=7 * k + 1,
             new_train=50 - k,
             new_vali=20 - k,
+            comparisons_train=200 + k,
+            comparisons_vali=80 + k,
+            miscompared_train=60 - 10 * k,
+            miscompared_vali=40 - k,
             best=k in (0, 2),
             measures={split: {"map": RNG.random(), "p@10": RNG.random()} for split in SPLITS},
             seconds_sort=0.25 * k,
@@ -114,8 +118,12 @@ def test_pair_growth_draws_sizes_and_new_pairs_and_marks_the_kept(iterations):
     drawn = lines(figure)
     for column in ("tp", "vp", "new_train", "new_vali"):
         assert drawn[column] == points(iterations, column)
+    for split in SPLITS:
+        share = iterations[f"miscompared_{split}"] / iterations[f"comparisons_{split}"]
+        expected = [[float(k), value] for k, value in enumerate(share)]
+        assert drawn[f"wrong_{split}"] == expected
     assert [x for x, _ in drawn["kept"]] == [2, 2]
-    assert texts(figure) == ["kept", "kept"]
+    assert texts(figure) == ["kept"] * 3
     assert figure.get_suptitle() == "Pairs kept"
     iterations.attrs["pairs"] = "wrong"
     assert plots.pair_growth(iterations).get_suptitle() == "Pairs the comparator got wrong"

@@ -14,10 +14,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import FAST, copy_run, done, fault, letor, make_fold
+from cli_made import FAST, copy_run, done, fault, invoke, letor, make_fold
 from test_web_browser import seen, violations
 
 import cli.report.page
+from cli.inputs.opened_store import is_before_the_end_of_training
 from cli.report.page import PLOTS, render
 from cli.report.sources import Sources
 from sortnet import Queries
@@ -352,7 +353,21 @@ def test_a_run_that_has_not_ended_well_says_so_and_how_to_go_on(
     done("report", "last", "--store", tmp_path / "s.db", "--queries", "0", "-o", tmp_path / "r")
     words = Page((tmp_path / "r").read_text()).words
     assert said in words
+    assert ("before its learning rate came down" in words) == (status != "running")
     assert f"sortnet train --resume --out {trained / 'm'}" in words
+    message = "the learning rate has not come down"
+    shown = invoke("show", "last", "--store", tmp_path / "s.db").stderr
+    assert (message in shown) == (status != "running")
+
+
+def test_a_run_of_0_3_is_not_said_to_lack_the_end_of_its_learning_rate(trained, tmp_path):
+    shutil.copy(trained / "s.db", tmp_path / "s.db")
+    with open_store(tmp_path / "s.db") as store:
+        run = store.run("last")
+        run.finish("interrupted")
+        assert is_before_the_end_of_training(run)
+        run.versions["sortnet"] = "0.3.0"
+        assert not is_before_the_end_of_training(run)
 
 
 def test_a_run_of_an_older_version_has_its_pictures_but_those_it_kept_nothing_for(tmp_path):

@@ -77,7 +77,7 @@ def piped(*args: object, **options):
 
 def numbers(text: str) -> list[int]:
     """The iterations of the rows in what was printed."""
-    return [int(n) for n in re.findall(r"^ +(\d+) +\d+ +\d+ ", text, re.MULTILINE)]
+    return [int(n) for n in re.findall(r"^ +(\d+) +\d+ +[\d.]+% ", text, re.MULTILINE)]
 
 
 def test_a_run_that_has_ended_is_a_table_and_a_next_step(run):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import numpy as np
 
 from cli.inputs.opened_store import open_to_write
 from cli.options import SEED, Whole, command_line, store_and_json
-from cli.output import print_json, progress, put, refuse_folder, table
+from cli.output import count, print_json, progress, put, refuse_folder, table
 from cli.printing import iterations
 from cli.terminal.signals import signals_as_ctrl_c
 from sortnet.config import Config
@@ -26,7 +28,8 @@ from sortnet.types import F64, I64, SPLITS, Queries
 if TYPE_CHECKING:
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
-    from sortnet.rankers.base import Ranker
+    from sortnet.comparators import Learner
+    from sortnet.rankers.sortnet import Model
     from store import Store
 
 PICTURE, TEST = "sorted.png", "test.txt"
@@ -39,19 +42,19 @@ TIMES = 3  # queries that each image is in
     help="Output folder; a previous demo in it is replaced.",
 )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, help="Random seed.")
-@click.option("--max-iter", type=Whole(1), default=4, help="Maximum number of iterations.")
+@click.option("--max-iter", type=Whole(1), default=10, help="Maximum number of iterations.")
 @store_and_json
 @click.pass_context
 @signals_as_ctrl_c()
 def demo(
     ctx: click.Context, /, out: str, seed: int, max_iter: int, store: str | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Train on handwritten digits, in well under a minute.
+    """Train on handwritten digits, in ten iterations and well under a minute.
 
     The images are the digits that scikit-learn ships, in queries of 36. The comparator gets the
-    pixels and learns from the pairs that it put in the wrong order. It is evaluated on images
-    that no training query holds. Writes a model, a picture of a query before and after training,
-    and every pair that was wrong.
+    pixels and learns from the pairs that its sorts compared; in each iteration more of them are
+    in the right order. It is evaluated on images that no training query holds. Writes a model, a
+    picture of a query before training, after each iteration and after training, and all pairs.
 
     \b
     Examples:
@@ -76,15 +79,20 @@ def demo(
             fold, training = _begin(seed, max_iter, folder, opened, command_line(ctx), shown)
             if not as_json:
                 n = [len(part) for part in (fold.train, fold.vali, fold.test or fold.vali)]
+                steps = count(training.config.trainings, "iteration")
                 put(
                     f"Queries of {fold.train.sizes[0]} handwritten digits, to be sorted by the "
-                    f"number written: {n[0]} to learn from,\n{n[1]} to choose the best iteration "
-                    f"by, {n[2]} to test the model on.\n"
+                    f"number written: {n[0]} to learn from\nin {steps}, {n[1]} to choose the "
+                    f"best iteration by, {n[2]} to test the model on.\n"
                 )
             show = iterations.shower(training.config.rank_quality.name, err=as_json)
-            model = training.learn(show, status)
+            trained: list[Learner] = []
+            model = training.learn(
+                show, status, [lambda record, state: trained.append(state.comparator)]
+            )
             status("drawing")
-            found = _tested(training, model, fold.test or fold.vali, shown)
+            # The last iteration trains no further comparator.
+            found = _tested(training, cast("Model", model), trained[:-1], fold, shown)
     if as_json:
         print_json(found)
     else:
@@ -98,7 +106,9 @@ def _begin(
     from cli.training.job import TrainingJob
     from cli.training.training_run import begin
 
-    config = Config(quality="ndcg", gain="linear", seed=seed, max_iter=max_iter)
+    # All pixels have one scale, so that no trials are needed to choose it. Every place of the order
+    # counts, not its top alone.
+    config = Config(quality="spearman", scaling="normal", seed=seed, max_iter=max_iter)
     fold = digits_fold(seed, times=TIMES)
     made = f"scikit-learn's digits, seed {seed}"
     splits = {"train": fold.train, "vali": fold.vali}
@@ -109,16 +119,23 @@ def _begin(
     return fold, training
 
 
-def _tested(training: TrainingRun, model: Ranker, test: Queries, store: str) -> dict[str, Any]:
-    """Evaluate the model, draw what it sorts and write the queries; the facts to print."""
+def _tested(
+    training: TrainingRun, model: Model, trained: Sequence[Learner], fold: Fold, store: str
+) -> dict[str, Any]:
+    """Evaluate the model, draw what it sorts and write the queries; the facts to print.
+
+    `trained` are the comparators of iterations 1, 2 and so on.
+    """
+    test = fold.test or fold.vali
     folder, n_pairs = training.folder, {s: len(training.run.pairs(s)) for s in SPLITS}
-    orders = {"before": model.order_before(test), "after": model.order(test)}
-    metric = parse_metric("spearman")
-    figures = {
-        when: per_query(metric, test.grades[order], test.offsets) for when, order in orders.items()
-    }
-    _draw(folder.path / PICTURE, test, orders, figures, n_pairs["train"])
+    orders = [model.order_before(test)]
+    orders += [replace(model, comparator=comparator).order(test) for comparator in trained]
+    metric, best = parse_metric("spearman"), model.info["iteration"]
+    figures = [per_query(metric, test.grades[order], test.offsets) for order in orders]
+    learned_from = [0, *training.run.iterations_frame()["tp"].tolist()]
+    _draw(folder.path / PICTURE, test, orders, figures, learned_from, best)
     write_letor(test, folder.path / TEST)
+    means = [float(values.mean()) for values in figures]
     return {
         "run": training.run.id,
         "store": store,
@@ -127,29 +144,45 @@ def _tested(training: TrainingRun, model: Ranker, test: Queries, store: str) -> 
         "test": str(folder.path / TEST),
         "seed": training.config.seed,
         "iterations": model.info["iterations"],
-        "best_iteration": model.info["iteration"],
+        "best_iteration": best,
         **{f"pairs_{split}": n for split, n in n_pairs.items()},
         "test_queries": len(test),
-        "spearman": {when: float(values.mean()) for when, values in figures.items()},
+        "spearman": {"before": means[0], "after": means[best], "iterations": means},
     }
 
 
 def _draw(
-    file: Path, test: Queries, orders: dict[str, I64], figures: dict[str, F64], wrong: int
+    file: Path,
+    test: Queries,
+    orders: Sequence[I64],
+    figures: Sequence[F64],
+    learned_from: Sequence[int],
+    best: int,
 ) -> None:
-    """Draw the query of median quality before and after training."""
+    """Draw the query of median quality before training, after each iteration, and after training.
+
+    `learned_from` has the number of pairs that the comparator of each iteration learned from.
+    """
     from cli.training.picture import Panel, draw
 
-    query = int(np.argsort(figures["after"], kind="stable")[len(test) // 2])
+    query = int(np.argsort(figures[best], kind="stable")[len(test) // 2])
     own = slice(*test.offsets[query : query + 2])
-    captions = {"before": "Before training", "after": f"After learning from {wrong:,} pairs"}
+
+    def panel(iteration: int, caption: str) -> Panel:
+        remark = f"Spearman {figures[iteration][query]:.2f}"
+        return Panel(caption, remark, orders[iteration][own] - own.start)
+
+    after = f"After learning from {learned_from[best]:,} pairs: iteration {best}, the best of {{}}"
     panels = [
-        Panel(captions[when], f"Spearman {figures[when][query]:.2f}", order[own] - own.start)
-        for when, order in orders.items()
+        panel(0, "Before training: iteration 0, random weights"),
+        panel(best, after.format(count(len(orders) - 1, "iteration"))),
     ]
+    strips = [panel(k, f"iteration {k}: {learned_from[k]:,} pairs") for k in range(1, len(orders))]
     images, numbers = test.features[own].reshape(-1, SIDE, SIDE), test.grades[own]
     title = f"{len(numbers)} handwritten digits that SortNet has never seen, sorted by SortNet"
-    write_atomically(file, lambda path: draw(path, images, numbers, panels, title=title))
+    write_atomically(
+        file, lambda path: draw(path, images, numbers, panels, title=title, strips=strips)
+    )
 
 
 def _conclude(found: dict[str, Any], store: str | None) -> None:
@@ -158,7 +191,7 @@ def _conclude(found: dict[str, Any], store: str | None) -> None:
         f"\nSpearman correlation with the true order, mean over {found['test_queries']} queries of "
         f"images never seen:\n  before training {said['before']:.3f}\n"
         f"  after training  {said['after']:.3f}   (iteration {found['best_iteration']}, "
-        f"{found['pairs_train']:,} pairs learned)\n"
+        f"the best of 0 to {found['iterations'] - 1})\n"
     )
     for name in ("picture", "model", "test"):
         put(f"{name:8} {found[name]}")
@@ -168,6 +201,6 @@ def _conclude(found: dict[str, Any], store: str | None) -> None:
     commands = [
         [f"  sortnet show last{in_store}", " the run's settings and iterations"],
         [f"  sortnet pairs last{in_store}", " every pair it got wrong"],
-        [f"  sortnet evaluate {model} {test} --metric ndcg", " on the images never seen"],
+        [f"  sortnet evaluate {model} {test} --metric spearman", " on the images never seen"],
     ]
     put("\n".join(table(["", ""], commands, left=2)[1:]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import again, open_run, run_ids
+from cli.inputs.opened_store import again, is_before_the_end_of_training, open_run, run_ids
 from cli.options import Real, store_and_json
 from cli.output import count, print_json, printable, progress, put, say
 from cli.printing import iterations
@@ -111,6 +111,8 @@ def _show_run(run: Run) -> None:
     if not rows:
         say("no iteration has ended yet")
     if facts["status"] in ("interrupted", "failed", "killed") and (step := again(run)):
+        if rows and is_before_the_end_of_training(run):
+            say("the learning rate has not come down: a finished run has a better model")
         say(f"next: {step}")
 
 

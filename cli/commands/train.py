@@ -26,7 +26,7 @@ from cli.options import (
     threads_option,
     typed_settings,
 )
-from cli.output import print_json, progress, put, refuse_folder, say, silent
+from cli.output import count, print_json, progress, put, refuse_folder, say, silent
 from cli.printing import iterations
 from cli.printing.conventions import conventions_of, interval, measures
 from cli.printing.kept_models import kept_model
@@ -160,8 +160,9 @@ def train(
     collection:NAME is always the collection.
 
     In each iteration the comparator sorts all queries, pairs of documents are judged and stored
-    (--pairs says which), and a comparator is trained on all stored ones, until nothing new is
-    learned. The model is the best iteration by RankQuality on the validation part.
+    (--pairs says which), and the comparator is trained on all stored ones. By default ten
+    iterations divide one training. The model is the best iteration by RankQuality on the
+    validation part.
 
     With --judge or --model and --judgements N documents need no grades: a program or a language
     model says which of two is better, as in `sortnet label`, N times at most. A fifth of the
@@ -182,7 +183,7 @@ def train(
       sortnet train MQ2008/Fold1
       sortnet train train.txt vali.txt --out m --quality ndcg@10 --committee 5
       sortnet train essays --out judged
-      sortnet train all.csv --query search --judge 'python judge.py' --judgements 200
+      sortnet train all.csv --query search --judge ./judge.py --judgements 200
       sortnet train MQ2008/Fold1 --ranker ranksvm --out svm --set C=0.1
       sortnet train --resume --out m
       sortnet train new.csv --from m --out newer
@@ -293,11 +294,27 @@ def _begin(
         judge=judge,
         origin=origin,
     )
+    lines = []
     if is_choosing and (trials := training.run.config.get("tuning")):
-        put(f"{iterations.chosen(training.config.flat(), trials)}\n", err=as_json)
+        lines.append(iterations.chosen(training.config.flat(), trials))
     if training.finished:
         say(f"the run in {folder} has finished already")
+    elif is_choosing and training.config.divides_one_training:
+        lines.append(_budget(job, training.config))
+    if lines:
+        put("\n".join([*lines, ""]), err=as_json)
     return training
+
+
+def _budget(job: TrainingJob, config: Config) -> str:
+    """A line on how one training is divided among the iterations."""
+    from sortnet.learning.budget import Budget
+
+    budget = Budget.of(job.train, config)
+    text = f"one training of {budget.steps:,} steps, in {count(budget.iterations, 'iteration')}"
+    if config.max_iter is not None and budget.iterations < config.max_iter:
+        text += f", not {config.max_iter}: an iteration has at least one epoch"
+    return text
 
 
 def _learn(
@@ -422,7 +439,7 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
             }
         )
         return
-    put(f"\nbest is iteration {best['iteration']} of 0 to {rows[-1]['iteration']}")
+    put(f"\nbest is iteration {best['iteration']} of 0 to {rows[-1]['iteration']} (the last *)")
     if training.origin is not None and best["iteration"] == 0:
         put("no iteration is better than the model that the run began with")
     if [row["quality"] for row in rows].count(best["quality"]) > 1:
@@ -431,10 +448,11 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
         put(text)
     if (judged := parts["vali"].judged) is not None:
         put(f"vali: {interval(figures['vali']['accuracy'], len(judged))}")
-    if job.vali.judged is not None and (kept := training.run.kept):
-        put(f"\nkept   {kept_model(kept)}")
+    put()
+    if (kept := training.run.kept) is not None:
+        put(f"kept   {kept_model(kept)}")
     answers = f"{model.info['answers']:,} training pairs"
-    put(f"\njudge  answered for {training.judge.text() if training.judge else answers}")
+    put(f"judge  answered for {training.judge.text() if training.judge else answers}")
     put(f"model  {folder}")
     put(f"run    {training.run.id} in {store}")
     put(f"next   {job.next_command(str(folder))}")

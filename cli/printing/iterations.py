@@ -52,14 +52,25 @@ def line(row: Mapping[str, Any], quality: str) -> str:
 
 def cells(row: Mapping[str, Any], measures: Sequence[str], number: str = "{}") -> list[str]:
     """The figures of a row as text, whole numbers in that format."""
-    sums = [("comparisons_train", "comparisons_vali"), ("miscompared_train",)]
-    sums += [("miscompared_vali",), ("new_train", "new_vali"), ("tp",), ("vp",)]
+    sums = [("new_train", "new_vali"), ("tp",), ("vp",)]
     return [
         str(row["iteration"]),
+        total(row["comparisons_train"], row["comparisons_vali"], number=number),
+        *(wrong_share(row, part) for part in SPLITS),
         *(total(*(row[name] for name in names), number=number) for names in sums),
         *(share(row.get(f"{part}_{name}")) for name in measures for part in SPLITS),
         f"{seconds(row):.1f}",
     ]
+
+
+def wrong_share(row: Mapping[str, Any], part: str) -> str:
+    """The share of a part's comparisons that were wrong.
+
+    >>> wrong_share({"comparisons_vali": 80, "miscompared_vali": 10}, "vali")
+    '12.5%'
+    """
+    compared, wrong = row[f"comparisons_{part}"], row[f"miscompared_{part}"]
+    return f"{wrong / compared:.1%}" if compared and wrong is not None else "-"
 
 
 def seconds(row: Mapping[str, Any]) -> float:

@@ -13,7 +13,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from cli.inputs.opened_store import again
+from cli.inputs.opened_store import again, is_before_the_end_of_training
 from cli.output import count
 from cli.printing import iterations
 from cli.printing.iterations import LABELLING, quality_of, share, with_phase
@@ -37,9 +37,10 @@ class _Plot(NamedTuple):
 
 PLOTS = (
     _Plot("pair_growth", "iterations_frame", "Pairs kept",
-          "TP and VP are the training and validation pairs kept so far: with --pairs wrong those "
-          "mis-compared, else those learned from and all that were compared. Learning ends when "
-          "an iteration finds no new one, several are no better, or --max-iter is reached."),
+          "TP and VP are the training and validation pairs kept so far: those learned from, and "
+          "those that sorting the validation queries compared; with --pairs wrong the mis-compared "
+          "ones. A good run finds ever fewer new ones, and a falling share of its comparisons is "
+          "wrong."),
     _Plot("measures", "iterations_frame", "Measures",
           "Measures of the training and validation queries in every iteration; the kept one is the "
           "best on validation."),
@@ -190,7 +191,12 @@ def _in_words(name: str, frame: pd.DataFrame) -> str:
     first, last = (frame.iloc[k].to_dict() for k in (0, -1))
     kept = frame.attrs.get("kept")
     if name == "pair_growth":
-        return f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs."
+        rows = iterations.rows_of(frame)
+        wrong = [iterations.wrong_share(rows[k], "train") for k in (0, -1)]
+        return (
+            f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs. "
+            f"Wrong of the training comparisons: {wrong[0]} to {wrong[1]}."
+        )
     if name == "measures":
         chosen = "" if kept is None else f"; iteration {kept} was kept"
         return f"Lines over {len(frame)} iterations{chosen}."
@@ -227,8 +233,11 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
         origin = run.config.get("from")
         weights = "random weights" if origin is None else f"from {from_which(origin)}"
         facts.append(("Before training", f"{share(first['quality'])} ({weights})"))
-    facts.append(("Iterations", str(len(rows))))
-    if rows and quality == LABELLING:
+    labelling = quality == LABELLING
+    last = rows[-1]["iteration"] if rows else None
+    numbers = str(len(rows)) if labelling or last is None else f"0 to {last}"
+    facts.append(("Iterations", numbers))
+    if rows and labelling:
         facts.append(("Judgements", str(rows[-1]["iteration"])))
     elif rows:
         tp, vp = (iterations.total(rows[-1][name], number="{:,}") for name in ("tp", "vp"))
@@ -259,7 +268,8 @@ def status_line(run: Run, n: int) -> str | None:
     if status == "done":
         return None
     how = "failed" if status == "failed" else f"was {status}"
-    return f"The run is unfinished: it {how} {after}."
+    rate = ", before its learning rate came down" if is_before_the_end_of_training(run) else ""
+    return f"The run is unfinished: it {how} {after}{rate}."
 
 
 def refuse_without_iterations(run: Run) -> None:

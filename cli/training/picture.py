@@ -18,6 +18,8 @@ COLUMNS = 18  # images per line
 _FAINT, _WRONG = "#767676", "#c44e00"  # distinguishable for colour-blind readers
 _TINT = np.array([1.0, 0.91, 0.83])  # paper of an image in a wrong place
 _LINE = 1.5  # height of a line of images with their numbers, in images
+_STRIP = 0.6  # height of a line of small images, in images
+_MARGINS = 3.1, 2.4  # left and right of small images: what their caption and remark need
 _INCHES = 0.56  # an image with its margin
 
 
@@ -29,23 +31,46 @@ class Panel(NamedTuple):
     order: I64
 
 
-def draw(path: Path, images: F32, numbers: I32, panels: Sequence[Panel], *, title: str) -> None:
+def draw(
+    path: Path,
+    images: F32,
+    numbers: I32,
+    panels: Sequence[Panel],
+    *,
+    title: str,
+    strips: Sequence[Panel] = (),
+) -> None:
     """Write a PNG with one panel per order of the images.
 
-    `images` are (n, height, width), from 0 (paper) to 1 (ink), `numbers` (n,) what is written on
-    each. An image in a wrong place, where another number belongs, has a tinted paper and its
-    number coloured and bold.
+    An image in a wrong place, where another number belongs, has a tinted paper and its number
+    coloured and bold.
+
+    Args:
+        path: the file to write.
+        images: (n, height, width), from 0 (paper) to 1 (ink).
+        numbers: (n,) the number written on each image.
+        panels: orders of the images, drawn below each other.
+        title: the text above all of them.
+        strips: more orders, each a line of small images above the last panel.
     """
     columns = min(COLUMNS, len(numbers))
     lines = -(-len(numbers) // columns)
-    width, height = columns + 0.4, 2 + len(panels) * (0.9 + lines * _LINE)
+    heights = [lines * _LINE] * len(panels)
+    if strips:
+        heights.insert(len(panels) - 1, len(strips) * _STRIP)
+    width, height = columns + 0.4, 2 + sum(heights) + 0.9 * len(panels)
     figure = Figure(figsize=(_INCHES * width, _INCHES * height), dpi=150, facecolor="white")
-    figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1)
+    figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, hspace=0)
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=14, fontweight="bold")
-    for axes, panel in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True):
-        axes.set(xlim=(0, columns), ylim=(lines * _LINE, 0))
+    subplots = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
+    for axes, rows in zip(subplots, heights, strict=True):
+        axes.set(xlim=(0, columns), ylim=(rows, 0))
         axes.axis("off")
+    if strips:
+        _draw_strips(subplots[len(panels) - 1], images, numbers, strips, columns)
+    large = [*subplots[: len(panels) - 1], subplots[-1]]
+    for axes, panel in zip(large, panels, strict=True):
         axes.set_title(panel.caption, loc="left")
         axes.set_title(panel.remark, loc="right")
         _draw_panel(axes, images, numbers, panel.order, columns)
@@ -57,13 +82,43 @@ def draw(path: Path, images: F32, numbers: I32, panels: Sequence[Panel], *, titl
 def _draw_panel(axes: Axes, images: F32, numbers: I32, order: I64, columns: int) -> None:
     for place, (image, wrong) in enumerate(zip(order, misplaced(numbers, order), strict=True)):
         x, y = place % columns, place // columns * _LINE
-        paper = _TINT if wrong else np.ones(3)
         axes.imshow(
-            paper * (1 - images[image][..., None]), extent=(x + 0.06, x + 0.94, y + 0.88, y),
+            _on_paper(images[image], wrong), extent=(x + 0.06, x + 0.94, y + 0.88, y),
             interpolation="bicubic", aspect="equal",
         )  # fmt: skip
         number = axes.text(x + 0.5, y + 1.1, str(numbers[image]), ha="center", va="center")
         number.set(color=_WRONG if wrong else _FAINT, weight="bold" if wrong else "normal")
+
+
+def _on_paper(image: F32, wrong: bool) -> NDArray[np.float64]:
+    """The colours of an image, (height, width, 3), whose paper is tinted if its place is wrong."""
+    paper = _TINT if wrong else np.ones(3)
+    colours: NDArray[np.float64] = paper * (1 - image[..., None])
+    return colours
+
+
+def _draw_strips(
+    axes: Axes, images: F32, numbers: I32, strips: Sequence[Panel], columns: int
+) -> None:
+    """Draw each order as a line of small images, its caption to the left, its remark right."""
+    start, end = _MARGINS
+    side = min((columns - start - end) / len(numbers), 0.9 * _STRIP)
+    for row, strip in enumerate(strips):
+        top = row * _STRIP
+        middle = top + side / 2
+        axes.text(0, middle, strip.caption, va="center", fontsize=9.5)
+        axes.text(columns, middle, strip.remark, va="center", ha="right", fontsize=9.5)
+        # One picture a line: drawing each image takes longer than training does.
+        blocks = []
+        for image, wrong in zip(strip.order, misplaced(numbers, strip.order), strict=True):
+            block = _on_paper(images[image], bool(wrong))
+            blocks.append(np.pad(block, ((0, 0), (0, 1), (0, 0)), constant_values=1))
+        axes.imshow(
+            np.concatenate(blocks, axis=1),
+            extent=(start, start + side * len(numbers), top + side, top),
+            interpolation="bicubic",
+            aspect="auto",
+        )
 
 
 def misplaced(numbers: I32, order: I64) -> NDArray[np.bool_]:

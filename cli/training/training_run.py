@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,11 @@ class TrainingRun:
         is_kept_already = self.finished and self.run.status == "done"
         changes_status = not (self.group.rank or is_kept_already)
         again = self.again or resume(str(self.folder))
-        with _status(self.run, again, self.group) if changes_status else nullcontext():
+        interrupted = "interrupted"
+        if self.config.divides_one_training:
+            interrupted = "interrupted before the learning rate came down"
+        status = partial(_status, self.run, again, self.group, interrupted=interrupted)
+        with status() if changes_status else nullcontext():
             train, vali = self.job.train, self.job.vali
             if self.judge is not None:
                 train, vali = self.judge.parts(train, vali, vali_pairs_of(self.job))
@@ -148,13 +153,16 @@ class TrainingRun:
 
 
 @contextmanager
-def _status(run: Run, again: str, group: Group) -> Iterator[None]:
+def _status(
+    run: Run, again: str, group: Group, *, interrupted: str = "interrupted"
+) -> Iterator[None]:
     """Store that the run is running, and how it ends if the body raises an error.
 
     Args:
         run: the run.
         again: the command that resumes it, for the message of an interrupted run.
         group: the processes of the run.
+        interrupted: the beginning of that message.
     """
     run.finish("running")
     try:
@@ -163,7 +171,7 @@ def _status(run: Run, again: str, group: Group) -> Iterator[None]:
         run.finish("interrupted")
         if group.size > 1 and is_from_torchrun(interrupt):
             raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
-        raise SortNetError(f"interrupted; resume with: {again}") from None
+        raise SortNetError(f"{interrupted}; resume with: {again}") from None
     except BaseException:
         with suppress(SortNetError):  # a full disk cannot store the status either
             run.finish("failed")

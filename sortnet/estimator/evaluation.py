@@ -98,7 +98,7 @@ def callbacks_of(given: Any) -> list[Callback]:
         except TypeError:
             raise DataError(
                 f"callbacks: {type(each).__module__}.{type(each).__qualname__} is not a function "
-                "(iteration, state) -> None; to stop early, set max_stale"
+                "(iteration, state) -> None; to stop early, set max_stale and start='fresh'"
             ) from None
     return several
 

@@ -39,9 +39,9 @@ _TYPES: dict[str, Any] = {
 }
 # What other libraries call it.
 _ELSEWHERE = {
-    "early_stopping_rounds": "max_stale",
-    "n_estimators": "max_iter",
-    "num_iterations": "max_iter",
+    "early_stopping_rounds": "max_stale, which ends runs of start='fresh' early",
+    "n_estimators": "epochs, the length of training, which max_iter divides among iterations",
+    "num_iterations": "epochs, the length of training, which max_iter divides among iterations",
     "learning_rate": "lr",
     "eval_metric": "eval_metric of fit, or quality for the measure that chooses",
     "metric": "quality",

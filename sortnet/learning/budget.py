@@ -82,7 +82,7 @@ class Budget:
                 one training among its iterations.
         """
         how = config.training
-        if config.start == "warm" and config.trainings > 1:
+        if config.divides_one_training:
             _refuse_choice_of_epochs(how)
         sizes = np.diff(offsets_of_all(train))
         all_pairs = sizes * (sizes - 1) // 2

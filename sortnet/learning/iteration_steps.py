@@ -164,7 +164,7 @@ class IterationSteps:
         T, TP, order = train
         V, VP = vali
         config, training = self.config, self.config.training
-        is_divided = config.start == "warm" and self.budget.iterations > 1
+        is_divided = config.divides_one_training and self.budget.iterations > 1
         # The ranking of random weights says nothing of where the pairs matter.
         is_random = state.iteration == 0 and self.budget.iterations > 1 and not state.is_trained
         gain = None

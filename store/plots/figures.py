@@ -28,21 +28,37 @@ TRAIN_FIRST = "run an iteration first: sortnet train DATA --out MODEL"
 
 
 def pair_growth(iterations: pd.DataFrame) -> Figure:
-    """The sizes of TP and VP after every iteration of `Run.iterations_frame`, and its new pairs."""
-    check(iterations, ("iteration", "tp", "vp", "new_train", "new_vali"), TRAIN_FIRST)
+    """The sizes of TP and VP after every iteration of `Run.iterations_frame`, and its new pairs.
+
+    A third panel has the share of the comparisons that were wrong.
+    """
+    counts = [
+        f"{name}_{split}" for name in ("new", "comparisons", "miscompared") for split in PARTS
+    ]
+    check(iterations, ("iteration", "tp", "vp", *counts), TRAIN_FIRST)
     pairs = iterations.attrs.get("pairs")
     title = {None: "Pairs kept", "wrong": "Pairs the comparator got wrong"}
-    figure, (sizes, new) = draw.new_figure(
-        8, 3.9, 1, 2, title.get(pairs, f"Pairs learned from ({pairs})")
+    figure, (sizes, new, wrong) = draw.new_figure(
+        9.6, 3.6, 1, 3, title.get(pairs, f"Pairs learned from ({pairs})")
+    )
+    shares = iterations.assign(
+        **{
+            f"wrong_{split}": iterations[f"miscompared_{split}"] / compared.where(compared > 0)
+            for split in PARTS
+            for compared in [iterations[f"comparisons_{split}"]]
+        }
     )
     for split, size in (("train", "tp"), ("vali", "vp")):
         draw.line(sizes, iterations, size, split, f"{PARTS[split]} ({size.upper()})")
         draw.line(new, iterations, f"new_{split}", split, None)
+        draw.line(wrong, shares, f"wrong_{split}", split, None)
     sizes.set_title("kept so far", fontsize=9)
     sizes.set_ylabel("pairs")
     new.set_title("new in the iteration", fontsize=9)
     new.set_ylabel("pairs an iteration")
-    for axes in (sizes, new):
+    wrong.set_title("comparisons that were wrong", fontsize=9)
+    wrong.yaxis.set_major_formatter(draw.percent())
+    for axes in (sizes, new, wrong):
         axes.set_ylim(bottom=0)
         draw.by_iteration(axes, iterations)
     draw.legend(figure, sizes)
