@@ -143,7 +143,7 @@ def test_of_equal_rank_quality_is_kept_what_got_more_pairs_right(monkeypatch):
     rankings = [[1, 2, 0, 3, 4], [0, 1, 2, 4, 3], [0, 1, 3, 2, 4], [0, 1, 2, 3, 4]]
     sorts = (ranking for ranking in rankings for _ in ("T", "V"))
 
-    def sorts_as_told(comparator, queries):
+    def sorts_as_told(comparator, queries, *, start):
         order = np.array(next(sorts))
         i, j = np.triu_indices(5, 1)
         yield slice(0, 5), Sorting(order, order[i], order[j], np.ones(10, np.float32))

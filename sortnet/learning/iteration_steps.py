@@ -35,7 +35,7 @@ from sortnet.learning.selection import (
 from sortnet.learning.training import OptimiserState, Trained, train_on_pairs, train_share
 from sortnet.metrics import Empty, Metric, evaluate
 from sortnet.sorting.diagnostics import Tally, mistakes
-from sortnet.sorting.sort import order_of
+from sortnet.sorting.sort import arrangement, order_of
 from sortnet.types import I64, Pairs, Progress, Queries
 from sortnet.types.shard import gathered, summed
 
@@ -50,6 +50,7 @@ class IterationSteps:
         budget: steps of all trainings, and their number.
         metrics: measures of each sort, RankQuality among them.
         kept_train, kept_vali: shares of the compared pairs that are kept, see `kept_share`.
+        start_train, start_vali: the arrangements of T and V that are sorted, see `arrangement`.
     """
 
     make: Make
@@ -58,6 +59,8 @@ class IterationSteps:
     metrics: tuple[Metric, ...]
     kept_train: float
     kept_vali: float
+    start_train: I64
+    start_vali: I64
 
     @classmethod
     def of(
@@ -73,6 +76,8 @@ class IterationSteps:
             tuple(dict.fromkeys((config.rank_quality, *metrics))),
             kept_share(config.strategy, train, n_sorts),
             kept_share(config.strategy, vali, n_sorts),
+            arrangement(train),
+            arrangement(vali),
         )
 
     @property
@@ -99,6 +104,7 @@ class IterationSteps:
             train,
             self.metrics,
             self.config.empty,
+            start=self.start_train,
             compared=is_compared,
             share=self.kept_train,
         )
@@ -111,6 +117,7 @@ class IterationSteps:
             vali,
             self.metrics,
             self.config.empty,
+            start=self.start_vali,
             answered=is_answered,
             share=self.kept_vali,
         )
@@ -219,6 +226,7 @@ def sort_part(
     metrics: Sequence[Metric],
     empty: Empty,
     *,
+    start: I64,
     compared: bool = False,
     answered: bool = False,
     share: float = 1.0,
@@ -232,7 +240,7 @@ def sort_part(
     comparisons = n_wrong = 0
     none = np.empty(0, np.int32)
     kept, known, wrong = [(none, none)], [Pairs.empty()], [Pairs.empty()]
-    for docs, run in sorted_to_check(comparator, part):
+    for docs, run in sorted_to_check(comparator, part, start=start):
         answers = judge_by_data(part, run.i, run.j)
         order[docs] = run.order
         tally.see(docs, run, answers)

@@ -38,13 +38,15 @@ def judge_by_grades(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
     return np.where(of_i == of_j, np.float32(np.nan), (of_i > of_j).astype(np.float32))
 
 
-def sorted_to_check(comparator: Comparator, queries: Queries) -> Iterator[tuple[slice, Sorting]]:
+def sorted_to_check(
+    comparator: Comparator, queries: Queries, *, start: I64 | None = None
+) -> Iterator[tuple[slice, Sorting]]:
     """`sorted_runs`, with the comparisons that can be checked: of judged pairs just these.
 
     Few of the pairs that a sort compares are ones that people have compared too.
     """
     if queries.judged is None:
-        yield from sorted_runs(comparator, queries)
+        yield from sorted_runs(comparator, queries, start=start)
         return
     i, j = (each.astype(np.int32) for each in (queries.judged.winner, queries.judged.loser))
     margin = comparator.prefer(comparator.prepare(queries.features), i, j)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from sortnet.comparators.forms import Score
 from sortnet.errors import ComparatorError
 from sortnet.sorting.sort import arrangement, refuse_nan, sort
 from sortnet.types import F32, I32, I64, Bool, Comparator, Queries, Sorting
@@ -79,9 +80,12 @@ def cyclic_triples(
     Of a shard the share is that of the whole.
 
     Cost: three calls of `prefer` with `samples` comparisons each; only drawn documents are
-    prepared.
+    prepared. None is, of a comparator whose margin is a difference of scores.
     """
     drawn = _triples(offsets_of_all(queries), samples, np.random.default_rng(0))
+    form = comparator.kernel() if hasattr(comparator, "kernel") else None
+    if isinstance(form, Score):  # the order of a number has no cycles
+        return CyclicTriples(0.0, len(drawn))
     triples = own(queries, drawn)
     triples = triples[(triples[:, 0] >= 0) & (triples[:, 0] < queries.n_docs)]
     cyclic = int(summed(queries, np.count_nonzero(_turns(comparator, queries, triples))))
