@@ -231,37 +231,54 @@ def sort_part(
     answered: bool = False,
     share: float = 1.0,
 ) -> Sorted:
-    """Sort a part and judge its comparisons, run by run: what is not kept takes no memory.
+    """Sort a part and judge its comparisons, some queries at a time, which bounds memory.
 
-    Of the pairs a share is kept, see `is_kept`; counts and measures are of all comparisons.
+    Args:
+        start: (n_docs,) the arrangement that is sorted.
+        compared: whether the result has the compared pairs, `i` and `j`.
+        answered: whether the result has the pairs as the judge orders them.
+        share: of the pairs that are kept, see `is_kept`; counts and measures are of all
+            comparisons.
     """
     started = time.perf_counter()
     order, tally = np.empty(part.n_docs, np.int64), Tally(part)
-    comparisons = n_wrong = 0
-    none = np.empty(0, np.int32)
-    kept, known, wrong = [(none, none)], [Pairs.empty()], [Pairs.empty()]
-    for docs, run in sorted_to_check(comparator, part, start=start):
-        answers = judge_by_data(part, run.i, run.j)
-        order[docs] = run.order
-        tally.see(docs, run, answers)
-        comparisons += len(run.i)
-        is_wrong = mistakes(run, answers)
+    n_compared = n_wrong = 0
+    nothing = np.empty(0, np.int32)
+    compared_i, compared_j = [nothing], [nothing]
+    answered_sets, wrong_sets = [Pairs.empty()], [Pairs.empty()]
+    for docs, sorting in sorted_to_check(comparator, part, start=start):
+        answers = judge_by_data(part, sorting.i, sorting.j)
+        is_wrong = mistakes(sorting, answers)
+        order[docs] = sorting.order
+        tally.see(docs, sorting, answers)
+        n_compared += len(sorting.i)
         n_wrong += int(is_wrong.sum())
-        i, j = run.i, run.j
+        i, j = sorting.i, sorting.j
         if share < 1:
             rows = is_kept(part, i, j, share)
             i, j, answers, is_wrong = i[rows], j[rows], answers[rows], is_wrong[rows]
-        wrong.append(in_order(i[is_wrong], j[is_wrong], answers[is_wrong]))
-        kept += [(i, j)] if compared else []
-        known += [in_order(i, j, answers)] if answered else []
+        wrong_sets.append(in_order(i[is_wrong], j[is_wrong], answers[is_wrong]))
+        if compared:
+            compared_i.append(i)
+            compared_j.append(j)
+        if answered:
+            answered_sets.append(in_order(i, j, answers))
     seconds = time.perf_counter() - started
-    # Documents are numbered query by query, so the keys of a run are above those before.
-    of_known, all_wrong = (
-        Pairs.of_keys(np.concatenate([run.key for run in runs])) for runs in (known, wrong)
-    )
-    i, j = (np.concatenate(each) for each in zip(*kept, strict=True))
-    made, miscompared = summed(part, np.array([comparisons, n_wrong]))
+    totals = summed(part, np.array([n_compared, n_wrong]))
     return Sorted(
-        int(made), int(miscompared), i, j, of_known, all_wrong, order,
-        evaluate(part, order, metrics, empty=empty), tally.facts(comparator), seconds,
-    )  # fmt: skip
+        comparisons=int(totals[0]),
+        miscompared=int(totals[1]),
+        i=np.concatenate(compared_i),
+        j=np.concatenate(compared_j),
+        answered=_joined(answered_sets),
+        wrong=_joined(wrong_sets),
+        order=order,
+        measures=evaluate(part, order, metrics, empty=empty),
+        observed=tally.facts(comparator),
+        seconds=seconds,
+    )
+
+
+def _joined(sets: Sequence[Pairs]) -> Pairs:
+    """Pairs of several sets, of documents whose numbers ascend from set to set."""
+    return Pairs.of_keys(np.concatenate([pairs.key for pairs in sets]))
