@@ -251,6 +251,21 @@ def test_a_run_that_is_killed_after_its_last_state_is_only_finished(unkilled):
     assert_same_end("killed", unkilled)
 
 
+@pytest.mark.parametrize("setting", ["keep=loss", "patience=2"])
+def test_settings_that_do_not_go_together_leave_the_run_that_was_to_be_overwritten(
+    whole, tmp_path, setting
+):
+    copy_run(whole, tmp_path, "whole")
+    files = ("run.json", "state.safetensors")
+    before = [Path("whole", file).read_bytes() for file in files]
+    result = invoke(*train("whole", "--overwrite", "--set", setting))
+    assert result.exit_code == 2
+    assert "chooses among the epochs of a training" in result.stderr
+    assert [Path("whole", file).read_bytes() for file in files] == before
+    with open_store("whole.db") as store:
+        assert [*store.runs_frame()["status"]] == ["done"]
+
+
 def test_resuming_where_nothing_began_says_in_one_line_how_to_begin():
     for _ in range(2):
         assert fault("train", "--resume", "--out", "empty") == (

@@ -264,11 +264,12 @@ def test_what_does_not_fit_the_model_is_refused_in_a_line(typed, said):
     assert not Path("new").exists()
 
 
-def test_a_ranker_of_another_kind_is_refused():
-    done("train", "few", "--ranker", "ranksvm", "--out", "svm")
-    assert fault(*train_on("--from", "svm")) == (
-        "sortnet: svm: a ranker of kind ranksvm cannot be trained further; a model of kind sortnet "
-        "can (trees, cmpnn, directranker, and committees of them)\n"
+@pytest.mark.parametrize("kind", ["ranksvm", "listnet"])  # of listnet is a net of other settings
+def test_a_ranker_of_another_kind_is_refused(kind):
+    done("train", "few", "--ranker", kind, "--out", kind)
+    assert fault(*train_on("--from", kind)) == (
+        f"sortnet: {kind}: a ranker of kind {kind} cannot be trained further; a model of kind "
+        "sortnet can (trees, cmpnn, directranker, and committees of them)\n"
     )
 
 
@@ -380,6 +381,8 @@ def test_the_estimator_refuses_what_does_not_fit():
         SortNetRanker(tune=True).fit(X, y, init_model=old)
     with pytest.raises(ModelError, match="of kind ranksvm cannot be trained further"):
         small().fit(X, y, init_model=SortNetRanker(ranker="ranksvm").fit(X, y))
+    with pytest.raises(DataError, match="no query has documents of two different"):
+        small().fit(X[:0], y[:0], init_model=old)
     with pytest.raises(DataError, match="feature names"):
         small().fit(X.rename(columns={"size": "width"}), y, init_model=old)
 

@@ -213,6 +213,7 @@ def begin(
         origin: the model that the run begins with, which its folder keeps.
     """
     if known is None:
+        Budget.of(job.train, job.config)  # refuses settings while the last run is still there
         if "--resume" not in shlex.split(command):
             folder.clear()
         known = _new_record(job, command, shown)

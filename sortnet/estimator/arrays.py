@@ -141,7 +141,7 @@ def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) ->
         number = np.asarray(qid, dtype=X.dtype)
     except (TypeError, ValueError):  # no qid, or names
         return
-    if number.shape != (len(X),) or (number == number[0]).all():
+    if number.shape != (len(X),) or (number == number[:1]).all():
         return
     for k in np.flatnonzero(X[0] == number[0]):
         if np.array_equal(X[:, k], number):

@@ -202,7 +202,8 @@ def as_model(ranker: Ranker, source: object) -> Model:
     Raises:
         ModelError: if it is of another kind than SortNet.
     """
-    if not isinstance(ranker, Model):
+    if not (isinstance(ranker, Model) and isinstance(ranker.config, Config)):
+        # Nets that other losses train are models, too, of settings of their own.
         raise ModelError(
             f"{source}: a ranker of kind {name_of(ranker.config)} cannot be trained further; a "
             "model of kind sortnet can (trees, cmpnn, directranker, and committees of them)"
