@@ -314,7 +314,23 @@ def test_every_figure_draws_with_one_row_and_leaves_the_frame_alone(plot):
 
 @pytest.mark.parametrize("plot", DRAWN, ids=lambda plot: plot.__name__)
 def test_no_label_is_cut_and_the_legend_covers_no_panel(plot):
-    figure = plot(DRAWN[plot]())
+    fits_on_paper(plot(DRAWN[plot]()))
+
+
+def test_long_names_of_queries_cut_no_label():
+    frame = pairs()
+    names = [f"is-the-school-uniform-a-good-idea_{name}" for name in frame["qid"].cat.categories]
+    frame["qid"] = frame["qid"].cat.rename_categories(names)
+    frame["last_wrong"] += 9  # iteration numbers with two digits
+    fits_on_paper(plots.hard_queries(frame))
+
+
+def test_hard_queries_counts_one_in_the_singular():
+    frame = pairs(1).assign(first_wrong=1, last_wrong=1, times=1)
+    assert texts(plots.hard_queries(frame)) == ["1 time, 1 pair"]
+
+
+def fits_on_paper(figure: Figure) -> None:
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
     paper = figure.bbox

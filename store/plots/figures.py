@@ -159,7 +159,10 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
         raise DataError("nothing to draw: no pair was wrong after iteration 0")
     grouped = counted.groupby(["split", "qid"], observed=True)["times"].agg(["sum", "size"])
     worst = grouped.sort_values("sum", ascending=False, kind="stable").head(top).reset_index()
-    labels = [f"{k:,} times, {n:,} pairs" for k, n in zip(worst["sum"], worst["size"], strict=True)]
+    labels = [
+        f"{_counted(n_times, 'time')}, {_counted(n_pairs, 'pair')}"
+        for n_times, n_pairs in zip(worst["sum"], worst["size"], strict=True)
+    ]
     names = worst["qid"].astype(str).tolist()
     height = 1.4 + 0.22 * max(len(names), 4)
     figure, (axes,) = draw.new_figure(6.4, height, 1, 1, f"The {len(worst)} hardest queries")
@@ -172,12 +175,17 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
                       va="center", color=INK)  # fmt: skip
     axes.set_yticks(worst.index, [draw.brief(name) for name in names], fontsize=7.5)
     iterations = counted_iterations(counted)
-    axes.set(xlabel=f"times wrong, summed over the query's pairs, {iterations}", ylabel="query")
+    # Long names of queries leave no room for this label in a single line.
+    axes.set(xlabel=f"times wrong, summed over the query's pairs,\n{iterations}", ylabel="query")
     axes.set(xlim=(0, float(worst["sum"].max()) * 1.25), ylim=(len(names) - 0.4, -0.6))
     axes.xaxis.set_major_locator(draw.whole_numbers())
     axes.grid(visible=False, axis="y")
     draw.legend(figure, axes)
     return figure
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def cycles(cycles: pd.DataFrame) -> Figure:
