@@ -443,7 +443,7 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
     if training.origin is not None and best["iteration"] == 0:
         put("no iteration is better than the model that the run began with")
     if [row["quality"] for row in rows].count(best["quality"]) > 1:
-        put("of those of equal quality it is the one that has the most pairs of VALI right")
+        put("of those of equal quality it is the first that has the most pairs of VALI right")
     for text in measures(figures, said):
         put(text)
     if (judged := parts["vali"].judged) is not None:
