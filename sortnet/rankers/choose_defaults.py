@@ -1,7 +1,8 @@
 """Choose the inputs of the comparator, and of few answers its weight decay, by short trials.
 
 The inputs are equation 5 and ranks within the query, and the quantiles of each feature as normal
-deviates, or one of the two: three trials at most. Without trials the settings are `Config.with_defaults`.
+deviates, or one of the two: three trials at most. Without trials the settings are
+`Config.with_defaults`.
 """
 
 from __future__ import annotations
