@@ -165,7 +165,7 @@ def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monke
     killed_at(RUN_FOLDER, "write_run", 3, train("killed"), after=True)
     record = json.loads(Path("killed/run.json").read_text())
     assert record["phase"] == "choosing"
-    assert [trial["scaling"] for trial in record["trials"]] == ["query+rank+normal", "query+rank"]
+    assert [trial["scaling"] for trial in record["trials"]] == ["query+rank", "normal"]
     choose_defaults = sortnet.rankers.choose_defaults
     outcomes, tried = choose_defaults._outcomes, []
 
@@ -175,9 +175,9 @@ def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monke
 
     monkeypatch.setattr(choose_defaults, "_outcomes", counted)
     shown = done("train", "--resume", "--out", "killed").splitlines()
-    assert tried == ["normal"]
+    assert tried == ["query+rank+normal"]
     trials = [line.split()[0] for line in shown[1:4]]
-    assert trials == ["query+rank+normal", "query+rank", "normal"]
+    assert trials == ["query+rank", "normal", "query+rank+normal"]
     assert shown[4].startswith("chosen: scaling ")
     assert_same_end("killed", unkilled)
     record = json.loads(Path("killed/run.json").read_text())
@@ -209,7 +209,7 @@ def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
     assert "status   running, choosing" in lines
     at = lines.index("2 trials so far")
     trials = lines[at - 2 : at]
-    assert [line.split()[0] for line in trials] == ["query+rank+normal", "query+rank"]
+    assert [line.split()[0] for line in trials] == ["query+rank", "normal"]
     assert "\n".join(trials) in "\n".join(printed), "as train itself shows them"
     assert "(running, choosing) has no iteration yet; follow it: " in outputs["report"]
     (run,) = json.loads(done("runs", "--json", *store))
@@ -237,7 +237,7 @@ def test_ctrl_c_within_the_trials_says_how_to_resume_and_so_does_show(unkilled, 
     assert "1 trial so far" in shown.stdout
     assert "next: sortnet train --resume --out " in shown.stderr
     followed = invoke("show", "last", "--follow", "--store", "stopped.db")
-    assert followed.stdout.splitlines()[1].startswith("query+rank+normal ")
+    assert followed.stdout.splitlines()[1].startswith("query+rank ")
     assert "is interrupted, choosing, 0 iterations; resume with: " in followed.stderr
     resumed("stopped")
     assert_same_end("stopped", unkilled)

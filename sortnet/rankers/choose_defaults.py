@@ -1,8 +1,7 @@
 """Choose the inputs of the comparator, and of few answers its weight decay, by short trials.
 
-The inputs are equation 5 and ranks within the query, and the quantiles of each feature as normal
-deviates, or one of the two: three trials at most. Without trials the settings are
-`Config.with_defaults`.
+The inputs are equation 5 and ranks within the query, or the quantiles of each feature as normal
+deviates, or both: three trials at most. Without trials the settings are `Config.with_defaults`.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from sortnet.types import F64, Progress, Queries
 
 Trial = dict[str, Any]
 
-# The first is right most often: others are preferred where they are surely better.
-INPUTS = ("query+rank+normal", "query+rank", "normal")
+INPUTS = ("query+rank", "normal", "query+rank+normal")
 STRONGER = (10.0, 100.0)  # times the fixed weight decay
 # Of a trial, where a training has more. Two heads and eight mini-batches an epoch find every table
 # on which the inputs matter, in a tenth of the time of a training.
 _HEADS, _EPOCHS, _ITERATIONS, _EPOCH_STEPS = 2, 6, 3, 8
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
-# Standard errors by which a setting must be better than the first to be preferred. With few answers
-# a weight decay that is too weak does more harm than one that is too strong.
+# Standard errors by which a setting must be better than the first to be preferred. Two would keep
+# the first inputs for small tables, to which another is much better. With few answers a weight
+# decay that is too weak does more harm than one that is too strong.
 _SURE, _SURE_OF_FEW = 1.0, 0.5
 
 
@@ -72,7 +71,7 @@ def choose(
     )
     missing = "+missing" if np.isnan(train.features).any() else ""
     if train.judge is not None or vali.judge is not None:  # whose answers may be dear
-        return best.changed(scaling=config.scaling or INPUTS[0] + missing), trials
+        return best.changed(scaling=config.scaling or INPUTS[-1] + missing), trials
     if config.scaling is not None and not few:
         return best, trials
     split = _split(train, vali, config)
