@@ -42,8 +42,8 @@ PLOTS = (
           "ones. A good run finds ever fewer new ones, and a falling share of its comparisons is "
           "wrong."),
     _Plot("measures", "iterations_frame", "Measures",
-          "Measures of the training and validation queries in every iteration; the kept one is the "
-          "best on validation."),
+          "Measures of the training and validation queries in every iteration; the best is marked, "
+          "unless another ranker was kept."),
     _Plot("margins", "margins_frame", "Margins, right and wrong",
           "How confident the comparator was. Wrong pairs with a large margin are the most "
           "persistent ones: check their labels."),
