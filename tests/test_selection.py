@@ -196,7 +196,7 @@ def test_top_takes_the_least_sure_and_nearest_the_top_of_all_new_pairs(
     seen = replace(shown(queries, wanted, before), done=done)
     if not len(before):  # the first pairs are random
         return
-    with pytest.MonkeyPatch.context() as patch:  # so many random pairs that all are candidates
+    with pytest.MonkeyPatch.context() as patch:  # enough random pairs that all are candidates
         patch.setattr("sortnet.learning.selection._CANDIDATES", 4000)
         found = as_set(STRATEGIES["top"](seen))
     new = [pair for pair in every if pair not in as_set(before)]

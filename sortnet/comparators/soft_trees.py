@@ -119,7 +119,7 @@ class SoftTrees(NeuralComparator):
         return leaf_values((1 + half.tanh()) / 2, self.leaves)
 
     def _scored(self, x: Tensor) -> Tensor:
-        """The scores without gradients, of so many documents at a time that they stay in the cache.
+        """Scores without gradients, of few enough documents at a time that they stay in the cache.
 
         The last documents are scored together with some before them again: a product of fewer rows
         may be rounded in another way, and a document would differ from its twin.
