@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.types import Pairs, Queries
+from sortnet.core import Pairs, Queries
 from store import open_store
 
 DOCS_A_QUERY = 120

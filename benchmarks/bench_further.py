@@ -18,11 +18,11 @@ import torch
 from made_tables import table
 
 from sortnet.config import Config
+from sortnet.core import Queries
 from sortnet.data import Fold, read_fold
 from sortnet.metrics import evaluate
 from sortnet.rankers.from_model import settings_from_model, with_epochs
 from sortnet.rankers.sortnet import Model, fit
-from sortnet.types import Queries
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "mq2008"
 FOLDS = (1, 3, 5)

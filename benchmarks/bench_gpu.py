@@ -17,12 +17,12 @@ from bench_sort import made, side_by_side
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker, Learner, NeuralComparator
 from sortnet.config import Training
+from sortnet.core import Pairs, Queries
 from sortnet.learning.judges import judge_by_grades
 from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.metrics import evaluate
 from sortnet.sorting import sort
-from sortnet.types import Pairs, Queries
 
 NETS: dict[str, Callable[[int], Learner]] = {
     "CmpNN 32": lambda d: CmpNN(d, hidden=32),

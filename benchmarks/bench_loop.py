@@ -18,10 +18,10 @@ import torch
 from made_tables import TABLES, table
 
 from sortnet.config import Config
+from sortnet.core import Queries
 from sortnet.data import Fold, read_fold
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import fit
-from sortnet.types import Queries
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "mq2008"
 MEASURE = "ndcg@10"

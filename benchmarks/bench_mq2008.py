@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from sortnet.config import Config
+from sortnet.core import I64, Queries
 from sortnet.data import Fold, read_fold
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import fit
-from sortnet.types import I64, Queries
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "mq2008"
 BARS = {"ndcg@10": 0.710, "map": 0.675}

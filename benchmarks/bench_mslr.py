@@ -19,10 +19,10 @@ from made_tables import MSLR_SIZE as SIZE
 from made_tables import mslr_shape
 
 from sortnet.config import Config
+from sortnet.core import F32, Queries
 from sortnet.learning.iterations import Iteration
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import fit
-from sortnet.types import F32, Queries
 
 
 def parts(n_queries: int) -> tuple[Queries, Queries, Queries]:

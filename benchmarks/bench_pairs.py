@@ -23,6 +23,7 @@ from bench_mq2008 import DATA
 from bench_tables import mean_spearman, smaller
 from made_tables import table
 
+from sortnet.core import I64, Queries
 from sortnet.data import Fold, read_fold
 from sortnet.data.digits import digits_fold
 from sortnet.experiments.cells import work_out
@@ -36,7 +37,6 @@ from sortnet.experiments.pair_efficiency import (
 )
 from sortnet.experiments.splits import Split
 from sortnet.metrics import evaluate
-from sortnet.types import I64, Queries
 
 BOOTSTRAPS = 2000
 STEP = 4  # from one budget to the next

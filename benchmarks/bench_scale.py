@@ -24,6 +24,9 @@ import torch
 
 from sortnet.comparators import CmpNN
 from sortnet.config import Config, Training
+from sortnet.core import Pairs, Queries
+from sortnet.core.memory import room
+from sortnet.core.shard import sharded
 from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.distributed import joined
@@ -32,9 +35,6 @@ from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.sort import order_of, sorted_runs
-from sortnet.types import Pairs, Queries
-from sortnet.types.memory import room
-from sortnet.types.shard import sharded
 from store import open_store
 
 SIZE, FEATURES = 120, 136

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from sortnet.comparators import CmpNN, DirectRanker
+from sortnet.core import Queries, Sorting
 from sortnet.sorting import sort
-from sortnet.types import Queries, Sorting
 
 FEATURES = 46
 

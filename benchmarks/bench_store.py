@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.types import I64, Pairs, Queries
+from sortnet.core import I64, Pairs, Queries
 from store import Run, open_store
 
 DOCS_A_QUERY = 120

@@ -18,10 +18,10 @@ from made_tables import TABLES, friedman, parts, rows, table
 from threadpoolctl import threadpool_limits
 
 from sortnet import SortNetRanker
+from sortnet.core import Queries
 from sortnet.data import Fold
 from sortnet.experiments.simulated_annotators import spearman
 from sortnet.metrics import evaluate
-from sortnet.types import Queries
 
 DRAWS = 5
 AHEAD = {"a tree of depth 4": -0.005}  # of LightGBM's, at least; of the other tables:

@@ -19,11 +19,11 @@ from sortnet import SortNetRanker
 from sortnet.comparators import SoftTrees
 from sortnet.comparators.soft_trees import leaf_values
 from sortnet.config import Training
+from sortnet.core import Pairs, Queries
 from sortnet.learning.budget import Share
 from sortnet.learning.mini_batches import QueryPairs
 from sortnet.learning.training import _Steps
 from sortnet.threads import one_thread_an_operation
-from sortnet.types import Pairs, Queries
 
 COLUMNS, SIZE, IN_BATCH = 92, 20, 14  # of a query, and queries in a mini-batch: 280 documents
 FEATURES = 46

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sortnet.core import F32, F64, I64, Queries
 from sortnet.data import Fold
 from sortnet.data.digits import digits_fold
-from sortnet.types import F32, F64, I64, Queries
 
 EQUAL = (0.2, 0.4, 0.6, 0.8)  # shares of documents up to grades 0, 1, 2, 3
 RARE = (0.6, 0.9, 0.99, 0.999)

@@ -17,8 +17,8 @@ from typing import IO, Any
 
 import click
 
+from sortnet.core import Progress
 from sortnet.errors import SortNetError
-from sortnet.types import Progress
 
 BAR = 20  # characters of a bar
 DEFAULT_WIDTH = 80  # of tables, if the width of a line is unknown

@@ -22,11 +22,11 @@ PAIR_FIGURE = "pair-efficiency.png"
 INNER = (
     "sortnet.files",
     "sortnet.data.find_documents",
-    "sortnet.types.memory",
+    "sortnet.core.memory",
     "sortnet.tables.letor_kernel",
     "sortnet.sorting.levels",
     "sortnet.threads",
-    "sortnet.types.float32",
+    "sortnet.core.float32",
     "sortnet.tables.roles",
     "sortnet.tables.rows",
     "sortnet.items.media",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sortnet.comparators import CmpNN, Committee, DirectRanker
+    from sortnet.core import Pairs, Queries
     from sortnet.data import read_fold, read_queries
     from sortnet.data.read_tables import from_frame
     from sortnet.errors import SortNetError
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from sortnet.rankers.sortnet import Model
     from sortnet.tables.letor import read_letor
     from sortnet.tables.letor_writer import write_letor
-    from sortnet.types import Pairs, Queries
 
 __version__ = "0.4.0"
 
@@ -52,7 +52,7 @@ _NAMES_OF_MODULE = {
     "sortnet.rankers.sortnet": ("Model",),
     "sortnet.tables.letor": ("read_letor",),
     "sortnet.tables.letor_writer": ("write_letor",),
-    "sortnet.types": ("Pairs", "Queries"),
+    "sortnet.core": ("Pairs", "Queries"),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self, TypeVar, get_args, get_origin, get_type_
 
 import numpy as np
 
+from sortnet.core import I64, Queries
 from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
 from sortnet.files import check_fields, shown
 from sortnet.metrics import (
@@ -27,7 +28,6 @@ from sortnet.metrics import (
     evaluate,
     parse_metric,
 )
-from sortnet.types import I64, Queries
 
 S = TypeVar("S", bound="Settings")
 

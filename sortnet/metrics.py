@@ -37,9 +37,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sortnet.core import F64, I32, I64, Bool, Queries
+from sortnet.core.shard import gathered, summed
 from sortnet.errors import DataError, MetricError
-from sortnet.types import F64, I32, I64, Bool, Queries
-from sortnet.types.shard import gathered, summed
 
 Gain: TypeAlias = Literal["exp", "linear"]
 Discount: TypeAlias = Literal["log2", "letor"]

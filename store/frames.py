@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Queries, Split
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
 from sortnet.preference.judgement_table import Judgements
-from sortnet.types import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Queries, Split
 from store.database.tables import AnswerRow, Base, CollectionRow, IterationRow, JudgementRow, RunRow
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from uuid import uuid4
 from sqlalchemy import URL, Connection, func, insert, select
 from sqlalchemy import update as sql_update
 
+from sortnet.core import I64, Queries, Split
 from sortnet.errors import StoreError
 from sortnet.items import Items
-from sortnet.types import I64, Queries, Split
 from store import frames
 from store.collections.collection import Collection
 from store.collections.collection_rows import (

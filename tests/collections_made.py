@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from sortnet.core import F32
 from sortnet.items import Items
 from sortnet.preference import Answer, Judgement, Question
 from sortnet.preference.base import Pair
-from sortnet.types import F32
 from store import Collection, Lease
 from store.service.labelling import LabellingService
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sortnet.core import Queries
 from sortnet.data import read_queries
 from sortnet.errors import DataError
-from sortnet.types import Queries
 
 
 def written(folder: Path, text: str | bytes, name: str = "data.txt") -> Path:

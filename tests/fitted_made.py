@@ -9,8 +9,8 @@ import torch._dynamo  # noqa: F401  an optimizer imports it
 
 from sortnet import threads
 from sortnet.config import Config
+from sortnet.core import Queries
 from sortnet.rankers.sortnet import fit
-from sortnet.types import Queries
 
 # Kernels run in one thread, as in its forks: they would be aborted, had theirs been at work here.
 threads._HOME = 0

@@ -9,9 +9,9 @@ import numpy as np
 from PIL import Image
 
 from sortnet.config import Config, LoopTraining
+from sortnet.core import Queries
 from sortnet.items import Describer, Items
 from sortnet.rankers.sortnet import Model, fit
-from sortnet.types import Queries
 
 FAST = {
     "committee": 1,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sortnet.core import Queries
 from sortnet.data.scaling import Scaler, fit_scaler
-from sortnet.types import Queries
 
 
 def of_before(queries: Queries, *parts: str) -> Scaler:

@@ -7,12 +7,12 @@ from math import log
 import numpy as np
 import pytest
 
+from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.metrics import Metric, per_query
 from sortnet.rankers import adarank as module
 from sortnet.rankers.adarank import AdaRankSettings, adarank
 from sortnet.rankers.base import fit_ranker, order_by
-from sortnet.types import Queries
 
 
 def made(seed: int, n: int = 12, d: int = 3, noise: float = 0.3) -> Queries:

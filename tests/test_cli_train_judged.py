@@ -15,6 +15,7 @@ import pytest
 from cli_made import FAST, done, fault, invoke, make_fold
 from collections_made import made_items
 
+from sortnet.core import Queries
 from sortnet.data.divide import hold_out_documents
 from sortnet.errors import SortNetError
 from sortnet.items import Describer
@@ -24,7 +25,6 @@ from sortnet.preference.session import Session
 from sortnet.preference.study import Decision
 from sortnet.rankers.base import load_ranker
 from sortnet.rankers.posterior_ranker import PosteriorRanker
-from sortnet.types import Queries
 from store import open_store
 from store.service.judged import JudgedData, Source, read_judged
 

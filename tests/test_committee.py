@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker, DualUnits, Score, base
+from sortnet.core import Queries
 from sortnet.errors import ComparatorError
 from sortnet.sorting import sort
-from sortnet.types import Queries
 
 X = np.random.default_rng(0).normal(0, 1, (12, 3)).astype(np.float32)
 I, J = np.triu_indices(12, 1)  # noqa: E741

@@ -13,11 +13,11 @@ from test_set_transformer import of_sizes, told_by_one
 
 from sortnet import SortNetRanker
 from sortnet.context.nets import BatchNorm, FateNet, FetaNet
+from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.learning.training import OPTIMIZERS
 from sortnet.rankers import context_rankers as rankers
 from sortnet.rankers.base import fit_ranker, load_ranker, settings_for
-from sortnet.types import Queries
 
 SMALL = {"hidden": (8, 6), "units": "selu"}
 FORMS = [

@@ -13,10 +13,10 @@ from cli_made import invoke
 from files_made import assert_same
 
 from sortnet import read_letor, write_letor
+from sortnet.core import Queries
 from sortnet.data import fingerprint, read_fold, read_queries
 from sortnet.errors import DataError
 from sortnet.tables.rows import read_rows
-from sortnet.types import Queries
 
 
 def frame(n: int = 60) -> pd.DataFrame:

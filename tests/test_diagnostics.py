@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sortnet.core import Queries
 from sortnet.errors import ComparatorError
 from sortnet.sorting import sort
 from sortnet.sorting.diagnostics import cyclic_triples, quicksort, rank_changes, shuffled
-from sortnet.types import Queries
 
 
 class Table:

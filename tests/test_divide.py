@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sortnet.core import Queries
 from sortnet.data.divide import hold_out, joined, query_folds, refuse_shared
 from sortnet.errors import DataError
-from sortnet.types import Queries
 
 
 def made(sizes: list[int], first: int = 0) -> Queries:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from sortnet.config import Config, LoopTraining
+from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.experiments.tuning import tune
 from sortnet.rankers.sortnet import fit
-from sortnet.types import Queries
 
 FAST = Config(
     committee=1, max_iter=2, hidden=(4,), scaling="query", start="warm",

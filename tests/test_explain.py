@@ -13,13 +13,13 @@ from torch import nn
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator, margin_of
 from sortnet.config import Config
+from sortnet.core import Queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
 from sortnet.explain.attribution import TOLERANCE, explain_pair
 from sortnet.explain.permutation import permutation_importance
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import Model
-from sortnet.types import Queries
 
 W = np.array([2.0, -1.0, 0.5, 0.0], np.float32)
 

@@ -13,10 +13,10 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from sortnet import load_ranker
 from sortnet.comparators.directranker import Polynomial
+from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.rankers.base import fit_ranker
 from sortnet.rankers.pairwise import PairwiseSettings
-from sortnet.types import Queries
 
 
 @pytest.mark.parametrize(("d", "degree"), [(1, 1), (1, 4), (3, 2), (4, 3)])

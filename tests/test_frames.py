@@ -12,10 +12,10 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from sortnet.config import Config
+from sortnet.core import SPLITS, Pairs, Queries
 from sortnet.errors import DataError, StoreError
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
-from sortnet.types import SPLITS, Pairs, Queries
 from store import Run, Store, open_store
 from store.frames import order_frame
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from sortnet.comparators import CmpNN, DirectRanker
+from sortnet.core import Queries, memory
 from sortnet.data import read_queries
 from sortnet.errors import DataError
 from sortnet.items import read_items
-from sortnet.types import Queries, memory
 
 GB = 1_000_000_000
 

@@ -16,6 +16,7 @@ from test_cli_resume import RUN_FOLDER, killed_at
 
 import cli.training.training_run
 from sortnet.config import Config
+from sortnet.core import Queries
 from sortnet.data import read_fold
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator import SortNetRanker
@@ -26,7 +27,6 @@ from sortnet.preference import Judgement
 from sortnet.rankers.base import load_ranker
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.sortnet import Model, fit
-from sortnet.types import Queries
 from store import Run, open_store
 
 SMALL = ("--committee", "2", "--trees", "2", "--depth", "3", "--scaling", "query")

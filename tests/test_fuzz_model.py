@@ -24,13 +24,13 @@ from items_made import essays, ranker_of
 from cli.training.run_folder import Folder
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, LoopTraining
+from sortnet.core import Queries
 from sortnet.errors import ModelError, SortNetError
 from sortnet.estimator import SortNetRanker
 from sortnet.learning.iterations import State
 from sortnet.rankers.folder import parse_tensors
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
-from sortnet.types import Queries
 
 FEATURES = 4
 STRANGE = [

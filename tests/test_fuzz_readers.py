@@ -20,11 +20,11 @@ from collections_made import made_items
 from files_made import assert_same
 from fuzz_made import damaged, foreign, replace_by_other_kind, rounds, with_ends
 
+from sortnet.core import Queries
 from sortnet.data import read_queries
 from sortnet.errors import DataError, SortNetError
 from sortnet.items import Columns, Items, read_items
 from sortnet.items.item_groups import read_pairs
-from sortnet.types import Queries
 from store import open_store
 from store.collections.judgement_files import FIELDS, import_judgements, read_lines
 

@@ -19,6 +19,7 @@ from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.comparators.forms import OnDevice
 from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Training
+from sortnet.core import Pairs
 from sortnet.data.digits import digits_fold
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning import mini_batches, training
@@ -27,7 +28,6 @@ from sortnet.metrics import evaluate
 from sortnet.sorting import gpu, sort
 from sortnet.sorting.gpu import merge_sort_on_device
 from sortnet.sorting.levels import merge_sort_levels, runs
-from sortnet.types import Pairs
 
 CPU, META, CUDA = (torch.device(name) for name in ("cpu", "meta", "cuda"))
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here that torch sees")

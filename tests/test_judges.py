@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
 from sortnet.config import Config
+from sortnet.core import Pairs, Queries, Sorting
 from sortnet.data.divide import hold_out_documents, joined
 from sortnet.errors import DataError
 from sortnet.learning.judges import (
@@ -27,7 +28,6 @@ from sortnet.rankers.base import fit_ranker
 from sortnet.rankers.pairwise import PairwiseSettings
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting import sort
-from sortnet.types import Pairs, Queries, Sorting
 
 
 @given(st.integers(0, 999))

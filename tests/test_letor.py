@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from sortnet import read_letor, write_letor
+from sortnet.core import Queries, memory
 from sortnet.errors import DataError, SortNetError
 from sortnet.tables import letor
 from sortnet.tables.letor import MAX_FEATURES
-from sortnet.types import Queries, memory
 
 MQ2008 = Path(__file__).parent.parent.parent / "shared" / "data" / "mq2008"
 SHARED_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -11,6 +11,7 @@ from extras_made import needs
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
+from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.explain.attribution import explain_pair
 from sortnet.rankers import linear
@@ -24,7 +25,6 @@ from sortnet.rankers.linear import (
     ranksvm,
     regression,
 )
-from sortnet.types import Queries
 
 
 def made(seed: int, n: int = 20, noise: float = 0.0) -> Queries:

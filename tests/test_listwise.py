@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from sortnet.comparators.losses import LOSSES as BY_NAME
 from sortnet.comparators.losses import hinge, lambdarank, listnet, plackett_luce, ranknet, softmax
+from sortnet.core import Queries
 from sortnet.errors import DataError, DivergedError
 from sortnet.metrics import Metric, per_query
 from sortnet.rankers.base import fit_ranker
 from sortnet.rankers.listwise import ListwiseSettings
-from sortnet.types import Queries
 
 LOSSES = (ranknet, listnet, lambdarank)
 LISTS = st.lists(

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sortnet.config import Config
+from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting import live
 from sortnet.sorting.live import LiveRanking, pairwise
-from sortnet.types import Queries
 
 
 def minus(a: float, b: float) -> float:

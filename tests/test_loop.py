@@ -9,6 +9,7 @@ import torch
 
 from sortnet.comparators import CmpNN, Committee
 from sortnet.config import Config, LoopTraining
+from sortnet.core import SPLITS, Pairs, Queries, Sorting
 from sortnet.errors import DataError
 from sortnet.learning import training
 from sortnet.learning.budget import Budget, Share
@@ -17,7 +18,6 @@ from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.learning.training import OptimiserState, train_on_pairs, train_share
 from sortnet.metrics import evaluate, parse_metric
 from sortnet.sorting import sort
-from sortnet.types import SPLITS, Pairs, Queries, Sorting
 
 MAP, NDCG = parse_metric("map"), parse_metric("ndcg@5")
 HOW = LoopTraining(

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ir_measures import AP, ERR, RR, P, nDCG
 from scipy.stats import kendalltau, spearmanr
 
+from sortnet.core import Queries
 from sortnet.errors import DataError, MetricError
 from sortnet.metrics import (
     MEASURED,
@@ -31,7 +32,6 @@ from sortnet.metrics import (
     parse_metric,
     per_query,
 )
-from sortnet.types import Queries
 
 rankings = st.lists(st.lists(st.integers(0, 4), max_size=15), min_size=1, max_size=8)
 

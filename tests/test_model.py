@@ -20,11 +20,11 @@ import sortnet.rankers.folder
 from sortnet.comparators import CmpNN, DirectRanker, make_comparator
 from sortnet.comparators.make import KINDS
 from sortnet.config import SCALINGS, Config, settings_of
+from sortnet.core import Queries
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.learning.iterations import State
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
-from sortnet.types import Queries
 
 
 def made(seed: int, names: list[str] | None = None) -> Queries:

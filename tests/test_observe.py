@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
+from sortnet.core import Queries, Sorting
 from sortnet.learning.judges import judge_by_grades, wrong_pairs
 from sortnet.sorting import sort
 from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS, Tally
-from sortnet.types import Queries, Sorting
 
 
 class StoneScissorsPaper:

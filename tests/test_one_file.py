@@ -18,6 +18,7 @@ from cli_made import FAST, done, fault, invoke, letor
 
 from cli.report.sources import find_sources, read_part
 from sortnet import SortNetRanker, from_frame, load_ranker
+from sortnet.core import NamedColumns, Queries
 from sortnet.data import fingerprint, read_queries
 from sortnet.data.grades import in_which_bin, quantile_edges
 from sortnet.data.near_grades import features_near_grades
@@ -25,7 +26,6 @@ from sortnet.data.parts import ByHash, facts_of, read_divided, take_part
 from sortnet.errors import DataError, ModelError
 from sortnet.experiments.splits import HoldOutOfFile, OfficialFold
 from sortnet.metrics import evaluate
-from sortnet.types import NamedColumns, Queries
 from store import open_store
 
 PARTS = ("train", "vali", "test")

@@ -7,10 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from sortnet.core import Queries
 from sortnet.learning.selection import pairs_of_grades
 from sortnet.rankers.linear import ranksvm
 from sortnet.rankers.stumps import boosted, by_exponential, by_fidelity
-from sortnet.types import Queries
 
 FEATURES = 64  # whose differences take 256 bytes a pair as float32
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sortnet.core import Pairs, Queries
 from sortnet.learning.pair_weights import CHANGES, exchange_changes, weights_by_quality
 from sortnet.metrics import MEASURES, parse_metric, per_query
-from sortnet.types import Pairs, Queries
 
 NAMES = ("ndcg", "ndcg@3", "nDCG@4", "map", "p@2", "mrr", "err")
 

@@ -9,9 +9,9 @@ import pytest
 from test_listwise import made
 
 from sortnet.comparators import DirectRanker
+from sortnet.core import Queries
 from sortnet.rankers.base import fit_ranker
 from sortnet.rankers.pairwise import PairwiseSettings, chosen_pairs
-from sortnet.types import Queries
 
 
 def pairs_of(strategy: str, part: Queries) -> set[tuple[int, int]]:

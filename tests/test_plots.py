@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from sortnet.core import SPLITS
 from sortnet.errors import DataError, SortNetError
 from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
-from sortnet.types import SPLITS
 from store.frames import OUTCOMES, cycles_frame, iterations_frame, margins_frame, mistakes_frame
 from store.plots import figures as plots
 from store.plots import labelling

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sortnet import SortNetRanker
+from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.explain.attribution import explain_pair
 from sortnet.preference.laplace import fit as fit_scores
@@ -14,7 +15,6 @@ from sortnet.rankers.base import fit_ranker, load_ranker
 from sortnet.rankers.posterior_ranker import PosteriorSettings, Scores
 from sortnet.sorting import sort
 from sortnet.sorting.diagnostics import cyclic_triples
-from sortnet.types import Queries
 
 N, D = 40, 3
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sortnet.core import I64
 from sortnet.preference import Judgement, history, laplace, strategies
 from sortnet.preference.groups import Groups
 from sortnet.preference.history import History
@@ -16,7 +17,6 @@ from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.laplace import DRAWS, choose_scales, fit
 from sortnet.preference.session import Session
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import I64
 
 N = 30_000
 

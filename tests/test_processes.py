@@ -18,12 +18,12 @@ import pytest
 import torch
 
 from sortnet.config import Config
+from sortnet.core import Queries
+from sortnet.core.shard import Alone
 from sortnet.learning.distributed import joined
 from sortnet.learning.judges import judge_by_grades
 from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.rankers.sortnet import fit
-from sortnet.types import Queries
-from sortnet.types.shard import Alone
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ import torch
 from sortnet.comparators import CmpNN, DirectRanker, SoftTrees
 from sortnet.comparators.base import product
 from sortnet.config import Training
+from sortnet.core import Pairs, Queries
 from sortnet.learning.training import train_on_pairs
 from sortnet.sorting import sort
 from sortnet.threads import one_thread_an_operation
-from sortnet.types import Pairs, Queries
 
 FEATURES = 780  # with 64 units torch's own product depends on the threads, on some processors
 

@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from sortnet import Model, SortNetRanker, load_ranker, read_queries
 from sortnet.config import Config
+from sortnet.core import Queries
 from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.parameters import settings_from
@@ -33,7 +34,6 @@ from sortnet.rankers.base import (
     settings_for,
 )
 from sortnet.rankers.folder import write_folder
-from sortnet.types import Queries
 
 TEST = "fold/test.txt"
 UNKNOWN = f"unknown kind of ranker 'elo'; known are {', '.join(KINDS)[:40]}"

@@ -13,10 +13,10 @@ import pytest
 from files_made import assert_same
 
 from sortnet import from_frame, write_letor
+from sortnet.core import Queries
 from sortnet.data import cache, default_cache_dir, fingerprint, read_fold, read_queries
 from sortnet.errors import DataError
 from sortnet.tables import letor
-from sortnet.types import Queries
 
 MQ2008 = Path(__file__).parent.parent.parent / "shared" / "data" / "mq2008"
 

@@ -22,8 +22,8 @@ from cli.inputs.opened_store import is_before_the_end_of_training
 from cli.report.page import PLOTS, render
 from cli.report.sources import Sources
 from sortnet import Queries
+from sortnet.core import Pairs
 from sortnet.rankers.sortnet import Model
-from sortnet.types import Pairs
 from store import Run, open_store
 from store.frames import measure_names
 

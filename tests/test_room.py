@@ -15,12 +15,12 @@ from files_made import assert_same
 
 from sortnet import read_letor, write_letor
 from sortnet.config import Config
+from sortnet.core import Queries, memory
 from sortnet.data import read_queries, scaling
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
 from sortnet.rankers.sortnet import fit
 from sortnet.tables import letor
-from sortnet.types import Queries, memory
 
 EVERY_PART = "query+zscore+rank+log+normal+quantile+standard+none+missing"
 
@@ -195,7 +195,7 @@ from sortnet.config import Config
 from sortnet.data import read_queries, scaling
 from sortnet.tables import letor
 from sortnet.data.scaling import fit_scaler
-from sortnet.types import memory
+from sortnet.core import memory
 threading.stack_size(1 << 18)
 small, large, cache, limit = sys.argv[1:]
 memory.IN_MEMORY, scaling._CHUNK, scaling._GATHERED = 1 << 20, 1 << 16, 1 << 18

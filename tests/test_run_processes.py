@@ -16,7 +16,7 @@ from cli_made import done, invoke
 from sqlalchemy import text
 
 from sortnet.config import Config
-from sortnet.types import Queries
+from sortnet.core import Queries
 from store import Run, Store, open_store
 from store.database.process import is_process, process_start
 

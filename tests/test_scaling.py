@@ -14,9 +14,9 @@ from scipy.stats import rankdata
 from sklearn.preprocessing import QuantileTransformer
 
 from sortnet.config import BY_QUERY, SCALINGS, Config
+from sortnet.core import Queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
-from sortnet.types import Queries
 
 module = importlib.import_module("sortnet.data.scaling")
 ALL = "+".join(SCALINGS)

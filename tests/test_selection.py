@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
 from sortnet.config import PAIRS, Config, LoopTraining
+from sortnet.core import Queries
+from sortnet.core.pairs import moved, packed, unordered, unpacked
+from sortnet.core.shard import Alone, sharded
 from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.selection import (
@@ -24,9 +27,6 @@ from sortnet.learning.selection import (
     selected,
 )
 from sortnet.sorting import sort
-from sortnet.types import Queries
-from sortnet.types.packed_pairs import moved, packed, unordered, unpacked
-from sortnet.types.shard import Alone, sharded
 
 NET = CmpNN(2, hidden=3, seed=5)
 parts = st.builds(

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from sortnet.context.attention import SetEncoder
+from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError
 from sortnet.rankers import set_transformer
 from sortnet.rankers.base import fit_ranker, load_ranker
 from sortnet.rankers.listwise import ListwiseSettings
 from sortnet.rankers.set_transformer import SetSettings
-from sortnet.types import Queries
 
 FORMS = [{"points": 0}, {"points": 3}]
 
@@ -115,7 +115,7 @@ def test_long_queries_are_attended_to_by_points_and_dropout_is_repeatable(tmp_pa
 
 
 def test_too_long_a_query_without_points_is_refused(monkeypatch):
-    monkeypatch.setattr("sortnet.types.memory.free_memory", lambda: 1 << 20)
+    monkeypatch.setattr("sortnet.core.memory.free_memory", lambda: 1 << 20)
     with pytest.raises(DataError, match="the attention among 400 documents of a query need"):
         scored(of_sizes([400]), SetSettings(width=8))
 

@@ -18,7 +18,7 @@ from cli_made import done, fault, invoke
 
 from sortnet import Queries
 from sortnet.config import Config
-from sortnet.types import Pairs
+from sortnet.core import Pairs
 from store import Run, Store, open_store
 
 WAIT = 600.0

@@ -15,11 +15,11 @@ from sortnet import SortNetRanker
 from sortnet.comparators import SoftTrees, margin_of
 from sortnet.comparators.soft_trees import HeadLosses, TreeScores, leaf_values
 from sortnet.config import Config
+from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.explain.permutation import permutation_importance
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.sorting import sort
-from sortnet.types import Queries
 
 nets = st.builds(
     SoftTrees,
@@ -183,7 +183,7 @@ def test_margins_have_gradients_in_the_features():
 
 
 def test_splits_that_do_not_fit_into_memory_are_refused(monkeypatch):
-    monkeypatch.setattr("sortnet.types.memory.free_memory", lambda: 10**9)
+    monkeypatch.setattr("sortnet.core.memory.free_memory", lambda: 10**9)
     with pytest.raises(DataError, match=r"splits over 160,000 features need 1\.5 GB"):
         SoftTrees(160_000, committee=8)
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker
+from sortnet.core import Queries
 from sortnet.errors import ComparatorError
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
-from sortnet.types import Queries
 
 sizes = st.lists(st.integers(0, 25), max_size=5)
 

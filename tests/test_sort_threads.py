@@ -23,7 +23,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sortnet.comparators import CmpNN, DirectRanker
 from sortnet.sorting import sort
-from sortnet.types import Queries
+from sortnet.core import Queries
 
 X = np.random.default_rng(0).normal(size=(2000, 8)).astype(np.float32)
 queries = Queries.from_arrays(X, group=[100] * 20)
@@ -134,7 +134,7 @@ from sortnet.comparators import CmpNN, DirectRanker
 from sortnet.learning.judges import judge_by_grades, wrong_pairs
 from sortnet.sorting import sort
 from sortnet.sorting.diagnostics import Tally
-from sortnet.types import Queries
+from sortnet.core import Queries
 X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 queries = Queries.from_arrays(X, np.arange(60) % 3, group=[30, 30])
 for net in (CmpNN(3), DirectRanker(3)):

@@ -18,9 +18,9 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from sortnet.config import Config
+from sortnet.core import Pairs, Queries
 from sortnet.errors import StoreError
 from sortnet.learning.iterations import Iteration
-from sortnet.types import Pairs, Queries
 from store import Run, Store, open_store
 from store.store import new_run_id
 

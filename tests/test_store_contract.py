@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 
+from sortnet.core import NEVER_ADDED, NEVER_WRONG, SPLITS, Pairs, Queries, Split
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.pair_sinks import MemoryPairs
-from sortnet.types import NEVER_ADDED, NEVER_WRONG, SPLITS, Pairs, Queries, Split
 from store import Run, Store, open_store
 from store.runs import postgresql_pairs
 from store.runs.judge_answers import JudgeAnswer, judged_pairs, targets_of

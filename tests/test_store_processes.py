@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sortnet.types import Pairs
+from sortnet.core import Pairs
 from store import open_store
 
 PREAMBLE = """
 import os, signal, sys
 import numpy as np
 from sqlalchemy import event
-from sortnet.types import Pairs, Queries
+from sortnet.core import Pairs, Queries
 from store import open_store
 
 def start(store, n):

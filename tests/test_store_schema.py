@@ -13,8 +13,8 @@ import pytest
 from collections_made import made_items
 from sqlalchemy import Connection, inspect, text
 
+from sortnet.core import Pairs
 from sortnet.errors import StoreError
-from sortnet.types import Pairs
 from store import open_store
 from store.database import schema
 from store.database.engine import Database

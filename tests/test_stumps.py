@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sortnet.core import Queries
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import fit_ranker, settings_for
 from sortnet.rankers.forest import Forest
 from sortnet.rankers.stumps import best_stump, boosted, by_exponential, by_fidelity
-from sortnet.types import Queries
 
 
 def made(seed: int, n: int = 12) -> Queries:

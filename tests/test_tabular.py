@@ -11,10 +11,10 @@ import pytest
 from files_made import refusal as fault
 
 from sortnet import from_frame
+from sortnet.core import Queries
 from sortnet.data import read_queries
 from sortnet.errors import DataError
 from sortnet.tables import rows as tables
-from sortnet.types import Queries
 
 TMDB = Path(__file__).parent.parent.parent / "shared" / "data" / "tmdb_title"
 

@@ -28,9 +28,9 @@ from cli.terminal.signals import signals_as_ctrl_c, signals_restored
 from cli.training.job import TrainingJob
 from cli.training.training_run import agree
 from sortnet.config import Config
+from sortnet.core import Queries
 from sortnet.errors import SortNetError
 from sortnet.learning.distributed import AnotherProcessEnded, Processes, ignore_signals
-from sortnet.types import Queries
 from store import open_store
 
 pytestmark = pytest.mark.slow

@@ -19,9 +19,9 @@ from cli_made import FAST, done, fault, invoke, letor, quick_training
 from forked_made import Forked
 from model_made import Model, serving
 
+from sortnet.core import NamedColumns
 from sortnet.data.parts import read_divided
 from sortnet.errors import DataError
-from sortnet.types import NamedColumns
 from store import open_store
 
 QUERIES, DOCS = 20, 6

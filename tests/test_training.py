@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker
 from sortnet.config import Config, Training
+from sortnet.core import Pairs, Queries
 from sortnet.errors import ComparatorError, DataError, DivergedError
 from sortnet.learning.budget import Budget, Share
 from sortnet.learning.mini_batches import QueryPairs
 from sortnet.learning.training import OptimiserState, train_on_pairs, train_share
-from sortnet.types import Pairs, Queries
 
 
 def made(n_queries: int, size: int, seed: int) -> tuple[Queries, Pairs]:

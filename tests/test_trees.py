@@ -13,13 +13,13 @@ from extras_made import needs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sortnet.core import Queries
 from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.rankers.base import fit_ranker, load_ranker
 from sortnet.rankers.folder import write_folder
 from sortnet.rankers.forest import Forest, ForestRanker
 from sortnet.rankers.trees import TreeSettings
-from sortnet.types import Queries
 
 
 def made(seed: int = 0, *, missing: float = 0.0) -> Queries:

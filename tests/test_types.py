@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sortnet.core import Queries
 from sortnet.errors import DataError
-from sortnet.types import Queries
 
 
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=30))

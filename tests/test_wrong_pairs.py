@@ -14,10 +14,10 @@ from cli_made import done
 
 from sortnet.comparators import CmpNN, Learner
 from sortnet.config import PAIRS, Config, Training
+from sortnet.core import NEVER_ADDED, SPLITS, Pairs, Queries, Split
 from sortnet.learning.iterations import Iteration, State
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pair_sinks import MemoryPairs
-from sortnet.types import NEVER_ADDED, SPLITS, Pairs, Queries, Split
 from store import Store
 
 ITERATIONS = 4

@@ -17,13 +17,13 @@ from cli.output import count, print_json, progress, put, refuse_folder, table
 from cli.printing import iterations
 from cli.terminal.signals import signals_as_ctrl_c
 from sortnet.config import Config
+from sortnet.core import F64, I64, SPLITS, Queries
 from sortnet.data import Fold
 from sortnet.data.digits import SIDE, digits_fold
 from sortnet.errors import SortNetError
 from sortnet.files import write_atomically
 from sortnet.metrics import parse_metric, per_query
 from sortnet.tables.letor_writer import write_letor
-from sortnet.types import F64, I64, SPLITS, Queries
 
 if TYPE_CHECKING:
     from cli.training.run_folder import Folder

@@ -14,8 +14,8 @@ from cli.experiments.shared_options import SHARED, with_options
 from cli.experiments.simulated import simulate
 from cli.inputs.column_options import training_name_options
 from cli.options import Real, Whole, command_line, files, folders
+from sortnet.core import NamedColumns
 from sortnet.experiments.tool_conventions import CONVENTIONS
-from sortnet.types import NamedColumns
 
 MEASURES = "ndcg@10,map,p@10"
 

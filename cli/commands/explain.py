@@ -28,9 +28,9 @@ from cli.output import (
     put,
     width,
 )
+from sortnet.core import NamedColumns, Queries
 from sortnet.data.find_documents import find_both
 from sortnet.errors import ComparatorError, DataError, ModelError
-from sortnet.types import NamedColumns, Queries
 
 if TYPE_CHECKING:
     from sortnet.explain.attribution import Explanation

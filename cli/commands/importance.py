@@ -23,7 +23,7 @@ from cli.output import (
     write_output,
 )
 from cli.printing.conventions import conventions_of
-from sortnet.types import NamedColumns
+from sortnet.core import NamedColumns
 
 if TYPE_CHECKING:
     from sortnet.explain.permutation import Importance

@@ -15,8 +15,8 @@ from cli.inputs.opened_store import open_run, run_ids
 from cli.options import output_option, store_option
 from cli.output import progress, say, write_file, write_output
 from cli.printing.iterations import LABELLING, quality_of
+from sortnet.core import SPLITS, Split, Str
 from sortnet.errors import SortNetError
-from sortnet.types import SPLITS, Split, Str
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,9 +15,9 @@ import click
 from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import output_option
 from cli.output import progress, write_output
+from sortnet.core import I64, NamedColumns, Queries
+from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import DataError
-from sortnet.types import I64, NamedColumns, Queries
-from sortnet.types.named_columns import UNNAMED
 
 
 class Ranked(NamedTuple):

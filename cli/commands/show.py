@@ -19,7 +19,7 @@ from cli.training.model_folders import is_model_folder, run_of_folder
 from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
-    from sortnet.types import Progress
+    from sortnet.core import Progress
     from store import Run
 
 

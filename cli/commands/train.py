@@ -32,11 +32,11 @@ from cli.printing.conventions import conventions_of, interval, measures
 from cli.printing.kept_models import kept_model
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
 from sortnet.config import PRESETS, Config
+from sortnet.core import SPLITS, NamedColumns, Progress
+from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import SortNetError
 from sortnet.metrics import can_choose
 from sortnet.threads import set_threads
-from sortnet.types import SPLITS, NamedColumns, Progress
-from sortnet.types.named_columns import UNNAMED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from cli.training.origin import Origin
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
+    from sortnet.core import Queries
+    from sortnet.core.shard import Group
     from sortnet.learning.iterations import Callback
     from sortnet.rankers.base import Ranker
-    from sortnet.types import Queries
-    from sortnet.types.shard import Group
     from store import Store
 
 _OF_JUDGE = (*JUDGE, "question")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cli.inputs.opened_store import open_to_write
 from cli.output import count, say
+from sortnet.core import Progress
 from sortnet.errors import SortNetError, StoreError
 from sortnet.experiments.cells import Cell, Result, keys_of
 from sortnet.experiments.executor import work_out_all
-from sortnet.types import Progress
 from store.experiments.cell_rows import keep_cell, kept_cells
 
 if TYPE_CHECKING:

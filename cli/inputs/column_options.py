@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from cli.options import Whole
-from sortnet.types.named_columns import LEAST_BINS, MOST_BINS, NamedColumns
+from sortnet.core.named_columns import LEAST_BINS, MOST_BINS, NamedColumns
 
 C = TypeVar("C", bound=Callable[..., Any])
 

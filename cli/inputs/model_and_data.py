@@ -14,12 +14,12 @@ from cli.inputs.column_options import name_options
 from cli.inputs.opened_store import collections_of
 from cli.options import data_option, files, folders, threads_option
 from cli.output import say
+from sortnet.core import NamedColumns, Progress, Queries
 from sortnet.data import fingerprint, read_queries
 from sortnet.data.read import PARTS
 from sortnet.errors import DataError, ModelError, SortNetError, StoreError
 from sortnet.files import check_fields
 from sortnet.threads import set_threads
-from sortnet.types import NamedColumns, Progress, Queries
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker

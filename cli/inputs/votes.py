@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from sortnet.core import I64
 from sortnet.errors import DataError
 from sortnet.items import Items
 from sortnet.preference.base import TARGETS
 from sortnet.preference.vote_arrays import Votes
 from sortnet.tables.rows import no_column
-from sortnet.types import I64
 from store.collections.judgement_files import read_lines
 
 

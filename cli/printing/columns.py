@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from cli.output import count, printable, put, width
+from sortnet.core import Queries
 from sortnet.data.near_grades import features_near_grades
 from sortnet.items import Columns
 from sortnet.tables.roles import column_of
-from sortnet.types import Queries
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)")
 _PURPOSES = {"train": "to train on", "vali": "to choose by", "test": "to test with"}

@@ -8,8 +8,8 @@ import numpy as np
 
 from cli.output import table
 from sortnet.config import Settings
+from sortnet.core import Queries
 from sortnet.metrics import Empty, Metric, conventions, count_empty, measured, outcomes
-from sortnet.types import Queries
 
 
 def metrics_of(config: Settings) -> list[Metric]:

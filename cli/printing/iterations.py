@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cli.output import count, put
+from sortnet.core import SPLITS
 from sortnet.metrics import parse_metric
-from sortnet.types import SPLITS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ import pandas as pd
 from cli.printing.iterations import rows_of
 from cli.report.sources import PARTS, Sources
 from cli.report.svg import picture
-from sortnet.types import SPLITS, Queries, Split
+from sortnet.core import SPLITS, Queries, Split
 from store.frames import counted_iterations, order_frame
 from store.plots.figures import before_after
 

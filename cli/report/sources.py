@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from cli.inputs.remembered_data import find_data
 from cli.output import cut
 from cli.printing.item_rankings import words_of
+from sortnet.core import SPLITS, Progress, Queries, Split
 from sortnet.errors import DataError, ModelError, SortNetError, StoreError
-from sortnet.types import SPLITS, Progress, Queries, Split
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker
@@ -128,10 +128,10 @@ def read_part(
     Raises:
         DataError: if it no longer exists, or has changed.
     """
+    from sortnet.core import NamedColumns
     from sortnet.data import fingerprint, read_queries
     from sortnet.data.parts import is_part, take_part
     from sortnet.files import is_table
-    from sortnet.types import NamedColumns
     from store.runs.judge_answers import judged_pairs, targets_of
     from store.service.judged import Source
 

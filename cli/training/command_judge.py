@@ -22,11 +22,11 @@ from cli.training.job import TrainingJob
 from cli.training.run_judge import RunJudge
 from cli.training.training_run import TrainingRun
 from sortnet.config import Config
+from sortnet.core import Progress, Split
 from sortnet.errors import SortNetError
 from sortnet.items import Items
 from sortnet.learning.selection import all_pairs
 from sortnet.preference.study import LONGEST, QUESTION
-from sortnet.types import Progress, Split
 
 _SHOWING = ("show_prompt", "estimate")
 _ALIKE = ("model", "question", "both_orders", "prompt_hash")  # which a resumed run cannot change

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli.judges.machine_judge import MachineJudge
+from sortnet.core import Queries
 from sortnet.data.parts import rows_at
 from sortnet.data.read_tables import names_kept
 from sortnet.errors import DataError
@@ -14,7 +15,6 @@ from sortnet.items.read_items import items_of
 from sortnet.tables.roles import GRADES, kept_as_read
 from sortnet.tables.rows import Rows, read_rows
 from sortnet.tables.values import is_numeric
-from sortnet.types import Queries
 
 _SPECIAL = ("id", "text", "image", "audio", "group", "context", "grade")
 

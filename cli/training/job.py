@@ -25,6 +25,8 @@ from cli.printing.columns import (
 from cli.printing.conventions import metrics_of
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, choose_quality
+from sortnet.core import F32, I32, I64, NamedColumns, Progress, Queries
+from sortnet.core.named_columns import UNNAMED
 from sortnet.data import Fold, fingerprint, read_fold, read_queries
 from sortnet.data.divide import held_out
 from sortnet.data.parts import ByHash, facts_of, ids_in_two_parts, is_part, read_divided
@@ -33,8 +35,6 @@ from sortnet.files import check_fields
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.metrics import Metric, check_can_choose, evaluate
 from sortnet.rankers.base import Ranker, check_same_features
-from sortnet.types import F32, I32, I64, NamedColumns, Progress, Queries
-from sortnet.types.named_columns import UNNAMED
 from store.service.judged import Source, read_judged
 
 HELD_OUT = "held_out"  # the fact of a collection's part V that names its items or groups

@@ -15,10 +15,10 @@ from cli.inputs.remembered_data import remembered
 from cli.output import put, say
 from cli.printing.origins import from_which
 from cli.training.run_folder import Folder
+from sortnet.core import Progress, Queries
 from sortnet.errors import ModelError, SortNetError
 from sortnet.rankers.base import load_ranker
 from sortnet.rankers.sortnet import Model, as_model
-from sortnet.types import Progress, Queries
 
 
 @dataclass(frozen=True, eq=False)

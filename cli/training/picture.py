@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sortnet.types import F32, I32, I64
+from sortnet.core import F32, I32, I64
 
 COLUMNS = 18  # images per line
 _FAINT, _WRONG = "#767676", "#c44e00"  # distinguishable for colour-blind readers

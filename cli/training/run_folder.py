@@ -18,10 +18,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from sortnet.core import SPLITS
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import check_fields, make_folder, parse_document, shown, write_atomically
 from sortnet.rankers.folder import read_bytes
-from sortnet.types import SPLITS
 
 FORMAT_VERSION = 1
 _RUN = "sortnet-run"

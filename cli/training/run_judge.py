@@ -18,11 +18,11 @@ from cli.judges.verdicts import Verdict
 from cli.judges.worker_pool import Worker, WorkerPool
 from cli.output import count, say
 from sortnet.comparators import Learner
+from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
+from sortnet.core.pairs import unpacked
 from sortnet.errors import SortNetError
 from sortnet.items import Items
 from sortnet.learning.selection import Shown, answers_about_vali, selected
-from sortnet.types import F32, I32, I64, SPLITS, Progress, Queries, Split
-from sortnet.types.packed_pairs import unpacked
 from store import Run
 from store.database.engine import Database
 from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targets_of

@@ -25,6 +25,8 @@ from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers, resolve_device
 from sortnet.config import Config
+from sortnet.core import I64, Progress, Queries, Split
+from sortnet.core.shard import Alone, Group
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.budget import Budget
@@ -43,8 +45,6 @@ from sortnet.rankers.from_model import with_epochs
 from sortnet.rankers.posterior_ranker import PosteriorSettings
 from sortnet.rankers.sortnet import ALONE, Model, fit
 from sortnet.rankers.weights import load_state, save_state
-from sortnet.types import I64, Progress, Queries, Split
-from sortnet.types.shard import Alone, Group
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
 from store.store import new_run_id

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from sortnet.core import I64
 from sortnet.items import Items
 from sortnet.preference.intervals import Ranking
-from sortnet.types import I64
 from store.database.engine import plain
 from store.service.labelling import LabellingService
 

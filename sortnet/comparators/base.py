@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from sortnet.comparators.forms import Form, OnDevice
+from sortnet.core import F32
+from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
 from sortnet.threads import one_thread_an_operation, threads_set_aside
-from sortnet.types import F32
-from sortnet.types.memory import refuse_too_large
 
 Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 Numbers: TypeAlias = NDArray[np.integer[Any]]  # of documents

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from sortnet.comparators.base import NeuralComparator, Numbers
 from sortnet.comparators.forms import Form, OnDevice, joined
+from sortnet.core import F32
 from sortnet.errors import ComparatorError
-from sortnet.types import F32
 
 
 class Committee:

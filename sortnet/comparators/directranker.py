@@ -18,8 +18,8 @@ from sortnet.comparators.base import (
 )
 from sortnet.comparators.forms import Score
 from sortnet.config import hidden_sizes
+from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
-from sortnet.types.memory import refuse_too_large
 
 _DOCUMENTS = 4096  # of a batch, whose columns must fit into memory
 _COMPILED = ("prepare", "embed", "margin", "prefer")  # what the compiled sort relies on

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from sortnet.types import F32
+from sortnet.core import F32
 
 Embed: TypeAlias = Callable[[F32], Tensor]  # of (n, d) documents
 

@@ -21,8 +21,8 @@ from sortnet.comparators.tree_kernels import (
     fill_scores,
     fill_scores_in_threads,
 )
+from sortnet.core.memory import refuse_too_large
 from sortnet.threads import one_thread_an_operation
-from sortnet.types.memory import refuse_too_large
 
 _SHARPEST = 8.0  # the factor of the logits that choose features, at the end of a training
 _SHARPENED = 0.7  # the share of a training in which it grows from 1

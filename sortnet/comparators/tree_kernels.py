@@ -20,8 +20,8 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from sortnet.core import F64, I64
 from sortnet.threads import in_threads
-from sortnet.types import F64, I64
 
 Floats = NDArray[np.floating[Any]]
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
+from sortnet.core import F32, F64, I32, Queries
 from sortnet.errors import DataError
-from sortnet.types import F32, F64, I32, Queries
 
 _NUMBERS = 1 << 20  # distances at once, which bounds memory
 _EQUAL = 1e-9  # relative difference below which two sums of distances are one

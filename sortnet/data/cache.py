@@ -20,10 +20,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sortnet.core import NamedColumns, Queries
 from sortnet.errors import ModelError
 from sortnet.files import data_files, reading, sample_hash
 from sortnet.tables.roles import LabelledColumns
-from sortnet.types import NamedColumns, Queries
 
 FORMAT = 2
 _ARRAYS = ("features", "grades", "offsets", "qids", "rows", "docids")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sortnet.core import Queries
 from sortnet.data.read import Fold
-from sortnet.types import Queries
 
 SIDE = 8  # pixels of an image's side
 SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}  # of the images

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from sortnet.core import F32, I64, Bool, Pairs, Queries
+from sortnet.core.memory import room
+from sortnet.core.pairs import moved
 from sortnet.data.read import PARTS, Fold
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.types import F32, I64, Bool, Pairs, Queries
-from sortnet.types.memory import room
-from sortnet.types.packed_pairs import moved
 
 SHARE = 0.2  # of the judged pairs, about, that choose
 _SEVERAL = 8  # queries with judgements from which on whole ones are held out

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sortnet.core import I64, Queries
 from sortnet.errors import DataError
-from sortnet.types import I64, Queries
 
 ROW = "row:"
 _DIGITS = 18  # of a row that there can be

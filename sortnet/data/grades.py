@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sortnet.core import F64, I32, Bool, NamedColumns, grade_fault
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.rows import Rows
 from sortnet.tables.values import numbers_of
-from sortnet.types import F64, I32, Bool, NamedColumns, grade_fault
 
 
 def read_grades(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sortnet.types import I64, Queries
+from sortnet.core import I64, Queries
 
 NEARLY = 0.98
 _LEAST_PAIRS = 30  # fewer are ordered by chance

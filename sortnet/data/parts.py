@@ -17,6 +17,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from sortnet.core import F64, I64, NamedColumns, Progress, Queries
+from sortnet.core.named_columns import ALL_ROWS, UNNAMED
 from sortnet.data.cache import cached
 from sortnet.data.divide import drawn_parts, only_single_documents
 from sortnet.data.grades import grade_numbers
@@ -26,8 +28,6 @@ from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.roles import kept_as_read
 from sortnet.tables.rows import Rows, read_rows
-from sortnet.types import F64, I64, NamedColumns, Progress, Queries
-from sortnet.types.named_columns import ALL_ROWS, UNNAMED
 
 SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}
 LEAST = 6  # queries, or rows, that can be divided

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sortnet.core import NamedColumns, Progress, Queries
+from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import DataError
 from sortnet.files import TABLES, data_files, is_table, suffix_of
-from sortnet.types import NamedColumns, Progress, Queries
-from sortnet.types.named_columns import UNNAMED
 
 if TYPE_CHECKING:
     from sortnet.data.read_tables import Like

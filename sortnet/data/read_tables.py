@@ -13,6 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sortnet.core import F32, NamedColumns, Progress, Queries
+from sortnet.core.memory import texts
+from sortnet.core.named_columns import ALL_ROWS, UNNAMED
 from sortnet.data.grades import read_grades
 from sortnet.errors import DataError
 from sortnet.files import shown
@@ -30,9 +33,6 @@ from sortnet.tables.roles import (
     kept_as_read,
 )
 from sortnet.tables.rows import Rows, listed, no_column, read_rows, rows_of_frame
-from sortnet.types import F32, NamedColumns, Progress, Queries
-from sortnet.types.memory import texts
-from sortnet.types.named_columns import ALL_ROWS, UNNAMED
 
 _LONGEST_NAME = 1024
 

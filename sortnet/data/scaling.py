@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sortnet.config import BY_QUERY, scaling_parts
+from sortnet.core import F32, F64, I64, Bool, Queries
+from sortnet.core.memory import room, runs_of_queries
 from sortnet.errors import DataError
 from sortnet.threads import side_by_side
-from sortnet.types import F32, F64, I64, Bool, Queries
-from sortnet.types.memory import room, runs_of_queries
 
 _CHUNK = 1 << 20  # values scaled at a time, so that temporaries stay small
 _SAMPLE = 200_000  # documents that means and quantiles are computed from, at most

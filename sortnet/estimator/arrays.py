@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
+from sortnet.core import F64, I64, NamedColumns, Queries
+from sortnet.core.named_columns import ALL_ROWS
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.roles import choose_features, column_of, feature_matrix
 from sortnet.tables.rows import Rows, as_pandas, rows_of_frame
 from sortnet.tables.values import is_missing, numbers_of, word
-from sortnet.types import F64, I64, NamedColumns, Queries
-from sortnet.types.named_columns import ALL_ROWS
 
 
 def as_table(X: Any, source: str) -> Any:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from sortnet.config import Settings
+from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Metric, can_choose, evaluate
 from sortnet.rankers.base import Ranker
-from sortnet.types import Queries
 
 
 def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any, Any, Any]]:

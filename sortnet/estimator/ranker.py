@@ -16,6 +16,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from sortnet.comparators import MakeOne
 from sortnet.config import Config, Settings, choose_quality
+from sortnet.core import F32, F64, I64, NamedColumns, Queries
+from sortnet.core.named_columns import ALL_ROWS
 from sortnet.data.divide import hold_out_documents
 from sortnet.data.grades import in_which_bin
 from sortnet.errors import DataError, ModelError, SortNetError
@@ -31,8 +33,6 @@ from sortnet.rankers.sortnet import Model, as_model
 from sortnet.tables.roles import column_of, feature_matrix
 from sortnet.tables.rows import listed
 from sortnet.threads import limit_threads
-from sortnet.types import F32, F64, I64, NamedColumns, Queries
-from sortnet.types.named_columns import ALL_ROWS
 
 
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

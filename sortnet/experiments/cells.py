@@ -19,6 +19,7 @@ import numpy as np
 
 from sortnet import __version__
 from sortnet.config import choose_quality
+from sortnet.core import I64
 from sortnet.data.read import Fold
 from sortnet.experiments.entries import Entry
 from sortnet.experiments.splits import Split
@@ -26,7 +27,6 @@ from sortnet.experiments.tuning import tune
 from sortnet.files import fingerprint
 from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker, fit_ranker
-from sortnet.types import I64
 
 # Of the ranker, its data and the iterations that made it, none of most kinds; to JSON.
 Observer: TypeAlias = Callable[[Ranker, Fold, list[Iteration]], dict[str, Any]]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from sortnet.core import F32, I32, I64, Queries
 from sortnet.data.digits import digits_fold
 from sortnet.data.read import Fold
 from sortnet.experiments.splits import OfficialFold, Split
-from sortnet.types import F32, I32, I64, Queries
 
 _LIST = 100  # documents of a training query, in the mean
 

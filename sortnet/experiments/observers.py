@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from sortnet.core import F32, F64, I64, Queries
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
 from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.sortnet import Model
 from sortnet.sorting.diagnostics import rank_changes
-from sortnet.types import F32, F64, I64, Queries
 
 
 def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:

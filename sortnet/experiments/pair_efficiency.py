@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sortnet.config import PAIRS, TREES
+from sortnet.core import F64, Queries
+from sortnet.core.pairs import packed
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
 from sortnet.experiments.cells import Cell
@@ -21,8 +23,6 @@ from sortnet.experiments.entries import ENTRIES
 from sortnet.experiments.splits import Split
 from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker
-from sortnet.types import F64, Queries
-from sortnet.types.packed_pairs import packed
 
 FIRST = 250  # answers
 LAST = 0.5  # of all that could be asked: the largest budget is no more

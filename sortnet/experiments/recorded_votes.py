@@ -8,13 +8,13 @@ from functools import partial
 
 import numpy as np
 
+from sortnet.core import F64, I64, Progress
 from sortnet.errors import JudgementError
 from sortnet.experiments.simulated_annotators import N_ANNOTATORS, in_parallel
 from sortnet.preference.base import Answer
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64, I64, Progress
 
 HELD_OUT = 0.2  # share of the pairs that accuracy is measured on
 _MANY = 150  # items above which a session is asked in batches,

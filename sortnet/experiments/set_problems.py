@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from sortnet.context.generators import check_sizes, made_sets
+from sortnet.core import Queries
 from sortnet.data.divide import joined
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
 from sortnet.experiments.cells import Cell
 from sortnet.experiments.entries import Entry, entries_named
 from sortnet.experiments.splits import Split
-from sortnet.types import Queries
 
 MEASURES = ("spearman", "kendall", "concordance", "exact")
 QUALITY = "concordance"

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from scipy.special import chdtrc, stdtr
 from scipy.stats import rankdata, studentized_range
 
+from sortnet.core import F64
 from sortnet.errors import DataError
-from sortnet.types import F64
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from scipy.special import ndtr
 
+from sortnet.core import F64, Progress
 from sortnet.errors import JudgementError
 from sortnet.experiments.sorts import Asking, Sort, bubble_passes, heapsort, merge_sort, quicksort
 from sortnet.preference.base import Pair
@@ -21,7 +22,6 @@ from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
 from sortnet.preference.vote_arrays import Votes
 from sortnet.threads import one_blas_thread
-from sortnet.types import F64, Progress
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,13 +8,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from sortnet.core import NamedColumns, Queries
+from sortnet.core.named_columns import UNNAMED
 from sortnet.data.divide import hold_out, joined, refuse_shared
 from sortnet.data.parts import ByDraw, ByHash, Division, read_divided
 from sortnet.data.read import Fold, file_of, read_fold
 from sortnet.errors import DataError
 from sortnet.files import data_files
-from sortnet.types import NamedColumns, Queries
-from sortnet.types.named_columns import UNNAMED
 
 
 class Split:

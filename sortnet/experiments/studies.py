@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sortnet.core import NamedColumns, Queries
+from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import SortNetError
 from sortnet.experiments.cells import Cell, Result
 from sortnet.experiments.entries import ENTRIES, Entry, entry_of
@@ -32,8 +34,6 @@ from sortnet.experiments.set_problems import QUALITY, SET_MODELS, MadeSets, cell
 from sortnet.experiments.set_problems import SIZES as SET_SIZES
 from sortnet.experiments.splits import OfficialFold, Split, folds_of
 from sortnet.metrics import Metric, evaluate, outcomes
-from sortnet.types import NamedColumns, Queries
-from sortnet.types.named_columns import UNNAMED
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sortnet.core import F64, I64, Queries
 from sortnet.errors import DataError
 from sortnet.metrics import Discount, Empty, Metric, as_metrics, outcomes
 from sortnet.metrics import conventions as said_of
-from sortnet.types import F64, I64, Queries
 
 _COUNTS: dict[Empty, float] = {"skip": np.nan, "zero": 0.0, "one": 1.0}
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from sortnet.config import MEASURES, Config, Settings, choose_quality, settings_of
+from sortnet.core import Queries
 from sortnet.data.divide import joined, query_folds
 from sortnet.errors import DataError, SortNetError
 from sortnet.experiments.entries import Grid
 from sortnet.rankers.base import fit_ranker
-from sortnet.types import Queries
 
 Trial: TypeAlias = dict[str, Any]
 Part: TypeAlias = tuple[Queries, Queries, Queries | None]  # to learn from, to stop by, to score

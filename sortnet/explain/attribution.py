@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators import Margin
+from sortnet.core import F32, F64, Queries
 from sortnet.errors import ComparatorError, DataError
 from sortnet.explain.columns import Column, columns_of, feature_names
 from sortnet.rankers.base import Ranker
-from sortnet.types import F32, F64, Queries
 
 TOLERANCE = 1e-4  # of the sum of a pair's values, relative
 _DOCUMENTS, _PAIRS = 2000, 1000  # that shares are taken of

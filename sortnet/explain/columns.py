@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sortnet.core import F32, Queries
 from sortnet.rankers.base import Ranker
 from sortnet.tables.roles import column_of
 from sortnet.tables.values import date_text
-from sortnet.types import F32, Queries
 
 
 @dataclass(frozen=True)

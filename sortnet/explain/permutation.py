@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sortnet.core import F64, Progress, Queries
 from sortnet.errors import SortNetError
 from sortnet.explain.columns import Column, columns_of
 from sortnet.metrics import Metric, as_metrics, average, outcomes
 from sortnet.rankers.base import Ranker
-from sortnet.types import F64, Progress, Queries
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sortnet.core import F32
 from sortnet.errors import DataError
-from sortnet.types import F32
 
 
 @dataclass(frozen=True, eq=False)

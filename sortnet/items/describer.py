@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from sortnet.core import F32, F64, Bool, Progress
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
 from sortnet.items.images import IMAGE_FEATURES, image_features
 from sortnet.items.texts import SURFACE, Meanings, Topics, WordCounts, embeddings, surface_features
 from sortnet.tables.roles import NAMED
-from sortnet.types import F32, F64, Bool, Progress
 
 _SAME = 1e-5  # relative; smaller differences are rounding
 _TEXT, _IMAGE = MADE = ("text: ", "image: ")  # prefixes of the names of made features

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.core import F32, Progress
 from sortnet.items.media import load_image
-from sortnet.types import F32, Progress
 
 if TYPE_CHECKING:
     from PIL.Image import Image

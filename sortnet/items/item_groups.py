@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from sortnet.core import I64
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
 from sortnet.tables.rows import Rows, listed, read_rows
-from sortnet.types import I64
 
 _SIDES = ("left", "right")
 _LISTED = 3  # groups named in a message

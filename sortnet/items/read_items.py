@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sortnet.core import F32, Progress, Queries
+from sortnet.core.float32 import refuse_lost
 from sortnet.errors import DataError
 from sortnet.files import reading, shown
 from sortnet.items.base import Items, other_context
@@ -23,8 +25,6 @@ from sortnet.tables.roles import (
     kept_as_read,
 )
 from sortnet.tables.rows import Rows, decoded, read_rows
-from sortnet.types import F32, Progress, Queries
-from sortnet.types.float32 import refuse_lost
 
 LETOR = ".txt"
 TEXT_FILES = (".txt", ".md")

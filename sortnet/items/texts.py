@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from sortnet.core import F32, F64, Progress
 from sortnet.errors import DataError
 from sortnet.threads import one_blas_thread
-from sortnet.types import F32, F64, Progress
 
 SURFACE = (
     *("log characters", "log words", "log sentences", "log paragraphs", "log different words"),

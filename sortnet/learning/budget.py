@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.config import Config, Training
+from sortnet.core import Queries
+from sortnet.core.shard import offsets_of_all
 from sortnet.errors import DataError
 from sortnet.learning.mini_batches import pairs_in_epoch
-from sortnet.types import Queries
-from sortnet.types.shard import offsets_of_all
 
 STEPS = 16  # an epoch has at least as many, where the batch size is not given
 LARGEST_BATCH = 8192  # pairs

@@ -21,9 +21,9 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch.distributed.rendezvous import rendezvous
 
+from sortnet.core.shard import Alone, Group
 from sortnet.errors import SortNetError
 from sortnet.threads import cores
-from sortnet.types.shard import Alone, Group
 
 _TO_JOIN = timedelta(minutes=10)
 # A process may read or choose settings for hours; one that has ended is noticed at once.

@@ -11,6 +11,8 @@ import numpy as np
 
 from sortnet.comparators import Learner, Make
 from sortnet.config import Config
+from sortnet.core import I64, Pairs, Progress, Queries
+from sortnet.core.shard import gathered, summed
 from sortnet.learning.budget import Budget
 from sortnet.learning.iterations import Sorted, State
 from sortnet.learning.judges import (
@@ -36,8 +38,6 @@ from sortnet.learning.training import OptimiserState, Trained, train_on_pairs, t
 from sortnet.metrics import Empty, Metric, evaluate
 from sortnet.sorting.diagnostics import Tally, mistakes
 from sortnet.sorting.sort import arrangement, order_of
-from sortnet.types import I64, Pairs, Progress, Queries
-from sortnet.types.shard import gathered, summed
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sortnet.comparators import Learner
+from sortnet.core import I32, I64, Pairs
 from sortnet.learning.training import OptimiserState, Trained
-from sortnet.types import I32, I64, Pairs
 
 
 @dataclass(frozen=True)

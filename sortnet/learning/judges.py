@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sortnet.core import F32, I32, I64, Comparator, Pairs, Queries, Sorting
+from sortnet.core.shard import summed
 from sortnet.data.divide import only_single_documents
 from sortnet.errors import DataError
 from sortnet.sorting.diagnostics import mistakes
 from sortnet.sorting.sort import order_of, sorted_runs
-from sortnet.types import F32, I32, I64, Comparator, Pairs, Queries, Sorting
-from sortnet.types.shard import summed
 
 
 def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:

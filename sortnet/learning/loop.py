@@ -24,6 +24,8 @@ from dataclasses import replace
 
 from sortnet.comparators import Make
 from sortnet.config import Config
+from sortnet.core import PairSink, Progress, Queries
+from sortnet.core.shard import summed
 from sortnet.learning.iteration_steps import IterationSteps, answered_vali
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.judges import check_can_be_learned
@@ -32,8 +34,6 @@ from sortnet.learning.selection import answered
 from sortnet.learning.training import NONE
 from sortnet.metrics import Metric, check_can_choose
 from sortnet.sorting.diagnostics import share_right
-from sortnet.types import PairSink, Progress, Queries
-from sortnet.types.shard import summed
 
 
 def learn_to_sort(

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators.base import to_device
+from sortnet.core import F32, F64, I32, I64, Pairs, Queries
+from sortnet.core.shard import before, gathered, summed
 from sortnet.learning.judges import judge_by_data
-from sortnet.types import F32, F64, I32, I64, Pairs, Queries
-from sortnet.types.shard import before, gathered, summed
 
 _A_DOCUMENT = 6  # pairs for each document of a query with many
 _LONG = 500  # but of no more documents than this

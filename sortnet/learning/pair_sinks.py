@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sortnet.types import (
+from sortnet.core import (
     I32,
     I64,
     NEVER_ADDED,
@@ -17,8 +17,8 @@ from sortnet.types import (
     Queries,
     Split,
 )
-from sortnet.types.packed_pairs import among, moved, unique
-from sortnet.types.shard import summed
+from sortnet.core.pairs import among, moved, unique
+from sortnet.core.shard import summed
 
 
 @dataclass(frozen=True, eq=False)

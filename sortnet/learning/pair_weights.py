@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sortnet.core import F32, F64, I64, Pairs, Queries
+from sortnet.core.shard import summed
 from sortnet.metrics import Metric
-from sortnet.types import F32, F64, I64, Pairs, Queries
-from sortnet.types.shard import summed
 
 SHARE_BY_CHANGE = 0.5  # l
 _HIGHEST_OF_ERR = 4  # the grade that ERR takes for the best there can be, as in gdeval

@@ -13,12 +13,12 @@ import numpy as np
 
 from sortnet.comparators import Learner
 from sortnet.config import LEARNING, PAIRS
+from sortnet.core import F32, F64, I32, I64, Bool, Pairs, Queries
+from sortnet.core.pairs import among, moved, packed, unique, unordered, unpacked
+from sortnet.core.shard import before, gathered, offsets_of_all, own, summed
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_data
 from sortnet.sorting.sort import certainty_of, sort
-from sortnet.types import F32, F64, I32, I64, Bool, Pairs, Queries
-from sortnet.types.packed_pairs import among, moved, packed, unique, unordered, unpacked
-from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` or `top` chooses,
 _AT_ONCE = 1 << 20  # as long as they are no more than this, which bounds memory, as elsewhere

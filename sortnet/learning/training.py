@@ -25,6 +25,8 @@ from torch import Tensor
 from sortnet.comparators import Learner, NeuralComparator
 from sortnet.comparators.losses import pair_loss
 from sortnet.config import FIXED, Training
+from sortnet.core import F32, Pairs, Progress, Queries
+from sortnet.core.shard import Shard, summed
 from sortnet.errors import DataError, DivergedError
 from sortnet.learning.budget import (
     MOST_OF_TRAINING,
@@ -35,8 +37,6 @@ from sortnet.learning.budget import (
 )
 from sortnet.learning.mini_batches import AT_ONCE, MiniBatch, QueryPairs
 from sortnet.threads import one_thread_an_operation
-from sortnet.types import F32, Pairs, Progress, Queries
-from sortnet.types.shard import Shard, summed
 
 Score = Callable[[NeuralComparator], float]
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtr, ndtri
 
+from sortnet.core import F64, I64, Bool
 from sortnet.preference.annotator_agreement import counted
 from sortnet.preference.base import ANSWERS, Judgement
 from sortnet.preference.intervals import LEVEL
@@ -17,7 +18,6 @@ from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64, I64, Bool
 
 FEW = 20  # answers below which nothing is said of an annotator
 TOO_FAST = 0.7  # seconds; if half of the answers are faster, they can hardly have read

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
+from sortnet.core import F64, I64
 from sortnet.preference.annotator_agreement import cyclic, triples_of
 from sortnet.preference.judgement_table import Judgements, SharedVotes
 from sortnet.preference.posterior import Posterior
-from sortnet.types import F64, I64
 
 _MOST_TRIPLES = 50_000
 _SIMULATED = 400

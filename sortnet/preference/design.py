@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from sortnet.core import F64
 from sortnet.errors import DataError
-from sortnet.types import F64
 
 _TAIL = 4.0  # standard deviations from the mean, at most
 

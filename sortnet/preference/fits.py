@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from scipy.special import log_ndtr, xlogy
 
+from sortnet.core import F64, Bool, Pairs, Queries
 from sortnet.preference.kept import Arrays, kept
 from sortnet.preference.laplace import Fitted, choose_scales, fit
 from sortnet.preference.problem import Scales
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64, Bool, Pairs, Queries
 
 ENOUGH = 200  # votes from which on a net is tried
 _PLENTY = 20_000  # votes it is tried on, at most

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from sortnet.core import F64, I64, Bool
 from sortnet.preference.goal import SURE, Goal, above_edge, among_top, wrong_of_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.likelihood import answers
 from sortnet.preference.posterior import Posterior, information
-from sortnet.types import F64, I64, Bool
 
 SIMULATIONS = 16
 LEVEL = 0.8  # share of simulated sessions that end within the range

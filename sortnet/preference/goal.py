@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sortnet.core import F64, I64
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Draws, Posterior
-from sortnet.types import F64, I64
 
 WRONG = 0.1  # share that may still be expected wrong
 SURE = 0.9  # probability with which the top items are right but for that share

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sortnet.core import I64, Bool
 from sortnet.errors import JudgementError
-from sortnet.types import I64, Bool
 
 
 class Groups:

@@ -10,12 +10,12 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from sortnet.core import I64, Bool
+from sortnet.core.pairs import pair_of, unordered
 from sortnet.errors import JudgementError
 from sortnet.preference.base import ANSWERS, HOLDOUT, Judgement, Pair, check_undo
 from sortnet.preference.judgement_table import TARGET, UNDO, Judgements, SharedVotes
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import I64, Bool
-from sortnet.types.packed_pairs import pair_of, unordered
 
 _FEW_JOINS = 64  # of components, one by one; more of them take one pass over the answers
 _SKIP = ANSWERS.index("skip")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.core import F64, I32, I64
 from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Posterior
-from sortnet.types import F64, I32, I64
 
 LEVEL = 0.9  # of the intervals
 _COLUMNS = 4096

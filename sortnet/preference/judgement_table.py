@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar, get_type_hints, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.core import F64, I64, Bool
+from sortnet.core.pairs import packed
 from sortnet.errors import JudgementError
 from sortnet.preference.base import (
     ANSWERS,
@@ -18,8 +20,6 @@ from sortnet.preference.base import (
     Answer,
     Judgement,
 )
-from sortnet.types import F64, I64, Bool
-from sortnet.types.packed_pairs import packed
 
 T = TypeVar("T", bound=np.generic)
 TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])  # by code

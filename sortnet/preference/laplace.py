@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.core import F64, I64
 from sortnet.preference.posterior import Draws, Posterior
 from sortnet.preference.problem import SHARED, Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import MODEL, Votes
 from sortnet.threads import one_blas_thread
-from sortnet.types import F64, I64
 
 DRAWS = 48
 _MANY_DRAWS = 256  # if they are cheap

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-from sortnet.types import F64
+from sortnet.core import F64
 
 
 class Likelihood(NamedTuple):

@@ -8,10 +8,10 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import ndtr
 
+from sortnet.core import F32, F64, I64
 from sortnet.preference.likelihood import answers
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
-from sortnet.types import F32, F64, I64
 
 Draws: TypeAlias = F32 | F64  # of scores, single precision for many items
 _BLOCK = 1 << 16  # pairs whose draws are compared at once

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
+from sortnet.core import F64, I64
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64, I64
 
 _VOTES = 1_000_000  # whose second derivatives, nine each or more, are written out at once
 

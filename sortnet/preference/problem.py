@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
+from sortnet.core import F64, I64, Bool
 from sortnet.preference.likelihood import Likelihood, answers, genuine
 from sortnet.preference.posterior_precision import Dense, Large, Precision
 from sortnet.preference.reliability import Annotators, reliabilities, side_spread
 from sortnet.preference.vote_arrays import GOLD, MODEL, PERSON, Votes, unseen, unseen_in_blocks
-from sortnet.types import F64, I64, Bool
 
 DENSE = 1_000  # unknowns up to which the posterior's covariance is kept
 _LOG_TIE = np.log(0.05), np.log(20.0)  # of the tie threshold

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from sortnet.core import F64
 from sortnet.preference.likelihood import chance, genuine
 from sortnet.preference.vote_arrays import PERSON, Votes
-from sortnet.types import F64
 
 # The candidates, and their prior: few annotators differ from the others, but those may do so a lot
 # (Student's t with three degrees of freedom around 1), and few answer blindly.

@@ -12,6 +12,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sortnet.core import F64, I64
+from sortnet.core.pairs import key_of
 from sortnet.errors import JudgementError
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
@@ -58,8 +60,6 @@ from sortnet.preference.strategies import (
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
 from sortnet.preference.widening import widened_by
-from sortnet.types import F64, I64
-from sortnet.types.packed_pairs import key_of
 
 _SMALL = 150  # unknowns up to which a fit takes a few milliseconds
 _UNFITTED = 4  # events after which there is a new fit, or 5 % if that is more

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from sortnet.core import F64, I64, Bool
 from sortnet.preference.forecast import MANY, Forecast
 from sortnet.preference.goal import SURE, Goal, top_margins, wrong_of_top
 from sortnet.preference.groups import Groups, GroupStanding
 from sortnet.preference.posterior import Draws, Posterior
-from sortnet.types import F64, I64, Bool
 
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
 NO_HOLDOUT = 30  # answers; without one of the hold-out among them, no session asked them

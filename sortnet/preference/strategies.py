@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from sortnet.core import F64, I64
 from sortnet.preference.base import Pair
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Posterior, information
-from sortnet.types import F64, I64
 
 Free: TypeAlias = Callable[[int, int], bool]
 

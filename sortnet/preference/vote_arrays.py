@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.core import F64, I64, Bool
 from sortnet.preference.base import TARGETS, Judgement, Pair
-from sortnet.types import F64, I64, Bool
 
 _BLOCK = 128  # answers left out together, at most
 # Who answers: a person, a model, whose errors others share, or nobody: a known answer.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sortnet.core import F64
 from sortnet.preference.annotator_reports import FEW
 from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups
@@ -11,7 +12,6 @@ from sortnet.preference.laplace import choose_scales, fit
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import progress
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64
 
 _MOST_ANNOTATORS = 4  # that are looked at, the least reliable ones
 _MOST_VOTES = 20_000  # of more, one annotator's hardly make a difference

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sortnet.config import TRAINING, setting
+from sortnet.core import F64, Progress, Queries
 from sortnet.metrics import Metric, check_can_choose, per_query
 from sortnet.rankers.base import order_by
 from sortnet.rankers.linear import LinearSettings
-from sortnet.types import F64, Progress, Queries
 
 _TINY = 1e-12
 _TOLERANCE = 0.002  # by which the measure may fall in a round

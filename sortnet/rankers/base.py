@@ -28,6 +28,8 @@ from torch import Tensor
 from sortnet import __version__
 from sortnet.comparators import Margin
 from sortnet.config import COMPARATOR, SCALINGS, Config, Settings, choose_quality, setting
+from sortnet.core import F32, F64, I64, NamedColumns, Progress, Queries
+from sortnet.core.named_columns import UNNAMED
 from sortnet.data.scaling import Scaler, fit_scaler, unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
@@ -37,8 +39,6 @@ from sortnet.learning.judges import check_can_be_learned
 from sortnet.rankers.folder import Saved, described, digest_of, read_folder, write_folder
 from sortnet.rankers.weights import scaler_tensors, take_scaler
 from sortnet.sorting.sort import arrangement
-from sortnet.types import F32, F64, I64, NamedColumns, Progress, Queries
-from sortnet.types.named_columns import UNNAMED
 
 KINDS: dict[str, str] = {
     "sortnet": "sortnet.config:Config",

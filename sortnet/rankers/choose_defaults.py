@@ -13,6 +13,7 @@ import numpy as np
 
 from sortnet.comparators import MakeFor, make_comparator
 from sortnet.config import Config
+from sortnet.core import F64, Progress, Queries
 from sortnet.data.divide import query_folds
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.budget import SMALLEST_BATCH, Budget
@@ -20,7 +21,6 @@ from sortnet.learning.judges import can_be_learned
 from sortnet.learning.loop import learn_to_sort
 from sortnet.metrics import average, can_choose, outcomes
 from sortnet.sorting import sort
-from sortnet.types import F64, Progress, Queries
 
 Trial = dict[str, Any]
 

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from sortnet.comparators.losses import LOSSES, Loss
 from sortnet.config import COMPARATOR, TRAINING, Settings, setting
 from sortnet.context.nets import PAIR_NETS, UNITS, FateNet, FetaNet
+from sortnet.core import F32, I64, Progress, Queries
+from sortnet.core.memory import runs_of_queries
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
 from sortnet.rankers.weights import load_weights, refuse_few
 from sortnet.threads import one_thread_an_operation
-from sortnet.types import F32, I64, Progress, Queries
-from sortnet.types.memory import runs_of_queries
 
 _DOCUMENTS = 1 << 14  # at once, but a query is not divided
 # What is taken for settings left open.

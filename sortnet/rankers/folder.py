@@ -17,6 +17,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from sortnet.config import Settings
+from sortnet.core.memory import free_memory
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import (
     make_folder,
@@ -25,7 +26,6 @@ from sortnet.files import (
     shown,
     write_atomically,
 )
-from sortnet.types.memory import free_memory
 
 FORMAT = "sortnet-model"
 FORMAT_VERSION = 3  # of version 1 the weights are always in weights.safetensors

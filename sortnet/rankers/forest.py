@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from sortnet.config import Settings
+from sortnet.core import F32, F64, I64, Bool, Queries
 from sortnet.errors import ModelError
 from sortnet.rankers.base import Ranker, order_by
 from sortnet.rankers.folder import Saved
-from sortnet.types import F32, F64, I64, Bool, Queries
 
 
 @dataclass(frozen=True, eq=False)

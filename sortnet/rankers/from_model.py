@@ -13,9 +13,9 @@ from typing import Any
 from sortnet.comparators import Learner
 from sortnet.comparators.make import resolve_device
 from sortnet.config import COMPARATOR, Config, own_settings
+from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.learning.budget import MOST_OF_RUN, MOST_OF_TRAINING, Budget, default_epochs
-from sortnet.types import Queries
 
 # What a comparator is made with: its dropout belongs to it, too.
 _WEIGHT_SETTINGS = (*(s.name for s in own_settings(Config) if s.section == COMPARATOR), "dropout")

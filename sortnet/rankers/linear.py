@@ -24,11 +24,11 @@ from torch import Tensor
 
 from sortnet.comparators import Margin
 from sortnet.config import TRAINING, Settings, setting
+from sortnet.core import F32, F64, Progress, Queries
+from sortnet.core.pairs import packed
 from sortnet.learning.selection import pairs_of_grades
 from sortnet.rankers.base import Ranker, library_of, order_by, scaling_setting
 from sortnet.rankers.folder import Saved
-from sortnet.types import F32, F64, Progress, Queries
-from sortnet.types.packed_pairs import packed
 
 _ENOUGH = 1e-8  # the gradient at which to end, relative to that of w = 0
 _SCALINGS = ["query+rank", "query", "normal"]

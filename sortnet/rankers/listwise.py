@@ -19,13 +19,13 @@ from torch import Tensor
 from sortnet.comparators import NeuralComparator
 from sortnet.comparators.losses import Loss, lambdarank, listnet, ranknet
 from sortnet.config import TRAINING, setting
+from sortnet.core import I64, Bool, Progress, Queries
+from sortnet.core.memory import refuse_too_large
 from sortnet.errors import DivergedError
 from sortnet.learning.training import OPTIMIZERS
 from sortnet.rankers.base import order_by
 from sortnet.rankers.pairwise import NetSettings
 from sortnet.threads import one_thread_an_operation
-from sortnet.types import I64, Bool, Progress, Queries
-from sortnet.types.memory import refuse_too_large
 
 _PLACES = 1 << 22  # pairs of documents at once, padded ones too, which bounds memory
 _BYTES = 64  # of a pair, with its gradient

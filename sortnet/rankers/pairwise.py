@@ -21,6 +21,8 @@ from torch import nn
 from sortnet.comparators import DirectRanker, Learner, Make
 from sortnet.comparators.directranker import Polynomial
 from sortnet.config import COMPARATOR, FIXED, RUN, TRAINING, Settings, Training, setting
+from sortnet.core import F32, I64, Pairs, Progress, Queries
+from sortnet.core.pairs import unordered
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
@@ -29,8 +31,6 @@ from sortnet.rankers.folder import Saved
 from sortnet.rankers.sortnet import Model
 from sortnet.rankers.weights import filled, refuse_few
 from sortnet.sorting import sort
-from sortnet.types import F32, I64, Pairs, Progress, Queries
-from sortnet.types.packed_pairs import unordered
 
 
 @dataclass(frozen=True, eq=False)

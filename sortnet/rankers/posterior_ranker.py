@@ -19,13 +19,13 @@ from torch import Tensor
 
 from sortnet.comparators import Margin
 from sortnet.config import Settings
+from sortnet.core import F32, F64, I64, Pairs, Progress, Queries
+from sortnet.core.pairs import unordered, unpacked
 from sortnet.errors import DataError
 from sortnet.preference.laplace import fit as fit_scores
 from sortnet.preference.vote_arrays import Votes
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.folder import Saved
-from sortnet.types import F32, F64, I64, Pairs, Progress, Queries
-from sortnet.types.packed_pairs import unordered, unpacked
 
 _MENU = ("standard", "normal", "zscore")  # tried where the scaling is open
 

@@ -17,10 +17,10 @@ from torch import Tensor
 from sortnet.comparators.losses import Loss, listnet
 from sortnet.config import COMPARATOR, FIXED, TRAINING, setting
 from sortnet.context.attention import SetEncoder
+from sortnet.core import Queries
+from sortnet.core.memory import refuse_too_large
 from sortnet.rankers.context_rankers import ContextSettings
 from sortnet.rankers.listwise import padded
-from sortnet.types import Queries
-from sortnet.types.memory import refuse_too_large
 
 _MANY = 300  # documents of a query, above which they attend to each other by way of points
 _POINTS = 32

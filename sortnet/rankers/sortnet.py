@@ -25,6 +25,9 @@ from sortnet.comparators import (
 )
 from sortnet.comparators.make import least_numbers
 from sortnet.config import Config, choose_quality
+from sortnet.core import F32, F64, I64, Comparator, PairSink, Progress, Queries, Sorting
+from sortnet.core.memory import runs_of_queries
+from sortnet.core.shard import Alone, Group, sharded
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.learning.distributed import broadcast
@@ -38,9 +41,6 @@ from sortnet.rankers.from_model import checked_settings, first_comparator, with_
 from sortnet.rankers.weights import filled, refuse_few, take_scaler, tensors_of
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
-from sortnet.types import F32, F64, I64, Comparator, PairSink, Progress, Queries, Sorting
-from sortnet.types.memory import runs_of_queries
-from sortnet.types.shard import Alone, Group, sharded
 
 ALONE = Alone()
 _PAIRS = 1 << 17  # compared at a time, so that the hidden units of a pair stay small

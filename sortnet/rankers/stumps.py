@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sortnet.config import TRAINING, setting
+from sortnet.core import F32, F64, I64, Progress, Queries
 from sortnet.learning.selection import pairs_of_grades
 from sortnet.rankers.forest import Forest, ForestSettings
-from sortnet.types import F32, F64, I64, Progress, Queries
 
 _THRESHOLDS = 255  # of a feature, at most: quantiles of the training part
 _TINY = 1e-12

@@ -10,10 +10,10 @@ import numpy as np
 from numba import njit
 
 from sortnet.comparators.forms import Score
+from sortnet.core import F32, I32, I64, Bool, Comparator, Queries, Sorting
+from sortnet.core.shard import offsets_of_all, own, summed
 from sortnet.errors import ComparatorError
 from sortnet.sorting.sort import arrangement, refuse_nan, sort
-from sortnet.types import F32, I32, I64, Bool, Comparator, Queries, Sorting
-from sortnet.types.shard import offsets_of_all, own, summed
 
 _SHUFFLES = 5
 # The first bin starts at 0, the last has no upper edge.

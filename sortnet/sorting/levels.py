@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.types import F32, I32, I64, Comparator
+from sortnet.core import F32, I32, I64, Comparator
 
 
 def merge_sort_levels(

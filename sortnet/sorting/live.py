@@ -9,8 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
 import numpy as np
 from sortedcontainers import SortedKeyList
 
+from sortnet.core import F32, Comparator, Queries
 from sortnet.errors import ComparatorError, DataError
-from sortnet.types import F32, Comparator, Queries
 
 Name = TypeVar("Name", bound=Hashable)
 Document = TypeVar("Document")

@@ -11,12 +11,12 @@ from numba import njit, prange
 
 from sortnet.comparators import DualUnits, Form, Score
 from sortnet.comparators.forms import OnDevice
+from sortnet.core import F32, F64, I32, I64, Comparator, Queries, Sorting
+from sortnet.core.memory import runs_of_queries
 from sortnet.errors import ComparatorError
 from sortnet.sorting.gpu import merge_sort_on_device
 from sortnet.sorting.levels import merge_sort_levels
 from sortnet.threads import in_threads
-from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
-from sortnet.types.memory import runs_of_queries
 
 # Documents prepared at a time, which bounds memory whatever the data's size. Dual units are to
 # stay in the cache, the other comparators want large batches, a GPU the largest.

@@ -17,12 +17,12 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.core import F32, I32, Queries, Str, grade_fault
+from sortnet.core.memory import GrowingTable, refuse_long, room, texts
 from sortnet.errors import DataError
 from sortnet.files import data_files, note_unfinished, open_bytes, reading, shown
 from sortnet.tables import letor_kernel as kernel
 from sortnet.threads import cores
-from sortnet.types import F32, I32, Queries, Str, grade_fault
-from sortnet.types.memory import GrowingTable, refuse_long, room, texts
 
 MAX_FEATURES = 100_000
 BLOCK_BYTES = 2 << 20

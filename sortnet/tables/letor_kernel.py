@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sortnet.types import F32, I32, I64
+from sortnet.core import F32, I32, I64
 
 U8 = NDArray[np.uint8]
 _F = TypeVar("_F", bound=Callable[..., Any])

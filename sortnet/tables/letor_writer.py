@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.files import write_atomically
-from sortnet.types import Queries
 
 _VALUES_AT_ONCE = 1 << 17
 _NOT_A_QID = re.compile(r"[\s#\0\ud800-\udfff]|^$", re.ASCII)

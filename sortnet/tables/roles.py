@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.core import F64
+from sortnet.core.memory import room
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.rows import Rows, listed, no_column
 from sortnet.tables.values import Cells, decimal_comma, is_numeric, levels, numbers_of
-from sortnet.types import F64
-from sortnet.types.memory import room
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
 AUDIO = (".wav", ".mp3", ".ogg", ".flac", ".m4a")

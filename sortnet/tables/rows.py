@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from sortnet.core.memory import refuse_too_large
 from sortnet.errors import DataError
 from sortnet.files import (
     TABLES,
@@ -38,7 +39,6 @@ from sortnet.files import (
     suffix_of,
 )
 from sortnet.tables.values import Cells, are_dates, numbers_of, word
-from sortnet.types.memory import refuse_too_large
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sortnet.types import F64, Bool
+from sortnet.core import F64, Bool
 
 MISSING = frozenset(("", "null", "nan", "na", "n/a", "none", "<na>"))
 MOST_LEVELS = 50  # of a categorical column that become features

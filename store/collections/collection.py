@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, delete, exists, select, update
 
+from sortnet.core import I64
 from sortnet.errors import JudgementError, StoreError, StudyError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.study import ABOUT_ONE, LINKS, Decision, Study, study_of
-from sortnet.types import I64
 from store.collections import leases as lease_rows
 from store.collections.collection_rows import (
     Annotator,

@@ -14,10 +14,10 @@ import numpy as np
 from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
 from sqlalchemy.orm import aliased
 
+from sortnet.core import F32, I64
 from sortnet.errors import DataError, StoreError
 from sortnet.items import Items
 from sortnet.items.update import all_grouped, columns_of, places_of, root_of
-from sortnet.types import F32, I64
 from store.database.engine import Database, utc_now
 from store.database.tables import (
     AllowedPairRow,

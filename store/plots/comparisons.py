@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sortnet.core import F64
 from sortnet.errors import DataError
-from sortnet.types import F64
 from store.plots import drawing as draw
 from store.plots.drawing import FAINT, INK, check
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sortnet.core import SPLITS
 from sortnet.errors import DataError
-from sortnet.types import SPLITS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sortnet.core import SPLITS
 from sortnet.errors import DataError
-from sortnet.types import SPLITS
 from store.frames import OBSERVE_FIRST, after_the_first, counted_iterations, measure_names
 from store.plots import drawing as draw
 from store.plots.drawing import BARS, INK, PARTS, check

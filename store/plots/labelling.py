@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sortnet.core import F64
 from sortnet.errors import DataError
-from sortnet.types import F64
 from store.plots import drawing as draw
 from store.plots.drawing import BLUE, FAINT, INK, LINES, check
 

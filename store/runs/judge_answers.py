@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from sqlalchemy import Connection, select
 
+from sortnet.core import Pairs, Split
 from sortnet.preference.base import TARGETS
-from sortnet.types import Pairs, Split
 from store.database.tables import AnswerRow, upsert
 
 _KEYS = ("run", "split", "left", "right")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tuple_
 
-from sortnet.types import I64, NEVER_ADDED, NEVER_WRONG, Pairs, Split
-from sortnet.types.packed_pairs import packed
+from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, Pairs, Split
+from sortnet.core.pairs import packed
 from store.database.tables import PairRow
 from store.runs.postgresql_pairs import COLUMNS, AddedPairs, changes, copy_pairs
 

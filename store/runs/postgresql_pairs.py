@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from sortnet.types import I32, I64, NEVER_ADDED, NEVER_WRONG, Bool, Pairs, Split
+from sortnet.core import I32, I64, NEVER_ADDED, NEVER_WRONG, Bool, Pairs, Split
 
 ROWS_A_CHUNK = 100_000
 UNIQUE_VIOLATION = "23505"

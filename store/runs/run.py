@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, false, select, update
 
+from sortnet.core import I64, NEVER_ADDED, SPLITS, Pairs, Split
+from sortnet.core.pairs import among, unique
 from sortnet.errors import StoreError
-from sortnet.types import I64, NEVER_ADDED, SPLITS, Pairs, Split
-from sortnet.types.packed_pairs import among, unique
 from store import frames
 from store.database.engine import Database, plain, utc_now
 from store.database.process import in_words, status_of, this_process

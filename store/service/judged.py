@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sortnet.core import Progress, Queries
 from sortnet.data.divide import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.items import Describer, Items
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import Progress, Queries
 from store.collections.collection import Collection
 from store.service.labelling import new_session
 

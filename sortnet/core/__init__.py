@@ -9,13 +9,13 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sortnet.core.float32 import refuse_lost
+from sortnet.core.memory import rows_of, texts
+from sortnet.core.named_columns import UNNAMED
+from sortnet.core.named_columns import NamedColumns as NamedColumns
+from sortnet.core.pairs import Pairs as Pairs
+from sortnet.core.shard import Shard
 from sortnet.errors import DataError
-from sortnet.types.float32 import refuse_lost
-from sortnet.types.memory import rows_of, texts
-from sortnet.types.named_columns import UNNAMED
-from sortnet.types.named_columns import NamedColumns as NamedColumns
-from sortnet.types.packed_pairs import Pairs as Pairs
-from sortnet.types.shard import Shard
 
 F32: TypeAlias = NDArray[np.float32]
 F64: TypeAlias = NDArray[np.float64]

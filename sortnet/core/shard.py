@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from sortnet.types import Queries
+    from sortnet.core import Queries
 
 T = TypeVar("T", bound=NDArray[Any])
 
