@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from sortnet.experiments.simulated_annotators import NOISE, features_truth, ids_truth
+from sortnet.lab.simulated_annotators import NOISE, features_truth, ids_truth
 from sortnet.preference.session import Session
 
 SEED = 0

@@ -25,7 +25,7 @@ from made_tables import table
 from sortnet.config import TREES, TREES_OF_FEW, Config
 from sortnet.data import Fold, read_fold
 from sortnet.data.digits import digits_fold
-from sortnet.experiments.pair_efficiency import countable
+from sortnet.lab.pair_efficiency import countable
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import fit
 

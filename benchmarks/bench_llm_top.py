@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from sortnet.experiments.simulated_annotators import (
+from sortnet.lab.asking_sorts import Asking, bubble_passes, heapsort, quicksort
+from sortnet.lab.simulated_annotators import (
     NOISE,
     features_truth,
     ids_truth,
     in_parallel,
 )
-from sortnet.experiments.sorts import Asking, bubble_passes, heapsort, quicksort
 from sortnet.metrics import parse_metric, per_query
 from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session

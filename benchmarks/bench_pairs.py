@@ -1,7 +1,7 @@
 """The study of pair efficiency: quality on the test part against pairs and answers, by strategy.
 
 The cells are those of `sortnet experiment study pair-efficiency`, on data sets of several kinds
-(`sortnet.experiments.pair_efficiency`). The rows keep the curves, which `draw_pairs.py` draws.
+(`sortnet.lab.pair_efficiency`). The rows keep the curves, which `draw_pairs.py` draws.
 Hours of work: what a draw gave is kept in build/pairs, and not worked out again before that folder
 is removed.
 """
@@ -26,8 +26,8 @@ from made_tables import table
 from sortnet.core import I64, Queries
 from sortnet.data import Fold, read_fold
 from sortnet.data.digits import digits_fold
-from sortnet.experiments.cells import work_out
-from sortnet.experiments.pair_efficiency import (
+from sortnet.lab.cells import work_out
+from sortnet.lab.pair_efficiency import (
     FIRST,
     REACHED,
     STRATEGIES,
@@ -35,7 +35,7 @@ from sortnet.experiments.pair_efficiency import (
     cell_of,
     crossing,
 )
-from sortnet.experiments.splits import Split
+from sortnet.lab.splits import Split
 from sortnet.metrics import evaluate
 
 BOOTSTRAPS = 2000

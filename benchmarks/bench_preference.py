@@ -17,9 +17,9 @@ from scipy.special import ndtr
 from scipy.stats import spearmanr
 
 from cli.inputs.votes import read_votes
-from sortnet.experiments.recorded_votes import accuracy
-from sortnet.experiments.simulated_annotators import Result, simulate
 from sortnet.items import describe, read_items
+from sortnet.lab.recorded_votes import accuracy
+from sortnet.lab.simulated_annotators import Result, simulate
 from sortnet.preference import Judgement
 from sortnet.preference.session import Session
 

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from sortnet import SortNetRanker
 from sortnet.core import Queries
 from sortnet.data import Fold
-from sortnet.experiments.simulated_annotators import spearman
+from sortnet.lab.simulated_annotators import spearman
 from sortnet.metrics import evaluate
 
 DRAWS = 5

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sortnet.experiments.pair_efficiency import REACHED, STRATEGIES
+from sortnet.lab.pair_efficiency import REACHED, STRATEGIES
 from store.plots.drawing import FAINT, INK, new_figure
 
 FOLDER = Path(__file__).resolve().parent

@@ -105,7 +105,8 @@ def main(ctx: click.Context) -> None:
 
 
 for name in chain(*SECTIONS.values()):
-    main.add_command(getattr(import_module(f"cli.commands.{name}"), name))
+    folder = "lab" if name == "experiment" else "commands"
+    main.add_command(getattr(import_module(f"cli.{folder}.{name}"), name))
 
 
 def _ended(run: Callable[[], Any]) -> int:

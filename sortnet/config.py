@@ -8,6 +8,7 @@ data is chosen by `sortnet.rankers.choose_defaults`, and the epochs by `sortnet.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
@@ -582,3 +583,26 @@ def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
     if not sizes or any(type(h) is not int or h < 1 for h in sizes):
         raise ComparatorError(f"hidden must be whole numbers from 1, got {shown(hidden)}")
     return sizes
+
+
+def parse_setting(name: str, kind: Any, text: str) -> Any:
+    """Parse the value of a setting as typed: a number, a word, or the sizes of layers, 20-20.
+
+    Args:
+        name: of the setting.
+        kind: its type, or the words that it takes.
+
+    Raises:
+        SortNetError: if it is no such number.
+
+    >>> parse_setting("hidden", None, "20-10"), parse_setting("seed", int, "3")
+    ((20, 10), 3)
+    """
+    try:
+        if isinstance(kind, type):
+            return kind(text)
+        if name == "hidden":
+            return tuple(int(size) for size in re.split("[-,]", text))
+    except ValueError:
+        raise SortNetError(f"{name}: {text[:60]!r} is not a number") from None
+    return text

@@ -6,8 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from sortnet.experiments.cells import Cell
-from sortnet.experiments.executor import Outcome
+from sortnet.lab.cells import Cell
+from sortnet.lab.executor import Outcome
 
 
 class Dies:
@@ -17,7 +17,7 @@ class Dies:
         self.marker = marker
 
     def __call__(self, cell: Cell, cache: Path | None) -> Outcome:
-        from sortnet.experiments.executor import worked_out
+        from sortnet.lab.executor import worked_out
 
         if not self.marker.exists():
             self.marker.touch()

@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 
 from cli.main import main
 from sortnet.errors import DataError
-from sortnet.experiments import cells as cells_module
-from sortnet.experiments.cells import work_out
-from sortnet.experiments.entries import ENTRIES
-from sortnet.experiments.set_problems import MEASURES, MadeSets, cells_of, models_named
+from sortnet.lab import cells as cells_module
+from sortnet.lab.cells import work_out
+from sortnet.lab.entries import ENTRIES
+from sortnet.lab.set_problems import MEASURES, MadeSets, cells_of, models_named
 from sortnet.metrics import evaluate
 
 SMALL = ("--splits", "2", "--train", "60", "--test", "40")

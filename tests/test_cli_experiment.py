@@ -17,7 +17,7 @@ from letor_folds import write_folds
 
 from cli.main import main
 from sortnet.data import read_fold
-from sortnet.experiments import cells as cells_module
+from sortnet.lab import cells as cells_module
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import fit_ranker, settings_for
 
@@ -83,8 +83,8 @@ def test_it_says_how_many_cells_there_are_and_after_each_how_long_the_others_tak
         return work_out(cell, **options)
 
     work_out = cells_module.work_out
-    monkeypatch.setattr("sortnet.experiments.executor.work_out", slow)
-    monkeypatch.setattr("cli.experiments.work.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("sortnet.lab.executor.work_out", slow)
+    monkeypatch.setattr("cli.lab.work.time.monotonic", lambda: clock[0])
     lines = run("folds", folder, *TWO).stderr.splitlines()
     assert lines[0] == "6 cells to work out"
     assert [line.rpartition("; ")[2] for line in lines[1:6]] == [
@@ -138,7 +138,7 @@ def test_hold_outs_are_divided_anew_and_counted(run, folder):
     ],
 )
 def test_what_cannot_be_is_one_line(run, folder, words, said, monkeypatch):
-    monkeypatch.setattr("sortnet.experiments.executor._REACHED", 0.5)
+    monkeypatch.setattr("sortnet.lab.executor._REACHED", 0.5)
     shown = run("folds", folder, *words)
     assert (shown.exit_code, shown.stdout) == (2, "")
     lines = shown.stderr.removeprefix("9 cells to work out\n").splitlines()

@@ -14,7 +14,7 @@ from PIL import Image
 
 from cli.inputs.votes import read_votes
 from sortnet.errors import DataError
-from sortnet.experiments.simulated_annotators import simulate, summary
+from sortnet.lab.simulated_annotators import simulate, summary
 
 ITEMS = "id,text,price\n" + "".join(
     f"i{k},{'good ' * k}argument number {k}.,{9 - k}\n" for k in range(8)

@@ -11,14 +11,14 @@ from extras_made import needs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortnet.context.generators import (
+from sortnet.errors import DataError
+from sortnet.lab.set_generators import (
     PROBLEMS,
     grades_of,
     hypervolume_contributions,
     made_sets,
     medoid_closeness,
 )
-from sortnet.errors import DataError
 
 
 def volume(points: np.ndarray) -> float:

@@ -15,15 +15,15 @@ from letor_folds import write_folds
 
 from sortnet.config import settings_of
 from sortnet.errors import DataError, SortNetError
-from sortnet.experiments import executor
-from sortnet.experiments.cells import Cell, Result, keys_of, learnable, work_out
-from sortnet.experiments.entries import ENTRIES, entries_named, entry_of, grid_of
-from sortnet.experiments.executor import work_out_all
-from sortnet.experiments.splits import HoldOut, folds_of
+from sortnet.lab import executor
+from sortnet.lab.cells import Cell, keys_of, learnable, work_out
+from sortnet.lab.entries import ENTRIES, entries_named, entry_of, grid_of
+from sortnet.lab.executor import work_out_all
+from sortnet.lab.splits import HoldOut, folds_of
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import KINDS, VARIANTS, fit_ranker, name_of, settings_for
 from store import open_store
-from store.experiments.cell_rows import keep_cell, kept_cells
+from store.lab.cell_rows import StoredCell, keep_cell, kept_cells
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_a_cell_is_known_by_its_words_and_its_data_not_by_its_place(folder, tmp_
 def test_a_cell_of_another_version_is_not_found_again(folder, monkeypatch):
     cell = Cell(entry_of("err"), folds_of(str(folder))[0])
     before = keys_of([cell])
-    monkeypatch.setattr("sortnet.experiments.cells.__version__", "0.3.0")
+    monkeypatch.setattr("sortnet.lab.cells.__version__", "0.3.0")
     assert keys_of([cell]) != before
 
 
@@ -253,11 +253,12 @@ def test_a_cluster_that_cannot_be_reached_is_said(cells, monkeypatch):
 
 
 def test_what_came_of_a_cell_is_kept_and_found_by_its_key(url, cells):
-    result = Result(np.array([2, 0, 1]), {"quality": 0.5, "seconds": {"fit": 1.0}})
+    result = StoredCell(np.array([2, 0, 1]), {"quality": 0.5, "seconds": {"fit": 1.0}})
+    about = {"ranker": "directranker", "part": "Fold1", "cell": cells[0].to_json()}
     keys = keys_of(cells[:2])
     with open_store(url) as store:
-        keep_cell(store.database, keys[0], cells[0], result)
-        keep_cell(store.database, keys[0], cells[0], replace(result, about={"quality": 0.75}))
+        keep_cell(store.database, keys[0], result, **about)
+        keep_cell(store.database, keys[0], result._replace(about={"quality": 0.75}), **about)
         found = kept_cells(store.database, keys)
     assert list(found) == keys[:1]
     assert found[keys[0]].order.tolist() == [2, 0, 1]

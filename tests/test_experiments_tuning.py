@@ -6,8 +6,8 @@ import pytest
 from sortnet.config import Config, LoopTraining
 from sortnet.core import Queries
 from sortnet.errors import DataError
-from sortnet.experiments.tuning import tune
 from sortnet.rankers.sortnet import fit
+from sortnet.rankers.tuning import tune
 
 FAST = Config(
     committee=1, max_iter=2, hidden=(4,), scaling="query", start="warm",
@@ -76,7 +76,7 @@ def test_an_inner_part_is_scored_by_what_was_stopped_by_others(monkeypatch):
         seen.append((T, V))
         return Constant()
 
-    monkeypatch.setattr("sortnet.experiments.tuning.fit_ranker", fit_constant)
+    monkeypatch.setattr("sortnet.rankers.tuning.fit_ranker", fit_constant)
     tuned = tune(made(1), made(2), FAST, grid={"lr": [0.1]}, inner=3)
     names = [[set(map(bytes, part.features)) for part in parts] for parts in seen]
     assert len(seen) == 3 and not any(T & V for T, V in names)

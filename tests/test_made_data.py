@@ -10,10 +10,10 @@ import pytest
 from letor_folds import write_folds
 
 from sortnet.core import Queries
-from sortnet.experiments.cells import Cell, keys_of
-from sortnet.experiments.entries import entry_of
-from sortnet.experiments.made import MadeClasses, TrainingShare
-from sortnet.experiments.splits import OfficialFold
+from sortnet.lab.cells import Cell, keys_of
+from sortnet.lab.entries import entry_of
+from sortnet.lab.splits import OfficialFold
+from sortnet.lab.synthetic import MadeClasses, TrainingShare
 
 MANY = MadeClasses(classes=4, features=60, n_train=20_000, n_test=400)
 

@@ -24,7 +24,7 @@ from sortnet.data.grades import in_which_bin, quantile_edges
 from sortnet.data.near_grades import features_near_grades
 from sortnet.data.parts import ByHash, facts_of, read_divided, take_part
 from sortnet.errors import DataError, ModelError
-from sortnet.experiments.splits import HoldOutOfFile, OfficialFold
+from sortnet.lab.splits import HoldOutOfFile, OfficialFold
 from sortnet.metrics import evaluate
 from store import open_store
 

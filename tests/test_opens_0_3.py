@@ -26,7 +26,7 @@ from sortnet.comparators import DirectRanker
 from sortnet.rankers.base import name_of
 from store import open_store
 from store.database.schema import NEWEST
-from store.experiments.cell_rows import kept_cells
+from store.lab.cell_rows import kept_cells
 
 OLD = Path(__file__).parent / "data" / "0.3.0"
 EXPECTED = json.loads((OLD / "expected.json").read_text())

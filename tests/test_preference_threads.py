@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sortnet.experiments.simulated_annotators import in_parallel
+from sortnet.lab.simulated_annotators import in_parallel
 from sortnet.preference import Judgement, laplace
 from sortnet.preference.session import Session
 from sortnet.preference.vote_arrays import Votes

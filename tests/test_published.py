@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sortnet.errors import MetricError
-from sortnet.experiments.published import DATA, data_of, published, published_for
-from sortnet.experiments.tool_conventions import CONVENTIONS
+from sortnet.lab.published import DATA, data_of, published, published_for
+from sortnet.lab.tool_conventions import CONVENTIONS
 from sortnet.metrics import parse_metric
 from sortnet.rankers.base import KINDS, VARIANTS
 

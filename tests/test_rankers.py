@@ -22,7 +22,6 @@ from sortnet.core import Queries
 from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.parameters import settings_from
-from sortnet.experiments.tuning import tune
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import (
     KINDS,
@@ -34,6 +33,7 @@ from sortnet.rankers.base import (
     settings_for,
 )
 from sortnet.rankers.folder import write_folder
+from sortnet.rankers.tuning import tune
 
 TEST = "fold/test.txt"
 UNKNOWN = f"unknown kind of ranker 'elo'; known are {', '.join(KINDS)[:40]}"

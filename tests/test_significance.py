@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sortnet.errors import DataError
-from sortnet.experiments.significance import (
+from sortnet.lab.significance import (
     as_matrix,
     by_part,
     corrected_t,

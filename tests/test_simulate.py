@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.errors import JudgementError
-from sortnet.experiments.recorded_votes import (
+from sortnet.lab.asking_sorts import merge_sort, quicksort
+from sortnet.lab.recorded_votes import (
     accuracy,
     majority,
     simulate_votes,
 )
-from sortnet.experiments.simulated_annotators import (
+from sortnet.lab.simulated_annotators import (
     SORTS,
     features_truth,
     ids_truth,
@@ -26,7 +27,6 @@ from sortnet.experiments.simulated_annotators import (
     spearman,
     summary,
 )
-from sortnet.experiments.sorts import merge_sort, quicksort
 from sortnet.preference.base import Judgement
 from sortnet.preference.session import Session
 from sortnet.preference.vote_arrays import Votes

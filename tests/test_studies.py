@@ -20,14 +20,14 @@ from letor_folds import write_folds
 from cli.main import main
 from sortnet.config import Config
 from sortnet.errors import SortNetError
-from sortnet.experiments import cells as cells_module
-from sortnet.experiments.cells import Cell, Result, keys_of, work_out
-from sortnet.experiments.entries import entry_of
-from sortnet.experiments.made import MadeClasses
-from sortnet.experiments.observers import highest_peaks, iterations, neighbours, orders
-from sortnet.experiments.pair_efficiency import budgets_of, countable, learned_pairs
-from sortnet.experiments.splits import OfficialFold
-from sortnet.experiments.studies import SIZES, STUDIES, Point, Size, frame_of, points_of
+from sortnet.lab import cells as cells_module
+from sortnet.lab.cells import Cell, Result, keys_of, work_out
+from sortnet.lab.entries import entry_of
+from sortnet.lab.observers import highest_peaks, iterations, neighbours, orders
+from sortnet.lab.pair_efficiency import budgets_of, countable, learned_pairs
+from sortnet.lab.splits import OfficialFold
+from sortnet.lab.studies import SIZES, STUDIES, Point, Size, frame_of, points_of
+from sortnet.lab.synthetic import MadeClasses
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import fit_ranker
 from sortnet.rankers.sortnet import fit

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from sortnet.errors import DataError
-from sortnet.experiments.summaries import escaped, latex, summary
+from sortnet.lab.summaries import escaped, latex, summary
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sortnet.core import Queries
 from sortnet.data.read import read_queries
 from sortnet.errors import DataError, MetricError
-from sortnet.experiments.tool_conventions import CONVENTIONS, figures_under, said_under
+from sortnet.lab.tool_conventions import CONVENTIONS, figures_under, said_under
 from sortnet.metrics import Metric, evaluate
 
 MQ2008 = Path(__file__).parents[2] / "shared/data/mq2008/Fold1/test.txt"

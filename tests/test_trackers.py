@@ -12,8 +12,8 @@ from cli_made import FAST, done, fault, invoke, make_fold
 from extras_made import needs
 
 from sortnet.errors import SortNetError
-from sortnet.experiments.trackers import tracker
 from sortnet.learning.iterations import Iteration, State
+from sortnet.learning.trackers import tracker
 from store import open_store
 
 # Of the trackers' own code, which is not ours to mend.
@@ -60,7 +60,7 @@ def scalars(folder) -> dict[str, list[tuple[int, float]]]:
 
 @pytest.mark.parametrize("missing", ["tensorboard", "mlflow"])
 def test_a_tracker_that_is_not_installed_is_refused_with_what_to_install(missing, monkeypatch):
-    monkeypatch.setattr("sortnet.experiments.trackers.find_spec", lambda name: None)
+    monkeypatch.setattr("sortnet.learning.trackers.find_spec", lambda name: None)
     with pytest.raises(SortNetError, match=rf"pip install 'sortnet\[{missing}\]'"):
         tracker(f"{missing}:x", "", {})
 
@@ -189,5 +189,5 @@ def test_a_misspelt_log_is_one_line_that_says_what_there_is(value):
 
 
 def test_a_log_that_is_not_installed_is_refused_before_anything_is_read(monkeypatch):
-    monkeypatch.setattr("sortnet.experiments.trackers.find_spec", lambda name: None)
+    monkeypatch.setattr("sortnet.learning.trackers.find_spec", lambda name: None)
     assert "pip install 'sortnet[mlflow]'" in fault("train", "no-such-folder", "--log", "mlflow")

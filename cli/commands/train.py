@@ -332,7 +332,7 @@ def _trackers(
 ) -> list[Callback]:
     if not logs:
         return []
-    from sortnet.experiments.trackers import tracker
+    from sortnet.learning.trackers import tracker
     from store.database.engine import without_passwords
 
     def warn(text: str) -> None:

@@ -14,8 +14,7 @@ from cli.output import print_json, progress, put
 from cli.printing.conventions import conventions_of, measures, metrics_of
 from cli.training.job import TrainingJob, read_job, say_data
 from cli.training.run_folder import Folder
-from sortnet.config import Config, Setting, Settings, settings_of
-from sortnet.experiments.entries import value_of
+from sortnet.config import Config, Setting, Settings, parse_setting, settings_of
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, name_of, settings_for
 from sortnet.threads import set_threads
@@ -36,7 +35,7 @@ def values_set(settings: Settings, extra: Sequence[str]) -> dict[str, Any]:
         given[name.replace("-", "_")] = value
     settings.check_names(given)
     known: Mapping[str, Setting] = settings_of(type(settings))  # type: ignore[arg-type]
-    return {name: value_of(name, known[name].values, text) for name, text in given.items()}
+    return {name: parse_setting(name, known[name].values, text) for name, text in given.items()}
 
 
 def fit_other(typed: Mapping[str, Any], given: Mapping[str, Any], folder: Folder, url: URL) -> None:

@@ -677,7 +677,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return config
         if callable(self.comparator):
             raise DataError("tune chooses among the comparators of SortNet, not your own")
-        from sortnet.experiments.tuning import tune
+        from sortnet.rankers.tuning import tune
 
         found = tune(train, vali, config, grid=None if self.tune is True else self.tune)
         self.tuned_ = found.trials

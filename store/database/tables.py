@@ -326,7 +326,7 @@ class ServerRow(Base):
 
 
 class CellRow(Base):
-    """A cell of an experiment that was worked out, see `sortnet.experiments.cells`.
+    """A cell of an experiment that was worked out, see `sortnet.lab.cells`.
 
     `ranking` holds the test documents' numbers as little-endian int32, the best of each query
     first; `part` is the name of the division of the data.

@@ -35,7 +35,7 @@ def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figu
     """The p value of each two rankers; where it is below .05 an arrow points to the better one.
 
     Args:
-        p: (k, k) symmetric, such as `sortnet.experiments.significance.as_matrix` gives; NaN where
+        p: (k, k) symmetric, such as `sortnet.lab.significance.as_matrix` gives; NaN where
             there is none.
         names: of the k rankers, from the top and from the left.
         means: (k,) the figures by which one is better than another; higher is better.
@@ -63,9 +63,9 @@ def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd:
     """Demsar's diagram: rankers at their mean ranks; a bar joins those that do not differ.
 
     Args:
-        mean_ranks: (k,) of `sortnet.experiments.significance.friedman`, 1 the best.
+        mean_ranks: (k,) of `sortnet.lab.significance.friedman`, 1 the best.
         names: of the k rankers.
-        cd: of `sortnet.experiments.significance.critical_difference`.
+        cd: of `sortnet.lab.significance.critical_difference`.
     """
     ranks = np.asarray(mean_ranks, dtype=np.float64)
     k = _check_sizes(names, ranks)

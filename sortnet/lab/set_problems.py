@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.context.generators import check_sizes, made_sets
 from sortnet.core import Queries
 from sortnet.data.divide import joined
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
-from sortnet.experiments.cells import Cell
-from sortnet.experiments.entries import Entry, entries_named
-from sortnet.experiments.splits import Split
+from sortnet.lab.cells import Cell
+from sortnet.lab.entries import Entry, entries_named
+from sortnet.lab.set_generators import check_sizes, made_sets
+from sortnet.lab.splits import Split
 
 MEASURES = ("spearman", "kendall", "concordance", "exact")
 QUALITY = "concordance"
@@ -32,7 +32,7 @@ SET_MODELS = ("fate", "setrank")
 
 @dataclass(frozen=True)
 class MadeSets(Split):
-    """Sets of a problem of `sortnet.context.generators`; a tenth of the training sets validate.
+    """Sets of a problem of `sortnet.lab.set_generators`; a tenth of the training sets validate.
 
     Attributes:
         problem: medoid or hypervolume.

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import Any
 
-from sortnet.config import PAPER, Setting, Settings, settings_of
+from sortnet.config import PAPER, Setting, Settings, parse_setting, settings_of
 from sortnet.errors import SortNetError
 from sortnet.rankers.base import KINDS, VARIANTS, settings_for
-
-Grid: TypeAlias = Mapping[str, Sequence[Any]]
+from sortnet.rankers.tuning import Grid
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def _change(kind: str, text: str) -> tuple[str, Any]:
         near = get_close_matches(name, known, n=3) or list(known)
         said = f"a ranker of kind {kind} has no setting {name[:60]!r}"
         raise SortNetError(f"{said}; there is {', '.join(near)}")
-    return name, value_of(name, known[name].values, value)
+    return name, parse_setting(name, known[name].values, value)
 
 
 def grid_of(kind: str, texts: Iterable[str]) -> dict[str, list[Any]]:
@@ -125,17 +124,3 @@ def grid_of(kind: str, texts: Iterable[str]) -> dict[str, list[Any]]:
         name: [_change(kind, f"{name}={value}")[1] for value in values.split(",")]
         for name, _, values in split
     }
-
-
-def value_of(name: str, kind: Any, text: str) -> Any:
-    """The value of a setting as typed: a number, a word, or the sizes of layers, 20-20.
-
-    Raises:
-        SortNetError: if it is no such number.
-    """
-    try:
-        if isinstance(kind, type):
-            return kind(text)
-        return tuple(map(int, re.split("[-,]", text))) if name == "hidden" else text
-    except ValueError:
-        raise SortNetError(f"{name}: {text[:60]!r} is not a number") from None

@@ -21,12 +21,12 @@ from sortnet import __version__
 from sortnet.config import choose_quality
 from sortnet.core import I64
 from sortnet.data.read import Fold
-from sortnet.experiments.entries import Entry
-from sortnet.experiments.splits import Split
-from sortnet.experiments.tuning import tune
 from sortnet.files import fingerprint
+from sortnet.lab.entries import Entry
+from sortnet.lab.splits import Split
 from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker, fit_ranker
+from sortnet.rankers.tuning import tune
 
 # Of the ranker, its data and the iterations that made it, none of most kinds; to JSON.
 Observer: TypeAlias = Callable[[Ranker, Fold, list[Iteration]], dict[str, Any]]
@@ -46,7 +46,7 @@ class Cell:
         inner: parts of an inner cross-validation; 0: the validation part chooses.
         search: how settings are searched, see `tune`.
         trials, seconds: the search's budget.
-        observe: what else is looked at, a function of `sortnet.experiments.observers`.
+        observe: what else is looked at, a function of `sortnet.lab.observers`.
     """
 
     ranker: Entry

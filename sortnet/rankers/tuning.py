@@ -18,9 +18,9 @@ from sortnet.config import MEASURES, Config, Settings, choose_quality, settings_
 from sortnet.core import Queries
 from sortnet.data.divide import joined, query_folds
 from sortnet.errors import DataError, SortNetError
-from sortnet.experiments.entries import Grid
 from sortnet.rankers.base import fit_ranker
 
+Grid: TypeAlias = Mapping[str, Sequence[Any]]  # the values of each setting to try
 Trial: TypeAlias = dict[str, Any]
 Part: TypeAlias = tuple[Queries, Queries, Queries | None]  # to learn from, to stop by, to score
 

@@ -19,20 +19,20 @@ import numpy as np
 from sortnet.core import NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import SortNetError
-from sortnet.experiments.cells import Cell, Result
-from sortnet.experiments.entries import ENTRIES, Entry, entry_of
-from sortnet.experiments.made import Digits, MadeClasses, TrainingShare
-from sortnet.experiments.observers import iterations, neighbours, orders
-from sortnet.experiments.pair_efficiency import (
+from sortnet.lab.cells import Cell, Result
+from sortnet.lab.entries import ENTRIES, Entry, entry_of
+from sortnet.lab.observers import iterations, neighbours, orders
+from sortnet.lab.pair_efficiency import (
     REACHED,
     STRATEGIES,
     budgets_of,
     cell_of,
     crossing,
 )
-from sortnet.experiments.set_problems import QUALITY, SET_MODELS, MadeSets, cells_of, models_named
-from sortnet.experiments.set_problems import SIZES as SET_SIZES
-from sortnet.experiments.splits import OfficialFold, Split, folds_of
+from sortnet.lab.set_problems import QUALITY, SET_MODELS, MadeSets, cells_of, models_named
+from sortnet.lab.set_problems import SIZES as SET_SIZES
+from sortnet.lab.splits import OfficialFold, Split, folds_of
+from sortnet.lab.synthetic import Digits, MadeClasses, TrainingShare
 from sortnet.metrics import Metric, evaluate, outcomes
 
 if TYPE_CHECKING:

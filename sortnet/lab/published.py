@@ -1,6 +1,6 @@
 """Published figures of rankers on public data, each with its source and convention.
 
-Only figures taken under one convention can be compared (`sortnet.experiments.tool_conventions`), so
+Only figures taken under one convention can be compared (`sortnet.lab.tool_conventions`), so
 each names its own: none where the source does not say, or its programs do not do what it says (the
 hold-outs of 2025 divide a query's documents, so training has seen every test query).
 
@@ -64,7 +64,7 @@ def published() -> pd.DataFrame:
     """All of `published.csv`."""
     import pandas as pd
 
-    with (files("sortnet.experiments") / "published.csv").open(encoding="utf-8") as file:
+    with (files("sortnet.lab") / "published.csv").open(encoding="utf-8") as file:
         frame = pd.read_csv(file, dtype={"value": float, "error": float})
     return frame.fillna({"kind": "", "convention": ""})
 

@@ -14,9 +14,9 @@ from cli.inputs.opened_store import open_to_write
 from cli.output import count, say
 from sortnet.core import Progress
 from sortnet.errors import SortNetError, StoreError
-from sortnet.experiments.cells import Cell, Result, keys_of
-from sortnet.experiments.executor import work_out_all
-from store.experiments.cell_rows import keep_cell, kept_cells
+from sortnet.lab.cells import Cell, Result, keys_of
+from sortnet.lab.executor import work_out_all
+from store.lab.cell_rows import StoredCell, keep_cell, kept_cells
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -84,7 +84,10 @@ def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found
     keys = keys_of(cells)
     failed: list[tuple[Cell, str]] = []
     with open_to_write(where.store) as store:
-        known = {} if where.again else kept_cells(store.database, keys)
+        known = {}
+        if not where.again:
+            stored_cells = kept_cells(store.database, keys)
+            known = {key: Result(order, about) for key, (order, about) in stored_cells.items()}
         left = {k: cell for k, cell in enumerate(cells) if keys[k] not in known}
         if len(left) < len(cells):
             say(f"worked out before: {len(cells) - len(left)} of {count(len(cells), 'cell')}")
@@ -123,7 +126,14 @@ def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found
 
 def _keep(store: Store, key: str, cell: Cell, result: Result) -> None:
     try:
-        keep_cell(store.database, key, cell, result)
+        keep_cell(
+            store.database,
+            key,
+            StoredCell(result.order, result.about),
+            ranker=cell.ranker.name,
+            part=cell.split.name,
+            cell=cell.to_json(),
+        )
     except StoreError as error:
         raise StoreError(f"{cell.name} cannot be kept: {error}") from None
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from cli.experiments.comparison import Comparison, published_rows
-from cli.experiments.work import Where, results_of
+from cli.lab.comparison import Comparison, published_rows
+from cli.lab.work import Where, results_of
 from cli.options import command_line
 from cli.output import print_json, print_table, progress, put, say, write_output
 from cli.printing.iterations import rows_of
-from sortnet.experiments.cells import Cell
 from sortnet.files import make_folder
+from sortnet.lab.cells import Cell
 
 if TYPE_CHECKING:
-    from sortnet.experiments.summaries import Spread
+    from sortnet.lab.summaries import Spread
 
 FILES = ("results.csv", "summary.csv", "report.html")
 
@@ -59,7 +59,7 @@ def run_comparison(
     if shown.as_json:
         print_json(_as_json(made))
     elif shown.latex:
-        from sortnet.experiments.summaries import latex
+        from sortnet.lab.summaries import latex
 
         put(latex(made.summary, caption=made.said).rstrip())
     else:
@@ -82,7 +82,7 @@ def _print(made: Comparison) -> None:
 
 
 def _write(made: Comparison, out: Path) -> None:
-    from cli.experiments.comparison_page import render
+    from cli.lab.comparison_page import render
 
     make_folder(out)
     for name, frame in (("results.csv", made.figures), ("summary.csv", made.summary)):

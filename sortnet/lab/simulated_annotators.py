@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from sortnet.core import F64, Progress
 from sortnet.errors import JudgementError
-from sortnet.experiments.sorts import Asking, Sort, bubble_passes, heapsort, merge_sort, quicksort
+from sortnet.lab.asking_sorts import Asking, Sort, bubble_passes, heapsort, merge_sort, quicksort
 from sortnet.preference.base import Pair
 from sortnet.preference.design import design
 from sortnet.preference.goal import WRONG, Goal

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from sortnet.errors import SortNetError
-from sortnet.experiments.cells import Cell, Result, work_out
 from sortnet.files import one_line
+from sortnet.lab.cells import Cell, Result, work_out
 
 _AGAIN = 2  # times that a cell is started again whose worker died
 _REACHED = 10  # seconds within which a cluster must answer

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.experiments.shared_options import SHARED, with_options
+from cli.lab.shared_options import SHARED, with_options
 from cli.options import Whole, command_line
 
 if TYPE_CHECKING:
-    from sortnet.experiments.entries import Entry
+    from sortnet.lab.entries import Entry
 
 
 @click.command(short_help="Compare rankers where the order depends on the whole set.")
@@ -48,8 +48,8 @@ def context(problem: str, models: str | None, latex: bool, **options: Any) -> in
       sortnet experiment context hypervolume --jobs 2 --out hypervolume
       sortnet experiment context sizes --splits 5 --out sizes
     """
-    from cli.experiments.work import Where
-    from sortnet.experiments.set_problems import SET_MODELS, models_named
+    from cli.lab.work import Where
+    from sortnet.lab.set_problems import SET_MODELS, models_named
 
     where = Where(*(options.pop(name) for name in Where._fields))
     if problem == "sizes":
@@ -62,8 +62,8 @@ def _table(
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
     """The table of the paper."""
-    from cli.experiments.run_comparison import Shown, run_comparison
-    from sortnet.experiments.set_problems import MEASURES, MadeSets, cells_of
+    from cli.lab.run_comparison import Shown, run_comparison
+    from sortnet.lab.set_problems import MEASURES, MadeSets, cells_of
 
     drawn = [
         MadeSets(problem, number, test=test or 100_000, seed=seed, **sizes)
@@ -82,8 +82,8 @@ def _sizes(
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
     """The figure of the paper."""
-    from cli.experiments.study_outputs import run_study
-    from sortnet.experiments.studies import set_points
+    from cli.lab.study_outputs import run_study
+    from sortnet.lab.studies import set_points
 
     if latex:
         raise click.UsageError("--latex prints a table: sizes has a figure, --out draws it")

@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from cli.experiments.context_sets import context
-from cli.experiments.shared_options import SHARED, with_options
-from cli.experiments.simulated import simulate
 from cli.inputs.column_options import training_name_options
+from cli.lab.context_sets import context
+from cli.lab.shared_options import SHARED, with_options
+from cli.lab.simulated import simulate
 from cli.options import Real, Whole, command_line, files, folders
 from sortnet.core import NamedColumns
-from sortnet.experiments.tool_conventions import CONVENTIONS
+from sortnet.lab.tool_conventions import CONVENTIONS
 
 MEASURES = "ndcg@10,map,p@10"
 
@@ -105,7 +105,7 @@ def folds(data: str, columns: NamedColumns, seed: int, **options: Any) -> int:
       sortnet experiment folds MQ2008 --rankers all --convention letor4
       sortnet experiment folds all.csv --query search --grade stars
     """
-    from sortnet.experiments.splits import DividedFile, folds_of, is_one_file
+    from sortnet.lab.splits import DividedFile, folds_of, is_one_file
 
     if is_one_file(data):
         return _compare([DividedFile(data, seed, columns=columns)], data, seed=seed, **options)
@@ -139,7 +139,7 @@ def holdout(
       sortnet experiment holdout MQ2008 --rankers directranker,lambdamart --jobs 2
       sortnet experiment holdout all.csv --query search --grade stars
     """
-    from sortnet.experiments.splits import HoldOut, HoldOutOfFile, Split, folds_of, is_one_file
+    from sortnet.lab.splits import HoldOut, HoldOutOfFile, Split, folds_of, is_one_file
 
     divisions: list[Split] = []
     numbers = range(1, splits + 1)
@@ -175,9 +175,9 @@ def study(
       sortnet experiment study noise --size paper --jobs 2 --out noise
       sortnet experiment study hidden MQ2008 --out hidden
     """
-    from cli.experiments.study_outputs import print_studies, run_study
-    from cli.experiments.work import Where
-    from sortnet.experiments.studies import SIZES, points_of
+    from cli.lab.study_outputs import print_studies, run_study
+    from cli.lab.work import Where
+    from sortnet.lab.studies import SIZES, points_of
 
     if listed or name is None:
         print_studies(as_json=as_json)
@@ -197,10 +197,10 @@ def _compare(
     **options: Any,
 ) -> int:
     """Work out every ranker on every division, and report; 1 if one failed, else 0."""
-    from cli.experiments.run_comparison import Shown, run_comparison
-    from cli.experiments.work import Where
-    from sortnet.experiments.cells import Cell
-    from sortnet.experiments.entries import entries_named, grid_of
+    from cli.lab.run_comparison import Shown, run_comparison
+    from cli.lab.work import Where
+    from sortnet.lab.cells import Cell
+    from sortnet.lab.entries import entries_named, grid_of
     from sortnet.metrics import as_metrics
 
     entries = entries_named(rankers)

@@ -18,9 +18,9 @@ from sortnet.core import F64, Queries
 from sortnet.core.pairs import packed
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
-from sortnet.experiments.cells import Cell
-from sortnet.experiments.entries import ENTRIES
-from sortnet.experiments.splits import Split
+from sortnet.lab.cells import Cell
+from sortnet.lab.entries import ENTRIES
+from sortnet.lab.splits import Split
 from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker
 

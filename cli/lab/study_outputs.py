@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.experiments.comparison import mean_text
-from cli.experiments.work import Where, results_of
+from cli.lab.comparison import mean_text
+from cli.lab.work import Where, results_of
 from cli.output import (
     count,
     print_json,
@@ -22,8 +22,8 @@ from cli.output import (
 )
 from cli.printing.iterations import rows_of
 from sortnet.errors import SortNetError
-from sortnet.experiments.studies import STUDIES, Point, Study, frame_of
 from sortnet.files import make_folder
+from sortnet.lab.studies import STUDIES, Point, Study, frame_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sortnet.data.read import Fold
-from sortnet.experiments.cells import Cell, Result
-from sortnet.experiments.splits import Split
-from sortnet.experiments.tool_conventions import figures_under
+from sortnet.lab.cells import Cell, Result
+from sortnet.lab.splits import Split
+from sortnet.lab.tool_conventions import figures_under
 from sortnet.metrics import count_empty, outcomes, parse_metric
 
 if TYPE_CHECKING:

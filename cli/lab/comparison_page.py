@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.experiments.comparison import Comparison, published_rows, settings_rows
+from cli.lab.comparison import Comparison, published_rows, settings_rows
 from cli.report.page import rendered
 from cli.report.svg import picture
 
@@ -36,7 +36,7 @@ def render(made: Comparison, command: str) -> str:
 
 
 def _pictures(made: Comparison) -> list[dict[str, str]]:
-    from sortnet.experiments import significance as tests
+    from sortnet.lab import significance as tests
     from store.plots.comparisons import critical_difference_diagram, p_value_matrix
 
     names, measure = list(made.summary["ranker"]), made.measures[0]

@@ -10,7 +10,7 @@ import numpy as np
 from sortnet.core import F32, I32, I64, Queries
 from sortnet.data.digits import digits_fold
 from sortnet.data.read import Fold
-from sortnet.experiments.splits import OfficialFold, Split
+from sortnet.lab.splits import OfficialFold, Split
 
 _LIST = 100  # documents of a training query, in the mean
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sortnet.core import F64, I64, Progress
 from sortnet.errors import JudgementError
-from sortnet.experiments.simulated_annotators import N_ANNOTATORS, in_parallel
+from sortnet.lab.simulated_annotators import N_ANNOTATORS, in_parallel
 from sortnet.preference.base import Answer
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES

@@ -87,8 +87,8 @@ def simulate(
       sortnet experiment simulate --items 50 --top 5
       sortnet experiment simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
-    from sortnet.experiments.simulated_annotators import simulate as run
-    from sortnet.experiments.simulated_annotators import summary
+    from sortnet.lab.simulated_annotators import simulate as run
+    from sortnet.lab.simulated_annotators import summary
 
     if plot and Path(plot).suffix.lower() not in _KINDS:
         raise DataError(f"{plot}: plots are written as {', '.join(_KINDS)}")
@@ -128,9 +128,9 @@ def _from_votes(
     import numpy as np
 
     from cli.inputs.votes import read_votes
-    from sortnet.experiments.recorded_votes import simulate_votes
-    from sortnet.experiments.simulated_annotators import summary
     from sortnet.items import describe, read_items
+    from sortnet.lab.recorded_votes import simulate_votes
+    from sortnet.lab.simulated_annotators import summary
 
     if votes_file is None or items_file is None:
         raise click.UsageError("the protocol votes needs --votes FILE and --items-file FILE")
@@ -144,7 +144,7 @@ def _from_votes(
 
 
 def _show(frame: pd.DataFrame, as_json: bool) -> None:
-    from cli.experiments.comparison import mean_text
+    from cli.lab.comparison import mean_text
 
     if as_json:
         print_json(rows_of(frame))

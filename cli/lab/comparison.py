@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.experiments.work import Found
+from cli.lab.work import Found
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sortnet.experiments.summaries import Spread
+    from sortnet.lab.summaries import Spread
 
 
 class Comparison:
@@ -26,10 +26,10 @@ class Comparison:
 
     Attributes:
         figures: a row a query, ranker and part.
-        summary: a row a ranker, the best first, see `sortnet.experiments.summaries`; and `seconds`,
+        summary: a row a ranker, the best first, see `sortnet.lab.summaries`; and `seconds`,
             the mean of a cell's.
         published: figures of papers on this data.
-        by_query, by_part: a row for each two rankers, see `sortnet.experiments.significance`.
+        by_query, by_part: a row for each two rankers, see `sortnet.lab.significance`.
 
     Raises:
         SortNetError: if no cell has a result.
@@ -46,11 +46,11 @@ class Comparison:
     ) -> None:
         import pandas as pd
 
-        from sortnet.experiments.measured import figures_of
-        from sortnet.experiments.published import published_for
-        from sortnet.experiments.significance import paired_by_part, paired_by_query
-        from sortnet.experiments.summaries import summary
-        from sortnet.experiments.tool_conventions import said_under
+        from sortnet.lab.measured import figures_of
+        from sortnet.lab.published import published_for
+        from sortnet.lab.significance import paired_by_part, paired_by_query
+        from sortnet.lab.summaries import summary
+        from sortnet.lab.tool_conventions import said_under
 
         if not found.results:
             raise SortNetError(f"no ranker could be fitted: {found.failed[0][1]}")

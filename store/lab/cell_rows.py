@@ -1,0 +1,70 @@
+"""The cells of experiments that were worked out, each once, found by its key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from store.database.engine import Database, plain, utc_now
+from store.database.tables import CellRow, upsert
+
+_AT_ONCE = 500  # keys of one statement
+
+
+class StoredCell(NamedTuple):
+    """Result of a cell.
+
+    Attributes:
+        order: (n_docs,) the test documents' numbers, query by query, the best first.
+        about: settings, qualities, seconds and what else was noted.
+    """
+
+    order: NDArray[np.int64]
+    about: dict[str, Any]
+
+
+def keep_cell(
+    database: Database,
+    key: str,
+    result: StoredCell,
+    *,
+    ranker: str,
+    part: str,
+    cell: Mapping[str, Any],
+) -> None:
+    """Store the result of a cell, in place of the result of an earlier run of it.
+
+    Args:
+        key: what identifies the cell and its data.
+        ranker, part: names of its ranker and of its part of the data.
+        cell: all that describes the cell, as plain values.
+    """
+    row = {
+        "key": key,
+        "created": utc_now(),
+        "ranker": ranker,
+        "part": part,
+        "cell": plain(cell),
+        "about": plain(result.about),
+        "ranking": result.order.astype("<i4").tobytes(),
+    }
+    changed = [name for name in row if name != "key"]
+    with database.transaction(write=True) as connection:
+        connection.execute(upsert(database.dialect, CellRow, ["key"], changed), row)
+
+
+def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, StoredCell]:
+    """Results of the stored ones of these cells, by key."""
+    stored_cells: dict[str, StoredCell] = {}
+    columns = select(CellRow.key, CellRow.about, CellRow.ranking)
+    with database.transaction() as connection:
+        for start in range(0, len(keys), _AT_ONCE):
+            some = columns.where(CellRow.key.in_(keys[start : start + _AT_ONCE]))
+            for row in connection.execute(some):
+                order = np.frombuffer(row.ranking, "<i4").astype(np.int64)
+                stored_cells[row.key] = StoredCell(order, row.about)
+    return stored_cells
