@@ -19,7 +19,7 @@ from sortnet.comparators import CmpNN, Committee, DirectRanker, Learner, NeuralC
 from sortnet.config import Training
 from sortnet.core import Pairs, Queries
 from sortnet.learning.judges import judge_by_grades
-from sortnet.learning.selection import Shown, answered_pairs, selected
+from sortnet.learning.pairs_to_ask import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.metrics import evaluate
 from sortnet.sorting import sort

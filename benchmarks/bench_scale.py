@@ -31,7 +31,7 @@ from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.distributed import joined
 from sortnet.learning.judges import judge_by_grades, wrong_pairs
-from sortnet.learning.selection import Shown, answered_pairs, selected
+from sortnet.learning.pairs_to_ask import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.sort import order_of, sorted_runs

@@ -31,7 +31,7 @@ from cli.web.guard import Names
 from cli.web.pages import People, pages_of
 from cli.web.server import kept_up, make_server
 from sortnet.items import Items
-from sortnet.items.describer import describe
+from sortnet.items.features import describe
 from sortnet.items.read_items import read_items
 from sortnet.preference import Answer
 from sortnet.preference.study import Decision

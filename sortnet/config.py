@@ -2,7 +2,7 @@
 
 A setting is one field, with all that is said of it: from here follow the options of `sortnet
 train`, the parameters of `SortNetRanker` and the table in the documentation. What depends on the
-data is chosen by `sortnet.rankers.choose_defaults`, and the epochs by `sortnet.learning.training`.
+data is chosen by `sortnet.rankers.choose_inputs`, and the epochs by `sortnet.learning.training`.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ def quick_training() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sortnet.learning.budget.STEPS", 1)
-        patch.setattr("sortnet.rankers.choose_defaults.INPUTS", ("query+rank",))
-        patch.setattr("sortnet.rankers.choose_defaults.STRONGER", (10.0,))
+        patch.setattr("sortnet.rankers.choose_inputs.INPUTS", ("query+rank",))
+        patch.setattr("sortnet.rankers.choose_inputs.STRONGER", (10.0,))
         yield
 
 

@@ -13,8 +13,8 @@ from sortnet.config import FIXED, TREES, Config
 from sortnet.core import Queries
 from sortnet.errors import ComparatorError
 from sortnet.learning.budget import Budget
-from sortnet.rankers import choose_defaults as module
-from sortnet.rankers.choose_defaults import INPUTS, choose
+from sortnet.rankers import choose_inputs as module
+from sortnet.rankers.choose_inputs import INPUTS, choose
 
 OPEN = Config(quality="ndcg@10", committee=1, trees=2, depth=3).changed(epochs=8)
 

@@ -21,7 +21,7 @@ from forked_made import Forked
 from pandas.testing import assert_frame_equal
 
 import cli.training.training_run
-import sortnet.rankers.choose_defaults
+import sortnet.rankers.choose_inputs
 import sortnet.rankers.sortnet
 from cli.inputs.remembered_data import find_data
 from sortnet.config import MEASURES, PAPER, Config, settings_of
@@ -130,7 +130,7 @@ PLACES = {
     "before the folder knows of the run": (RUN_FOLDER, "write_run", 1, False),
     "before the store has the run": (Store, "start_run", 1, False),
     "after the store has the run": (Store, "start_run", 1, True),
-    "within the second trial": (sortnet.rankers.choose_defaults, "learn_to_sort", 2, False),
+    "within the second trial": (sortnet.rankers.choose_inputs, "learn_to_sort", 2, False),
     "before the second trial is recorded": (RUN_FOLDER, "write_run", 3, False),
     "before the store has the second trial": (Run, "settle", 2, False),
     "after the last trial": (Run, "settle", 3, True),
@@ -166,7 +166,7 @@ def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monke
     record = json.loads(Path("killed/run.json").read_text())
     assert record["phase"] == "choosing"
     assert [trial["scaling"] for trial in record["trials"]] == ["query+rank", "normal"]
-    choose_defaults = sortnet.rankers.choose_defaults
+    choose_defaults = sortnet.rankers.choose_inputs
     outcomes, tried = choose_defaults._outcomes, []
 
     def counted(train, vali, config, make_for):
@@ -185,7 +185,7 @@ def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monke
 
 
 def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
-    choose_defaults = sortnet.rankers.choose_defaults
+    choose_defaults = sortnet.rankers.choose_inputs
     learn_to_sort = choose_defaults.learn_to_sort
     calls, outputs = [], {}
     store = ("--store", "m.db")
@@ -217,7 +217,7 @@ def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
 
 
 def test_ctrl_c_within_the_trials_says_how_to_resume_and_so_does_show(unkilled, monkeypatch):
-    choose_defaults = sortnet.rankers.choose_defaults
+    choose_defaults = sortnet.rankers.choose_inputs
     learn_to_sort, calls = choose_defaults.learn_to_sort, []
 
     def interrupted(*args):
@@ -330,7 +330,7 @@ import contextlib, gc, json, os, random, signal, sys, time
 from pathlib import Path
 args, kills = json.loads(sys.argv[1]), int(sys.argv[2])
 import cli.main, cli.training.training_run as training_run, sortnet.data, sortnet.rankers.sortnet
-import sortnet.rankers.choose_defaults as choose_defaults
+import sortnet.rankers.choose_inputs as choose_defaults
 import pandas, store, torch._dynamo
 # A run that sorts once, and so loads the compiled kernels, whose pool of threads lives in a fork
 # with this layer; one that trained would start threads of torch that do not.

@@ -10,7 +10,7 @@ import pytest
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import agreement, disputed, first_better
 from sortnet.preference.cycles import CycleTest, cycle_test
-from sortnet.preference.doubt import in_doubt
+from sortnet.preference.pairs_in_doubt import in_doubt
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, study_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sortnet.core import Queries
-from sortnet.learning.selection import pairs_of_grades
+from sortnet.learning.pairs_to_ask import pairs_of_grades
 from sortnet.rankers.linear import ranksvm
 from sortnet.rankers.stumps import boosted, by_exponential, by_fidelity
 

@@ -19,7 +19,7 @@ from sortnet.core.pairs import moved, packed, unordered, unpacked
 from sortnet.core.shard import Alone, sharded
 from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
-from sortnet.learning.selection import (
+from sortnet.learning.pairs_to_ask import (
     STRATEGIES,
     Shown,
     is_kept,
@@ -197,14 +197,14 @@ def test_top_takes_the_least_sure_and_nearest_the_top_of_all_new_pairs(
     if not len(before):  # the first pairs are random
         return
     with pytest.MonkeyPatch.context() as patch:  # enough random pairs that all are candidates
-        patch.setattr("sortnet.learning.selection._CANDIDATES", 4000)
+        patch.setattr("sortnet.learning.pairs_to_ask._CANDIDATES", 4000)
         found = as_set(STRATEGIES["top"](seen))
     new = [pair for pair in every if pair not in as_set(before)]
     assert found == top_by_brute_force(seen, new)
 
 
 def test_top_looks_at_what_the_sort_compared_even_where_no_random_pair_is_drawn(monkeypatch):
-    monkeypatch.setattr("sortnet.learning.selection._CANDIDATES", 0)
+    monkeypatch.setattr("sortnet.learning.pairs_to_ask._CANDIDATES", 0)
     queries = made([30, 30], 3, 1)
     first = np.unique(STRATEGIES["random"](shown(queries, 5)))
     seen = shown(queries, 20, first)

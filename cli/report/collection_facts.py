@@ -16,8 +16,8 @@ from cli.report.labelling_pictures import pictures_of
 from sortnet.items import Items
 from sortnet.preference.annotator_agreement import agreement
 from sortnet.preference.cycles import CycleTest, cycle_test
-from sortnet.preference.doubt import Doubt, in_doubt
 from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.pairs_in_doubt import Doubt, in_doubt
 from store import Collection
 from store.database.engine import plain
 from store.service.labelling import LabellingService

@@ -25,7 +25,7 @@ from sortnet.config import Config
 from sortnet.core import Progress, Split
 from sortnet.errors import SortNetError
 from sortnet.items import Items
-from sortnet.learning.selection import all_pairs
+from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.preference.study import LONGEST, QUESTION
 
 _SHOWING = ("show_prompt", "estimate")

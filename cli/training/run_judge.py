@@ -22,7 +22,7 @@ from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
 from sortnet.errors import SortNetError
 from sortnet.items import Items
-from sortnet.learning.selection import Shown, answers_about_vali, selected
+from sortnet.learning.pairs_to_ask import Shown, answers_about_vali, selected
 from store import Run
 from store.database.engine import Database
 from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targets_of

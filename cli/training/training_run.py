@@ -39,7 +39,7 @@ from sortnet.learning.distributed import (
 )
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.rankers.base import Ranker, fit_ranker
-from sortnet.rankers.choose_defaults import choose
+from sortnet.rankers.choose_inputs import choose
 from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.from_model import with_epochs
 from sortnet.rankers.posterior_ranker import PosteriorSettings

@@ -20,7 +20,7 @@ from sortnet.data.grades import read_grades
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
-from sortnet.items.describer import Describer
+from sortnet.items.features import Describer
 from sortnet.items.read_items import items_of, read_with_roles, unique_ids
 from sortnet.tables.roles import (
     GRADES,

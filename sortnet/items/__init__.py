@@ -1,7 +1,7 @@
 """Items of a collection: reading them, and features for items that have none."""
 
 from sortnet.items.base import Items
-from sortnet.items.describer import Describer, describe, given_only, readable_names
+from sortnet.items.features import Describer, describe, given_only, readable_names
 from sortnet.items.read_items import read_items, read_with_roles
 from sortnet.items.update import merge
 from sortnet.tables.roles import Columns

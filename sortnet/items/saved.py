@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, shown
-from sortnet.items.describer import MADE, Describer
+from sortnet.items.features import MADE, Describer
 from sortnet.items.texts import LETTERS, WORDS, Meanings, Terms, Topics, WordCounts
 from sortnet.tables.roles import NAMED
 

@@ -12,7 +12,7 @@ import numpy as np
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
-from sortnet.items.describer import given_only
+from sortnet.items.features import given_only
 
 
 def merge(old: Items, new: Items, *, update: bool = False) -> Items:

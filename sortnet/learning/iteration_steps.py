@@ -23,7 +23,7 @@ from sortnet.learning.judges import (
 )
 from sortnet.learning.pair_sinks import keys_of_all, own_keys
 from sortnet.learning.pair_weights import weights_by_quality
-from sortnet.learning.selection import (
+from sortnet.learning.pairs_to_ask import (
     Shown,
     answered_pairs,
     answers_about_vali,

@@ -30,7 +30,7 @@ from sortnet.learning.iteration_steps import IterationSteps, answered_vali
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.learning.pair_sinks import MemoryPairs, own_keys, own_pairs
-from sortnet.learning.selection import answered
+from sortnet.learning.pairs_to_ask import answered
 from sortnet.learning.training import NONE
 from sortnet.metrics import Metric, check_can_choose
 from sortnet.sorting.diagnostics import share_right

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_ndtr, xlogy
 
 from sortnet.core import F64, Bool, Pairs, Queries
-from sortnet.preference.kept import Arrays, kept
+from sortnet.preference.cached_on_disk import Arrays, kept
 from sortnet.preference.laplace import Fitted, choose_scales, fit
 from sortnet.preference.problem import Scales
 from sortnet.preference.reliability import Annotators

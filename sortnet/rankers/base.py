@@ -33,7 +33,7 @@ from sortnet.core.named_columns import UNNAMED
 from sortnet.data.scaling import Scaler, fit_scaler, unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
-from sortnet.items.describer import Describer
+from sortnet.items.features import Describer
 from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.rankers.folder import Saved, described, digest_of, read_folder, write_folder

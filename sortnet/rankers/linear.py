@@ -26,7 +26,7 @@ from sortnet.comparators import Margin
 from sortnet.config import TRAINING, Settings, setting
 from sortnet.core import F32, F64, Progress, Queries
 from sortnet.core.pairs import packed
-from sortnet.learning.selection import pairs_of_grades
+from sortnet.learning.pairs_to_ask import pairs_of_grades
 from sortnet.rankers.base import Ranker, library_of, order_by, scaling_setting
 from sortnet.rankers.folder import Saved
 

@@ -24,7 +24,7 @@ from sortnet.config import COMPARATOR, FIXED, RUN, TRAINING, Settings, Training,
 from sortnet.core import F32, I64, Pairs, Progress, Queries
 from sortnet.core.pairs import unordered
 from sortnet.learning.judges import can_be_learned
-from sortnet.learning.selection import Shown, answered_pairs, selected
+from sortnet.learning.pairs_to_ask import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.folder import Saved

@@ -35,7 +35,7 @@ from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.loop import learn_to_sort
 from sortnet.metrics import measured
 from sortnet.rankers.base import Ranker, check_same_features, load_ranker, name_of
-from sortnet.rankers.choose_defaults import choose
+from sortnet.rankers.choose_inputs import choose
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.from_model import checked_settings, first_comparator, with_epochs
 from sortnet.rankers.weights import filled, refuse_few, take_scaler, tensors_of

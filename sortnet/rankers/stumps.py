@@ -17,7 +17,7 @@ import numpy as np
 
 from sortnet.config import TRAINING, setting
 from sortnet.core import F32, F64, I64, Progress, Queries
-from sortnet.learning.selection import pairs_of_grades
+from sortnet.learning.pairs_to_ask import pairs_of_grades
 from sortnet.rankers.forest import Forest, ForestSettings
 
 _THRESHOLDS = 255  # of a feature, at most: quantiles of the training part

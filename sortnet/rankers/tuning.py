@@ -1,7 +1,7 @@
 """Choose settings by RankQuality on the validation part, as the paper chooses its hidden units.
 
 What SortNet leaves open by default (scaling, comparator, hidden units, weight decay) is chosen by
-its own short trials, see `sortnet.rankers.choose_defaults`.
+its own short trials, see `sortnet.rankers.choose_inputs`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Roles of a table's columns: id, text, image, audio, group, grade, features, or ignored.
 
 Short texts that repeat become features here; those that do not are described by
-`sortnet.items.describer`.
+`sortnet.items.features`.
 """
 
 from __future__ import annotations
