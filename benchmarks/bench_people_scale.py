@@ -34,7 +34,7 @@ from sortnet.preference import Judgement
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
 from store import Collection, open_store
-from store.database.tables import AnnotatorRow, JudgementRow
+from store.database.schema import AnnotatorRow, JudgementRow
 from store.service.labelling import LabellingService
 
 PEOPLE = 20

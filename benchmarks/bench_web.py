@@ -30,7 +30,7 @@ from cli.web.pages import pages_of
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from store import open_store
-from store.database.tables import JudgementRow, LeaseRow
+from store.database.schema import JudgementRow, LeaseRow
 
 NAME = "load"
 BAR_MS = 60.0

@@ -15,7 +15,7 @@ from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Queries, Split
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
 from sortnet.preference.judgement_table import Judgements
-from store.database.tables import AnswerRow, Base, CollectionRow, IterationRow, JudgementRow, RunRow
+from store.database.schema import AnswerRow, Base, CollectionRow, IterationRow, JudgementRow, RunRow
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,10 +25,10 @@ from store.collections.collection_rows import (
     write_items,
     write_pairs,
 )
-from store.database import schema
+from store.database import upgrade
 from store.database.engine import Database, plain, utc_now
 from store.database.process import status_of, this_process
-from store.database.tables import CollectionRow, IterationRow, QueryRow, RunRow
+from store.database.schema import CollectionRow, IterationRow, QueryRow, RunRow
 from store.runs.run import Run, phase_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Store:
                 self.database = self.database.to_write()
             if write and not current:
                 with self.database.transaction(write=True) as connection:
-                    self.copy = schema.upgrade(connection, name=self.database.name)
+                    self.copy = upgrade.upgrade(connection, name=self.database.name)
         except BaseException:
             self.close()
             raise
@@ -87,13 +87,13 @@ class Store:
             return False
         # Opening to write would wait for other writers.
         with self.database.transaction() as connection:
-            found = schema.look(connection, name=self.database.name)
+            found = upgrade.look(connection, name=self.database.name)
             if found is None and not write:
                 raise StoreError(
                     f"{self.database.name} is empty: sortnet train or sortnet items add fills it"
                 )
-            current = found == schema.NEWEST
-            views = [] if current or write else list(schema.as_newest(connection))
+            current = found == upgrade.NEWEST
+            views = [] if current or write else list(upgrade.as_newest(connection))
         if views:
             self.database.before_reading(*views)
         return current

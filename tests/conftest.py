@@ -40,7 +40,7 @@ from items_made import LanguageModel
 from sqlalchemy import create_engine, make_url, text
 
 from store import Store, open_store
-from store.database.tables import Base
+from store.database.schema import Base
 
 SECONDS_TO_START = 600
 # What a test leaves connected to its database may hold locks.

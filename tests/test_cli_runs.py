@@ -17,7 +17,7 @@ from sqlalchemy import update
 from cli.main import main
 from sortnet.data import read_queries
 from store import Run, open_store
-from store.database.tables import RunRow
+from store.database.schema import RunRow
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from sortnet import SortNetRanker, load_ranker, read_queries
 from sortnet.comparators import DirectRanker
 from sortnet.rankers.base import name_of
 from store import open_store
-from store.database.schema import NEWEST
+from store.database.upgrade import NEWEST
 from store.lab.cell_rows import kept_cells
 
 OLD = Path(__file__).parent / "data" / "0.3.0"

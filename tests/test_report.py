@@ -262,7 +262,7 @@ def test_in_one_iteration_no_pair_comes_back_and_the_first_counts_for_nothing(
 def test_a_run_whose_store_did_not_count_has_no_hardest_queries_and_says_why(tmp_path):
     from sqlalchemy import update
 
-    from store.database.tables import PairRow
+    from store.database.schema import PairRow
 
     with open_store(tmp_path / "s.db") as store:
         run = made_run(store, pairs="even")
@@ -395,7 +395,7 @@ def test_a_model_or_data_that_went_elsewhere_are_told_and_can_be_named(
     with open_store(store) as opened:
         from sqlalchemy import update
 
-        from store.database.tables import RunRow
+        from store.database.schema import RunRow
 
         data = opened.run("last").data
         gone = {s: {**facts, "path": f"gone/{s}.txt"} for s, facts in data.items()}

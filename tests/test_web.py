@@ -43,7 +43,7 @@ from sortnet.preference import Judgement
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision
 from store import open_store
-from store.database.tables import LeaseRow, ServerRow
+from store.database.schema import LeaseRow, ServerRow
 from store.service.labelling import LabellingService
 
 SCRIPT = "<script>document.title = 'taken'</script>"

@@ -156,9 +156,9 @@ def _contents(url: URL, facts: dict[str, Any]) -> str:
     """The contents of the store; raises what `open_store` would."""
     from sqlalchemy import func, select
 
-    from store.database import schema
+    from store.database import upgrade
     from store.database.engine import Database
-    from store.database.tables import CollectionRow, RunRow
+    from store.database.schema import CollectionRow, RunRow
 
     writable = True
     if url.drivername == "sqlite":
@@ -177,14 +177,14 @@ def _contents(url: URL, facts: dict[str, Any]) -> str:
         if database.dialect == "postgresql":
             size = select(func.pg_database_size(func.current_database()))
             facts["bytes"] = connection.execute(size).scalar_one()
-        facts["schema"] = found = schema.look(connection, name=database.name)
+        facts["schema"] = found = upgrade.look(connection, name=database.name)
         if found is None:
             return "has no tables yet: sortnet train creates them"
         tables = {"runs": RunRow.__table__, "collections": CollectionRow.__table__}
         for what, table in tables.items():
             facts[what] = connection.execute(select(func.count()).select_from(table)).scalar_one()
     many = ", ".join(count(facts[what], what.removesuffix("s")) for what in tables)
-    new = schema.NEWEST
+    new = upgrade.NEWEST
     older = "" if found == new else f" (old: the next command that writes makes it {new})"
     reading = "" if writable else "\nread-only: only commands that read work"
     return f"{many}, {facts['bytes'] / 1e6:.1f} MB, schema {found}{older}{reading}"

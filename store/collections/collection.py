@@ -50,7 +50,7 @@ from store.collections.judgement_rows import (
 from store.collections.leases import Lease
 from store.collections.server_claim import BEAT, ServerClaim, live_server
 from store.database.engine import Database
-from store.database.tables import (
+from store.database.schema import (
     AnnotatorRow,
     CollectionRow,
     DecisionRow,

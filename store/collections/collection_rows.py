@@ -19,7 +19,7 @@ from sortnet.errors import DataError, StoreError
 from sortnet.items import Items
 from sortnet.items.update import all_grouped, columns_of, places_of, root_of
 from store.database.engine import Database, utc_now
-from store.database.tables import (
+from store.database.schema import (
     AllowedPairRow,
     AnnotatorRow,
     CollectionRow,

@@ -12,7 +12,7 @@ from sortnet.errors import StudyError
 from sortnet.preference.study import Decision, check_decision, study_of
 from store.collections import leases
 from store.collections.collection_rows import item_groups
-from store.database.tables import AnnotatorRow, DecisionRow, LeaseRow, columns_of
+from store.database.schema import AnnotatorRow, DecisionRow, LeaseRow, columns_of
 
 # Statements of every answer are built once: that takes longer than to run them.
 _DECISIONS = (

@@ -13,7 +13,7 @@ from sortnet.errors import JudgementError
 from sortnet.preference import Judgement
 from sortnet.preference.base import check_undo
 from sortnet.preference.judgement_table import Judgements
-from store.database.tables import AnnotatorRow, JudgementRow, columns_of
+from store.database.schema import AnnotatorRow, JudgementRow, columns_of
 
 _OF = JudgementRow.collection == bindparam("of")
 # Statements of every answer are built once: that takes longer than to run them.

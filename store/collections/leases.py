@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, upd
 from sortnet.errors import LeaseError
 from sortnet.preference import Question
 from store.database.process import Process
-from store.database.tables import AnnotatorRow, LeaseRow
+from store.database.schema import AnnotatorRow, LeaseRow
 
 LONGEST_ID = 64
 

@@ -15,7 +15,7 @@ from sortnet.errors import SortNetError, StoreError
 from store.collections.collection_rows import locked
 from store.database.engine import Database
 from store.database.process import is_process
-from store.database.tables import ServerRow
+from store.database.schema import ServerRow
 
 SILENT = 30.0  # seconds without a heartbeat, after which a server counts as dead
 BEAT = 5.0

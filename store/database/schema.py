@@ -1,130 +1,356 @@
-"""The schema's version: a new or older database is upgraded, a newer one refused.
-
-The schema itself is in `tables`. What an older store lacks of it, tables and columns that may be
-NULL, is added by comparing the two.
-"""
+"""The tables: runs with their iterations and pairs; collections with items and judgements."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from itertools import count
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
 
-from sqlalchemy import Connection, cast, column, false, inspect, null, select, table, text, true
-from sqlalchemy.schema import CreateColumn, Table
-
-from sortnet.errors import StoreError
-from store.database.engine import reading_uri
-from store.database.tables import Base
-
-# Our own name: a team's database may hold another program's tables.
-VERSION_TABLE = "sortnet_schema"
-APPLICATION_ID = 0x536F7274  # "Sort": identifies SortNet's files to SQLite
-OLDEST, NEWEST = "m0003", "m0012"  # of version 0.1.0; one more with each change of `tables`
-LOCK = 0x536F72744E6574  # "SortNet": PostgreSQL's advisory locks are numbers
+from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
-def upgrade(connection: Connection, *, name: str) -> Path | None:
-    """Upgrade the database within the open transaction; returns the copy of the old SQLite file."""
-    sqlite = connection.dialect.name == "sqlite"
-    if not sqlite:
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-    found, copy = look(connection, name=name), None
-    if found == NEWEST:
-        return None
-    if found is not None and sqlite:
-        copy = _copied(Path(connection.engine.url.database or ""), found)
-    Base.metadata.create_all(connection)
-    for new, names in _lacking(connection):
-        for each in (each for each in new.columns if each.name not in names):
-            added = CreateColumn(each).compile(dialect=connection.dialect)
-            connection.execute(text(f"ALTER TABLE {new.name} ADD COLUMN {added}"))
-    if found is None:
-        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
-        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
-    connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{NEWEST}'"))
-    if sqlite:
-        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-    else:  # of 0.1.0: without it pairs are added three times as fast
-        dropped = "ALTER TABLE pairs DROP CONSTRAINT IF EXISTS pairs_run_fkey"
-        connection.execute(text(dropped))
-    return copy
+class Base(DeclarativeBase):
+    # SQLAlchemy 2.0 and 2.1 map a float to different types.
+    type_annotation_map: ClassVar = {dict[str, Any]: JSON, list[str]: JSON, float: Double}
 
 
-def look(connection: Connection, *, name: str) -> str | None:
-    """The schema's revision, or None for an empty database; refuses any other; changes nothing."""
-    if connection.dialect.name == "sqlite":
-        owner = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
-        if owner not in (0, APPLICATION_ID):
-            raise StoreError(f"{name} is another program's (application_id {owner}); give another")
-    found = revision(connection)
-    if found is None:
-        _refuse_foreign(connection, name)
-    elif found < OLDEST:
-        raise StoreError(f"{name} is of a schema ({found}) from before version 0.1.0 ({OLDEST})")
-    elif found > NEWEST:
-        raise StoreError(
-            f"{name} is of a newer schema ({found}) than this SortNet knows "
-            f"({NEWEST}); upgrade SortNet"
-        )
-    return found
+_TO_RUN = ForeignKey("runs.number", ondelete="CASCADE")
+_TO_COLLECTION = ForeignKey("collections.number", ondelete="CASCADE")
+Big = Annotated[int, mapped_column(BigInteger)]
+Key = Annotated[int, mapped_column(primary_key=True)]
+RunKey = Annotated[int, mapped_column(_TO_RUN, primary_key=True)]
+# A part of a key, which SQLite does not count up.
+Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]
+CollectionKey = Annotated[int, mapped_column(_TO_COLLECTION, primary_key=True, autoincrement=False)]
 
 
-def as_newest(connection: Connection) -> Iterator[str]:
-    """Statements that let a connection read an old schema as the newest.
+class RunRow(Base):
+    """A training run. Times are UTC; `data` is {split: {path, fingerprint, n_queries, ...}}.
 
-    A temporary view hides each table that lacks columns or does not exist.
+    `host`, `pid` and `process_start` are those of its process, see `store.database.process`.
+    `kept` says which model the folder `out` holds: {kind, measure, figures, reason}, where figures
+    are {kind: figure of its model}; NULL until the run has ended, and in runs before m0011.
+    `judge` has the options of the program or model that the run asks, to resume it; NULL of others.
     """
-    schema = inspect(connection).default_schema_name
-    for new, names in _lacking(connection):
-        old = table(new.name, *map(column, names), schema=schema)
-        columns = [
-            old.c[c.name] if c.name in names else cast(null(), c.type).label(c.name)
-            for c in new.columns
-        ]
-        rows = select(*columns).where(true() if names else false())
-        query = rows.compile(connection, compile_kwargs={"literal_binds": True})
-        yield f"CREATE TEMPORARY VIEW {new.name} AS {query}"
+
+    __tablename__ = "runs"
+
+    number: Mapped[Key]
+    id: Mapped[str] = mapped_column(unique=True)
+    created: Mapped[datetime]
+    finished: Mapped[datetime | None]
+    status: Mapped[str]
+    command: Mapped[str]
+    config: Mapped[dict[str, Any]]
+    seed: Mapped[Big]
+    versions: Mapped[dict[str, Any]]
+    data: Mapped[dict[str, Any]]
+    out: Mapped[str | None]
+    host: Mapped[str | None]
+    pid: Mapped[int | None]
+    process_start: Mapped[str | None]
+    kept: Mapped[dict[str, Any] | None]
+    judge: Mapped[dict[str, Any] | None]
 
 
-def _lacking(connection: Connection) -> Iterator[tuple[Table, set[str]]]:
-    """The tables that lack columns or do not exist, with the names of the columns they have."""
-    known = inspect(connection)
-    for new in Base.metadata.sorted_tables:
-        there = known.get_columns(new.name) if known.has_table(new.name) else ()
-        names = {column["name"] for column in there}
-        if not names >= {column.name for column in new.columns}:
-            yield new, names
+class QueryRow(Base):
+    """A query of a run: its name, and the document numbers `first .. first + size - 1`."""
+
+    __tablename__ = "queries"
+
+    run: Mapped[RunKey]
+    split: Mapped[str] = mapped_column(primary_key=True)
+    query: Mapped[Key]
+    qid: Mapped[str]
+    first: Mapped[Big]
+    size: Mapped[int]
 
 
-def revision(connection: Connection) -> str | None:
-    """The schema's revision, or None for a database without one of SortNet's."""
-    if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+class IterationRow(Base):
+    """One iteration of Algorithm 3.1; `tp` and `vp` are the sizes of its sets after it."""
+
+    __tablename__ = "iterations"
+
+    run: Mapped[RunKey]
+    iteration: Mapped[Key]
+    created: Mapped[datetime]
+    comparisons_train: Mapped[Big | None]
+    comparisons_vali: Mapped[Big | None]
+    miscompared_train: Mapped[Big | None]
+    miscompared_vali: Mapped[Big | None]
+    new_train: Mapped[Big | None]
+    new_vali: Mapped[Big | None]
+    tp: Mapped[Big | None]
+    vp: Mapped[Big | None]
+    quality: Mapped[float | None]
+    best: Mapped[bool | None]
+    measures: Mapped[dict[str, Any] | None]
+    epochs: Mapped[float | None]
+    kept_epoch: Mapped[float | None]
+    train_loss: Mapped[float | None]
+    vali_loss: Mapped[float | None]
+    seconds_sort: Mapped[float | None]
+    seconds_train: Mapped[float | None]
+    observed: Mapped[dict[str, Any] | None]
 
 
-def _copied(file: Path, found: str) -> Path:
-    """Copy a SQLite file into its folder, under an unused name."""
-    places = (file.with_name(f"{file.name}.{found}{f'-{k}' if k else ''}") for k in count())
-    to = next(place for place in places if not place.exists())
-    try:
-        os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        with (
-            closing(sqlite3.connect(reading_uri(file), uri=True)) as source,
-            closing(sqlite3.connect(to)) as copy,
-        ):
-            source.backup(copy)
-    except (OSError, sqlite3.Error) as error:
-        to.unlink(missing_ok=True)
-        raise StoreError(f"store {file}: cannot copy it to {to} to upgrade it: {error}") from error
-    return to
+class PairRow(Base):
+    """A pair of one query, which is in TP or VP or was wrong: `winner` should be before `loser`.
+
+    `first_iteration` is the iteration that added the pair to TP or VP, NEVER_ADDED if it is in
+    neither; resuming reads it. `times` counts the iterations in which the comparator put the loser
+    first; `first_wrong` and `last_wrong` are the first and the last of them, else NEVER_WRONG.
+    Stores before m0011 did not count all of this: there `first_wrong` is NULL, and the column of
+    `last_wrong` has the last iteration that chose the pair, right or wrong.
+
+    A document is of one query, so (run, split, winner, loser) identifies a pair; reading in that
+    order gives the order of `PairSink.pairs` without a sort. No database checks `run`, which takes
+    as long as to store two pairs; runs are never removed.
+    """
+
+    __tablename__ = "pairs"
+    # Without a rowid SQLite keeps the pairs in the key's own tree: half the size and the time.
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    run: Mapped[Part]
+    split: Mapped[str] = mapped_column(primary_key=True)
+    winner: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    loser: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    query: Mapped[int]
+    first_iteration: Mapped[int]
+    last_wrong: Mapped[int] = mapped_column("last_iteration")
+    times: Mapped[int]
+    first_wrong: Mapped[int | None]
 
 
-def _refuse_foreign(connection: Connection, name: str) -> None:
-    known = inspect(connection)
-    if taken := sorted(known.get_table_names()) or sorted(known.get_view_names()):
-        raise StoreError(f"{name} has a table {taken[0]!r} that is not SortNet's; give another")
+class AnswerRow(Base):
+    """What a program or a model answered about two documents of a run, shown left and right.
+
+    Documents are numbered as in `PairRow`. A pair that was asked in both orders has two rows.
+    `answer` is one of `sortnet.preference.ANSWERS`; `at` is in seconds since 1970.
+    """
+
+    __tablename__ = "answers"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    run: Mapped[RunKey]
+    split: Mapped[str] = mapped_column(primary_key=True)
+    left: Mapped[int] = mapped_column(
+        "left_doc", BigInteger, key="left", primary_key=True, autoincrement=False
+    )
+    right: Mapped[int] = mapped_column(
+        "right_doc", BigInteger, key="right", primary_key=True, autoincrement=False
+    )
+    answer: Mapped[str]
+    p: Mapped[float | None]
+    milliseconds: Mapped[Big | None]
+    cost: Mapped[float | None]
+    comment: Mapped[str | None]
+    flagged: Mapped[bool | None]
+    meta: Mapped[str | None]
+    at: Mapped[float | None]
+
+
+class CollectionRow(Base):
+    """A named set of items to sort; `seed` and `settings` are those of its sessions.
+
+    A criterion of a collection is a row too, without items of its own: `items_of` is the number of
+    the collection whose items it asks about.
+    """
+
+    __tablename__ = "collections"
+    # A number is never reused: a process may still hold that of a removed collection.
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    number: Mapped[Key]
+    name: Mapped[str] = mapped_column(unique=True)
+    created: Mapped[datetime]
+    root: Mapped[str | None]
+    source: Mapped[str]
+    feature_names: Mapped[list[str]]
+    settings: Mapped[dict[str, Any]]
+    seed: Mapped[Big]
+    items_of: Mapped[int | None]
+
+
+class ItemRow(Base):
+    """An item of a collection; `features` are little-endian float32; `context` is its group's.
+
+    `shown` are further columns that annotators see, {name: text}.
+    """
+
+    __tablename__ = "items"
+    __table_args__ = (UniqueConstraint("collection", "id"),)
+
+    collection: Mapped[CollectionKey]
+    number: Mapped[Part]
+    id: Mapped[str]
+    text: Mapped[str | None]
+    image: Mapped[str | None]
+    audio: Mapped[str | None]
+    features: Mapped[bytes]
+    group_name: Mapped[str | None]
+    context: Mapped[str | None]
+    shown: Mapped[dict[str, Any] | None]
+
+
+class AllowedPairRow(Base):
+    """A pair of items that may be asked; a collection without such rows allows all pairs."""
+
+    __tablename__ = "allowed_pairs"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    collection: Mapped[CollectionKey]
+    low: Mapped[Part]
+    high: Mapped[Part]
+
+
+class AnnotatorRow(Base):
+    """An annotator of a collection; the secret token is part of their link."""
+
+    __tablename__ = "annotators"
+    __table_args__ = (UniqueConstraint("collection", "name"), {"sqlite_autoincrement": True})
+
+    number: Mapped[Key]
+    collection: Mapped[int] = mapped_column(ForeignKey("collections.number", ondelete="CASCADE"))
+    name: Mapped[str]
+    token: Mapped[str] = mapped_column(unique=True)
+    created: Mapped[datetime]
+
+
+class JudgementRow(Base):
+    """An annotator's answer about two items; never changed, only undone by a later row.
+
+    `number` is the place in the collection's order, from 1 and without gaps; imports recognise a
+    judgement by its `id`; `at` is in seconds since 1970.
+    """
+
+    __tablename__ = "judgements"
+    __table_args__ = (
+        UniqueConstraint("collection", "id"),
+        UniqueConstraint("collection", "undoes"),
+    )
+
+    collection: Mapped[CollectionKey]
+    number: Mapped[Part]
+    id: Mapped[str]
+    annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
+    left: Mapped[int] = mapped_column("left_item", key="left")
+    right: Mapped[int] = mapped_column("right_item", key="right")
+    answer: Mapped[str]
+    milliseconds: Mapped[Big | None]
+    strategy: Mapped[str]
+    probability: Mapped[float]
+    model: Mapped[int]
+    undoes: Mapped[int | None]
+    lease: Mapped[str | None] = mapped_column(unique=True)
+    at: Mapped[float | None]
+    comment: Mapped[str | None]
+    flagged: Mapped[bool | None]
+    p: Mapped[float | None]
+    cost: Mapped[float | None]
+    meta: Mapped[str | None]
+
+
+class DecisionRow(Base):
+    """What an administrator decided, see `sortnet.preference.study`; only ever added.
+
+    `number` is the place in the collection's order, from 1 and without gaps; times as in
+    `JudgementRow.at`.
+    """
+
+    __tablename__ = "decisions"
+
+    collection: Mapped[CollectionKey]
+    number: Mapped[Part]
+    kind: Mapped[str]
+    annotator: Mapped[int | None] = mapped_column(ForeignKey("annotators.number"))
+    item: Mapped[int | None]
+    other: Mapped[int | None]
+    amount: Mapped[float | None]
+    reason: Mapped[str | None]
+    at: Mapped[float | None]
+
+
+class LeaseRow(Base):
+    """A leased question; at most one lease of a pair is open. Times as in `JudgementRow.at`.
+
+    `host`, `pid` and `process_start` are those of the process that asks the question, see
+    `store.database.process`; NULL in leases from before m0011.
+    """
+
+    __tablename__ = "leases"
+    __table_args__ = (
+        Index(
+            "leases_open_pair",
+            *("collection", "low", "high"),
+            unique=True,
+            sqlite_where=text("open = 1"),
+            postgresql_where=text("open"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    number: Mapped[Key]
+    id: Mapped[str] = mapped_column(unique=True)
+    collection: Mapped[int] = mapped_column(ForeignKey("collections.number", ondelete="CASCADE"))
+    annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
+    low: Mapped[int]
+    high: Mapped[int]
+    left: Mapped[int] = mapped_column("left_item", key="left")
+    right: Mapped[int] = mapped_column("right_item", key="right")
+    strategy: Mapped[str]
+    probability: Mapped[float]
+    model: Mapped[int]
+    created: Mapped[float]
+    expires: Mapped[float]
+    open: Mapped[bool]
+    host: Mapped[str | None]
+    pid: Mapped[int | None]
+    process_start: Mapped[str | None]
+
+
+class ServerRow(Base):
+    """The process that serves a collection; `heartbeat` as in `JudgementRow.at`."""
+
+    __tablename__ = "servers"
+
+    collection: Mapped[CollectionKey]
+    id: Mapped[str]
+    pid: Mapped[int]
+    host: Mapped[str]
+    heartbeat: Mapped[float]
+
+
+class CellRow(Base):
+    """A cell of an experiment that was worked out, see `sortnet.lab.cells`.
+
+    `ranking` holds the test documents' numbers as little-endian int32, the best of each query
+    first; `part` is the name of the division of the data.
+    """
+
+    __tablename__ = "cells"
+
+    key: Mapped[str] = mapped_column(primary_key=True)
+    created: Mapped[datetime]
+    ranker: Mapped[str]
+    part: Mapped[str]
+    cell: Mapped[dict[str, Any]]
+    about: Mapped[dict[str, Any]]
+    ranking: Mapped[bytes]
+
+
+def columns_of(record: Any, row: type[Base]) -> list[Any]:
+    """The columns of a dataclass's fields; the annotator by their name, to be joined."""
+    names = [field.name for field in fields(record)]
+    return [AnnotatorRow.name if name == "annotator" else getattr(row, name) for name in names]
+
+
+def upsert(dialect: str, table: type[Base], keys: Sequence[str], changed: Iterable[str]) -> Any:
+    """Insert rows; where the keys are there already, change these columns."""
+    made = (sqlite if dialect == "sqlite" else postgresql).insert(table)
+    values = {name: made.excluded[name] for name in changed}
+    return made.on_conflict_do_update(index_elements=keys, set_=values)

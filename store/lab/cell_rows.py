@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from store.database.engine import Database, plain, utc_now
-from store.database.tables import CellRow, upsert
+from store.database.schema import CellRow, upsert
 
 _AT_ONCE = 500  # keys of one statement
 

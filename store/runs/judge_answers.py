@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 
 from sortnet.core import Pairs, Split
 from sortnet.preference.base import TARGETS
-from store.database.tables import AnswerRow, upsert
+from store.database.schema import AnswerRow, upsert
 
 _KEYS = ("run", "split", "left", "right")
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tupl
 
 from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, Pairs, Split
 from sortnet.core.pairs import packed
-from store.database.tables import PairRow
+from store.database.schema import PairRow
 from store.runs.postgresql_pairs import COLUMNS, AddedPairs, changes, copy_pairs
 
 # Within SQLite's 32,766 variables per statement; longer statements were no faster.

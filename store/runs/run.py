@@ -17,7 +17,7 @@ from sortnet.errors import StoreError
 from store import frames
 from store.database.engine import Database, plain, utc_now
 from store.database.process import in_words, status_of, this_process
-from store.database.tables import IterationRow, PairRow, QueryRow, RunRow, upsert
+from store.database.schema import IterationRow, PairRow, QueryRow, RunRow, upsert
 from store.runs.judge_answers import JudgeAnswer, add_answers, read_answers
 from store.runs.pair_rows import (
     add_pairs,

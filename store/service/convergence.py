@@ -17,7 +17,7 @@ from store.collections.collection import Collection
 from store.collections.collection_rows import find_collection
 from store.database.engine import utc_now
 from store.database.process import this_process
-from store.database.tables import IterationRow, RunRow
+from store.database.schema import IterationRow, RunRow
 from store.runs.run import Run
 
 QUALITY = "order"  # the share of pairs in the right order: expected, and of the hold-out

@@ -16,11 +16,11 @@ from sqlalchemy import Connection, inspect, text
 from sortnet.core import Pairs
 from sortnet.errors import StoreError
 from store import open_store
-from store.database import schema
+from store.database import upgrade
 from store.database.engine import Database
-from store.database.schema import NEWEST
-from store.database.schema import OLDEST as RELEASED
-from store.database.tables import Base
+from store.database.schema import Base
+from store.database.upgrade import NEWEST
+from store.database.upgrade import OLDEST as RELEASED
 
 WRITTEN = Path(__file__).parent / "data" / "store-0.1.0.sqlite"
 # What PostgreSQL calls otherwise.
@@ -76,7 +76,7 @@ def make_old(url: str, revision: str) -> None:
         execute(url, *LACKED.get(revision, ()))
     else:
         execute(url, *released(url), *ADDED.get(revision, ()))
-    execute(url, f"UPDATE {schema.VERSION_TABLE} SET version_num = '{revision}'")
+    execute(url, f"UPDATE {upgrade.VERSION_TABLE} SET version_num = '{revision}'")
     best = "TRUE" if url.startswith("postgresql") else 1
     execute(
         url,
@@ -98,13 +98,13 @@ def released(url: str) -> list[str]:
         statements = [sql for (sql,) in file.execute(made)]
     for ours, theirs in SERVERS.items() if url.startswith("postgresql") else ():
         statements = [sql.replace(ours, theirs) for sql in statements]
-    return [*statements, f"INSERT INTO {schema.VERSION_TABLE} VALUES ('{RELEASED}')"]
+    return [*statements, f"INSERT INTO {upgrade.VERSION_TABLE} VALUES ('{RELEASED}')"]
 
 
 def described(connection: Connection) -> dict[str, list[object]]:
     """{table: its columns, keys, constraints and indexes}; `pairs` checks no run by now."""
     known = inspect(connection)
-    names = sorted({*known.get_table_names()} - {schema.VERSION_TABLE})
+    names = sorted({*known.get_table_names()} - {upgrade.VERSION_TABLE})
     return {
         name: [
             sorted((c["name"], str(c["type"]), c["nullable"]) for c in known.get_columns(name)),
@@ -139,7 +139,7 @@ def test_a_store_of_any_revision_is_upgraded_to_the_models_with_its_rows(
     with open_store(url) as store:
         with store.database.transaction() as connection:
             assert described(connection) == today
-            assert schema.revision(connection) == NEWEST
+            assert upgrade.revision(connection) == NEWEST
         run = store.run("abc")
         frame, iterations = run.pairs_frame(), run.iterations_frame()
         observed = run.margins_frame(), run.mistakes_frame(), run.cycles_frame()
@@ -206,14 +206,14 @@ def test_opening_again_changes_nothing(url: str, today: dict[str, list[object]])
 
 def test_a_newer_schema_is_refused(url: str) -> None:
     open_store(url).close()
-    execute(url, f"UPDATE {schema.VERSION_TABLE} SET version_num = 'm9999'")
+    execute(url, f"UPDATE {upgrade.VERSION_TABLE} SET version_num = 'm9999'")
     with pytest.raises(StoreError, match=r"newer schema \(m9999\).*; upgrade SortNet"):
         open_store(url)
 
 
 def test_a_schema_from_before_the_first_release_is_refused(url: str) -> None:
     open_store(url).close()
-    execute(url, f"UPDATE {schema.VERSION_TABLE} SET version_num = 'm0002'")
+    execute(url, f"UPDATE {upgrade.VERSION_TABLE} SET version_num = 'm0002'")
     for write in (True, False):
         with pytest.raises(StoreError, match=r"schema \(m0002\) from before version 0.1.0"):
             open_store(url, write=write)
@@ -250,7 +250,7 @@ def test_a_file_that_says_it_is_another_programs_is_refused(tmp_path: Path) -> N
     with closing(sqlite3.connect(path)) as connection:
         (ours,) = connection.execute("PRAGMA application_id").fetchone()
         connection.execute("PRAGMA application_id = 7")
-    assert ours == schema.APPLICATION_ID
+    assert ours == upgrade.APPLICATION_ID
     with pytest.raises(StoreError, match="another program's"):
         open_store(path, write=False)
     with closing(sqlite3.connect(path)) as connection:
@@ -270,7 +270,7 @@ def test_a_store_of_any_revision_is_read_as_it_is(url: str, revision: str) -> No
         assert store.runs_frame()["best_quality"].tolist() == [0.5]
         assert store.collections_frame().empty
         with store.database.transaction() as connection:
-            assert schema.revision(connection) == revision
+            assert upgrade.revision(connection) == revision
     assert_refused_to_write(url)
 
 
@@ -300,7 +300,7 @@ def test_an_old_file_is_copied_before_it_is_upgraded(tmp_path: Path) -> None:
     assert copy == tmp_path / "s.db.m0003-1"
     assert copy.stat().st_mode & 0o777 == 0o600
     with open_store(copy, write=False) as store, store.database.transaction() as connection:
-        assert schema.revision(connection) == RELEASED
+        assert upgrade.revision(connection) == RELEASED
         assert len(store.run("abc").pairs("train")) == 1
     with open_store(path) as store:
         assert store.copy is None
@@ -316,14 +316,14 @@ def test_a_file_that_cannot_be_copied_is_not_upgraded(
     def full(*args: object) -> int:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("store.database.schema.os.open", full)
+    monkeypatch.setattr("store.database.upgrade.os.open", full)
     with pytest.raises(StoreError, match=r"cannot copy it to .*No space left"):
         open_store(path)
     monkeypatch.undo()
     assert list(tmp_path.iterdir()) == [path]
     database = Database(path, write=False)
     with closing(database), database.transaction() as connection:
-        assert schema.revision(connection) == RELEASED
+        assert upgrade.revision(connection) == RELEASED
 
 
 def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
