@@ -15,7 +15,13 @@ from bench_scale import FEATURES, SIZE
 from bench_scale import made as graded
 from bench_sort import made, side_by_side
 
-from sortnet.comparators import CmpNN, Committee, DirectRanker, Learner, NeuralComparator
+from sortnet.comparators import (
+    CmpNN,
+    Committee,
+    DirectRanker,
+    NeuralComparator,
+    TrainableComparator,
+)
 from sortnet.config import Training
 from sortnet.core import Pairs, Queries
 from sortnet.learning.judges import judge_by_grades
@@ -24,7 +30,7 @@ from sortnet.learning.training import train_on_pairs
 from sortnet.metrics import evaluate
 from sortnet.sorting import sort
 
-NETS: dict[str, Callable[[int], Learner]] = {
+NETS: dict[str, Callable[[int], TrainableComparator]] = {
     "CmpNN 32": lambda d: CmpNN(d, hidden=32),
     "4 CmpNN 32": lambda d: Committee([CmpNN(d, hidden=32, seed=seed) for seed in range(4)]),
     "CmpNN 64-64": lambda d: CmpNN(d, hidden=(64, 64)),
@@ -91,7 +97,7 @@ def training(
     return row(what, cpu, gpu, f"ndcg@10 {values[0]:.4f} : {values[1]:.4f}")
 
 
-def on(device: torch.device | str, comparator: Learner) -> Learner:
+def on(device: torch.device | str, comparator: TrainableComparator) -> TrainableComparator:
     for member in comparator.members:
         member.to(device)
     return comparator

@@ -25,7 +25,7 @@ import torch
 from sortnet.comparators import CmpNN
 from sortnet.config import Config, Training
 from sortnet.core import Pairs, Queries
-from sortnet.core.memory import room
+from sortnet.core.memory import allocate
 from sortnet.core.shard import sharded
 from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
@@ -43,7 +43,7 @@ Seconds = dict[str, tuple[float, float]]  # of CPU and of the clock, by phase
 
 def made(n_queries: int) -> Queries:
     n, rng = n_queries * SIZE, np.random.default_rng(0)
-    X, score = room((n, FEATURES)), np.empty(n)
+    X, score = allocate((n, FEATURES)), np.empty(n)
     for start in range(0, n, 100_000):
         part = X[start : start + 100_000]
         part[:] = rng.standard_normal(part.shape, np.float32)

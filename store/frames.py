@@ -214,9 +214,9 @@ def pair_columns(
 
 
 def pairs_frame(
-    parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str], *, room: int = 0
+    parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str], *, n_rows: int = 0
 ) -> pd.DataFrame:
-    """Join the parts of `pair_columns` to one frame; without copies if `room` is the row count."""
+    """Join the parts of `pair_columns` to one frame; without copies if `n_rows` is given."""
     import pandas as pd
 
     columns: dict[str, Any] = {}
@@ -225,7 +225,7 @@ def pairs_frame(
         start, end = end, end + len(part["winner"])
         for name, values in part.items():
             if name not in columns or len(columns[name]) < end:  # others may write meanwhile
-                wider = np.empty(max(room, end), values.dtype)
+                wider = np.empty(max(n_rows, end), values.dtype)
                 wider[:start] = columns.get(name, wider)[:start]
                 columns[name] = wider
             columns[name][start:end] = values

@@ -81,7 +81,7 @@ def test_judgements_of_a_pair_are_added_up_by_their_weights(made):
     assert list(zip(known.winner.tolist(), known.loser.tolist(), strict=True)) == list(expected)
     for k, (pair, votes) in enumerate(expected.items()):
         assert known.target[k] == pytest.approx(votes[0] / votes[1])
-        target, weight = known.said_of(np.array(pair), np.array(pair[::-1]))
+        target, weight = known.answers_for(np.array(pair), np.array(pair[::-1]))
         assert target.tolist() == pytest.approx([known.target[k], 1 - known.target[k]])
         assert weight.tolist() == pytest.approx([votes[1]] * 2)
 

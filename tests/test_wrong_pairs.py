@@ -12,7 +12,7 @@ import pytest
 import torch
 from cli_made import done
 
-from sortnet.comparators import CmpNN, Learner
+from sortnet.comparators import CmpNN, TrainableComparator
 from sortnet.config import PAIRS, Config, Training
 from sortnet.core import NEVER_ADDED, SPLITS, Pairs, Queries, Split
 from sortnet.learning.iterations import Iteration, State
@@ -62,7 +62,7 @@ def queries(sizes: list[int], seed: int) -> Queries:
     return Queries.from_arrays(X, grades, group=sizes)
 
 
-def make(seed: int) -> Learner:
+def make(seed: int) -> TrainableComparator:
     return CmpNN(3, hidden=2, seed=seed)
 
 

@@ -28,7 +28,7 @@ from sortnet.tables.letor_writer import write_letor
 if TYPE_CHECKING:
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
-    from sortnet.comparators import Learner
+    from sortnet.comparators import TrainableComparator
     from sortnet.rankers.sortnet import Model
     from store import Store
 
@@ -86,7 +86,7 @@ def demo(
                     f"best iteration by, {n[2]} to test the model on.\n"
                 )
             show = iterations.shower(training.config.rank_quality.name, err=as_json)
-            trained: list[Learner] = []
+            trained: list[TrainableComparator] = []
             model = training.learn(
                 show, status, [lambda record, state: trained.append(state.comparator)]
             )
@@ -120,7 +120,11 @@ def _begin(
 
 
 def _tested(
-    training: TrainingRun, model: Model, trained: Sequence[Learner], fold: Fold, store: str
+    training: TrainingRun,
+    model: Model,
+    trained: Sequence[TrainableComparator],
+    fold: Fold,
+    store: str,
 ) -> dict[str, Any]:
     """Evaluate the model, draw what it sorts and write the queries; the facts to print.
 

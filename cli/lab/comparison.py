@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.lab.work import Found
+from cli.lab.work import Results
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Comparison:
 
     def __init__(
         self,
-        found: Found,
+        found: Results,
         measures: list[str],
         convention: str,
         data: str,
@@ -114,7 +114,7 @@ def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]
     ]
 
 
-def settings_rows(found: Found, parts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def settings_rows(found: Results, parts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """The settings that the search chose, a row a ranker and a column a part."""
     chosen: dict[str, dict[str, str]] = {}
     for cell, result in found.results:

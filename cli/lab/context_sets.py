@@ -48,10 +48,10 @@ def context(problem: str, models: str | None, latex: bool, **options: Any) -> in
       sortnet experiment context hypervolume --jobs 2 --out hypervolume
       sortnet experiment context sizes --splits 5 --out sizes
     """
-    from cli.lab.work import Where
+    from cli.lab.work import RunOptions
     from sortnet.lab.set_problems import SET_MODELS, models_named
 
-    where = Where(*(options.pop(name) for name in Where._fields))
+    where = RunOptions(*(options.pop(name) for name in RunOptions._fields))
     if problem == "sizes":
         return _sizes(models_named(models or ",".join(SET_MODELS)), where, latex, **options)
     return _table(problem, models_named(models or "all"), where, latex, **options)
@@ -62,7 +62,7 @@ def _table(
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
     """The table of the paper."""
-    from cli.lab.run_comparison import Shown, run_comparison
+    from cli.lab.run_comparison import OutputOptions, run_comparison
     from sortnet.lab.set_problems import MEASURES, MadeSets, cells_of
 
     drawn = [
@@ -72,7 +72,7 @@ def _table(
     n, d = sizes["n"], sizes["d"]
     data = problem if (n, d) == (5, 2) else f"{problem}, n = {n}, d = {d}"  # 5, 2: as published
     return run_comparison(
-        cells_of(models, drawn, seed), where, Shown(out, as_json, latex), data,
+        cells_of(models, drawn, seed), where, OutputOptions(out, as_json, latex), data,
         list(MEASURES), "skip", spread="deviation",
     )  # fmt: skip
 

@@ -176,7 +176,7 @@ def study(
       sortnet experiment study hidden MQ2008 --out hidden
     """
     from cli.lab.study_outputs import print_studies, run_study
-    from cli.lab.work import Where
+    from cli.lab.work import RunOptions
     from sortnet.lab.studies import SIZES, points_of
 
     if listed or name is None:
@@ -184,7 +184,7 @@ def study(
         return 0
     points = points_of(name, letor_dir, SIZES[size], seed, columns)
     command = command_line(click.get_current_context())
-    return run_study(name, points, Where(**options), out, as_json, command)
+    return run_study(name, points, RunOptions(**options), out, as_json, command)
 
 
 def _compare(
@@ -197,8 +197,8 @@ def _compare(
     **options: Any,
 ) -> int:
     """Work out every ranker on every division, and report; 1 if one failed, else 0."""
-    from cli.lab.run_comparison import Shown, run_comparison
-    from cli.lab.work import Where
+    from cli.lab.run_comparison import OutputOptions, run_comparison
+    from cli.lab.work import RunOptions
     from sortnet.lab.cells import Cell
     from sortnet.lab.entries import entries_named, grid_of
     from sortnet.metrics import as_metrics
@@ -207,7 +207,7 @@ def _compare(
     if grid := options.pop("grid"):
         entries = [replace(each, grids=(grid_of(each.kind, grid),)) for each in entries]
     wanted = [metric.name for metric in as_metrics(filter(None, measures.split(",")))]
-    shown = Shown(*(options.pop(name) for name in Shown._fields))
-    where = Where(*(options.pop(name) for name in Where._fields))
+    shown = OutputOptions(*(options.pop(name) for name in OutputOptions._fields))
+    where = RunOptions(*(options.pop(name) for name in RunOptions._fields))
     cells = [Cell(entry, split, **options) for split in splits for entry in entries]
     return run_comparison(cells, where, shown, data, wanted, convention)

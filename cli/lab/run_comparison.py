@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from cli.lab.comparison import Comparison, published_rows
-from cli.lab.work import Where, results_of
+from cli.lab.work import RunOptions, results_of
 from cli.options import command_line
 from cli.output import print_json, print_table, progress, put, say, write_output
 from cli.printing.iterations import rows_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FILES = ("results.csv", "summary.csv", "report.html")
 
 
-class Shown(NamedTuple):
+class OutputOptions(NamedTuple):
     """How a comparison is shown: options of its commands."""
 
     out: Path | None
@@ -32,8 +32,8 @@ class Shown(NamedTuple):
 
 def run_comparison(
     cells: Sequence[Cell],
-    where: Where,
-    shown: Shown,
+    where: RunOptions,
+    shown: OutputOptions,
     data: str,
     measures: list[str],
     convention: str,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.lab.comparison import mean_text
-from cli.lab.work import Where, results_of
+from cli.lab.work import RunOptions, results_of
 from cli.output import (
     count,
     print_json,
@@ -45,7 +45,7 @@ def print_studies(*, as_json: bool) -> None:
 def run_study(
     name: str,
     points: Sequence[Point],
-    where: Where,
+    where: RunOptions,
     out: Path | None,
     as_json: bool,
     command: str,

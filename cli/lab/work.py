@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from store import Store
 
 
-class Where(NamedTuple):
-    """Where cells are worked out and kept: options of every command of `sortnet experiment`."""
+class RunOptions(NamedTuple):
+    """Options of every command of `sortnet experiment`: where cells are worked out and kept."""
 
     store: URL | str | None
     jobs: int
@@ -34,7 +34,7 @@ class Where(NamedTuple):
     again: bool
 
 
-class Found(NamedTuple):
+class Results(NamedTuple):
     """What came of an experiment: results of its cells in their order, and what failed."""
 
     results: list[tuple[Cell, Result]]
@@ -74,7 +74,7 @@ class TimeLeft:
         return sum(expected) / self.jobs
 
 
-def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found:
+def results_of(cells: Sequence[Cell], where: RunOptions, progress: Progress) -> Results:
     """Results out of the store, and of the others by working them out; each is kept at once.
 
     Raises:
@@ -121,7 +121,7 @@ def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found
         except KeyboardInterrupt:
             raise SortNetError("interrupted: the same command resumes it") from None
     results = [(c, known[key]) for c, key in zip(cells, keys, strict=True) if key in known]
-    return Found(results, failed)
+    return Results(results, failed)
 
 
 def _keep(store: Store, key: str, cell: Cell, result: Result) -> None:

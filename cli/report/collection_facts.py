@@ -66,7 +66,7 @@ def facts_of(
         "cost": _sum(judge["cost"] for judge in judges),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(events))),
-        "cycles": plain(asdict(cycles)) | {"share": cycles.share, "said": said_of(cycles)},
+        "cycles": plain(asdict(cycles)) | {"share": cycles.share, "said": cycles_in_words(cycles)},
         "top": top,
         "ranking": _at_most(rows, top),
         "rows": _at_most(rows, most),
@@ -75,10 +75,10 @@ def facts_of(
     }
 
 
-def said_of(test: CycleTest) -> str:
+def cycles_in_words(test: CycleTest) -> str:
     """The test of cycles in words.
 
-    >>> said_of(CycleTest(0, 0))
+    >>> cycles_in_words(CycleTest(0, 0))
     'No three items have all their pairs judged, so nothing can be said of cycles.'
     """
     if test.p is None or test.share is None:

@@ -17,7 +17,7 @@ from cli.judges.pairs import Pair, pair_of_items
 from cli.judges.verdicts import Verdict
 from cli.judges.worker_pool import Worker, WorkerPool
 from cli.output import count, say
-from sortnet.comparators import Learner
+from sortnet.comparators import TrainableComparator
 from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
 from sortnet.errors import SortNetError
@@ -32,7 +32,7 @@ PairOfSplit: TypeAlias = tuple[Split, int, int]  # the documents' numbers, the l
 ATTEMPTS = 2  # at a pair at which the judge fails
 
 
-def vali_pairs(vali: Queries, comparator: Learner, judgements: int, seed: int) -> I64:
+def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, seed: int) -> I64:
     """The pairs of the validation part that a budget of answers is spent on: its share of them.
 
     They are evenly many of each query, the same for the same seed. The others of the budget are

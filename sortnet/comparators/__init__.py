@@ -5,7 +5,14 @@ from sortnet.comparators.cmpnn import CmpNN
 from sortnet.comparators.committee import Committee
 from sortnet.comparators.directranker import DirectRanker
 from sortnet.comparators.forms import DualUnits, Form, Score
-from sortnet.comparators.make import Learner, Make, MakeFor, MakeOne, kind_of, make_comparator
+from sortnet.comparators.make import (
+    Make,
+    MakeFor,
+    MakeOne,
+    TrainableComparator,
+    kind_of,
+    make_comparator,
+)
 from sortnet.comparators.soft_trees import SoftTrees
 
 __all__ = [
@@ -14,7 +21,6 @@ __all__ = [
     "DirectRanker",
     "DualUnits",
     "Form",
-    "Learner",
     "Make",
     "MakeFor",
     "MakeOne",
@@ -22,6 +28,7 @@ __all__ = [
     "NeuralComparator",
     "Score",
     "SoftTrees",
+    "TrainableComparator",
     "kind_of",
     "make_comparator",
     "margin_of",

@@ -18,8 +18,8 @@ from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Config
 from sortnet.errors import ComparatorError
 
-Learner: TypeAlias = NeuralComparator | Committee
-Make: TypeAlias = Callable[[int], Learner]
+TrainableComparator: TypeAlias = NeuralComparator | Committee
+Make: TypeAlias = Callable[[int], TrainableComparator]
 MakeFor: TypeAlias = Callable[[Config, int], Make]
 MakeOne: TypeAlias = Callable[[int, int], NeuralComparator]
 # The choices of `comparator` of Config; each takes those settings that its arguments are named as.
@@ -47,7 +47,7 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
         built = net(n_features, **given | {"seed": seed}) if one is None else one(n_features, seed)
         return built.to(device)
 
-    def make(seed: int) -> Learner:
+    def make(seed: int) -> TrainableComparator:
         if members == 1:
             return build(seed)
         seeds = np.random.SeedSequence(seed).generate_state(members)
@@ -79,7 +79,7 @@ def _given(config: Config) -> dict[str, Any]:
     return {name: settings[name] for name in taken if name in settings}
 
 
-def kind_of(comparator: Learner) -> str | None:
+def kind_of(comparator: TrainableComparator) -> str | None:
     """A name of `KINDS`; None for a custom comparator, a subclass of ours too.
 
     >>> kind_of(CmpNN(3)), kind_of(DirectRanker(3, feature_part=torch.nn.Linear(3, 2)))

@@ -101,7 +101,9 @@ def _numbers(path: Path) -> dict[str, int]:
     return {name: int(value) for name, value in pairs if value.isdigit()}
 
 
-def room(shape: tuple[int, ...], dtype: DTypeLike = np.float32, what: str = "data") -> NDArray[Any]:
+def allocate(
+    shape: tuple[int, ...], dtype: DTypeLike = np.float32, what: str = "data"
+) -> NDArray[Any]:
     """An array to fill, in memory up to 256 MiB, else mapped from a temporary file without a name.
 
     Such a file is in TMPDIR, else in /var/tmp. Its pages are page cache: the system writes them to
@@ -110,7 +112,7 @@ def room(shape: tuple[int, ...], dtype: DTypeLike = np.float32, what: str = "dat
     Raises:
         DataError: if the folder has no space for it, which is reserved at once.
 
-    >>> room((2, 3)).shape
+    >>> allocate((2, 3)).shape
     (2, 3)
     """
     kind = np.dtype(dtype)
@@ -122,7 +124,7 @@ def room(shape: tuple[int, ...], dtype: DTypeLike = np.float32, what: str = "dat
 
 def rows_of(array: NDArray[Any], rows: NDArray[np.integer[Any]], what: str) -> NDArray[Any]:
     """`array[rows]` in a room of its own."""
-    out = room((len(rows), *array.shape[1:]), array.dtype, what)
+    out = allocate((len(rows), *array.shape[1:]), array.dtype, what)
     # The other modes than "clip" fill a buffer of the same size first.
     np.take(array, rows, axis=0, out=out, mode="clip")
     return out
@@ -189,7 +191,7 @@ class GrowingTable:
                 self.rows.resize((rows, width), refcheck=False)  # without a copy, as a rule
                 return
         old = self.rows[: self.n]
-        self.rows = room((rows, width), what=what)
+        self.rows = allocate((rows, width), what=what)
         self.rows[: self.n, : old.shape[1]] = old
         self.rows[: self.n, old.shape[1] :] = 0
 

@@ -47,7 +47,7 @@ def moved(key: _I64, by: int) -> _I64:
     return key + by * np.int64(2**32 + 1)
 
 
-def among(keys: _I64, others: _I64) -> NDArray[np.bool_]:
+def is_in(keys: _I64, others: _I64) -> NDArray[np.bool_]:
     """(m,) whether each number is one of the others, which are ascending."""
     if not len(others):
         return np.zeros(len(keys), np.bool_)
@@ -197,11 +197,11 @@ class Pairs:
         """The pairs that are in both sets."""
         return Pairs.of_keys(np.intersect1d(self.key, other.key, assume_unique=True))
 
-    def among(self, others: Pairs | None) -> NDArray[np.bool_]:
+    def is_in(self, others: Pairs | None) -> NDArray[np.bool_]:
         """(m,) whether each pair is one of the others; None: all are."""
         if others is None:
             return np.ones(len(self), np.bool_)
-        return among(self.key, others.key)
+        return is_in(self.key, others.key)
 
     @property
     def sure(self) -> _F64:
@@ -209,7 +209,7 @@ class Pairs:
         sure = np.ones(len(self)) if self.weight is None else self.weight.astype(np.float64)
         return sure if self.target is None else sure * (2 * self.target.astype(np.float64) - 1)
 
-    def said_of(self, i: _Ints, j: _Ints) -> tuple[_F32, _F32]:
+    def answers_for(self, i: _Ints, j: _Ints) -> tuple[_F32, _F32]:
         """(m,) targets for document i of judged pairs (i, j), NaN if nobody compared them; weights.
 
         The weight of a pair that nobody compared is 1.

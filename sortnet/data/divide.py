@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from sortnet.core import F32, I64, Bool, Pairs, Queries
-from sortnet.core.memory import room
+from sortnet.core.memory import allocate
 from sortnet.core.pairs import moved
 from sortnet.data.read import PARTS, Fold
 from sortnet.errors import DataError
@@ -41,7 +41,7 @@ def joined(parts: Sequence[Queries]) -> Queries:
     >>> joined([q.take([0]), q.take([1])]).qids.tolist()
     ['b', 'a']
 
-    Cost: a copy of the features, on disk beyond 256 MiB (see `room`).
+    Cost: a copy of the features, on disk beyond 256 MiB (see `allocate`).
     """
     first = parts[0]
     for one in parts:
@@ -52,7 +52,7 @@ def joined(parts: Sequence[Queries]) -> Queries:
         if one.judge is not first.judge:
             raise DataError(f"{one.source}: another judge than that of {first.source}")
     ends = np.cumsum([0, *(part.n_docs for part in parts)])
-    features = room((int(ends[-1]), first.n_features), what=f"{first.source} and others")
+    features = allocate((int(ends[-1]), first.n_features), what=f"{first.source} and others")
     np.concatenate([part.features for part in parts], out=features)
     qids = np.concatenate([part.qids for part in parts])
     docids = [part.docids for part in parts if part.docids is not None]

@@ -23,7 +23,7 @@ from sortnet.data.cache import cached
 from sortnet.data.divide import drawn_parts, only_single_documents
 from sortnet.data.grades import grade_numbers
 from sortnet.data.read import PARTS, Fold, are_tables, read_queries, refuse_names
-from sortnet.data.read_tables import Like, named_roles, names_kept, names_of, queries_of
+from sortnet.data.read_tables import HasFeatures, named_roles, names_kept, names_of, queries_of
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.roles import kept_as_read
@@ -87,7 +87,7 @@ def read_divided(
     n_features: int | None = None,
     columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
-    like: Like | None = None,
+    like: HasFeatures | None = None,
     progress: Progress = lambda text: None,
 ) -> Fold:
     """Read a file of labelled queries, or several as one data set, as three parts.
@@ -210,7 +210,7 @@ class _Table:
         division: Division,
         labelled: bool,
         columns: NamedColumns,
-        like: Like | None,
+        like: HasFeatures | None,
     ) -> None:
         self.path = path
         self.division = division
@@ -222,7 +222,7 @@ class _Table:
     def read(
         self,
         part: str,
-        like: Like | None,
+        like: HasFeatures | None,
         cache: str | os.PathLike[str] | None,
         progress: Progress,
     ) -> Queries:
@@ -258,7 +258,7 @@ class _Table:
 
 
 def _divided_rows(
-    path: Path, division: Division, labelled: bool, columns: NamedColumns, like: Like | None
+    path: Path, division: Division, labelled: bool, columns: NamedColumns, like: HasFeatures | None
 ) -> RowsOfParts:
     rows = read_rows(path, keep=kept_as_read(*names_kept(columns, like)))
     if not len(rows):

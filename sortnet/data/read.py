@@ -13,7 +13,7 @@ from sortnet.errors import DataError
 from sortnet.files import TABLES, data_files, is_table, suffix_of
 
 if TYPE_CHECKING:
-    from sortnet.data.read_tables import Like
+    from sortnet.data.read_tables import HasFeatures
 
 PARTS = ("train", "vali", "test")
 _ENDINGS = tuple(
@@ -31,7 +31,7 @@ def read_queries(
     labelled: bool = True,
     columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
-    like: Like | None = None,
+    like: HasFeatures | None = None,
     progress: Progress = lambda text: None,
 ) -> Queries:
     """Read queries from a table (.csv, .tsv, .jsonl, .parquet), or LETOR text (anything else).
@@ -52,7 +52,7 @@ def read_queries(
         DataError: naming file, line and offending text.
 
     Cost: that of parsing; next to nothing if the file is in the cache. Features of more than
-    256 MiB are on disk, see `room`.
+    256 MiB are on disk, see `allocate`.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -86,7 +86,7 @@ def _parse(
     n_features: int | None,
     labelled: bool,
     columns: NamedColumns | None,
-    like: Like | None,
+    like: HasFeatures | None,
     progress: Progress,
 ) -> Queries:
     describer = None if like is None else like.describer
@@ -143,7 +143,7 @@ def read_fold(
     labelled: bool = True,
     columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
-    like: Like | None = None,
+    like: HasFeatures | None = None,
 ) -> Fold:
     """Read a folder with a train, a vali (or valid, validation) and optionally a test part.
 

@@ -37,7 +37,7 @@ from sortnet.tables.rows import Rows, listed, no_column, read_rows, rows_of_fram
 _LONGEST_NAME = 1024
 
 
-class Like(Protocol):
+class HasFeatures(Protocol):
     """What has features, as other data are to have them: Queries, or a ranker."""
 
     @property
@@ -89,7 +89,7 @@ def read_table(
     *,
     labelled: bool,
     columns: NamedColumns | None = None,
-    like: Like | None = None,
+    like: HasFeatures | None = None,
     progress: Progress = lambda text: None,
 ) -> Queries:
     """Read a CSV, TSV, JSON lines or Parquet file, or several, see `from_frame`."""
@@ -97,7 +97,7 @@ def read_table(
     return queries_of(rows, labelled=labelled, columns=columns, like=like, progress=progress)
 
 
-def names_kept(columns: NamedColumns | None, like: Like | None = None) -> list[str | None]:
+def names_kept(columns: NamedColumns | None, like: HasFeatures | None = None) -> list[str | None]:
     """The columns whose cells are names and texts, to be read as they are written."""
     remembered = [] if like is None or like.describer is None else like.describer.columns.values()
     names = columns or UNNAMED
@@ -110,7 +110,7 @@ def queries_of(
     *,
     labelled: bool,
     columns: NamedColumns | None = None,
-    like: Like | None = None,
+    like: HasFeatures | None = None,
     progress: Progress = lambda text: None,
 ) -> Queries:
     """The documents of a table; see `from_frame` and `read_table`.
@@ -169,7 +169,7 @@ def queries_of(
 
 
 def named_roles(
-    rows: Rows, columns: NamedColumns | None, like: Like | None = None, *, labelled: bool
+    rows: Rows, columns: NamedColumns | None, like: HasFeatures | None = None, *, labelled: bool
 ) -> LabelledColumns:
     """The columns of query, grade and id that a table has by their names.
 

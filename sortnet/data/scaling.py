@@ -20,7 +20,7 @@ from scipy.special import ndtri
 
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.core import F32, F64, I64, Bool, Queries
-from sortnet.core.memory import room, runs_of_queries
+from sortnet.core.memory import allocate, runs_of_queries
 from sortnet.errors import DataError
 from sortnet.threads import side_by_side
 
@@ -95,8 +95,8 @@ class Scaler:
         Raises:
             DataError: if the number of features differs.
 
-        Cost: one array of the scaled features, on disk beyond 256 MiB (see `room`), filled a run
-        of queries at a time.
+        Cost: one array of the scaled features, on disk beyond 256 MiB (see `allocate`), filled a
+        run of queries at a time.
         """
         if queries.n_features != self.n_features:
             raise DataError(
@@ -106,7 +106,7 @@ class Scaler:
         if not self.tables:
             return queries
         what = f"{queries.source}: the scaled features"
-        out: F32 = room((queries.n_docs, self.n_columns), what=what)
+        out: F32 = allocate((queries.n_docs, self.n_columns), what=what)
         docs_at_once = _CHUNK // max(self.n_columns, self.n_features, 1)
 
         def fill(chunk: tuple[slice, I64]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from sortnet.core import F64, I64, Queries
 from sortnet.errors import DataError
 from sortnet.metrics import Discount, Empty, Metric, as_metrics, outcomes
-from sortnet.metrics import conventions as said_of
+from sortnet.metrics import conventions as conventions_text
 
 _COUNTS: dict[Empty, float] = {"skip": np.nan, "zero": 0.0, "one": 1.0}
 
@@ -109,7 +109,7 @@ def said_under(
     queries without a relevant document counted zero: 3 of 9
     """
     rule, metrics = _under(convention, measures)
-    *parts, empty = said_of(metrics, rule.empty, n_empty, n_queries).split("; ")
+    *parts, empty = conventions_text(metrics, rule.empty, n_empty, n_queries).split("; ")
     short = sorted({f"{m.kind}@n" for m in metrics if m.cutoff and m.kind in rule.short})
     if short:
         parts.append(f"lists shorter than n count 0 in {' and '.join(short)}")

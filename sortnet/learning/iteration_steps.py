@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sortnet.comparators import Learner, Make
+from sortnet.comparators import Make, TrainableComparator
 from sortnet.config import Config
 from sortnet.core import I64, Pairs, Progress, Queries
 from sortnet.core.shard import gathered, summed
@@ -96,7 +96,7 @@ class IterationSteps:
         check_can_be_learned(train)
         return train, replace(state, asked=gathered(train, keys_of_all(train, asked)))
 
-    def sort_train(self, comparator: Learner, train: Queries) -> Sorted:
+    def sort_train(self, comparator: TrainableComparator, train: Queries) -> Sorted:
         """Sort T, and judge what the comparator compared."""
         is_compared = compares(self.config.strategy, train)
         return sort_part(
@@ -109,7 +109,7 @@ class IterationSteps:
             share=self.kept_train,
         )
 
-    def sort_vali(self, comparator: Learner, vali: Queries) -> Sorted:
+    def sort_vali(self, comparator: TrainableComparator, vali: Queries) -> Sorted:
         """Sort V, and judge what the comparator compared."""
         is_answered = self.config.strategy != "wrong"
         return sort_part(
@@ -122,7 +122,7 @@ class IterationSteps:
             share=self.kept_vali,
         )
 
-    def measure(self, comparator: Learner, queries: Queries) -> dict[str, float]:
+    def measure(self, comparator: TrainableComparator, queries: Queries) -> dict[str, float]:
         """The measures of the comparator on queries that decide nothing."""
         order = order_of(comparator, queries)
         return evaluate(queries, order, self.metrics, empty=self.config.empty)
@@ -163,7 +163,7 @@ class IterationSteps:
         train: tuple[Queries, Pairs, I64],
         vali: tuple[Queries, Pairs],
         progress: Progress,
-    ) -> tuple[Learner, OptimiserState, Trained]:
+    ) -> tuple[TrainableComparator, OptimiserState, Trained]:
         """Train C_{i+1} on TP: by its share of the budget, or by a training of its own.
 
         `train` has T, TP and the ranking of T by C_i, `vali` has V and VP.
@@ -208,7 +208,9 @@ class IterationSteps:
         return int(sequence.generate_state(1)[0])
 
 
-def answered_vali(vali: Queries, config: Config, comparator: Learner) -> tuple[Queries, Config]:
+def answered_vali(
+    vali: Queries, config: Config, comparator: TrainableComparator
+) -> tuple[Queries, Config]:
     """V with its judge's answers, and the settings with the answers that are left for T."""
     if vali.judge is None:
         return vali, config
@@ -221,7 +223,7 @@ def answered_vali(vali: Queries, config: Config, comparator: Learner) -> tuple[Q
 
 
 def sort_part(
-    comparator: Learner,
+    comparator: TrainableComparator,
     part: Queries,
     metrics: Sequence[Metric],
     empty: Empty,

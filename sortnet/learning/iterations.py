@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sortnet.comparators import Learner
+from sortnet.comparators import TrainableComparator
 from sortnet.core import I32, I64, Pairs
 from sortnet.learning.training import OptimiserState, Trained
 
@@ -101,8 +101,10 @@ class State:
     """All a run needs to go on, besides the pairs in its sink."""
 
     iteration: int  # the iteration to do next
-    comparator: Learner  # C_i, to sort with in it
-    best: Learner | None = None  # C*, the best comparator so far; None before the first iteration
+    comparator: TrainableComparator  # C_i, to sort with in it
+    best: TrainableComparator | None = (
+        None  # C*, the best comparator so far; None before the first iteration
+    )
     best_iteration: int = -1  # when it was found
     best_quality: float = -np.inf  # its RankQuality
     finished: bool = False  # whether the loop has ended

@@ -23,7 +23,7 @@ def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
     array([0. , 0.5, nan], dtype=float32)
     """
     if queries.judged is not None:
-        return queries.judged.said_of(i, j)[0]
+        return queries.judged.answers_for(i, j)[0]
     return judge_by_grades(queries, i, j)
 
 

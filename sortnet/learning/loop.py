@@ -44,7 +44,7 @@ def learn_to_sort(
     *,
     metrics: Sequence[Metric] = (),
     sink: PairSink | None = None,
-    others: Mapping[str, Queries] | None = None,
+    extra_parts: Mapping[str, Queries] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: Progress = lambda text: None,
     state: State | None = None,
@@ -60,7 +60,7 @@ def learn_to_sort(
             resumed run draws the same numbers as one that was never stopped.
         metrics: more measures to take in every iteration, on both parts.
         sink: where the pairs go; in memory when left out.
-        others: scaled queries that are measured in every iteration and decide nothing; their
+        extra_parts: scaled queries that are measured in every iteration and decide nothing; their
             measures stand in its record by these names.
         callbacks: called after each iteration with what it did and the state to go on from.
         state: resume from here; the sink must have the pairs of the iterations before. A state of
@@ -101,7 +101,7 @@ def learn_to_sort(
         TP, VP = TP | TP_i, VP | VP_i
         finished = steps.is_last(state, new)
 
-        measures = {k: steps.measure(state.comparator, q) for k, q in (others or {}).items()}
+        measures = {k: steps.measure(state.comparator, q) for k, q in (extra_parts or {}).items()}
         C_next, optimiser, trained = state.comparator, state.optimiser, NONE
         if not finished:
             C_next, optimiser, trained = steps.train(state, (T, TP, R_T.order), (V, VP), report)

@@ -226,7 +226,7 @@ def _weighted(
     if pair_weight == "grade":
         weight = weight * queries.grades[winner]
     if queries.judged is not None:
-        weight = weight * queries.judged.said_of(winner, loser)[1]
+        weight = weight * queries.judged.answers_for(winner, loser)[1]
         p = weight.copy()
         for start in range(0, len(p), AT_ONCE):
             some = slice(start, start + AT_ONCE)

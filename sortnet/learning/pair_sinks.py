@@ -17,7 +17,7 @@ from sortnet.core import (
     Queries,
     Split,
 )
-from sortnet.core.pairs import among, moved, unique
+from sortnet.core.pairs import is_in, moved, unique
 from sortnet.core.shard import summed
 
 
@@ -45,7 +45,7 @@ class CountedPairs:
 
     def with_rows_for(self, keys: I64) -> CountedPairs:
         """These pairs and the others of some ascending keys, which are not counted yet."""
-        new = keys[~among(keys, self.key)]
+        new = keys[~is_in(keys, self.key)]
         at = np.searchsorted(self.key, new)
         return CountedPairs(
             np.insert(self.key, at, new),

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sortnet.comparators import Learner
+from sortnet.comparators import TrainableComparator
 from sortnet.config import LEARNING, PAIRS
 from sortnet.core import F32, F64, I32, I64, Bool, Pairs, Queries
-from sortnet.core.pairs import among, moved, packed, unique, unordered, unpacked
+from sortnet.core.pairs import is_in, moved, packed, unique, unordered, unpacked
 from sortnet.core.shard import before, gathered, offsets_of_all, own, summed
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_data
@@ -39,7 +39,7 @@ class Shown:
     """
 
     queries: Queries
-    comparator: Learner
+    comparator: TrainableComparator
     wanted: int | None  # comparisons wanted of the whole; None: as many as the strategy finds right
     rng: np.random.Generator
     # (k,) `keys` of all that was asked of this part before, ascending
@@ -132,7 +132,7 @@ def top(shown: Shown) -> I64:
     if not summed(shown.queries, len(shown.asked)):
         return random(shown)
     key = np.append(_new_random(shown), unordered(shown.i, shown.j))
-    key = unique(key[~among(key, shown.asked)])
+    key = unique(key[~is_in(key, shown.asked)])
     i, j = unpacked(key)
     certainty = gathered(shown.queries, certainty_of(shown.comparator, shown.queries, i, j))
     place = _places(shown.queries, shown.order)
@@ -237,7 +237,7 @@ def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:
         raise DataError(f"{shown.queries.source}: no grades to choose pairs of adjacent ones by")
     judged = shown.queries.judged is not None  # then all that is known is in the data
     key = unique(compared(shown) if judged else STRATEGIES[strategy](shown))
-    fresh = ~among(key, shown.asked)
+    fresh = ~is_in(key, shown.asked)
     new = np.flatnonzero(fresh)
     total = int(summed(shown.queries, len(new)))
     if shown.wanted is not None and total > shown.wanted:
@@ -283,7 +283,7 @@ def ask(strategy: str, shown: Shown) -> tuple[Queries, I64]:
     made = int(summed(ungraded, len(run.i)))
     shows = replace(shown, queries=ungraded, i=run.i, j=run.j, comparisons=made, order=run.order)
     key, asked = selected(strategy, shows)
-    return answered(shown.queries, key[~among(key, shown.asked)]), asked
+    return answered(shown.queries, key[~is_in(key, shown.asked)]), asked
 
 
 def answered(queries: Queries, key: I64) -> Queries:
@@ -295,7 +295,7 @@ def answered(queries: Queries, key: I64) -> Queries:
     if queries.judge is None:
         return queries
     known = Pairs.judged([], []) if queries.judged is None else queries.judged
-    i, j = unpacked(key[~among(key, np.sort(unordered(known.winner, known.loser)))])
+    i, j = unpacked(key[~is_in(key, np.sort(unordered(known.winner, known.loser)))])
     p = np.asarray(queries.judge(queries, i, j) if len(i) else [], np.float64)
     if p.shape != i.shape:
         raise DataError(
@@ -324,7 +324,7 @@ def _new_random(shown: Shown) -> I64:
     sizes, n = np.diff(offsets_of_all(shown.queries)), shown.number
     drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
     key = unique(drawn)
-    return key[~among(key, shown.asked)]
+    return key[~is_in(key, shown.asked)]
 
 
 def _lowest(shown: Shown, values: F32 | F64, n_own: int) -> I64:

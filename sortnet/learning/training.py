@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sortnet.comparators import Learner, NeuralComparator
+from sortnet.comparators import NeuralComparator, TrainableComparator
 from sortnet.comparators.losses import pair_loss
 from sortnet.config import FIXED, Training
 from sortnet.core import F32, Pairs, Progress, Queries
@@ -89,7 +89,7 @@ class OptimiserState:
 
 
 def train_on_pairs(
-    comparator: Learner,
+    comparator: TrainableComparator,
     train: Queries,
     tp: Pairs,
     vali: Queries,
@@ -139,7 +139,7 @@ def train_on_pairs(
 
 
 def train_share(
-    comparator: Learner,
+    comparator: TrainableComparator,
     train: Queries,
     tp: Pairs,
     vali: Queries,
@@ -185,7 +185,7 @@ def train_share(
 
 
 def _pairs_of(
-    comparator: Learner,
+    comparator: TrainableComparator,
     train: Queries,
     tp: Pairs,
     vali: Queries,
@@ -203,7 +203,7 @@ def _pairs_of(
 
 
 def _of_each_member(
-    comparator: Learner,
+    comparator: TrainableComparator,
     train: Queries,
     train_member: Callable[[int, int, Progress], T],
     seed: int,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from sortnet.comparators import Learner
+from sortnet.comparators import TrainableComparator
 from sortnet.comparators.make import resolve_device
 from sortnet.config import COMPARATOR, Config, own_settings
 from sortnet.core import Queries
@@ -89,7 +89,7 @@ def with_epochs(train: Queries, config: Config) -> Config:
     return config.changed(epochs=-(-epochs // 2))
 
 
-def first_comparator(trained: Learner, config: Config) -> Learner:
+def first_comparator(trained: TrainableComparator, config: Config) -> TrainableComparator:
     """C0: a copy of a model's comparator, on the device of the settings."""
     comparator = copy.deepcopy(trained)
     device = resolve_device(config.device)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import nn
 
-from sortnet.comparators import DirectRanker, Learner, Make
+from sortnet.comparators import DirectRanker, Make, TrainableComparator
 from sortnet.comparators.directranker import Polynomial
 from sortnet.config import COMPARATOR, FIXED, RUN, TRAINING, Settings, Training, setting
 from sortnet.core import F32, I64, Pairs, Progress, Queries
@@ -84,7 +84,7 @@ class NetSettings(Settings):
         """f, in place of the layers of `hidden`; None: these."""
         return None
 
-    def read(self, saved: Saved, n_columns: int) -> Learner:
+    def read(self, saved: Saved, n_columns: int) -> TrainableComparator:
         refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
         return filled(self.make(n_columns), "comparator", saved.tensors, saved.weights)
 
@@ -130,7 +130,9 @@ class PairwiseSettings(NetSettings):
     def takes_judged(self) -> bool:  # type: ignore[override]
         return self.pairs_from == "all"
 
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Learner, dict[str, Any]]:
+    def solve(
+        self, T: Queries, V: Queries, progress: Progress
+    ) -> tuple[TrainableComparator, dict[str, Any]]:
         """Train on the pairs that are chosen; keep the epoch best by RankQuality on `V`.
 
         Cost: see `train_on_pairs`; of all pairs, 8 bytes each.
@@ -147,7 +149,9 @@ class PairwiseSettings(NetSettings):
         return net, {"pairs": len(TP), "epoch": trained.kept_epoch, "epochs": trained.epochs}
 
 
-def chosen_pairs(part: Queries, net: Learner, strategy: str, rng: np.random.Generator) -> Pairs:
+def chosen_pairs(
+    part: Queries, net: TrainableComparator, strategy: str, rng: np.random.Generator
+) -> Pairs:
     """The pairs of a part that are learned from; as many random ones as a sort would compare."""
     if part.judged is not None:
         key = np.sort(unordered(part.judged.winner, part.judged.loser))

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from sortnet import __version__
 from sortnet.comparators import (
-    Learner,
     Make,
     MakeFor,
     Margin,
     SoftTrees,
+    TrainableComparator,
     kind_of,
     make_comparator,
     margin_of,
@@ -60,7 +60,7 @@ class Model(Ranker):
     """
 
     config: Config
-    comparator: Learner
+    comparator: TrainableComparator
 
     def sort(self, queries: Queries) -> Sorting:
         """The ranking of every query, and the comparisons made on the way.
@@ -231,7 +231,7 @@ def fit(
     *,
     make_for: MakeFor | None = None,
     sink: PairSink | None = None,
-    others: Mapping[str, Queries] | None = None,
+    extra_parts: Mapping[str, Queries] | None = None,
     metrics: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
     save: Callable[[Model], None] | None = None,
@@ -251,7 +251,7 @@ def fit(
         make_for: the settings and the scaling's number of columns -> what makes the comparator
             from a seed, for one of the caller's own.
         sink: where mis-compared pairs go; in memory when left out.
-        others: more queries, measured in every iteration by these names.
+        extra_parts: more queries, measured in every iteration by these names.
         metrics: more measures, besides RankQuality and `sortnet.metrics.measured`.
         callbacks: see `learn_to_sort`.
         save: called with the model whenever an iteration found a better one, before `callbacks`.
@@ -312,7 +312,7 @@ def fit(
         config,
         metrics=[config.metric(name) for name in (*measured(config.rank_quality), *metrics)],
         sink=sink,
-        others={name: part_of(part) for name, part in (others or {}).items()},
+        extra_parts={name: part_of(part) for name, part in (extra_parts or {}).items()},
         callbacks=[save_better, *callbacks],
         progress=progress,
         state=state,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save
 from torch import nn
 
-from sortnet.comparators import Committee, Learner, Make
+from sortnet.comparators import Committee, Make, TrainableComparator
 from sortnet.config import scaling_parts
 from sortnet.data.scaling import Scaler, table_rows, unscaled
 from sortnet.errors import ModelError
@@ -78,7 +78,7 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
 
 
 def _optimiser_state(
-    learner: Learner, steps: int, tensors: dict[str, torch.Tensor], path: Path
+    learner: TrainableComparator, steps: int, tensors: dict[str, torch.Tensor], path: Path
 ) -> OptimiserState:
     """The state of each member's optimiser, taken out of the tensors."""
     if steps < 0:
@@ -103,7 +103,7 @@ def _optimiser_state(
     return OptimiserState(steps, tuple(moments))
 
 
-def tensors_of(learner: Learner, prefix: str) -> dict[str, torch.Tensor]:
+def tensors_of(learner: TrainableComparator, prefix: str) -> dict[str, torch.Tensor]:
     return {
         f"{prefix}.{k}.{name}": value.detach().cpu().contiguous().clone()
         for k, member in enumerate(learner.members)
@@ -111,7 +111,9 @@ def tensors_of(learner: Learner, prefix: str) -> dict[str, torch.Tensor]:
     }
 
 
-def filled(make: Make, prefix: str, tensors: dict[str, torch.Tensor], path: Path) -> Learner:
+def filled(
+    make: Make, prefix: str, tensors: dict[str, torch.Tensor], path: Path
+) -> TrainableComparator:
     """A comparator of as many members as the tensors are of, with these weights."""
     learner = make(0)
     count = len({name.split(".")[1] for name in tensors if name.startswith(f"{prefix}.")})

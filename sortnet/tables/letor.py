@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.core import F32, I32, Queries, Str, grade_fault
-from sortnet.core.memory import GrowingTable, refuse_long, room, texts
+from sortnet.core.memory import GrowingTable, allocate, refuse_long, texts
 from sortnet.errors import DataError
 from sortnet.files import data_files, note_unfinished, open_bytes, reading, shown
 from sortnet.tables import letor_kernel as kernel
@@ -66,8 +66,8 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
             file that ends in the middle of a line, or has a number of features other than expected
             or, where all files are dense, than another one.
 
-    Cost: linear; the memory of the result and a few MB, beyond 256 MiB on disk (see `room`). The
-    very first call compiles for a few seconds.
+    Cost: linear; the memory of the result and a few MB, beyond 256 MiB on disk (see `allocate`).
+    The very first call compiles for a few seconds.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
@@ -341,7 +341,7 @@ class _Growing:
             return None
         letters = [d.dtype.itemsize // (4 if d.dtype.kind == "U" else 1) for _, d in self.docids]
         refuse_long(max(letters), self.table.n, self.n_bytes, f"{self.source}: document ids")
-        docids: Str = room((self.table.n,), f"U{max(letters)}", f"{self.source}: document ids")
+        docids: Str = allocate((self.table.n,), f"U{max(letters)}", f"{self.source}: document ids")
         docids[:] = ""
         for start, part in self.docids:
             docids[start : start + len(part)] = part

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.core import F64
-from sortnet.core.memory import room
+from sortnet.core.memory import allocate
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.rows import Rows, listed, no_column
@@ -188,7 +188,7 @@ def feature_matrix(rows: Rows, names: Sequence[str]) -> F64:
     Cost: linear; a cell that is text takes about a microsecond.
     """
     what = f"{rows.path}: {len(rows)} rows of {len(names)} features"
-    matrix: F64 = room((len(rows), len(names)), np.float64, what)
+    matrix: F64 = allocate((len(rows), len(names)), np.float64, what)
     texts: dict[str, NDArray[Any]] = {}
     for k, name in enumerate(names):
         if (column := column_of(name, rows.columns)) not in rows.columns:

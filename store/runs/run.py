@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, false, select, update
 
 from sortnet.core import I64, NEVER_ADDED, SPLITS, Pairs, Split
-from sortnet.core.pairs import among, unique
+from sortnet.core.pairs import is_in, unique
 from sortnet.errors import StoreError
 from store import frames
 from store.database.engine import Database, plain, utc_now
@@ -115,7 +115,7 @@ class Run:
         Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a known one.
         """
         wrong = pairs if wrong is None else wrong
-        wrong_only = wrong.key[~among(wrong.key, pairs.key)]
+        wrong_only = wrong.key[~is_in(wrong.key, pairs.key)]
         keys = pairs.key
         if len(wrong_only):
             keys = unique(np.concatenate([keys, wrong_only]))
@@ -125,7 +125,7 @@ class Run:
             for start in range(0, len(keys), _ADDED_AT_ONCE):
                 part = Pairs.of_keys(keys[start : start + _ADDED_AT_ONCE])
                 query = self._queries[split].of_pairs(part)
-                in_set, in_wrong = part.among(pairs), part.among(wrong)
+                in_set, in_wrong = part.is_in(pairs), part.is_in(wrong)
                 added = AddedPairs(self.number, split, iteration, part, query, in_set, in_wrong)
                 n_new += add_pairs(connection, added)
             return n_new
@@ -285,7 +285,7 @@ class Run:
         parts = chain([nothing], self._pair_columns(codes, READ_AT_ONCE, only))
         with self.database.transaction() as connection:
             room = sum(count_pairs(connection, self.number, part, *only[part]) for part in only)
-        return self._with_facts(frames.pairs_frame(parts, names, room=room))
+        return self._with_facts(frames.pairs_frame(parts, names, n_rows=room))
 
     def iter_pairs(
         self,

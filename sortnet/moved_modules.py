@@ -1,0 +1,59 @@
+"""Modules that had another name in an earlier version, importable from there for one version."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+# {name of the module up to 0.4: its name now}
+NEW_NAMES = {
+    "sortnet.context.generators": "sortnet.lab.set_generators",
+    "sortnet.experiments": "sortnet.lab",
+    "sortnet.experiments.cells": "sortnet.lab.cells",
+    "sortnet.experiments.entries": "sortnet.lab.entries",
+    "sortnet.experiments.significance": "sortnet.lab.significance",
+    "sortnet.experiments.splits": "sortnet.lab.splits",
+    "sortnet.experiments.trackers": "sortnet.learning.trackers",
+    "sortnet.experiments.tuning": "sortnet.rankers.tuning",
+    "sortnet.items.describer": "sortnet.items.features",
+    "sortnet.types": "sortnet.core",
+}
+
+
+class _OldNames(MetaPathFinder, Loader):
+    """Find a moved module under its old name, with a DeprecationWarning."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in NEW_NAMES:
+            return None
+        # Modules of an old package are looked up here, too.
+        return ModuleSpec(name, self, is_package=name in {"sortnet.experiments", "sortnet.types"})
+
+    def exec_module(self, module: ModuleType) -> None:
+        new_name = NEW_NAMES[module.__name__]
+
+        def attribute(name: str) -> Any:
+            if name.startswith("__"):  # which the import system asks for
+                raise AttributeError(name)
+            warnings.warn(
+                f"{module.__name__} is {new_name} now; the old name goes with the next version",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return getattr(import_module(new_name), name)
+
+        module.__getattr__ = attribute  # type: ignore[method-assign]
+
+
+def find_old_names() -> None:
+    """Let import statements find moved modules by their old names."""
+    if not any(isinstance(finder, _OldNames) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _OldNames())
