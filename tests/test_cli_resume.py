@@ -167,7 +167,7 @@ def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monke
     assert record["phase"] == "choosing"
     assert [trial["scaling"] for trial in record["trials"]] == ["query+rank", "normal"]
     choose_defaults = sortnet.rankers.choose_inputs
-    outcomes, tried = choose_defaults._outcomes, []
+    outcomes, tried = choose_inputs._outcomes, []
 
     def counted(train, vali, config, make_for):
         tried.append(config.scaling)
@@ -186,7 +186,7 @@ def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monke
 
 def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
     choose_defaults = sortnet.rankers.choose_inputs
-    learn_to_sort = choose_defaults.learn_to_sort
+    learn_to_sort = choose_inputs.learn_to_sort
     calls, outputs = [], {}
     store = ("--store", "m.db")
 
@@ -218,7 +218,7 @@ def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
 
 def test_ctrl_c_within_the_trials_says_how_to_resume_and_so_does_show(unkilled, monkeypatch):
     choose_defaults = sortnet.rankers.choose_inputs
-    learn_to_sort, calls = choose_defaults.learn_to_sort, []
+    learn_to_sort, calls = choose_inputs.learn_to_sort, []
 
     def interrupted(*args):
         calls.append(args)
@@ -330,7 +330,7 @@ import contextlib, gc, json, os, random, signal, sys, time
 from pathlib import Path
 args, kills = json.loads(sys.argv[1]), int(sys.argv[2])
 import cli.main, cli.training.training_run as training_run, sortnet.data, sortnet.rankers.sortnet
-import sortnet.rankers.choose_inputs as choose_defaults
+import sortnet.rankers.choose_inputs as choose_inputs
 import pandas, store, torch._dynamo
 # A run that sorts once, and so loads the compiled kernels, whose pool of threads lives in a fork
 # with this layer; one that trained would start threads of torch that do not.
@@ -356,7 +356,7 @@ def train(name, steps):
     if child == 0:
         report = reported(pipe, None)
         training_run.choose = reporting(training_run.choose, report)
-        choose_defaults.learn_to_sort = reporting(choose_defaults.learn_to_sort, report)
+        choose_inputs.learn_to_sort = reporting(choose_defaults.learn_to_sort, report)
         training_run.fit = reporting(training_run.fit, report)
         os.fsync, os.replace = reported(pipe, os.fsync), reported(pipe, os.replace)
         sys.stdout = sys.stderr = open(os.devnull, "w")

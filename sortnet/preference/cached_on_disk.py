@@ -26,7 +26,7 @@ Arrays = Mapping[str, NDArray[Any]]
 _MOST = 256 * 2**20  # bytes in a folder
 
 
-def kept(folder: Path | None, inputs: Iterable[Any], make: Callable[[], Arrays]) -> Arrays:
+def cached(folder: Path | None, inputs: Iterable[Any], make: Callable[[], Arrays]) -> Arrays:
     """The arrays that `make` returns, or returned earlier for the same inputs.
 
     Args:
@@ -39,7 +39,7 @@ def kept(folder: Path | None, inputs: Iterable[Any], make: Callable[[], Arrays])
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [int(kept(Path(folder), ["ten"], lambda: {"x": np.array(x)})["x"]) for x in (10, 11)]
+    ...     [int(cached(Path(folder), ["ten"], lambda: {"x": np.array(x)})["x"]) for x in (10, 11)]
     [10, 10]
     """
     if folder is None:

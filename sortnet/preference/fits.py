@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_ndtr, xlogy
 
 from sortnet.core import F64, Bool, Pairs, Queries
-from sortnet.preference.cached_on_disk import Arrays, kept
+from sortnet.preference.cached_on_disk import Arrays, cached
 from sortnet.preference.laplace import Fitted, choose_scales, fit
 from sortnet.preference.problem import Scales
 from sortnet.preference.reliability import Annotators
@@ -74,7 +74,7 @@ def choose_basis(
         def learn() -> Arrays:
             return {"units": learned_features(features, votes, n_annotators, seed=seed)}
 
-        learned = kept(keep, ("units", features, *vars(votes).values(), seed), learn)
+        learned = cached(keep, ("units", features, *vars(votes).values(), seed), learn)
         milestone, together = at, np.hstack((features, learned["units"]))
     else:
         milestone, together = net.milestone, net.features
@@ -91,7 +91,7 @@ def kept_scales(
         return choose_scales(features, votes, n_annotators, seed=seed).arrays()
 
     inputs = ("scales", features, *vars(votes).values(), n_annotators, seed)
-    return Scales.from_arrays(kept(keep, inputs, choose))
+    return Scales.from_arrays(cached(keep, inputs, choose))
 
 
 def fit_both(
@@ -127,7 +127,7 @@ def fit_both(
 
     votes = (*vars(usable).values(), *vars(everything).values())
     inputs = ("fits", basis.features, *scales.arrays().values(), *votes, n_annotators, start, seed)
-    found = kept(keep, inputs, fit_them)
+    found = cached(keep, inputs, fit_them)
 
     def part(name: str) -> Fitted:
         own = {k.removeprefix(name): array for k, array in found.items() if k.startswith(name)}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from collections_made import made_items, sqlite_url
 
-from sortnet.preference import Judgement, fits, kept, problem
+from sortnet.preference import Judgement, cached_on_disk, fits, problem
 from sortnet.preference.session import Session
 from store import open_store
 from store.service.judged import read_judged
@@ -109,7 +109,7 @@ def test_other_answers_items_or_seeds_are_another_fit(tmp_path):
     for k, other in enumerate((np.zeros((2, 1)), 2, 0, "b")):
         changed = [*inputs[:k], other, *inputs[k + 1 :]]
         for what, value in ((inputs, 0), (changed, 1)):
-            found = kept.kept(tmp_path, what, lambda: {"x": np.array(value)})  # noqa: B023
+            found = cached_on_disk.cached(tmp_path, what, lambda: {"x": np.array(value)})  # noqa: B023
             assert found["x"] == value
 
 
@@ -124,7 +124,7 @@ def test_few_answers_and_fits_in_passing_are_not_kept(tmp_path):
 
 @pytest.mark.parametrize("damage", ["cut", "one bit", "empty", "no file", "not ours"])
 def test_a_damaged_file_is_made_again(tmp_path, damage):
-    kept.kept(tmp_path, ["x"], lambda: {"x": np.arange(100.0)})
+    cached_on_disk.cached(tmp_path, ["x"], lambda: {"x": np.arange(100.0)})
     (path,) = tmp_path.iterdir()
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 2] ^= 1
@@ -137,27 +137,30 @@ def test_a_damaged_file_is_made_again(tmp_path, damage):
         save_file({"x": np.ones(3)}, path)
     else:
         path.write_bytes({"cut": raw[:-30], "one bit": raw, "empty": b""}[damage])
-    found = kept.kept(tmp_path, ["x"], lambda: {"x": np.arange(100.0)})
+    found = cached_on_disk.cached(tmp_path, ["x"], lambda: {"x": np.arange(100.0)})
     assert found["x"].tolist() == list(range(100))
 
 
 def test_a_folder_that_cannot_be_made_is_harmless(tmp_path):
     (tmp_path / "file").write_text("")
     for _ in range(2):
-        assert kept.kept(tmp_path / "file" / "fits", [1], lambda: {"x": np.array(7)})["x"] == 7
+        assert (
+            cached_on_disk.cached(tmp_path / "file" / "fits", [1], lambda: {"x": np.array(7)})["x"]
+            == 7
+        )
 
 
 def test_the_files_used_last_stay(tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "_MOST", 2_500)
     for k in range(3):
-        kept.kept(tmp_path, [k], lambda: {"x": np.zeros(100)})
+        cached_on_disk.cached(tmp_path, [k], lambda: {"x": np.zeros(100)})
         for path in tmp_path.iterdir():
             age = path.stat().st_mtime_ns - 10**9
             os.utime(path, ns=(age, age))
-        kept.kept(tmp_path, [0], lambda: {})  # used again
+        cached_on_disk.cached(tmp_path, [0], lambda: {})  # used again
     assert len(list(tmp_path.iterdir())) == 2
-    assert "x" in kept.kept(tmp_path, [0], lambda: {})
-    assert "x" in kept.kept(tmp_path, [2], lambda: {})
+    assert "x" in cached_on_disk.cached(tmp_path, [0], lambda: {})
+    assert "x" in cached_on_disk.cached(tmp_path, [2], lambda: {})
 
 
 def test_the_service_and_training_find_what_another_process_fitted(tmp_path, monkeypatch):
