@@ -166,14 +166,14 @@ def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monke
     record = json.loads(Path("killed/run.json").read_text())
     assert record["phase"] == "choosing"
     assert [trial["scaling"] for trial in record["trials"]] == ["query+rank", "normal"]
-    choose_defaults = sortnet.rankers.choose_inputs
+    choose_inputs = sortnet.rankers.choose_inputs
     outcomes, tried = choose_inputs._outcomes, []
 
     def counted(train, vali, config, make_for):
         tried.append(config.scaling)
         return outcomes(train, vali, config, make_for)
 
-    monkeypatch.setattr(choose_defaults, "_outcomes", counted)
+    monkeypatch.setattr(choose_inputs, "_outcomes", counted)
     shown = done("train", "--resume", "--out", "killed").splitlines()
     assert tried == ["query+rank+normal"]
     trials = [line.split()[0] for line in shown[1:4]]
@@ -185,7 +185,7 @@ def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monke
 
 
 def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
-    choose_defaults = sortnet.rankers.choose_inputs
+    choose_inputs = sortnet.rankers.choose_inputs
     learn_to_sort = choose_inputs.learn_to_sort
     calls, outputs = [], {}
     store = ("--store", "m.db")
@@ -200,7 +200,7 @@ def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
             outputs["report"] = fault("report", "last", *store)
         return learn_to_sort(*args)
 
-    monkeypatch.setattr(choose_defaults, "learn_to_sort", looked_at)
+    monkeypatch.setattr(choose_inputs, "learn_to_sort", looked_at)
     printed = done(*train("m")).splitlines()
     assert "running, choosing" in outputs["runs"]
     assert [row["phase"] for row in json.loads(outputs["json"])] == ["choosing"]
@@ -217,7 +217,7 @@ def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
 
 
 def test_ctrl_c_within_the_trials_says_how_to_resume_and_so_does_show(unkilled, monkeypatch):
-    choose_defaults = sortnet.rankers.choose_inputs
+    choose_inputs = sortnet.rankers.choose_inputs
     learn_to_sort, calls = choose_inputs.learn_to_sort, []
 
     def interrupted(*args):
@@ -227,7 +227,7 @@ def test_ctrl_c_within_the_trials_says_how_to_resume_and_so_does_show(unkilled, 
         return learn_to_sort(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(choose_defaults, "learn_to_sort", interrupted)
+        patch.setattr(choose_inputs, "learn_to_sort", interrupted)
         result = invoke(*train("stopped"))
     assert result.exit_code == 2
     step = "resume with: sortnet train --resume --out stopped"
@@ -356,7 +356,7 @@ def train(name, steps):
     if child == 0:
         report = reported(pipe, None)
         training_run.choose = reporting(training_run.choose, report)
-        choose_inputs.learn_to_sort = reporting(choose_defaults.learn_to_sort, report)
+        choose_inputs.learn_to_sort = reporting(choose_inputs.learn_to_sort, report)
         training_run.fit = reporting(training_run.fit, report)
         os.fsync, os.replace = reported(pipe, os.fsync), reported(pipe, os.replace)
         sys.stdout = sys.stderr = open(os.devnull, "w")

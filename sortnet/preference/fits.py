@@ -66,7 +66,7 @@ def choose_basis(
 ) -> Basis:
     """Learned features, or those of `net`, and scales, from the votes up to a milestone.
 
-    `keep` is a folder for what is found, see `kept`.
+    `keep` is a folder for what is found, see `cached`.
     """
     n_annotators = int(votes.annotator.max(initial=-1)) + 1
     if net is None:
@@ -104,7 +104,7 @@ def fit_both(
     seed: int = 0,
     keep: Path | None = None,
 ) -> Fits:
-    """Fit the scores to the answers without the hold-out, and to all; `keep`: see `kept`."""
+    """Fit the scores to the answers without the hold-out, and to all; `keep`: see `cached`."""
     scales = basis.scales
 
     def fit_them() -> Arrays:
