@@ -18,10 +18,11 @@ from typing import Any, TextIO
 import click
 
 from cli.options import refuse_gone
-from cli.output import notes_on_stderr, printable
+from cli.output import notes_on_stderr
 from cli.terminal.signals import signals_restored
 from sortnet import __version__
 from sortnet.errors import SortNetError
+from sortnet.messages import printable
 
 # Else the collector looks through all that torch loads, again and again while it is loaded and once
 # more before the process ends: a second of the four that a short training takes.

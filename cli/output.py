@@ -19,12 +19,11 @@ import click
 
 from sortnet.core import Progress
 from sortnet.errors import SortNetError
+from sortnet.messages import cut, printable
 
 BAR = 20  # characters of a bar
 DEFAULT_WIDTH = 80  # of tables, if the width of a line is unknown
 _LEAST = 12  # characters that are left of a cell
-# Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # A store's connection string, where a file or a folder is to be named.
 _HAS_PASSWORD = re.compile(r"\b(ssl)?password\s*=", re.IGNORECASE)
 _STORE_INSTEAD = "that is a connection string: a store is given as --store postgresql://..."
@@ -66,22 +65,6 @@ def notes_on_stderr() -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-
-
-def count(n: int, noun: str) -> str:
-    """
-    >>> count(1, "item"), count(2, "item")
-    ('1 item', '2 items')
-    """
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def cut(text: str, width: int) -> str:
-    """
-    >>> cut("a long name", 9)
-    'a long...'
-    """
-    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def cut_at_word(text: str, width: int) -> str:
@@ -176,15 +159,6 @@ def fit_cells(
         ]
         for row in rows
     ]
-
-
-def printable(line: str) -> str:
-    """Replace characters that move the cursor or change the writing direction.
-
-    >>> printable("a\\x1b[2J, b")
-    'a\ufffd[2J, b'
-    """
-    return _UNSAFE.sub("\ufffd", line)
 
 
 def width() -> int | None:

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import logging
+import math
 import os
 import reprlib
 import stat
@@ -281,6 +282,23 @@ def shown(value: object) -> str:
     brief = reprlib.Repr()
     brief.maxstring = _SHOWN
     return brief.repr(value)[:_SHOWN]
+
+
+def plain(value: Any) -> Any:
+    """Convert a value for JSON: numpy's numbers to Python's, NaN and infinity to None.
+
+    >>> plain({"map": float("nan"), "path": Path("a")})
+    {'map': None, 'path': 'a'}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def one_line(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from sqlalchemy import update as sql_update
 
 from sortnet.core import I64, Queries, Split
 from sortnet.errors import StoreError
+from sortnet.files import plain
 from sortnet.items import Items
 from store import frames
 from store.collections.collection import Collection
@@ -26,7 +27,7 @@ from store.collections.collection_rows import (
     write_pairs,
 )
 from store.database import upgrade
-from store.database.engine import Database, plain, utc_now
+from store.database.engine import Database, utc_now
 from store.database.process import status_of, this_process
 from store.database.schema import CollectionRow, IterationRow, QueryRow, RunRow
 from store.runs.run import Run, phase_of

@@ -18,7 +18,7 @@ from typing import Self
 
 LOADED = (
     *("fitted_made", "cli.commands.train", "cli.commands.label", "uvicorn"),
-    *("cli.judges.program_judge", "cli.terminal.screen", "cli.commands.serve", "cli.web.app"),
+    *("sortnet.judges.program", "cli.terminal.screen", "cli.commands.serve", "cli.web.app"),
     *("cli.web.pages", "cli.web.server"),
 )
 # A watcher between the two says how the session ended. The session ends as a process of its own

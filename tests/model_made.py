@@ -21,8 +21,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from cli.judges.model_http import HttpAnswer
-from cli.judges.model_judge import ModelWorker, Server, Spent
+from sortnet.judges.budget import Budget
+from sortnet.judges.http_client import HttpAnswer
+from sortnet.judges.language_model import ModelWorker, Server
 
 SIDES = re.compile(r"<A>\n(.*?)\n</A>\s*<B>\n(.*?)\n</B>", re.DOTALL)
 
@@ -174,7 +175,7 @@ def worker_of(
     patience: float = 0.0,
 ) -> ModelWorker:
     """A worker whose server answers as `client` does."""
-    server = Server(url, "judge", key, timeout, patience, Spent())
+    server = Server(url, "judge", key, timeout, patience, Budget())
     server.client = client  # type: ignore[assignment]
     return ModelWorker(server, seed=0)
 

@@ -12,10 +12,10 @@ import zlib
 from fuzz_made import damaged, rounds
 from model_made import pair_made, raw_server, worker_of
 
-from cli.judges.model_http import Connections
-from cli.judges.model_judge import ModelWorker, spellings
-from cli.judges.verdicts import REPLIES, Fault, Verdict, stored_meta, stored_text
-from cli.output import printable
+from sortnet.judges.http_client import Connections
+from sortnet.judges.language_model import ModelWorker, spellings
+from sortnet.judges.verdicts import REPLIES, Fault, Verdict, stored_meta, stored_text
+from sortnet.messages import printable
 from sortnet.preference.base import LONGEST_COMMENT
 
 KEY = "sk-s3cret/key+of~a_server"

@@ -18,8 +18,8 @@ from collections_made import made_items
 from model_made import Model, serving
 from sqlalchemy.exc import OperationalError
 
-from cli.terminal.asking import ANSWERED
 from sortnet.errors import StoreError
+from sortnet.messages import ANSWERED
 from store import Collection, open_store
 from store.database.engine import Database
 
@@ -131,7 +131,7 @@ def test_a_store_that_stays_away_ends_the_run_with_one_line(
     assert result.exit_code == 2 and result.stdout == ""
     waiting, fault = result.stderr.splitlines()
     assert waiting.startswith("--judge: store postgresql://127.0.0.1:")
-    assert waiting.endswith("is away: waiting for at most 0.3 seconds (--patience)")
+    assert waiting.endswith("is away: waiting for at most 0.3 seconds")
     assert fault.startswith("sortnet: store postgresql://127.0.0.1:")
     assert "Connection refused" in fault
 

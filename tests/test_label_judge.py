@@ -22,13 +22,14 @@ from cli_made import done, fault, invoke
 from click.testing import Result
 from collections_made import Clock, made_items
 
-from cli.judges.program_judge import Program, command_of
-from cli.judges.verdicts import Fault, Verdict, verdict_of
-from cli.terminal.asking import ANSWERED, Asking
-from cli.terminal.judging import Judging
 from sortnet.errors import SortNetError
+from sortnet.judges.connection import JudgeConnection
+from sortnet.judges.program import RunningProgram, command_of
+from sortnet.judges.verdicts import Fault, Verdict, verdict_of
+from sortnet.messages import ANSWERED
 from sortnet.preference.session import Session
 from store import Collection, open_store
+from store.service.judging import Judging
 from store.service.labelling import LabellingService
 
 N = 4
@@ -187,7 +188,7 @@ def test_a_program_that_fails_now_and_then_is_started_again_and_nothing_is_lost(
 
 def test_an_answer_that_nobody_asked_for_is_no_answer_to_the_next_question():
     code = "q = ask(); say(answer='left'); say(answer='left'); open('said', 'w').write('x'); ask()"
-    with ended(Program(command_of(program(code)))) as started:
+    with ended(RunningProgram(command_of(program(code)))) as started:
         assert started.ask(b'{"id": 1}\n', 60) == b'{"answer": "left"}'
         wait_for("said")
         with pytest.raises(Fault, match="without a question"):
@@ -197,12 +198,12 @@ def test_an_answer_that_nobody_asked_for_is_no_answer_to_the_next_question():
 def test_a_program_that_does_not_read_what_it_is_sent_does_not_hold_us_up():
     deaf, hasty = program("time.sleep(60)"), program("say(answer='tie')\ntime.sleep(60)", "b.py")
     for command, seconds, why in ((deaf, 0.3, "no answer"), (hasty, 60, "before it had|without")):
-        with ended(Program(command_of(command))) as started, pytest.raises(Fault, match=why):
+        with ended(RunningProgram(command_of(command))) as started, pytest.raises(Fault, match=why):
             started.ask(b"x" * 10_000_000 + b"\n", seconds)
 
 
 @contextmanager
-def ended(started: Program) -> Iterator[Program]:
+def ended(started: RunningProgram) -> Iterator[RunningProgram]:
     """A program that is ended afterwards."""
     try:
         yield started
@@ -240,7 +241,7 @@ def is_gone(pid: int) -> bool:
 
 @pytest.mark.parametrize("code", ["ask()", "ask()\ntime.sleep(60)"])
 def test_nothing_that_the_program_has_started_is_left_behind(code):
-    with ended(Program(command_of(program(children_of(code))))):
+    with ended(RunningProgram(command_of(program(children_of(code))))):
         child = int(wait_for("child"))
     assert is_gone(child)
 
@@ -267,7 +268,7 @@ def test_an_interrupt_ends_the_program_too_and_keeps_what_was_answered(number):
 def test_a_command_that_cannot_be_started_is_one_line():
     assert "cannot start './nope.sh': No such file" in fault("label", "c", "--judge", "./nope.sh x")
     assert "No closing quotation" in fault("label", "c", "--judge", "python 'x")
-    assert "--judge: no command" in fault("label", "c", "--judge", "  ")
+    assert "a program as judge: no command" in fault("label", "c", "--judge", "  ")
 
 
 def test_who_has_answered_nothing_is_left_behind_by_no_fault():
@@ -344,9 +345,10 @@ def test_the_lease_of_a_pair_is_renewed_while_its_answer_takes_long(monkeypatch)
     with open_store("s.db") as store:
         clock = Clock()
         service = LabellingService(store.collection("c", clock=clock), lease_seconds=0.4)
-        judging = Judging(Asking(service, "robot"), number=1)
-        _, failures = judging.run([Slow()])
-    assert (judging.answered, failures["failed"]) == (1, 0)
+        judge = JudgeConnection("slow", lambda: [Slow()])
+        judging = Judging(judge=judge, service=service, annotator="robot", number=1)
+        judging.run()
+    assert (judging.end().answered, judging.end().failed) == (1, 0)
     assert stored() == ["left"]
 
 
@@ -443,6 +445,6 @@ def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
 
 def test_no_shell_has_a_hand_in_it_and_a_windows_machine_is_told_so(monkeypatch):
     assert command_of("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
-    monkeypatch.setattr("cli.judges.program_judge.os.name", "nt")
+    monkeypatch.setattr("sortnet.judges.program.os.name", "nt")
     with pytest.raises(SortNetError, match="needs Linux or macOS"):
         command_of("judge")

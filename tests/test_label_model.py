@@ -20,11 +20,11 @@ from forked_made import Forked
 from model_made import Model, serving
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from cli.judges.model_answers import letter_in, parsed, probability
-from cli.judges.model_judge import Spent
-from cli.judges.prompts import Prompt
-from cli.judges.verdicts import Fault
 from sortnet.errors import SortNetError
+from sortnet.judges.budget import Budget
+from sortnet.judges.model_answers import letter_in, parsed, probability
+from sortnet.judges.prompts import Prompt
+from sortnet.judges.verdicts import Fault
 from sortnet.preference.likelihood import genuine
 from store import open_store
 
@@ -104,7 +104,7 @@ def test_what_is_neither_is_asked_once_more_and_then_skipped_with_its_text():
 
 
 def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice(monkeypatch):
-    monkeypatch.setattr("cli.judges.model_judge._SHORTEST_WAIT", 0.01)
+    monkeypatch.setattr("sortnet.judges.language_model._SHORTEST_WAIT", 0.01)
     model = made(faults=[429, 500, 429, 503])
     with serving(model) as url:
         facts = label(url, "--number", 4)
@@ -113,7 +113,7 @@ def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice(monkeypatch):
         assert "still 500 after" in refused(url, "--patience", 0.1)
     slow_down = [lambda _: JSONResponse({}, 429, {"Retry-After": "3600"})] * 3
     with serving(made(faults=slow_down)) as url:
-        assert "a wait of 3600 more is beyond --patience" in refused(url)
+        assert "a wait of 3600 more is beyond the patience" in refused(url)
 
 
 def test_faults_count_and_three_in_a_row_end_it_with_one_line():
@@ -200,7 +200,7 @@ def test_tokens_are_counted_where_the_server_does_not_say():
     model.answer = lambda *args, **known: {**real(*args, **known), "usage": None}  # type: ignore[method-assign]
     with serving(model) as url:
         facts = label(url, "--max-tokens", 200)
-    assert "--max-tokens" in facts["why"] and facts["tokens_in"] > 150
+    assert "tokens is reached" in facts["why"] and facts["tokens_in"] > 150
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -208,7 +208,7 @@ def test_a_budget_in_the_middle_of_a_pair_loses_nothing_and_is_no_failure(worker
     model = made()
     with serving(model) as url:
         facts = label(url, "--both-orders", "--max-calls", 3, "--workers", workers)
-    assert (facts["calls"], facts["failed"]) == (3, 0) and "--max-calls" in facts["why"]
+    assert (facts["calls"], facts["failed"]) == (3, 0) and "calls is reached" in facts["why"]
     assert len(judgements()) == len(model.prompts) == 3
 
 
@@ -255,7 +255,7 @@ def test_what_every_call_would_meet_ends_it_at_once(monkeypatch):
         said = refused(url)
         assert "takes no such key (401): wrong key ***" in said and "another" not in said
         monkeypatch.delenv("SORTNET_KEY")
-        assert "the server asks for a key (401), which --key tells" in refused(url)
+        assert "the server asks for a key (401), which SORTNET_KEY may have" in refused(url)
     assert "Connection refused" in refused("http://127.0.0.1:9")
     result = invoke("label", "t", "--model", "m", "--server", "http://127.0.0.1:9", "--workers", 8)
     lines = result.stderr.splitlines()  # of eight workers, not 24 lines
@@ -299,10 +299,10 @@ def test_an_item_that_is_too_long_is_named_and_left_out():
 def test_a_budget_ends_it_cleanly():
     with serving(made()) as url:
         facts = label(url, "--max-calls", 3)
-        assert facts["answered"] == 3 and "--max-calls: 3 calls were made" in facts["why"]
-        assert "--max-tokens" in label(url, "--max-tokens", 50)["why"]
+        assert facts["answered"] == 3 and "the limit of 3 calls is reached" in facts["why"]
+        assert "tokens is reached" in label(url, "--max-tokens", 50)["why"]
         facts = label(url, "--max-cost", 0.0001, "--price-in", 1, "--price-out", 2)
-        assert "--max-cost" in facts["why"] and facts["cost"] >= 0.0001
+        assert "limit of the cost, 0.0001, is reached" in facts["why"] and facts["cost"] >= 0.0001
         assert all(j.cost > 0 for j in judgements()[-facts["answered"] :])
     assert "needs --price-in" in fault(
         "label", "t", "--model", "judge", "--server", url, "--max-cost", 1
@@ -363,7 +363,7 @@ def test_an_interrupt_keeps_the_answers_under_way():
     ("text", "said"),
     [
         ("{{ nothing }}", "'nothing' is undefined"),
-        ("{% for x in %}", "--prompt p.txt"),
+        ("{% for x in %}", "prompt p.txt"),
         ("{{ left.__class__.__mro__ }}", "unsafe"),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion"),
         ("{{ 9 ** (9 ** 9) }}", "no powers"),
@@ -372,7 +372,7 @@ def test_an_interrupt_keeps_the_answers_under_way():
     ],
 )
 def test_a_template_that_cannot_be_is_one_line(text, said, monkeypatch):
-    monkeypatch.setattr("cli.judges.prompts._SECONDS", 1)
+    monkeypatch.setattr("sortnet.judges.prompts._SECONDS", 1)
     Path("p.txt").write_text(text)
     said = "more than 1 sec" if said == "5 sec" else said
     assert said in fault("label", "t", "--model", "m", "--prompt", "p.txt", "--show-prompt")
@@ -387,7 +387,7 @@ def test_a_template_may_say_it_in_other_words():
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("http://example.com", "--insecure allows it"),
+        ("http://example.com", "only insecure allows it"),
         ("ftp://localhost", "no http or https URL"),
         ("http://user:pw@localhost", "give no password"),
         ("nonsense", "no http or https URL"),
@@ -403,7 +403,7 @@ def test_options_that_do_not_go_together_are_refused():
     assert "cannot be combined" in fault("label", "t", "--model", "m", "--judge", "x")
     assert "--batch is for --judge" in fault("label", "t", "--batch", 2)
     said = fault("label", "t", "--model", "m", "--server", "http://localhost", "--key", "NO_SUCH")
-    assert "the variable NO_SUCH is not set" in said
+    assert "the variable NO_SUCH, which is to have the key, is not set" in said
 
 
 def test_images_go_with_the_prompt(tmp_path):
@@ -464,12 +464,12 @@ def test_a_soft_answer_counts_as_its_share_of_both_words():
 
 
 def test_spending_is_counted_told_with_its_rate_and_ends():
-    spent = Spent(max_calls=2, price_in=2.0)
+    spent = Budget(max_calls=2, price_in=2.0)
     spent.call()
     spent.add(500_000, 7)
     assert spent.cost == spent.cost_of(500_000, 7) == 1.0
     spent.call()
-    with pytest.raises(Fault, match="2 calls were made"):
+    with pytest.raises(Fault, match="limit of 2 calls is reached"):
         spent.call()
     assert spent.text() == "2 calls, 500,007 tokens, 1 spent"
     assert re.fullmatch(re.escape(spent.text()) + r", \d+\.\d calls a second", spent.progress())

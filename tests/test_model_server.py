@@ -13,9 +13,9 @@ from collections.abc import Callable
 import pytest
 from model_made import Answers, pair_made, raw_server, worker_of
 
-from cli.judges.model_http import LONGEST, Connections, DecodedBody, HttpAnswer
-from cli.judges.model_judge import ModelWorker, retry_after, spellings
-from cli.judges.verdicts import Fault, Verdict
+from sortnet.judges.http_client import LONGEST, Connections, DecodedBody, HttpAnswer
+from sortnet.judges.language_model import ModelWorker, retry_after, spellings
+from sortnet.judges.verdicts import Fault, Verdict
 
 KEY = "sk-proj/0+A_z"
 GOOD = {"choices": [{"message": {"content": "A"}}]}

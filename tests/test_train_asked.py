@@ -338,7 +338,7 @@ def test_a_limit_of_calls_ends_the_asking_and_what_was_answered_is_learned():
         result = invoke(*by_model(url, "--judgements", 50, "--max-calls", 30, "--json"))
         assert result.exit_code == 0, result.stderr
         facts = json.loads(result.stdout)
-        assert "--max-calls: 30 calls were made: 30 of 50 answers are kept" in result.stderr
+        assert "the limit of 30 calls is reached: 30 of 50 answers are kept" in result.stderr
         assert facts["judge"]["calls"] == len(model.prompts) == 30 == sum(stored().values())
         done("train", "--resume", "--out", "model")  # it has finished
     assert len(model.prompts) == 30

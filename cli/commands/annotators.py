@@ -13,18 +13,9 @@ import numpy as np
 
 from cli.inputs.opened_store import open_collection
 from cli.options import Real, files, refuse_gone, store_and_json, store_option
-from cli.output import (
-    DEFAULT_WIDTH,
-    count,
-    fit_cells,
-    print_json,
-    print_table,
-    printable,
-    put,
-    say,
-    width,
-)
+from cli.output import DEFAULT_WIDTH, fit_cells, print_json, print_table, put, say, width
 from sortnet.items import Items
+from sortnet.messages import count, printable
 from sortnet.preference.annotator_agreement import Agreement
 from sortnet.preference.annotator_agreement import agreement as measured
 from sortnet.preference.judgement_table import Judgements

@@ -11,8 +11,9 @@ import click
 
 from cli.inputs.opened_store import open_collection
 from cli.options import GoalType, Whole, files, store_and_json
-from cli.output import count, print_json, printable, put
+from cli.output import print_json, put
 from sortnet.errors import DataError
+from sortnet.messages import count, printable
 
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from cli.options import store_and_json
-from cli.output import count, print_json, progress, put, table
+from cli.output import print_json, progress, put, table
 from sortnet import __version__
 from sortnet.errors import SortNetError
+from sortnet.messages import count
 from sortnet.threads import cores
 
 if TYPE_CHECKING:

@@ -23,7 +23,6 @@ from cli.output import (
     fit_cells,
     print_json,
     print_table,
-    printable,
     progress,
     put,
     width,
@@ -31,6 +30,7 @@ from cli.output import (
 from sortnet.core import NamedColumns, Queries
 from sortnet.data.find_documents import find_both
 from sortnet.errors import ComparatorError, DataError, ModelError
+from sortnet.messages import printable
 
 if TYPE_CHECKING:
     from sortnet.explain.attribution import Explanation

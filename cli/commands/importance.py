@@ -16,7 +16,6 @@ from cli.output import (
     fit_cells,
     print_json,
     print_table,
-    printable,
     progress,
     put,
     width,
@@ -24,6 +23,7 @@ from cli.output import (
 )
 from cli.printing.conventions import conventions_of
 from sortnet.core import NamedColumns
+from sortnet.messages import printable
 
 if TYPE_CHECKING:
     from sortnet.explain.permutation import Importance

@@ -13,18 +13,7 @@ import click
 
 from cli.inputs.opened_store import ITEMS_MAKER, open_collection, open_existing, open_to_write
 from cli.options import Whole, files, store_and_json, store_option
-from cli.output import (
-    DEFAULT_WIDTH,
-    count,
-    cut,
-    print_json,
-    print_table,
-    printable,
-    progress,
-    put,
-    say,
-    width,
-)
+from cli.output import DEFAULT_WIDTH, print_json, print_table, progress, put, say, width
 from cli.printing.columns import feature_groups, listed_names, put_facts
 from cli.printing.item_rankings import words_of
 from cli.printing.iterations import rows_of
@@ -40,6 +29,7 @@ from sortnet.items import (
     readable_names,
 )
 from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
+from sortnet.messages import count, cut, printable
 from sortnet.tables.values import date_text
 
 if TYPE_CHECKING:

@@ -13,18 +13,16 @@ from cli.inputs.opened_store import open_collection
 from cli.options import Whole, files, output_option, store_and_json, store_option
 from cli.output import (
     DEFAULT_WIDTH,
-    count,
-    cut,
     fit_cells,
     print_json,
     print_table,
-    printable,
     put,
     say,
     width,
     write_output,
 )
 from cli.printing.iterations import rows_of
+from sortnet.messages import count, cut, printable
 from sortnet.preference.base import TARGETS
 
 _SHOWN = 20  # judgements that `list` shows

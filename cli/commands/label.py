@@ -234,7 +234,7 @@ def _by_hand(
 
 def _ask_by(how: dict[str, Any]) -> Ask:
     if is_asked(how):
-        from cli.judges.machine_judge import judge_of
+        from cli.judges.judge_options import judge_of
         from cli.terminal.model_run import by_judge
 
         judge = judge_of(how)

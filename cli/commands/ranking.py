@@ -11,11 +11,12 @@ import click
 
 from cli.inputs.opened_store import open_collection
 from cli.options import Whole, output_option, store_and_json
-from cli.output import count, printable, say, width, write_output
+from cli.output import say, width, write_output
 from cli.printing.item_rankings import ranking_frame, ranking_json, ranking_lines
 from cli.printing.labelling_status import short_status, who_answered
 from sortnet.errors import StoreError
 from sortnet.items import Items
+from sortnet.messages import count, printable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,9 +16,10 @@ import click
 
 from cli.inputs.opened_store import ITEMS_MAKER, open_existing
 from cli.options import Whole, lease_option, store_option
-from cli.output import printable, put, say
+from cli.output import put, say
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
+from sortnet.messages import printable
 
 if TYPE_CHECKING:
     from cli.web.guard import Names

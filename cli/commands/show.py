@@ -11,12 +11,13 @@ import click
 
 from cli.inputs.opened_store import again, is_before_the_end_of_training, open_run, run_ids
 from cli.options import Real, store_and_json
-from cli.output import count, print_json, printable, progress, put, say
+from cli.output import print_json, progress, put, say
 from cli.printing import iterations
 from cli.printing.kept_models import kept_model
 from cli.printing.origins import from_which
 from cli.training.model_folders import is_model_folder, run_of_folder
 from sortnet.errors import StoreError
+from sortnet.messages import count, printable
 
 if TYPE_CHECKING:
     from sortnet.core import Progress

@@ -26,7 +26,7 @@ from cli.options import (
     threads_option,
     typed_settings,
 )
-from cli.output import count, print_json, progress, put, refuse_folder, say, silent
+from cli.output import print_json, progress, put, refuse_folder, say, silent
 from cli.printing import iterations
 from cli.printing.conventions import conventions_of, interval, measures
 from cli.printing.kept_models import kept_model
@@ -35,6 +35,7 @@ from sortnet.config import PRESETS, Config
 from sortnet.core import SPLITS, NamedColumns, Progress
 from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import SortNetError
+from sortnet.messages import count
 from sortnet.metrics import can_choose
 from sortnet.threads import set_threads
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from cli.judges.machine_judge import spent_of
-from cli.judges.model_answers import CHARACTERS
-from cli.judges.pairs import Pair
-from cli.judges.prompts import Prompt
-from cli.output import count, print_json, put
+from cli.output import print_json, put
+from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.estimate import estimate_calls
+from sortnet.judges.language_model import LanguageModel
+from sortnet.judges.prompts import Prompt
 
 SAMPLE = 50  # prompts of which an estimate takes the mean length
-_ANSWER = 2  # tokens, about
 
 
 def show_prompt(prompt: Prompt, pair: Pair, *, as_json: bool) -> None:
@@ -25,31 +23,15 @@ def show_prompt(prompt: Prompt, pair: Pair, *, as_json: bool) -> None:
 
 
 def show_estimate(
-    prompt: Prompt,
-    options: Mapping[str, Any],
-    n_pairs: int,
-    some: Sequence[Pair],
-    *,
-    as_json: bool,
+    model: LanguageModel, n_pairs: int, examples: Sequence[Pair], *, as_json: bool
 ) -> None:
-    """Print how many calls and tokens that many pairs take, and what they cost.
+    """Print how many calls and tokens some pairs take, and what they cost.
 
     Args:
-        options: the values of `judge_options`.
-        some: pairs by whose prompts the others are estimated.
+        examples: pairs by whose prompts the others are estimated.
     """
-    calls = n_pairs * (2 if options["both_orders"] else 1)
-    if options["max_calls"] is not None:
-        calls = min(calls, options["max_calls"])
-    length = sum(len(prompt.of(pair)) // CHARACTERS for pair in some) / len(some)
-    tokens_in = int(calls * max(1.0, length))
-    tokens_out = calls * _ANSWER
-    spent = spent_of(options)
-    spent.add(tokens_in, tokens_out)
+    estimate = estimate_calls(model, n_pairs, examples)
     if as_json:
-        facts = {"pairs": n_pairs, "calls": calls, "tokens_in": tokens_in, "tokens_out": tokens_out}
-        print_json({**facts, "cost": spent.cost})
-        return
-    cost = "" if spent.cost is None else f", a cost of about {spent.cost:.4g}"
-    tokens = f"{tokens_in + tokens_out:,} tokens"
-    put(f"about {count(calls, 'call')}, {tokens}{cost}; nothing was sent")
+        print_json(estimate.to_json())
+    else:
+        put(f"{estimate}; nothing was sent")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cli.options import Real, Whole
+
+if TYPE_CHECKING:
+    from sortnet.judges import LanguageModel, Program
+    from sortnet.judges.connection import JudgeConnection
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -83,6 +87,53 @@ def judge_options(command: C) -> C:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def judge_of(values: Mapping[str, Any]) -> LanguageModel | Program | None:
+    """The judge that the options describe; None if they describe none.
+
+    Raises:
+        SortNetError: if the command cannot be one.
+    """
+    from sortnet.judges import LanguageModel, Program
+
+    if values["judge"] is not None:
+        return Program(
+            values["judge"],
+            timeout=values["timeout"],
+            workers=values["workers"],
+            batch=values["batch"],
+            patience=values["store_patience"],
+        )
+    if not values["model"]:
+        return None
+    return LanguageModel(
+        values["model"],
+        values["server"] or "",
+        key_variable=values["key"],
+        prompt=values["prompt"],
+        both_orders=values["both_orders"],
+        workers=values["workers"],
+        timeout=values["timeout"],
+        patience=values["store_patience"],
+        max_calls=values["max_calls"],
+        max_tokens=values["max_tokens"],
+        max_cost=values["max_cost"],
+        price_in=values["price_in"],
+        price_out=values["price_out"],
+        insecure=values["insecure"],
+    )
+
+
+def connect(values: Mapping[str, Any]) -> JudgeConnection | None:
+    """The judge that the options describe, ready to be asked; None if they describe none.
+
+    Raises:
+        SortNetError: if the command, the server, the template or the key cannot be used.
+    """
+    judge = judge_of(values)
+    option = "--model" if values["judge"] is None else "--judge"
+    return None if judge is None else judge.connect(option)
 
 
 def is_asked(values: Mapping[str, Any]) -> bool:

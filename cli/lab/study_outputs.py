@@ -10,20 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from cli.lab.comparison import mean_text
 from cli.lab.work import RunOptions, results_of
-from cli.output import (
-    count,
-    print_json,
-    print_table,
-    progress,
-    put,
-    say,
-    write_file,
-    write_output,
-)
+from cli.output import print_json, print_table, progress, put, say, write_file, write_output
 from cli.printing.iterations import rows_of
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder
 from sortnet.lab.studies import STUDIES, Point, Study, frame_of
+from sortnet.messages import count
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,11 +11,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from cli.inputs.opened_store import open_to_write
-from cli.output import count, say
+from cli.output import say
 from sortnet.core import Progress
 from sortnet.errors import SortNetError, StoreError
 from sortnet.lab.cells import Cell, Result, keys_of
 from sortnet.lab.executor import work_out_all
+from sortnet.messages import count
 from store.lab.cell_rows import StoredCell, keep_cell, kept_cells
 
 if TYPE_CHECKING:

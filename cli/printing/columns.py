@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from cli.output import count, printable, put, width
+from cli.output import put, width
 from sortnet.core import Queries
 from sortnet.data.near_grades import features_near_grades
 from sortnet.items import Columns
+from sortnet.messages import count, printable
 from sortnet.tables.roles import column_of
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)")

@@ -8,8 +8,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from cli.output import cut, fit_cells, printable, table
+from cli.output import fit_cells, table
 from cli.printing.iterations import rows_of
+from sortnet.messages import cut, printable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cli.output import count, put
+from cli.output import put
 from sortnet.core import SPLITS
+from sortnet.messages import count
 from sortnet.metrics import parse_metric
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def flat(record: Iteration) -> dict[str, Any]:
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """A frame as rows of what JSON has: None in place of NaN."""
-    from store.database.engine import plain
+    from sortnet.files import plain
 
     known = frame.astype(object).where(frame.notna(), None)
     rows: list[dict[str, Any]] = plain(known.to_dict("records"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from cli.output import count, printable
+from sortnet.messages import count, printable
 
 if TYPE_CHECKING:
     from store.service.labelling import LabellingService

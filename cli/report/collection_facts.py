@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from cli.output import count, cut
 from cli.printing.item_rankings import words_of
 from cli.report.labelling_pictures import pictures_of
+from sortnet.files import plain
 from sortnet.items import Items
+from sortnet.messages import count, cut
 from sortnet.preference.annotator_agreement import agreement
 from sortnet.preference.cycles import CycleTest, cycle_test
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.pairs_in_doubt import Doubt, in_doubt
 from store import Collection
-from store.database.engine import plain
 from store.service.labelling import LabellingService
 
 TOP = 10

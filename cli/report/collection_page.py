@@ -7,9 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from cli.output import count
 from cli.report.instructions import instructions_html
 from cli.report.page import rendered
+from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
 
 _ROWS = 100_000  # of the ranking; more would be tens of megabytes

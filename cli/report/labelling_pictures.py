@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from cli.output import count
 from cli.report.svg import picture
 from sortnet.errors import DataError
-from store.database.engine import plain
+from sortnet.files import plain
+from sortnet.messages import count
 from store.plots.labelling import (
     NAMED,
     answers_by_annotator,

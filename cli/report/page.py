@@ -14,7 +14,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from cli.inputs.opened_store import again, is_before_the_end_of_training
-from cli.output import count
 from cli.printing import iterations
 from cli.printing.iterations import LABELLING, quality_of, share, with_phase
 from cli.printing.kept_models import Kept, kept_figure, kept_model, kept_name
@@ -23,6 +22,7 @@ from cli.report.hardest import hardest, recurring
 from cli.report.sources import Sources
 from cli.report.svg import picture
 from sortnet.errors import DataError, SortNetError
+from sortnet.messages import count
 from store import Run
 from store.frames import after_the_first, counted_iterations, measure_names
 from store.plots import figures as plots

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.inputs.remembered_data import find_data
-from cli.output import cut
 from cli.printing.item_rankings import words_of
 from sortnet.core import SPLITS, Progress, Queries, Split
 from sortnet.errors import DataError, ModelError, SortNetError, StoreError
+from sortnet.messages import cut
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker

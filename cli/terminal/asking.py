@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from cli.terminal.keys import END
 from sortnet.errors import LeaseError
+from sortnet.messages import ANSWERED
 from sortnet.preference import Answer
 from sortnet.preference.base import TARGETS
 
@@ -25,7 +26,6 @@ KEYS = {
     **dict.fromkeys(("q", END), QUIT),
 }  # what each key of the screen says; lines may be keys, too
 TOO_LATE = "that pair was withdrawn in the meantime: the answer does not count"
-ANSWERED = "that pair was already answered elsewhere: this answer does not count"
 NOT_STORED = {LATE: TOO_LATE, ELSEWHERE: ANSWERED}
 
 
@@ -75,7 +75,7 @@ class Asking:
         while number is None or self.answered - self.began < number:
             leases = self.service.next(self.annotator, 1)
             if not leases:
-                why = nothing_left(self.service, self.annotator)
+                why = self.service.why_nothing_left(self.annotator)
                 if self.answered > self.began and front.over(why) and self._take_back():
                     continue
                 return why
@@ -149,12 +149,3 @@ class Asking:
 
 # Asks an annotator, at most that many questions; why it ended, and further facts.
 Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
-
-
-def nothing_left(service: LabellingService, annotator: str) -> str:
-    """Why there is no question."""
-    if closed := service.why_closed(annotator):
-        return closed
-    if service.collection.leases():
-        return "nothing to ask now: the remaining pairs are reserved by other annotators"
-    return "all pairs were asked"

@@ -6,10 +6,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from cli.judges.verdicts import REPLIES
-from cli.output import printable, say
+from cli.output import say
 from cli.terminal.asking import KEYS, QUIT, UNDO, Reply
 from cli.terminal.pair_view import pair_of, text_lines
+from sortnet.judges.verdicts import REPLIES
+from sortnet.messages import printable
 from sortnet.preference.base import LONGEST_COMMENT
 from store import Lease
 from store.service.labelling import LabellingService

@@ -10,36 +10,52 @@ from typing import Any
 import numpy as np
 
 from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
-from cli.judges.machine_judge import MachineJudge
-from cli.judges.pairs import Pair
-from cli.judges.prompts import Prompt
-from cli.output import printable, progress, say
+from cli.judges.judge_options import judge_of
+from cli.output import progress, say
 from cli.terminal.asking import Ask, Asking
-from cli.terminal.judging import Judging, pair_of
+from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
+from sortnet.judges import LanguageModel, Program
+from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.prompts import Prompt
+from sortnet.messages import printable
 from sortnet.preference import Question
 from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups
 from store import Collection, Lease
+from store.service.judging import EndReason, Judging, pair_of
 from store.service.labelling import LabellingService
 
 
-def by_judge(judge: MachineJudge) -> Ask:
+def by_judge(judge: LanguageModel | Program) -> Ask:
     """What asks a program or a language model."""
+    option = "--model" if isinstance(judge, LanguageModel) else "--judge"
+    connection = judge.connect(option)
 
     def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
-        if judge.server is not None and judge.prompt is not None:
-            _tell_others(asking, judge.server.model, judge.prompt)
-        with judge.connected(), progress() as status:
-            why, failures = Judging(
-                asking, number, name=judge.name, batch=judge.batch,
-                both_orders=judge.both_orders, patience=judge.patience, spent=judge.why_no_more,
-                on_progress=lambda text: status(judge.progress(text)), prepared=judge.prepared,
-            ).run(judge.make_workers())  # fmt: skip
-        if spent := judge.spent_text():
+        if isinstance(judge, LanguageModel):
+            _tell_others(asking, judge.model, Prompt(judge.prompt))
+        with progress() as status:
+            judging = Judging(
+                judge=connection, service=asking.service, annotator=asking.annotator,
+                number=number, notify=say,
+                on_progress=lambda text: status(connection.progress(text)),
+            )  # fmt: skip
+            with ended_by_signals():
+                judging.run()
+        end = judging.end()
+        asking.answered += end.n_preferences
+        asking.interrupted = end.reason == EndReason.INTERRUPTED
+        why = end.text
+        if end.reason == EndReason.GOAL:
+            why = f"{why} (--until sets another)"
+            if number is not None:
+                why = f"ended after {end.answered} of {number} answers (--number): {why}"
+        if spent := connection.spent_text():
             # The fault has a line of its own.
-            why = spent if failures["fault"] else f"{why} ({spent})"
-        return why, judge.spent_facts() | failures
+            why = spent if end.fault else f"{why} ({spent})"
+        facts = connection.spent_facts()
+        return why, {**facts, "failed": end.failed, "fault": end.fault}
 
     return ask
 
@@ -68,7 +84,8 @@ def show_prompt_or_estimate(
     as_json: bool,
 ) -> None:
     """Show the prompt of one pair, or what a run would take; nothing is sent or stored."""
-    prompt = Prompt(options["prompt"])
+    model = judge_of({**options, "model": options["model"] or "model", "judge": None})
+    assert isinstance(model, LanguageModel)
     first = collection.asked()[0]
     with closing(LabellingService(first, goal=until)) as service, progress() as status:
         status("fitting the answers so far")
@@ -76,12 +93,12 @@ def show_prompt_or_estimate(
         left = service.remaining.questions
         some = _some_pairs(service, 1 if options["show_prompt"] else SAMPLE)
     if options["show_prompt"]:
-        show_prompt(prompt, some[0], as_json=as_json)
+        show_prompt(Prompt(model.prompt), some[0], as_json=as_json)
         return
     pairs = number if number is not None else left
     if pairs is None:
         raise SortNetError("--estimate: how many questions are left is not known: give --number")
-    show_estimate(prompt, options, pairs, some, as_json=as_json)
+    show_estimate(model, pairs, some, as_json=as_json)
 
 
 def _some_pairs(service: LabellingService, n: int) -> list[Pair]:

@@ -11,8 +11,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from cli.output import printable
 from sortnet.items import Items
+from sortnet.messages import printable
 from sortnet.preference import Question
 
 NARROW = 80  # least columns for two items side by side

@@ -13,20 +13,28 @@ import numpy as np
 from cli.inputs.opened_store import resume
 from cli.inputs.remembered_data import find_data
 from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
-from cli.judges.judge_options import NAMES, is_asked, only_shows, refuse_together
-from cli.judges.machine_judge import judge_of
-from cli.judges.pairs import pair_of_items
-from cli.judges.prompts import Prompt
+from cli.judges.judge_options import (
+    NAMES,
+    connect,
+    is_asked,
+    judge_of,
+    only_shows,
+    refuse_together,
+)
+from cli.output import say
 from cli.training.documents import documents_of, refuse_without_content
 from cli.training.job import TrainingJob
-from cli.training.run_judge import RunJudge
 from cli.training.training_run import TrainingRun
 from sortnet.config import Config
 from sortnet.core import Progress, Split
 from sortnet.errors import SortNetError
 from sortnet.items import Items
+from sortnet.judges import LanguageModel
+from sortnet.judges.asked_pairs import pair_of_items
+from sortnet.judges.prompts import Prompt
 from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.preference.study import LONGEST, QUESTION
+from store.service.run_judge import RunJudge
 
 _SHOWING = ("show_prompt", "estimate")
 _ALIKE = ("model", "question", "both_orders", "prompt_hash")  # which a resumed run cannot change
@@ -120,13 +128,16 @@ class CommandJudge:
             split: documents_of(part, find_data(job.data[split]), job.train)
             for split, part in parts.items()
         }
-        if (machine := judge_of(self.values)) is not None:
-            refuse_without_content(documents["train"], machine)
+        judge = judge_of(self.values)
+        if judge is not None:
+            judge.connect()  # refuses a key or a server that cannot be used
+            refuse_without_content(documents["train"], judge)
         return documents
 
     def show(self, job: TrainingJob, documents: Items, *, as_json: bool) -> None:
         """Show the prompt of a pair of training documents, or what asking would take."""
-        prompt = Prompt(self.values["prompt"])
+        model = judge_of({**self.values, "model": self.values["model"] or "model", "judge": None})
+        assert isinstance(model, LanguageModel)
         i, j = all_pairs(job.train.offsets[:2])
         if not len(i):
             i, j = all_pairs(job.train.offsets)
@@ -140,12 +151,12 @@ class CommandJudge:
             for a, b in zip(i[:SAMPLE].tolist(), j[:SAMPLE].tolist(), strict=True)
         ]
         if self.values["show_prompt"]:
-            show_prompt(prompt, pairs[0], as_json=as_json)
+            show_prompt(Prompt(model.prompt), pairs[0], as_json=as_json)
             return
         n_pairs = job.config.judgements
         if n_pairs is None:
             raise click.UsageError("--estimate needs --judgements N, how many answers there are")
-        show_estimate(prompt, self.values, n_pairs, pairs, as_json=as_json)
+        show_estimate(model, n_pairs, pairs, as_json=as_json)
 
     @contextmanager
     def asking(
@@ -162,19 +173,20 @@ class CommandJudge:
             yield training
             return
         values = self._values_in(training, is_own_store=is_own_store)
-        machine = judge_of(values)
-        if machine is None:
+        judge = judge_of(values)
+        connection = connect(values)
+        if judge is None or connection is None:
             raise SortNetError("the store does not say who judges the run: give --judge or --model")
-        refuse_without_content(documents["train"], machine)
+        refuse_without_content(documents["train"], judge)
         assert job.config.judgements is not None
-        judge = RunJudge(
-            machine, training.run, documents,
+        run_judge = RunJudge(
+            connection, training.run, documents,
             question=values["question"], seed=training.config.seed,
             judgements=job.config.judgements, again=resume(str(training.folder)),
-            closed=training.finished, progress=progress,
+            closed=training.finished, progress=progress, notify=say,
         )  # fmt: skip
-        with judge.opened():
-            yield replace(training, judge=judge)
+        with run_judge.opened():
+            yield replace(training, judge=run_judge)
 
     def _values_in(self, training: TrainingRun, *, is_own_store: bool) -> dict[str, Any]:
         """The options of the run: as they are stored, but for those that were given now.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from cli.judges.machine_judge import MachineJudge
 from sortnet.core import Queries
 from sortnet.data.parts import rows_at
 from sortnet.data.read_tables import names_kept
 from sortnet.errors import DataError
 from sortnet.items import Columns, Items
 from sortnet.items.read_items import items_of
+from sortnet.judges import LanguageModel, Program
 from sortnet.tables.roles import GRADES, kept_as_read
 from sortnet.tables.rows import Rows, read_rows
 from sortnet.tables.values import is_numeric
@@ -49,13 +49,13 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
     return items_of(rows, roles, ids, groups, part.features[:, :n_given])
 
 
-def refuse_without_content(documents: Items, judge: MachineJudge) -> None:
+def refuse_without_content(documents: Items, judge: LanguageModel | Program) -> None:
     """Refuse documents of which a model would be told nothing but a number.
 
     Raises:
         DataError: saying what to do.
     """
-    if judge.prompt is None or judge.prompt.is_own:
+    if isinstance(judge, Program) or judge.prompt is not None:
         return
     has_content = any(documents.texts) or any(documents.images) or documents.shown is not None
     are_named = any(not name.replace(".", "").isdigit() for name in documents.ids)

@@ -20,7 +20,6 @@ from cli.printing.iterations import Trial
 from cli.training.job import TrainingJob
 from cli.training.origin import Origin
 from cli.training.run_folder import CHOOSING, TRAINING, Folder
-from cli.training.run_judge import RunJudge, vali_pairs
 from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers, resolve_device
@@ -47,6 +46,7 @@ from sortnet.rankers.sortnet import ALONE, Model, fit
 from sortnet.rankers.weights import load_state, save_state
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
+from store.service.run_judge import RunJudge, vali_pairs
 from store.store import new_run_id
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from cli.web.curve import drawn_curve
 from cli.web.pages import People
 from cli.web.ranking_rows import View, item_shown, ranking_rows
+from sortnet.files import plain
 from sortnet.preference.annotator_agreement import (
     ENOUGH_SHARED,
     agreement,
@@ -21,7 +22,6 @@ from sortnet.preference.annotator_agreement import (
     first_better,
 )
 from sortnet.preference.judgement_table import UNDO, Judgements
-from store.database.engine import plain
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
-from cli.output import printable, say
+from cli.output import say
+from sortnet.messages import printable
 
 
 class FaultNotes:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from sortnet.core import I64
+from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.preference.intervals import Ranking
-from store.database.engine import plain
 from store.service.labelling import LabellingService
 
 ROWS = 50  # of a page

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLA
 from sqlalchemy.pool import NullPool
 
 from sortnet.errors import SortNetError, StoreError
+from sortnet.files import plain
 
 BUSY_SECONDS = 60
 RETRY_SECONDS = 60.0  # in which a server may be restarted
@@ -246,23 +246,6 @@ def reading_uri(path: Path) -> str:
     else:
         mode = "ro&immutable=1"
     return f"{path.resolve().as_uri()}?mode={mode}"
-
-
-def plain(value: Any) -> Any:
-    """Convert a value for JSON: numpy's numbers to Python's, NaN and infinity to None.
-
-    >>> plain({"map": float("nan"), "path": Path("a")})
-    {'map': None, 'path': 'a'}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def utc_now() -> datetime:

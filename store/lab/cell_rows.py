@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
-from store.database.engine import Database, plain, utc_now
+from sortnet.files import plain
+from store.database.engine import Database, utc_now
 from store.database.schema import CellRow, upsert
 
 _AT_ONCE = 500  # keys of one statement

@@ -14,8 +14,9 @@ from sqlalchemy import ColumnElement, Connection, false, select, update
 from sortnet.core import I64, NEVER_ADDED, SPLITS, Pairs, Split
 from sortnet.core.pairs import is_in, unique
 from sortnet.errors import StoreError
+from sortnet.files import plain
 from store import frames
-from store.database.engine import Database, plain, utc_now
+from store.database.engine import Database, utc_now
 from store.database.process import in_words, status_of, this_process
 from store.database.schema import IterationRow, PairRow, QueryRow, RunRow, upsert
 from store.runs.judge_answers import JudgeAnswer, add_answers, read_answers

@@ -224,6 +224,14 @@ class LabellingService:
         now = self.collection.clock()
         return self.study.why_closed(annotator, self.session.answered(annotator), now)
 
+    def why_nothing_left(self, annotator: str) -> str:
+        """Why there is no question for an annotator, in words."""
+        if closed := self.why_closed(annotator):
+            return closed
+        if self.collection.leases():
+            return "nothing to ask now: the remaining pairs are reserved by other annotators"
+        return "all pairs were asked"
+
     def answered(self, annotator: str) -> int:
         """The number of an annotator's answers as in `Session`, also of an excluded one."""
         with self._lock:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from sortnet.files import plain
 from sortnet.items import Items
-from store.database.engine import plain
 
 Pair: TypeAlias = dict[str, Any]  # what is asked, as a program reads it
 

@@ -6,23 +6,55 @@ import secrets
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
-from typing import Any
 
-from cli.judges.pairs import Pair, pair_of_items
-from cli.judges.verdicts import Verdict
-from cli.judges.worker_pool import Worker, WorkerPool
-from cli.output import say
-from cli.terminal.asking import ANSWERED, Asking, nothing_left
-from cli.terminal.signals import ended_by_signals
 from sortnet.errors import LeaseError, StudyError
+from sortnet.judges.asked_pairs import Pair, pair_of_items
+from sortnet.judges.verdicts import Verdict
+from sortnet.judges.worker_pool import WorkerPool
+from sortnet.messages import ANSWERED
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import TARGETS
 from sortnet.preference.study import Decision
-from store import Lease
 from store.collections.collection import Stored
-from store.database.engine import Database
+from store.collections.leases import Lease
 from store.service.labelling import LabellingService
+from store.service.patience import StorePatience
+
+
+class EndReason(Enum):
+    """Why a labelling ended."""
+
+    GOAL = "the goal is reached"
+    NUMBER = "as many answers as were wanted are given"
+    BUDGET = "the budget of calls, tokens or cost is spent"
+    NOTHING_LEFT = "there is no question left for the annotator"
+    FAULT = "the judge failed"
+    INTERRUPTED = "it was interrupted"
+
+
+@dataclass(frozen=True)
+class LabellingEnd:
+    """How a labelling ended.
+
+    Attributes:
+        reason: why.
+        text: the same for a reader, with numbers.
+        answered, failed: numbers of pairs.
+        n_preferences: answers that are neither skips nor can't-says.
+    """
+
+    reason: EndReason
+    text: str
+    answered: int
+    n_preferences: int
+    failed: int
+
+    @property
+    def fault(self) -> str:
+        """The error or interrupt that ended it; empty if none did."""
+        return self.text if self.reason in (EndReason.FAULT, EndReason.INTERRUPTED) else ""
 
 
 def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) -> Pair:
@@ -42,46 +74,60 @@ def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) ->
     )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Judging(WorkerPool[Lease]):
     """Ask workers about the pairs that a labelling service chooses, and store their answers.
 
     Pairs at which a worker fails are released. While the store's server is away, all wait with the
     answers that they have.
+
+    Attributes:
+        service: chooses the pairs and stores the answers.
+        annotator: as whom the judge answers.
+        number: of pairs to answer; None: until the goal is reached.
+        n_preferences: answers that are neither skips nor can't-says.
     """
 
-    asking: Asking  # the annotator that the judge answers as
-    number: int | None = None  # of pairs to answer; None: until the goal is reached
+    service: LabellingService
+    annotator: str
+    number: int | None = None
+    n_preferences: int = 0
+    _is_interrupted: bool = False
 
     def __post_init__(self) -> None:
-        self.service, self.who = self.asking.service, self.asking.annotator
         super().__post_init__()
+        database = self.service.collection.database
+        self._patience = StorePatience(database, self.judge.patience, self.judge.name, self.notify)
 
-    @property
-    def _database(self) -> Database:
-        return self.service.collection.database
+    def run(self) -> None:
+        """Let the judge answer until the goal is reached, `number` are answered, or it fails.
 
-    def run(self, workers: Sequence[Worker]) -> tuple[str, dict[str, Any]]:
-        """Let workers answer until the goal is reached, `number` are answered, or they fail.
-
-        Returns why it ended, and the number of failures and the fault.
+        Ctrl-C ends it, too, after what is answered is stored; `end` says why it ended.
 
         Raises:
-            SortNetError: if it cannot be started, or the store stays away.
+            SortNetError: if the judge cannot be started, or the store stays away.
         """
-        with ended_by_signals():
+        with self.judge.open_connections():
+            workers = self.judge.make_workers()
             try:
                 self.ask_all(workers)
                 if not self.fault:
                     self.service.settle()
             except KeyboardInterrupt:
+                self._is_interrupted = True
                 self.fault = "interrupted"
             finally:
                 for worker in workers:
                     worker.end()
                 self._release()
-        why = self.fault or self._why()
-        return why, {"failed": self.failed, "fault": self.fault}
+
+    def end(self) -> LabellingEnd:
+        """How it ended, after `run`."""
+        reason, text = self._reason()
+        return LabellingEnd(reason, text, self.answered, self.n_preferences, self.failed)
+
+    def _stop_waiting(self) -> None:
+        self._patience.stop()
 
     def _next(self, most: int) -> list[Lease]:
         if self.is_over:
@@ -92,7 +138,9 @@ class Judging(WorkerPool[Lease]):
                 most = min(most, self.number - self.answered - len(self._open))
         if most <= 0:
             return []
-        leases = self._patience.do(partial(self.service.next, self.who, most + len(not_these)))
+        leases = self._patience.do(
+            partial(self.service.next, self.annotator, most + len(not_these))
+        )
         return [lease for lease in leases if lease.id not in not_these][:most]
 
     @property
@@ -116,7 +164,7 @@ class Judging(WorkerPool[Lease]):
 
     def _hold(self) -> None:
         """Keep the pairs, so that nobody else gets them meanwhile."""
-        self._patience.do(partial(self.service.held, self.who))
+        self._patience.do(partial(self.service.held, self.annotator))
 
     def _keep_up(self) -> None:
         self.service.keep_up()
@@ -129,7 +177,7 @@ class Judging(WorkerPool[Lease]):
         except LeaseError as error:
             self._failed_at.add(question.id)
             self.failed += 1
-            say(f"{self.name}: {error}")
+            self._notify(str(error))
             return
         if new and len(verdicts) > 1:
             turned = replace(asked, left=asked.right, right=asked.left)
@@ -140,9 +188,9 @@ class Judging(WorkerPool[Lease]):
             self._patience.do(partial(collection.append, [second], ids=ids))
             self._patience.do(self.service.sync)
         self.answered += new
-        self.asking.answered += new and verdicts[0].answer in TARGETS
+        self.n_preferences += new and verdicts[0].answer in TARGETS
         if not new:
-            say(ANSWERED)
+            self.notify(ANSWERED)
 
     def _answer(self, lease: Lease, judgement: Judgement) -> bool:
         """Store an answer; whether this did, and not another process before."""
@@ -169,22 +217,25 @@ class Judging(WorkerPool[Lease]):
         self._patience.do(self.service.sync)
         if not self.service.session.allows(question.pair):
             return []
-        return self._patience.do(partial(self.service.lease, self.who, [question]))
+        return self._patience.do(partial(self.service.lease, self.annotator, [question]))
 
     def _release(self) -> None:
-        self._patience.do(partial(self.service.release, self.who))
+        self._patience.do(partial(self.service.release, self.annotator))
 
     def _mark(self) -> None:
         """Mark a new annotator as a model, unless somebody did; one who has answered stays."""
         service = self.service
-        if not service.session.answered(self.who) and self.who not in service.study.models:
-            mark = Decision("model", self.who)
+        if (
+            not service.session.answered(self.annotator)
+            and self.annotator not in service.study.models
+        ):
+            mark = Decision("model", self.annotator)
             with suppress(StudyError):  # a run beside this one, under the same name, was faster
                 self._patience.do(partial(service.collection.decide, mark))
             self._patience.do(service.sync)
 
     def _judgement(self, question: Question, verdict: Verdict) -> Judgement:
-        return question.answered(self.who, verdict.answer, **verdict.facts())
+        return question.answered(self.annotator, verdict.answer, **verdict.facts())
 
     def _progress(self) -> tuple[str, str]:
         if self.number is None:
@@ -193,17 +244,17 @@ class Judging(WorkerPool[Lease]):
             left = str(self.number - self.answered)
         return f"{self.answered} answered", "" if left in ("", "0") else f"{left} left"
 
-    def _why(self) -> str:
+    def _reason(self) -> tuple[EndReason, str]:
         remaining = self.service.remaining
+        if self.fault:
+            return EndReason.INTERRUPTED if self._is_interrupted else EndReason.FAULT, self.fault
         if self.answered == self.number:
-            return remaining.why
-        if spent := self.spent():
-            return spent
+            return EndReason.NUMBER, remaining.why
+        if why_no_more := self.judge.why_no_more():
+            return EndReason.BUDGET, why_no_more
         if remaining.stop:
-            why = f"{remaining.why} (--until sets another)"
-            if self.number is not None:
-                return f"ended after {self.answered} of {self.number} answers (--number): {why}"
-            return why
+            return EndReason.GOAL, remaining.why
         self._release()
-        left = self._patience.do(partial(nothing_left, self.service, self.who))
-        return f"{left}, but for {self.failed} that failed" if self.failed else left
+        why = self._patience.do(partial(self.service.why_nothing_left, self.annotator))
+        failed = f", but for {self.failed} that failed" if self.failed else ""
+        return EndReason.NOTHING_LEFT, f"{why}{failed}"

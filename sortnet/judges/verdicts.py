@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cli.output import cut, printable
+from sortnet.messages import cut, printable
 from sortnet.preference import ANSWERS, Answer
 from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META
 

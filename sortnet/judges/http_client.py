@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from cli.judges.verdicts import Fault
+from sortnet.judges.verdicts import Fault
 
 LONGEST = 1 << 20  # maximum bytes of an answer, decoded
 _CONNECTIONS = 64

@@ -1,4 +1,4 @@
-"""Workers of a judge that is no person: questions go to idle ones, answers to the store."""
+"""Workers of a judge that is no person: questions go to idle workers, answers to a store."""
 
 from __future__ import annotations
 
@@ -6,78 +6,78 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from queue import SimpleQueue
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from cli.judges.pairs import Pair
-from cli.judges.store_patience import StorePatience
-from cli.judges.verdicts import Enough, Fault, Refused, Verdict
-from cli.output import say
-from store.database.engine import Database
+from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.connection import JudgeConnection, Worker
+from sortnet.judges.verdicts import Enough, Fault, Refused, Verdict
+from sortnet.messages import note
 
 PATIENCE = 3  # maximum failures in a row per worker
 LEFT_OUT = "not asked: the judge could not take an item of this pair"
 
 Q = TypeVar("Q")  # a question
+T = TypeVar("T")
 
 
-class Worker(Protocol):
-    """Answers several pairs at once, a verdict for each; any thread may stop it.
+class CallerThread(Executor):
+    """An executor that runs each task at once, in the thread that submits it."""
 
-    A Fault is of these pairs, a Refused of all that come. `end` stops an idle one.
-    """
-
-    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]: ...
-
-    def stop(self) -> None: ...
-
-    def end(self) -> None: ...
+    def submit(self, task: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
+        """Run the task; an interrupt is raised here, any other exception when it is asked for."""
+        future: Future[T] = Future()
+        try:
+            future.set_result(task(*args, **named))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 @dataclass(kw_only=True)
 class WorkerPool(ABC, Generic[Q]):
-    """Distribute questions to workers and store the answers; one thread chooses the questions.
+    """Distribute questions to a judge's workers and store the answers.
 
-    Each answer is stored at once, by the thread that has it, before that asks again. Of several
-    workers each has its next question ready. After three failures in a row for each worker the
-    judge is given up: that is the `fault`.
+    One thread chooses the questions. Each answer is stored at once, by the thread that has it,
+    before that thread asks again. Of several workers each has its next question ready. After three
+    failures in a row for each worker the judge is given up: that is the `fault`.
+
+    Attributes:
+        judge: whom to ask.
+        notify: called with each message about a failure.
+        on_progress: called with the number of answers, the rate and what is left, in words.
+        answered, failed: numbers of pairs.
+        fault: the last error, if the judge was given up.
+        cause: the exception behind the last failure, of a judge that is a function.
     """
 
-    name: str = "--judge"  # in messages
-    batch: int = 1  # pairs that a worker is asked about at once
-    both_orders: bool = False  # ask each pair a second time with its sides exchanged
-    patience: float = 0.0  # seconds for which an answer is kept while the store's server is away
-    spent: Callable[[], str] = lambda: ""  # why no more may be asked; empty: it may
+    judge: JudgeConnection
+    notify: Callable[[str], None] = note
     on_progress: Callable[[str], None] = lambda text: None
-    prepared: Callable[[Pair], Pair] = lambda pair: pair  # what a worker is asked of a pair
-    answered: int = 0  # pairs
-    failed: int = 0  # pairs
-    fault: str = ""  # the last error, if the judge was given up
+    answered: int = 0
+    failed: int = 0
+    fault: str = ""
+    cause: BaseException | None = None
     _open: set[Hashable] = field(default_factory=set)  # questions that are to be answered
     _failed_at: set[Hashable] = field(default_factory=set)
     _left_out: set[str] = field(default_factory=set)
-    _in_a_row: int = 0
-    _said: str = ""
-    _alike: int = 0  # faults in a row with the same words
+    _failures_in_a_row: int = 0
+    _last_fault: str = ""
+    _same_faults: int = 0  # faults in a row with the same words
     _began: float = 0.0  # when the workers were asked first, by the clock
     _answered_before: int = 0  # pairs
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._orders = (False, True) if self.both_orders else (False,)  # whether it is turned
-        self._patience = StorePatience(self._database, self.patience, self.name)
+        self._orders = (False, True) if self.judge.both_orders else (False,)  # sides exchanged?
 
     @property
     def last_fault(self) -> str:
         """The message of the last failure; empty if there was none."""
-        return self._said
-
-    @property
-    @abstractmethod
-    def _database(self) -> Database: ...
+        return self._last_fault
 
     @abstractmethod
     def _next(self, most: int) -> list[Q]:
@@ -105,6 +105,9 @@ class WorkerPool(ABC, Generic[Q]):
     def _hold(self) -> None:
         """Called when no answer came for some time."""
 
+    def _stop_waiting(self) -> None:
+        """Called at an interrupt: whatever waits for a store waits no longer."""
+
     def _keep_up(self) -> None:
         """Called after answers came."""
 
@@ -116,7 +119,7 @@ class WorkerPool(ABC, Generic[Q]):
     @property
     def is_over(self) -> bool:
         """Whether nothing more is asked."""
-        return bool(self.fault or self.spent())
+        return bool(self.fault or self.judge.why_no_more())
 
     def ask_all(self, workers: Sequence[Worker]) -> None:
         """Let workers answer until there is no question, no more may be asked, or they fail.
@@ -130,12 +133,13 @@ class WorkerPool(ABC, Generic[Q]):
             idle.put(worker)
         asked: dict[Future[None], list[Q]] = {}
         most = len(workers) * (1 if len(workers) == 1 else 2)
-        pool = ThreadPoolExecutor(len(workers))
+        in_caller_thread = self.judge.in_caller_thread
+        pool = CallerThread() if in_caller_thread else ThreadPoolExecutor(len(workers))
         try:
             while True:
                 for questions in self._batches(most - len(asked)):
                     pairs = [
-                        self.prepared(self._pair(question, turned=turned))
+                        self.judge.prepare(self._pair(question, turned=turned))
                         for question in questions
                         for turned in self._orders
                     ]
@@ -153,7 +157,7 @@ class WorkerPool(ABC, Generic[Q]):
                 self._keep_up()
         except BaseException:
             self.fault = self.fault or "interrupted"  # what waits is not asked
-            self._patience.stop()
+            self._stop_waiting()
             for worker in workers:
                 worker.stop()
             raise
@@ -184,16 +188,17 @@ class WorkerPool(ABC, Generic[Q]):
         for verdict in verdicts:
             if verdict.left_out is not None and verdict.left_out not in self._left_out:
                 self._left_out.add(verdict.left_out)
-                say(f"{self.name}: item {verdict.left_out!r} is left out: {verdict.comment}")
+                self._notify(f"item {verdict.left_out!r} is left out: {verdict.comment}")
         self._open.discard(self._key(question))
         self._keep_answer(question, verdicts)
 
     def _batches(self, most: int) -> list[list[Q]]:
         """Questions for idle workers, except those about an item that the judge cannot take."""
         to_ask: list[Q] = []
-        while not to_ask and (questions := self._next(most * self.batch)):
+        batch = self.judge.batch
+        while not to_ask and (questions := self._next(most * batch)):
             to_ask = [question for question in questions if not self._leave_out(question)]
-        return [to_ask[k : k + self.batch] for k in range(0, len(to_ask), self.batch)]
+        return [to_ask[k : k + batch] for k in range(0, len(to_ask), batch)]
 
     def _leave_out(self, question: Q) -> bool:
         out = self._left_out & self._items(question)
@@ -203,28 +208,35 @@ class WorkerPool(ABC, Generic[Q]):
         return bool(out)
 
     def _take(self, questions: list[Q], error: BaseException | None, patience: int) -> None:
-        """Note what came of asking about these; the answers are stored."""
+        """Note the outcome of asking about some questions; the answers are stored."""
         with self._lock:
             self._open -= {self._key(question) for question in questions}
         if error is None:
-            self._in_a_row = 0
+            self._failures_in_a_row = 0
         elif isinstance(error, Enough):
             return
         elif isinstance(error, Refused):
             self.fault = self.fault or str(error)
         elif isinstance(error, Fault):
-            unanswered = questions[-(-len(error.answered) // len(self._orders)) :]
-            self._failed_at |= {self._key(question) for question in unanswered}
-            self.failed += len(unanswered)
-            self._in_a_row += 1
-            self._alike = self._alike + 1 if str(error) == self._said else 1
-            self._said = str(error)
-            if self._alike <= PATIENCE:  # of many workers not each tells it
-                say(f"{self.name}: {error}")
-            if self._in_a_row >= patience and not self.fault:
-                self.fault = f"failed {self._in_a_row} times in a row; the last: {error}"
+            self._note_failure(questions, error, patience)
         else:
             raise error
+
+    def _note_failure(self, questions: list[Q], fault: Fault, patience: int) -> None:
+        unanswered = questions[-(-len(fault.answered) // len(self._orders)) :]
+        self._failed_at |= {self._key(question) for question in unanswered}
+        self.failed += len(unanswered)
+        self.cause = fault.__cause__
+        self._failures_in_a_row += 1
+        self._same_faults = self._same_faults + 1 if str(fault) == self._last_fault else 1
+        self._last_fault = str(fault)
+        if self._same_faults <= PATIENCE:  # of many workers not each tells it
+            self._notify(str(fault))
+        if self._failures_in_a_row >= patience and not self.fault:
+            self.fault = f"failed {self._failures_in_a_row} times in a row; the last: {fault}"
+
+    def _notify(self, text: str) -> None:
+        self.notify(f"{self.judge.name}: {text}")
 
     def _progress_text(self) -> str:
         seconds = time.monotonic() - self._began

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,20 +12,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from cli.judges.machine_judge import MachineJudge
-from cli.judges.pairs import Pair, pair_of_items
-from cli.judges.verdicts import Verdict
-from cli.judges.worker_pool import Worker, WorkerPool
-from cli.output import count, say
 from sortnet.comparators import TrainableComparator
 from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
 from sortnet.errors import SortNetError
 from sortnet.items import Items
+from sortnet.judges.asked_pairs import Pair, pair_of_items
+from sortnet.judges.connection import JudgeConnection, Worker
+from sortnet.judges.verdicts import Verdict
+from sortnet.judges.worker_pool import WorkerPool
 from sortnet.learning.pairs_to_ask import Shown, answers_about_vali, selected
-from store import Run
-from store.database.engine import Database
+from sortnet.messages import count, note
 from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targets_of
+from store.runs.run import Run
+from store.service.patience import StorePatience
 
 PairOfSplit: TypeAlias = tuple[Split, int, int]  # the documents' numbers, the lower one first
 
@@ -57,7 +57,7 @@ class Question:
         return self.split, min(self.left, self.right), max(self.left, self.right)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Pool(WorkerPool[Question]):
     """Workers asked about the questions in `waiting`, whose answers are stored in the run."""
 
@@ -69,9 +69,14 @@ class _Pool(WorkerPool[Question]):
     waiting: list[Question] = field(default_factory=list)
     targets: dict[PairOfSplit, float] = field(default_factory=dict)
 
-    @property
-    def _database(self) -> Database:
-        return self.run.database
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._patience = StorePatience(
+            self.run.database, self.judge.patience, self.judge.name, self.notify
+        )
+
+    def _stop_waiting(self) -> None:
+        self._patience.stop()
 
     def _next(self, most: int) -> list[Question]:
         if self.is_over or most <= 0:
@@ -120,7 +125,7 @@ class RunJudge:
     """Answers about the documents of a run: those in the store, else asked and stored at once.
 
     Args:
-        machine: who is asked.
+        judge: who is asked.
         run: where the answers are kept.
         documents: of each part, in the order of its numbers.
         question: what is asked.
@@ -128,11 +133,12 @@ class RunJudge:
         judgements: answers that may be given in all.
         again: the command that resumes the run.
         closed: whether nothing is asked any more, as the run has ended.
+        notify: called with messages about failures.
     """
 
     def __init__(
         self,
-        machine: MachineJudge,
+        judge: JudgeConnection,
         run: Run,
         documents: Mapping[Split, Items],
         *,
@@ -142,8 +148,10 @@ class RunJudge:
         again: str,
         closed: bool,
         progress: Progress,
+        notify: Callable[[str], None] = note,
     ) -> None:
-        self.machine, self._run, self._seed = machine, run, seed
+        self._notify = notify
+        self.judge, self._run, self._seed = judge, run, seed
         self._again, self._closed = again, closed
         self._workers: list[Worker] = []
         self._connected = ExitStack()
@@ -153,10 +161,9 @@ class RunJudge:
             for (low, high), target in targets_of(run.answers(split)).items()
         }
         self._pool = _Pool(
-            run, documents, question, judgements, len(targets), targets=targets,
-            name=machine.name, batch=machine.batch, both_orders=machine.both_orders,
-            patience=machine.patience, spent=machine.why_no_more, prepared=machine.prepared,
-            on_progress=lambda text: progress(machine.progress(text)),
+            judge=judge, run=run, documents=documents, question=question, judgements=judgements,
+            n_stored=len(targets), targets=targets, notify=notify,
+            on_progress=lambda text: progress(judge.progress(text)),
         )  # fmt: skip
         self._n_failed = 0  # pairs at which the judge failed twice
         self._is_end_told = False  # whether it was told that no more is asked
@@ -198,11 +205,11 @@ class RunJudge:
         """What was asked and what it cost, as JSON."""
         splits = [split for split, *_ in self._pool.targets]
         counts = {split: splits.count(split) for split in SPLITS}
-        return {"answers": counts, "failed": self._n_failed, **self.machine.spent_facts()}
+        return {"answers": counts, "failed": self._n_failed, **self.judge.spent_facts()}
 
     def text(self) -> str:
         """What was asked and what it cost, in words."""
-        counts, spent = self.facts()["answers"], self.machine.spent_text()
+        counts, spent = self.facts()["answers"], self.judge.spent_text()
         parts = [f"{counts['train']:,} training pairs and {counts['vali']:,} validation pairs"]
         if self._n_failed:
             parts.append(f"{self._n_failed:,} failed")
@@ -223,15 +230,15 @@ class RunJudge:
     def _ask(self, split: Split, pairs: Sequence[PairOfSplit]) -> None:
         pool, questions = self._pool, [self._question(*pair) for pair in pairs]
         if not self._workers:
-            self._connected.enter_context(self.machine.connected())
-            self._workers = list(self.machine.make_workers())
+            self._connected.enter_context(self.judge.open_connections())
+            self._workers = list(self.judge.make_workers())
         for _ in range(ATTEMPTS):
             pool.waiting = [each for each in questions if each.pair not in pool.targets]
             if pool.waiting and not pool.is_over:
-                self.machine.restart_clock()
+                self.judge.restart_clock()
                 pool.ask_all(self._workers)
         n_left = sum(pair not in pool.targets for pair in pairs)
-        why_no_more = self.machine.why_no_more()
+        why_no_more = self.judge.why_no_more()
         fault = pool.fault
         if not why_no_more:
             self._n_failed += n_left
@@ -239,10 +246,10 @@ class RunJudge:
                 fault = fault or f"failed at all {count(n_left, 'pair')}; {pool.last_fault}"
         kept = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
         if fault:
-            raise SortNetError(f"{pool.name}: {fault}; {kept}: go on with {self._again}")
+            raise SortNetError(f"{pool.judge.name}: {fault}; {kept}: go on with {self._again}")
         if why_no_more and not self._is_end_told:
             self._is_end_told = True
-            say(f"{why_no_more}: {kept}, and are learned from")
+            self._notify(f"{why_no_more}: {kept}, and are learned from")
 
     def _question(self, split: Split, low: int, high: int) -> Question:
         rng = np.random.default_rng([self._seed, SPLITS.index(split), low, high])

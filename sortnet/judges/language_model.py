@@ -5,18 +5,24 @@ from __future__ import annotations
 import functools
 import ipaddress
 import math
+import os
 import random
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from cli.judges.model_answers import (
+from sortnet.errors import SortNetError
+from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.budget import Budget
+from sortnet.judges.connection import JudgeConnection
+from sortnet.judges.http_client import Connections, HttpAnswer
+from sortnet.judges.model_answers import (
     FIRST,
     LETTERS,
     letter_in,
@@ -25,12 +31,9 @@ from cli.judges.model_answers import (
     probability,
     tokens_of,
 )
-from cli.judges.model_http import Connections, HttpAnswer
-from cli.judges.pairs import Pair
-from cli.judges.prompts import AGAIN
-from cli.judges.verdicts import Enough, Fault, Refused, Verdict, stored_meta, stored_text, word_of
-from cli.output import count, cut, printable
-from sortnet.errors import SortNetError
+from sortnet.judges.prompts import AGAIN, Prompt
+from sortnet.judges.verdicts import Fault, Refused, Verdict, stored_meta, stored_text, word_of
+from sortnet.messages import cut, printable
 
 _TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none
 _SHORTEST_WAIT = 1.0  # seconds before the second call, whatever the server asks for
@@ -45,69 +48,121 @@ _TOO_LONG = re.compile(
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
 
 
-@dataclass
-class Spent:
-    """What calls have cost so far, and what they may; None: no such end."""
+KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key by default
 
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A language model as a judge, on any server that speaks `POST /v1/chat/completions`.
+
+    Where the server gives log-probabilities, the answer is the probability that the left item is
+    better. A pair with an item that is too long for the model is skipped.
+
+    Args:
+        model: its name on the server; its answers are stored under this name.
+        server: URL, such as `http://localhost:8000`.
+        key_variable: environment variable that has the server's key; None: `SORTNET_KEY`, which
+            may be missing.
+        key: function that returns the key, in place of a variable. A key is never stored or shown.
+        prompt: file of a Jinja template; None: SortNet's own prompt.
+        both_orders: whether each pair is asked in both orders, and both answers are kept.
+        workers: calls at once.
+        timeout: seconds for one call.
+        patience: seconds in all for which a busy server is asked again.
+        max_calls, max_tokens, max_cost: limits; no call is made after one is reached.
+        price_in, price_out: price of a million tokens of prompts, and of answers.
+        insecure: whether a server without https may be asked that is not on this machine.
+
+    Raises:
+        SortNetError: on a key given as a text, or a limit of the cost without a price.
+
+    >>> LanguageModel("qwen3", server="http://localhost:8000").annotator
+    'qwen3'
+    """
+
+    model: str
+    server: str
+    key_variable: str | None = None
+    key: Callable[[], str] | None = field(default=None, repr=False)
+    prompt: str | None = None
+    both_orders: bool = False
+    workers: int = 1
+    timeout: float = 60.0
+    patience: float = 600.0
     max_calls: int | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
-    price_in: float | None = None  # of a million tokens of prompts
-    price_out: float | None = None  # and of answers
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    _began: float = field(default_factory=time.monotonic)
-    _calls_before: int = 0  # before the clock began
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    price_in: float | None = None
+    price_out: float | None = None
+    insecure: bool = False
 
-    def restart_clock(self) -> None:
-        """Take the rate of calls from now on: nothing was asked for some time."""
-        self._began, self._calls_before = time.monotonic(), self.calls
-
-    def call(self) -> None:
-        """Count a call that is about to be made, or raise Enough after the last that is allowed."""
-        with self._lock:
-            if why := self.why():
-                raise Enough(why)
-            self.calls += 1
-
-    def add(self, tokens_in: int, tokens_out: int) -> None:
-        """Count the tokens of a call."""
-        with self._lock:
-            self.tokens_in += tokens_in
-            self.tokens_out += tokens_out
-
-    def cost_of(self, tokens_in: int, tokens_out: int) -> float | None:
-        """What these tokens cost; None without prices."""
-        if self.price_in is None and self.price_out is None:
-            return None
-        return (tokens_in * (self.price_in or 0) + tokens_out * (self.price_out or 0)) / 1e6
+    def __post_init__(self) -> None:
+        if self.key is not None and not callable(self.key):
+            raise SortNetError(
+                f"key: give a function that returns the key, or set {KEY_VARIABLE}; a text could "
+                "be printed or stored"
+            )
+        if self.max_cost is not None and self.price_in is None and self.price_out is None:
+            raise SortNetError("max_cost needs price_in or price_out")
 
     @property
-    def cost(self) -> float | None:
-        """Of all calls so far."""
-        return self.cost_of(self.tokens_in, self.tokens_out)
+    def annotator(self) -> str:
+        """Name under which the answers are stored."""
+        return self.model
 
-    def why(self) -> str:
-        """Why no more calls may be made; empty: they may."""
-        tokens, cost = self.tokens_in + self.tokens_out, self.cost
-        if self.max_calls is not None and self.calls >= self.max_calls:
-            return f"--max-calls: {self.calls:,} calls were made"
-        if self.max_tokens is not None and tokens >= self.max_tokens:
-            return f"--max-tokens: {tokens:,} tokens were used"
-        if self.max_cost is not None and cost is not None and cost >= self.max_cost:
-            return f"--max-cost: {cost:.4g} was spent"
-        return ""
+    def budget(self) -> Budget:
+        """Limits and prices of the calls; nothing is spent yet."""
+        return Budget(
+            max_calls=self.max_calls,
+            max_tokens=self.max_tokens,
+            max_cost=self.max_cost,
+            price_in=self.price_in,
+            price_out=self.price_out,
+        )
 
-    def progress(self) -> str:
-        seconds = time.monotonic() - self._began
-        rate = (self.calls - self._calls_before) / max(seconds, 1e-3)
-        return f"{self.text()}, {rate:.1f} calls a second"
+    def connect(
+        self, name: str = "", originals: Mapping[str, Any] | None = None
+    ) -> JudgeConnection:
+        """Prepare to ask the server; nothing is sent yet.
 
-    def text(self) -> str:
-        cost = "" if self.cost is None else f", {self.cost:.4g} spent"
-        return f"{count(self.calls, 'call')}, {self.tokens_in + self.tokens_out:,} tokens{cost}"
+        Raises:
+            SortNetError: if the server, the template or the key cannot be used.
+        """
+        prompt, budget = Prompt(self.prompt), self.budget()
+        server = Server(
+            self.server, self.model, self._secret(), self.timeout, self.patience, budget,
+            insecure=self.insecure,
+        )  # fmt: skip
+
+        def make_workers() -> list[ModelWorker]:
+            return [ModelWorker(server, seed) for seed in range(self.workers)]
+
+        def with_messages(pair: Pair) -> Pair:
+            return pair | {"messages": prompt.messages(pair), "meta": {"prompt": prompt.hash}}
+
+        return JudgeConnection(
+            name or f"model {self.model}",
+            make_workers,
+            both_orders=self.both_orders,
+            patience=self.patience,
+            prepare=with_messages,
+            budget=budget,
+            open_connections=server.connected,
+        )
+
+    def _secret(self) -> str | None:
+        """The key; None if there is none, which only a variable that was named forbids."""
+        if self.key is not None:
+            secret: str | None = self.key()
+            source = "the function"
+        else:
+            variable = self.key_variable or KEY_VARIABLE
+            secret, source = os.environ.get(variable, "").strip() or None, variable
+            if secret is None and self.key_variable is not None:
+                raise SortNetError(f"the variable {variable}, which is to have the key, is not set")
+        if secret is not None and not (secret.isascii() and secret.isprintable()):
+            raise SortNetError(f"the key in {source} has characters that no key has")
+        return secret
 
 
 @dataclass
@@ -119,7 +174,7 @@ class Server:
     key: str | None  # for the header; never in a message
     timeout: float  # seconds for a call
     patience: float  # seconds in all for which a pair is asked again where the server is busy
-    spent: Spent
+    budget: Budget
     insecure: bool = False
     tops: list[int] = field(default_factory=lambda: [*_TOPS])  # the first is asked for
     without: set[str] = field(default_factory=set)  # parameters that the model has refused
@@ -128,18 +183,18 @@ class Server:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SortNetError(f"--server {self.url!r} is no http or https URL")
+            raise SortNetError(f"server {self.url!r} is no http or https URL")
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise SortNetError("--server: give no password, query or fragment in the URL")
+            raise SortNetError("server: give no password, query or fragment in the URL")
         if parts.scheme == "http" and not self.insecure and not _is_loopback(parts.hostname):
             raise SortNetError(
-                f"--server {self.url}: without https texts and key can be read on their way: "
-                "--insecure allows it"
+                f"server {self.url}: without https texts and key can be read on their way: "
+                "only insecure allows it"
             )
         try:
             import httpx  # noqa: F401
         except ImportError:
-            raise SortNetError("--model needs httpx: pip install 'sortnet[llm]'") from None
+            raise SortNetError("a language model needs httpx: pip install 'sortnet[llm]'") from None
         path = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/v1")
         self.url = f"{parts.scheme}://{parts.netloc}{path}/v1/chat/completions"
 
@@ -152,7 +207,7 @@ class Server:
 
     def post(self, body: Mapping[str, Any]) -> HttpAnswer:
         """Count a call and make it, see `Connections.post`."""
-        self.spent.call()
+        self.budget.call()
         if self.client is None:
             raise RuntimeError("a call outside of `connected`")
         return self.client.post(body)
@@ -261,11 +316,11 @@ class ModelWorker:
             text = self.server.hidden(reply["text"])
             tokens = tokens_of(reply, messages)
             usage = [a + b for a, b in zip(usage, tokens, strict=True)]
-            self.server.spent.add(*tokens)
+            self.server.budget.add(*tokens)
             meta = {"model": self.server.model, "tokens": usage, "calls": calls}
             facts = {
                 "milliseconds": int(1000 * (time.monotonic() - began)),
-                "cost": self.server.spent.cost_of(*usage),
+                "cost": self.server.budget.cost_of(*usage),
                 "meta": stored_meta(meta | pair.get("meta", {})),
             }
             letter = letter_in(reply["text"])
@@ -293,7 +348,7 @@ class ModelWorker:
             if answer.status == 429 or answer.status >= 500:
                 seconds = self._seconds_to_wait(answer, shortest)
                 if waited + seconds > server.patience:
-                    beyond = f"a wait of {seconds:.0f} more is beyond --patience"
+                    beyond = f"a wait of {seconds:.0f} more is beyond the patience"
                     raise Fault(f"still {answer.status} after {waited:.0f} seconds, and {beyond}")
                 if self._over.wait(seconds):
                     raise Fault("interrupted")
@@ -318,7 +373,7 @@ class ModelWorker:
         status = answer.status
         if status in (401, 403) and self.server.key is None:
             raise Refused(
-                f"the server asks for a key ({status}), which --key tells about: {message}"
+                f"the server asks for a key ({status}), which {KEY_VARIABLE} may have: {message}"
             )
         if status in (401, 403):
             raise Refused(f"the server takes no such key ({status}): {message}")
@@ -327,7 +382,7 @@ class ModelWorker:
         if 300 <= status < 400:
             address = self.server.without_key(answer.headers.get("location", "elsewhere"))
             raise Refused(
-                f"the server redirects to {address}, which was not followed: give --server"
+                f"the server redirects to {address}, which was not followed: give that address"
             )
         if status in (400, 413, 422) and _TOO_LONG.search(message):
             longest = max((pair["left"], pair["right"]), key=lambda side: len(side["text"] or ""))

@@ -10,13 +10,16 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
-from cli.judges.pairs import Pair
-from cli.judges.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
-from cli.output import printable, say
 from sortnet.errors import SortNetError
+from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.connection import JudgeConnection
+from sortnet.judges.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
+from sortnet.messages import note, printable
 
 LONGEST = 1 << 18  # maximum bytes of an answer
 _GRACE = 1.0  # seconds for a program to exit by itself at the end
@@ -24,23 +27,66 @@ _TAIL = 4096  # bytes of its stderr that are kept
 _SHOWN = 200  # characters of it in a message
 
 
-def program_workers(
-    typed: str, seconds: float, n_workers: int, batch: int
-) -> Callable[[], list[ProgramWorker]]:
-    """What makes the workers that ask a program, of which that many copies run.
+@dataclass(frozen=True)
+class Program:
+    """A program as a judge: a line of JSON for each pair, a line of JSON for each answer.
+
+    It is started once for each worker, without a shell. A line has `id`, `question`,
+    `instructions`, `left` and `right`; the answer is a line such as `{"answer": "left"}`, with `p`
+    if it is a probability.
+
+    Args:
+        command: as in a shell, such as `python judge.py`; its answers are stored under the name
+            of the command.
+        timeout: seconds for an answer.
+        workers: copies of the program.
+        batch: pairs in a line, as an array.
+        patience: seconds to wait for a store whose server is away.
 
     Raises:
         SortNetError: if it is no command.
+
+    >>> Program("python judge.py").annotator
+    'python judge.py'
     """
-    command, unknown = command_of(typed), set[str]()
 
-    def make() -> list[ProgramWorker]:
-        return [
-            ProgramWorker(command, seconds, batch=batch > 1, unknown=unknown)
-            for _ in range(n_workers)
-        ]
+    command: str
+    timeout: float = 60.0
+    workers: int = 1
+    batch: int = 1
+    patience: float = 600.0
 
-    return make
+    def __post_init__(self) -> None:
+        command_of(self.command)
+
+    @property
+    def annotator(self) -> str:
+        """Name under which the answers are stored."""
+        return self.command
+
+    def connect(
+        self, name: str = "", originals: Mapping[str, Any] | None = None
+    ) -> JudgeConnection:
+        """Prepare to start the program."""
+        words, unknown_keys, is_batch = command_of(self.command), set[str](), self.batch > 1
+        notify = _noting(name or f"judge {self.command}")
+
+        def make_workers() -> list[ProgramWorker]:
+            return [
+                ProgramWorker(
+                    words, self.timeout, batch=is_batch, unknown=unknown_keys, notify=notify
+                )
+                for _ in range(self.workers)
+            ]
+
+        return JudgeConnection(
+            name or f"judge {self.command}", make_workers, self.batch, patience=self.patience
+        )
+
+
+def _noting(name: str) -> Callable[[str], None]:
+    """Function that notes a text after the name of the judge."""
+    return lambda text: note(f"{name}: {text}")
 
 
 def command_of(typed: str) -> list[str]:
@@ -50,17 +96,17 @@ def command_of(typed: str) -> list[str]:
         SortNetError: if it is empty, or a quote is not closed.
     """
     if os.name != "posix":
-        raise SortNetError("--judge needs Linux or macOS")
+        raise SortNetError("a program as judge needs Linux or macOS")
     try:
         words = shlex.split(typed)
     except ValueError as error:
-        raise SortNetError(f"--judge {typed!r}: {error}") from None
+        raise SortNetError(f"command {typed!r}: {error}") from None
     if not words:
-        raise SortNetError("--judge: no command")
+        raise SortNetError("a program as judge: no command")
     return words
 
 
-class Program:
+class RunningProgram:
     """A running program, in a process group of its own.
 
     Raises:
@@ -76,7 +122,7 @@ class Program:
             )
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
-            raise SortNetError(f"--judge: cannot start {command[0]!r}: {why}") from None
+            raise SortNetError(f"cannot start {command[0]!r}: {why}") from None
         streams = self._process.stdin, self._process.stdout, self._process.stderr
         self._streams = [stream for stream in streams if stream is not None]
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in self._streams)
@@ -178,11 +224,17 @@ class ProgramWorker:
     """
 
     def __init__(
-        self, command: Sequence[str], seconds: float, *, batch: bool, unknown: set[str]
+        self,
+        command: Sequence[str],
+        seconds: float,
+        *,
+        batch: bool,
+        unknown: set[str],
+        notify: Callable[[str], None] = note,
     ) -> None:
         self._command, self._seconds, self._batch = command, seconds, batch
-        self._unknown = unknown
-        self._program: Program | None = None
+        self._unknown, self._notify = unknown, notify
+        self._program: RunningProgram | None = None
         self._lock, self._over = threading.Lock(), threading.Event()
 
     def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
@@ -205,7 +257,7 @@ class ProgramWorker:
         with self._lock:
             if self._over.is_set():
                 raise Fault("interrupted")
-            self._program = program = self._program or Program(self._command)
+            self._program = program = self._program or RunningProgram(self._command)
         try:
             return self._parsed(program.ask(line, self._seconds * len(pairs)), pairs)
         except BaseException:
@@ -233,7 +285,7 @@ class ProgramWorker:
         found = [verdict_of(one, quote(line)) for one in said]
         for name in {name for one in said for name in one} - {*KNOWN} - self._unknown:
             self._unknown.add(name)
-            say(f"--judge: {quote(name)!r} is no key of an answer and not kept: put it into meta")
+            self._notify(f"{quote(name)!r} is no key of an answer and not kept: put it into meta")
         return found
 
     def stop(self) -> None:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import mimetypes
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,9 @@ from jinja2 import StrictUndefined, TemplateError
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from cli.judges.pairs import Pair
-from cli.output import cut, printable
 from sortnet.errors import SortNetError
+from sortnet.judges.asked_pairs import Pair
+from sortnet.messages import cut, printable
 
 PROMPT = """\
 {{ question }}
@@ -60,8 +61,7 @@ class Prompt:
     """
 
     def __init__(self, file: str | None = None) -> None:
-        self.is_own = file is not None
-        self.name = "--prompt" if file is None else f"--prompt {file}"
+        self.name = "prompt" if file is None else f"prompt {file}"
         try:
             text = PROMPT if file is None else Path(file).read_text("utf-8")
         except (OSError, UnicodeError) as error:
@@ -96,7 +96,7 @@ class Prompt:
         for name, side in (("A", "left"), ("B", "right")):
             if pair[side].get("audio") and not pair[side]["text"]:
                 raise SortNetError(
-                    f"--model: item {pair[side]['id']!r} is a sound, not a text or image"
+                    f"item {pair[side]['id']!r} is a sound: a language model reads texts and images"
                 )
             if image := pair[side]["image"]:
                 parts += [{"type": "text", "text": f"Image of {name}:"}, _image(Path(image))]
@@ -117,7 +117,10 @@ def _image(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _within(seconds: int) -> Iterator[None]:
-    """Raise TimeoutError after some seconds; only in the main thread of a process."""
+    """Raise TimeoutError after some seconds, in the main thread: signals reach no other one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def late(*_: object) -> None:
         raise TimeoutError

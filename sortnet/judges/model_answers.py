@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cli.judges.verdicts import Fault
+from sortnet.judges.verdicts import Fault
 from sortnet.preference import Answer
 
 CHARACTERS = 4  # of a token, about

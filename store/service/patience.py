@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from cli.output import say
 from sortnet.errors import StoreError
+from sortnet.messages import note
 from store.database.engine import LONGEST_WAIT, Database
 
 _SHORTEST_WAIT = 0.1  # seconds before the second attempt
@@ -23,10 +23,14 @@ class StorePatience:
         seconds: for how long a server may be away. After that every attempt fails at once, until
             one succeeds.
         name: of the judge, in messages.
+        notify: called with a message when the waiting begins.
     """
 
-    def __init__(self, database: Database, seconds: float, name: str) -> None:
+    def __init__(
+        self, database: Database, seconds: float, name: str, notify: Callable[[str], None] = note
+    ) -> None:
         self._database, self._seconds, self._name = database, seconds, name
+        self._notify = notify
         self._lock = threading.Lock()
         self._until: float | None = None  # None: the server was there at the last attempt
         self._stopped = threading.Event()
@@ -61,7 +65,7 @@ class StorePatience:
             if self._until is None:
                 self._until = time.monotonic() + self._seconds
                 if self._seconds > 0 and not self._stopped.is_set():
-                    until = f"waiting for at most {self._seconds:g} seconds (--patience)"
-                    say(f"{self._name}: {self._database.name} is away: {until}")
+                    until = f"waiting for at most {self._seconds:g} seconds"
+                    self._notify(f"{self._name}: {self._database.name} is away: {until}")
             seconds_left = self._until - time.monotonic()
         return seconds_left > 0 and not self._stopped.wait(min(seconds, seconds_left))

@@ -1,0 +1,16 @@
+"""Judges that are no person: language models, programs and functions, asked about pairs.
+
+    LanguageModel | Program | Function  --connect()-->  JudgeConnection  --its workers-->  Verdicts
+
+A description of a judge says whom to ask; it holds no connection and no key. A `JudgeConnection`
+has workers, each of which answers some pairs at a time, and counts what was spent. A `WorkerPool`
+distributes questions among the workers; its subclasses in `store` choose and store them.
+
+A judge by data is another thing: `sortnet.learning.judges` looks grades and answers up.
+"""
+
+from sortnet.judges.function import Function
+from sortnet.judges.language_model import LanguageModel
+from sortnet.judges.program import Program
+
+__all__ = ["Function", "LanguageModel", "Program"]

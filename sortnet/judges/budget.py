@@ -1,0 +1,96 @@
+"""What the calls of a language model have cost, and what they may cost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from sortnet.judges.verdicts import Enough
+from sortnet.messages import count
+
+
+@dataclass
+class Budget:
+    """Calls, tokens and cost so far, and their limits; None: no such limit. Thread-safe.
+
+    Attributes:
+        price_in, price_out: of a million tokens of prompts, and of answers.
+
+    >>> budget = Budget(max_calls=2, price_in=3.0)
+    >>> budget.call()
+    >>> budget.add(1_000_000, 7)
+    >>> budget.cost, budget.is_spent
+    (3.0, False)
+    """
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    price_in: float | None = None
+    price_out: float | None = None
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    _began: float = field(default_factory=time.monotonic)
+    _calls_before: int = 0  # before the clock began
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def restart_clock(self) -> None:
+        """Take the rate of calls from now on: nothing was asked for some time."""
+        self._began, self._calls_before = time.monotonic(), self.calls
+
+    def call(self) -> None:
+        """Count a call that is about to be made.
+
+        Raises:
+            Enough: after the last call that is allowed.
+        """
+        with self._lock:
+            if why := self.why():
+                raise Enough(why)
+            self.calls += 1
+
+    def add(self, tokens_in: int, tokens_out: int) -> None:
+        """Count the tokens of a call."""
+        with self._lock:
+            self.tokens_in += tokens_in
+            self.tokens_out += tokens_out
+
+    def cost_of(self, tokens_in: int, tokens_out: int) -> float | None:
+        """Cost of some tokens; None without prices."""
+        if self.price_in is None and self.price_out is None:
+            return None
+        return (tokens_in * (self.price_in or 0) + tokens_out * (self.price_out or 0)) / 1e6
+
+    @property
+    def cost(self) -> float | None:
+        """Cost of all calls so far; None without prices."""
+        return self.cost_of(self.tokens_in, self.tokens_out)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more calls may be made."""
+        return bool(self.why())
+
+    def why(self) -> str:
+        """Why no more calls may be made; empty: they may."""
+        tokens, cost = self.tokens_in + self.tokens_out, self.cost
+        if self.max_calls is not None and self.calls >= self.max_calls:
+            return f"the limit of {count(self.max_calls, 'call')} is reached"
+        if self.max_tokens is not None and tokens >= self.max_tokens:
+            return f"the limit of {self.max_tokens:,} tokens is reached: {tokens:,} were used"
+        if self.max_cost is not None and cost is not None and cost >= self.max_cost:
+            return f"the limit of the cost, {self.max_cost:.4g}, is reached: {cost:.4g} was spent"
+        return ""
+
+    def progress(self) -> str:
+        """Calls, tokens, cost and the rate of calls, in words."""
+        seconds = time.monotonic() - self._began
+        rate = (self.calls - self._calls_before) / max(seconds, 1e-3)
+        return f"{self.text()}, {rate:.1f} calls a second"
+
+    def text(self) -> str:
+        """Calls, tokens and cost, in words."""
+        cost = "" if self.cost is None else f", {self.cost:.4g} spent"
+        return f"{count(self.calls, 'call')}, {self.tokens_in + self.tokens_out:,} tokens{cost}"

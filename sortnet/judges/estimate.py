@@ -1,0 +1,55 @@
+"""Estimate what asking a language model takes, without asking it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.language_model import LanguageModel
+from sortnet.judges.model_answers import CHARACTERS
+from sortnet.judges.prompts import Prompt
+from sortnet.messages import count
+
+_TOKENS_OF_ANSWER = 2  # about
+
+
+@dataclass(frozen=True)
+class CallEstimate:
+    """Expected calls, tokens and cost.
+
+    Attributes:
+        pairs: to ask about.
+        calls: of the server.
+        tokens_in, tokens_out: of prompts and of answers.
+        cost: None without prices.
+    """
+
+    pairs: int
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers by name."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        tokens = f"{self.tokens_in + self.tokens_out:,} tokens"
+        cost = "" if self.cost is None else f", a cost of about {self.cost:.4g}"
+        return f"about {count(self.calls, 'call')}, {tokens}{cost}"
+
+
+def estimate_calls(model: LanguageModel, n_pairs: int, examples: Sequence[Pair]) -> CallEstimate:
+    """Estimate what a number of pairs takes, by the mean length of the prompts of some pairs."""
+    calls = n_pairs * (2 if model.both_orders else 1)
+    if model.max_calls is not None:
+        calls = min(calls, model.max_calls)
+    prompt = Prompt(model.prompt)
+    length = sum(len(prompt.of(pair)) // CHARACTERS for pair in examples) / len(examples)
+    tokens_in = int(calls * max(1.0, length))
+    tokens_out = calls * _TOKENS_OF_ANSWER
+    cost = model.budget().cost_of(tokens_in, tokens_out)
+    return CallEstimate(n_pairs, calls, tokens_in, tokens_out, cost)

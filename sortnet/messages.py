@@ -1,0 +1,41 @@
+"""Texts of messages: counts, texts that are cut, and texts that are safe to print."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+# Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+ANSWERED = "that pair was already answered elsewhere: this answer does not count"
+
+
+def count(n: int, noun: str) -> str:
+    """
+    >>> count(1, "item"), count(2, "item")
+    ('1 item', '2 items')
+    """
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def cut(text: str, width: int) -> str:
+    """
+    >>> cut("a long name", 9)
+    'a long...'
+    """
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def printable(line: str) -> str:
+    """Replace characters that move the cursor or change the writing direction.
+
+    >>> printable("a\\x1b[2J, b")
+    'a\ufffd[2J, b'
+    """
+    return _UNSAFE.sub("\ufffd", line)
+
+
+def note(text: str) -> None:
+    """Log a note: the commands print it on stderr, for Python it is in the log `sortnet`."""
+    logging.getLogger("sortnet").warning("%s", text)
