@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from sortnet.data.read_tables import from_frame
     from sortnet.errors import SortNetError
     from sortnet.estimator import SortNetRanker
+    from sortnet.judges import Function, LanguageModel, Program
     from sortnet.rankers.base import load_ranker
     from sortnet.rankers.sortnet import Model
     from sortnet.tables.letor import read_letor
     from sortnet.tables.letor_writer import write_letor
+    from store.service.sort import estimate, sort
 
 __version__ = "0.4.0"
 
@@ -30,17 +32,22 @@ __all__ = [
     "CmpNN",
     "Committee",
     "DirectRanker",
+    "Function",
+    "LanguageModel",
     "Model",
     "Pairs",
+    "Program",
     "Queries",
     "SortNetError",
     "SortNetRanker",
     "__version__",
+    "estimate",
     "from_frame",
     "load_ranker",
     "read_fold",
     "read_letor",
     "read_queries",
+    "sort",
     "write_letor",
 ]
 
@@ -50,11 +57,13 @@ _NAMES_OF_MODULE = {
     "sortnet.data.read_tables": ("from_frame",),
     "sortnet.errors": ("SortNetError",),
     "sortnet.estimator": ("SortNetRanker",),
+    "sortnet.judges": ("Function", "LanguageModel", "Program"),
     "sortnet.rankers.base": ("load_ranker",),
     "sortnet.rankers.sortnet": ("Model",),
     "sortnet.tables.letor": ("read_letor",),
     "sortnet.tables.letor_writer": ("write_letor",),
     "sortnet.core": ("Pairs", "Queries"),
+    "store.service.sort": ("estimate", "sort"),
 }
 find_old_names()
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}

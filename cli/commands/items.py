@@ -22,9 +22,6 @@ from sortnet.files import is_table
 from sortnet.items import (
     Columns,
     Items,
-    describe,
-    given_only,
-    merge,
     read_with_roles,
     readable_names,
 )
@@ -124,6 +121,7 @@ def add(
     """
     from store.collections.collection_rows import checked_new
     from store.collections.gold_file import read_gold
+    from store.service.added_items import with_features
 
     with open_to_write(store) as opened, progress() as status:
         there = opened.collections_frame()["name"].tolist()
@@ -140,7 +138,15 @@ def add(
         new, roles = read_with_roles(
             file, named, ignore=options["ignore"], like=old, least=few, progress=status
         )
-        all_items = _together(old, new, described, embed, update, status, bool(roles.features))
+        all_items = with_features(
+            old,
+            new,
+            has_numbers=bool(roles.features),
+            described=described,
+            embed=embed,
+            update=update,
+            progress=status,
+        )
         alone = lone_groups(all_items)
         listed = None if pairs is None else read_pairs(Path(pairs), all_items)
         known = [] if gold is None else read_gold(gold, all_items)
@@ -159,24 +165,6 @@ def add(
         say(said_alone(alone))
     if served and update:
         say("the running server shows the items as they were before until it is restarted")
-
-
-def _together(
-    old: Items | None,
-    new: Items,
-    described: bool | None,
-    embed: bool,
-    update: bool,
-    progress: Any,
-    numbers: bool,
-) -> Items:
-    """Old and new items with the same features: computed ones are computed again."""
-    all_items = new if old is None else merge(old, new, update=update)
-    made = set() if old is None else {*old.feature_names} - {*given_only(old).feature_names}
-    embed = embed or any(name.startswith("text: meaning") for name in made)
-    if described is None:
-        described = bool(made) or embed or not numbers
-    return describe(all_items, embed=embed, progress=progress) if described else all_items
 
 
 def _known_groups(named: Columns, collection: Collection, file: Path) -> Columns:

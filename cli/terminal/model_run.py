@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
-import numpy as np
-
 from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
 from cli.judges.judge_options import judge_of
 from cli.output import progress, say
@@ -16,14 +14,11 @@ from cli.terminal.asking import Ask, Asking
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel, Program
-from sortnet.judges.asked_pairs import Pair
 from sortnet.judges.prompts import Prompt
 from sortnet.messages import printable
-from sortnet.preference import Question
 from sortnet.preference.goal import Goal
-from sortnet.preference.groups import Groups
-from store import Collection, Lease
-from store.service.judging import EndReason, Judging, pair_of
+from store import Collection
+from store.service.judging import EndReason, Judging, example_pairs
 from store.service.labelling import LabellingService
 
 
@@ -91,7 +86,7 @@ def show_prompt_or_estimate(
         status("fitting the answers so far")
         service.settle()
         left = service.remaining.questions
-        some = _some_pairs(service, 1 if options["show_prompt"] else SAMPLE)
+        some = example_pairs(service, 1 if options["show_prompt"] else SAMPLE)
     if options["show_prompt"]:
         show_prompt(Prompt(model.prompt), some[0], as_json=as_json)
         return
@@ -99,14 +94,3 @@ def show_prompt_or_estimate(
     if pairs is None:
         raise SortNetError("--estimate: how many questions are left is not known: give --number")
     show_estimate(model, pairs, some, as_json=as_json)
-
-
-def _some_pairs(service: LabellingService, n: int) -> list[Pair]:
-    """The first item with the next of its group, then random pairs."""
-    groups = Groups(service.items.groups, len(service.items), without=service.study.retired)
-    first = next(members[:2].tolist() for members in groups.members if len(members) > 1)
-    drawn = np.transpose(groups.draw(np.random.default_rng(0), n - 1)).tolist()
-    return [
-        pair_of(service, Lease("example", Question(i, j, "random", 1.0), "", 0.0))
-        for i, j in [first, *drawn]
-    ]

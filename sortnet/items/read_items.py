@@ -107,7 +107,7 @@ def read_with_roles(
         roles = choose_columns(rows, named, ignore, features, known)
         matrix = feature_matrix(rows, roles.features + roles.categories)
         refuse_lost(matrix, np.zeros(len(rows), np.int64), roles.features, str(path))
-        groups = _groups(rows, roles.group)
+        groups = group_names(rows, roles.group)
         ids = unique_ids(rows, roles.id)
         items = items_of(rows, roles, ids, groups, matrix.astype(np.float32))
     if len(items) < least:
@@ -172,7 +172,12 @@ def _letor_ids(queries: Queries, groups: tuple[str, ...]) -> tuple[str, ...]:
     return ids
 
 
-def _groups(rows: Rows, column: str | None) -> list[str] | None:
+def group_names(rows: Rows, column: str | None) -> list[str] | None:
+    """The group of each row, by its column; None without one.
+
+    Raises:
+        DataError: on a group that is missing or cannot be a name.
+    """
     if column is None:
         return None
     names = [name.strip() for name in rows.texts(column)]

@@ -40,11 +40,11 @@ class Database:
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
-        self._url = parse_url(url)
-        self.name = _shown(self._url)
+        self.url = parse_url(url)
+        self.name = _shown(self.url)
         self._retry_seconds = RETRY_SECONDS
         with self._faults():
-            self.engine = _engine(self._url, write=write)
+            self.engine = _engine(self.url, write=write)
 
     @property
     def dialect(self) -> str:
@@ -54,14 +54,14 @@ class Database:
     @property
     def exists(self) -> bool:
         """Whether the file exists; assumed for a server."""
-        return self.dialect != "sqlite" or Path(self._url.database or "").exists()
+        return self.dialect != "sqlite" or Path(self.url.database or "").exists()
 
     def to_write(self) -> Database:
         """The same database, opened to write."""
         if self.dialect != "sqlite":
             return self
         self.close()
-        return Database(self._url)
+        return Database(self.url)
 
     def before_reading(self, *statements: str) -> None:
         """Run these statements at the start of every new connection."""
@@ -136,7 +136,7 @@ class Database:
     def _line(self, error: SQLAlchemyError) -> str:
         """The driver's message on one line, without any password of the URL."""
         words = " ".join(str(getattr(error, "orig", None) or error).split())
-        for secret in _secrets(self._url):
+        for secret in _secrets(self.url):
             words = words.replace(secret, "***")
         if "readonly database" in words:
             words = "it is read-only here; to write, SQLite needs the file and its folder writable"

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 
+import numpy as np
+
 from sortnet.errors import LeaseError, StudyError
 from sortnet.judges.asked_pairs import Pair, pair_of_items
 from sortnet.judges.verdicts import Verdict
@@ -16,6 +18,7 @@ from sortnet.judges.worker_pool import WorkerPool
 from sortnet.messages import ANSWERED
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import TARGETS
+from sortnet.preference.groups import Groups
 from sortnet.preference.study import Decision
 from store.collections.collection import Stored
 from store.collections.leases import Lease
@@ -258,3 +261,18 @@ class Judging(WorkerPool[Lease]):
         why = self._patience.do(partial(self.service.why_nothing_left, self.annotator))
         failed = f", but for {self.failed} that failed" if self.failed else ""
         return EndReason.NOTHING_LEFT, f"{why}{failed}"
+
+
+def example_pairs(service: LabellingService, n: int) -> list[Pair]:
+    """Pairs as a judge would be asked them: the first item with the next of its group, then random.
+
+    Args:
+        n: number of pairs, 1 at least.
+    """
+    groups = Groups(service.items.groups, len(service.items), without=service.study.retired)
+    first = next(members[:2].tolist() for members in groups.members if len(members) > 1)
+    drawn = np.transpose(groups.draw(np.random.default_rng(0), n - 1)).tolist()
+    return [
+        pair_of(service, Lease("example", Question(i, j, "random", 1.0), "", 0.0))
+        for i, j in [first, *drawn]
+    ]

@@ -1,0 +1,264 @@
+"""Items from Python values: texts, rows of a table, files, numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sortnet.core.float32 import refuse_lost
+from sortnet.errors import DataError
+from sortnet.files import is_table, shown
+from sortnet.items.base import Items
+from sortnet.items.read_items import (
+    TEXT_FILES,
+    checked_text,
+    group_names,
+    items_of,
+    read_with_roles,
+    unique_ids,
+)
+from sortnet.tables.roles import (
+    AUDIO,
+    IMAGES,
+    Columns,
+    choose_columns,
+    feature_matrix,
+    kept_as_read,
+)
+from sortnet.tables.rows import Rows, read_rows, rows_of_frame
+
+_SOURCE = "items"
+_LONGEST_ID = 60  # characters of a text that is its own id
+_START = 40  # characters of a longer text at the beginning of its id
+
+
+@dataclass(frozen=True, eq=False)
+class GivenItems:
+    """Items as the caller has them.
+
+    Attributes:
+        items: the different ones.
+        roles: of the columns of a table; None: the values are no table.
+        values: (n_rows,) as they were passed: a text, a path, a row of numbers, a dict of a row.
+        number: (n_rows,) the item of each row; equal values are one item.
+    """
+
+    items: Items
+    roles: Columns | None
+    values: Sequence[Any]
+    number: Sequence[int]
+
+    def value_of_id(self) -> dict[str, Any]:
+        """{id: the value}, the first one of equal values."""
+        values: dict[str, Any] = {}
+        for value, number in zip(self.values, self.number, strict=True):
+            values.setdefault(self.items.ids[number], value)
+        return values
+
+
+def items_from(
+    values: Any,
+    *,
+    text: str | None = None,
+    id: str | None = None,
+    group: str | None = None,
+    ignore: Sequence[str] = (),
+    least: int = 2,
+) -> GivenItems:
+    """Make items of a list, a data frame, an array, or a file or folder.
+
+    A list has texts (`str`), files (`Path`; texts, images or sounds), rows of numbers, or dicts,
+    which are rows of a table. Of a table the roles of columns are found as in `read_items`.
+    An item without an id is named by its text or content, so that it has the same name in a later
+    call with more items.
+
+    Args:
+        text, id, group: columns of a table.
+        ignore: columns that are no features.
+        least: the minimum number of items.
+
+    Raises:
+        DataError: on fewer items, values of several kinds, or what `read_items` refuses.
+
+    >>> given = items_from(["a fine text", "another", "a fine text"])
+    >>> given.items.ids, given.number
+    (('a fine text', 'another'), [0, 1, 0])
+
+    Cost: linear.
+    """
+    named = Columns(text=text, id=id, group=group)
+    if isinstance(values, str | os.PathLike):
+        return _of_file(Path(values), named, ignore, least)
+    if hasattr(values, "columns"):
+        return _of_frame(values, named, ignore, least)
+    given = list(values) if isinstance(values, Iterable) else None
+    if given is None:
+        raise DataError(f"items: {shown(values)} is no list, data frame, array or file")
+    if len(given) < least:
+        raise DataError(f"items: there are {len(given)}; sorting needs {least} at least")
+    if given and all(isinstance(value, Mapping) for value in given):
+        import pandas as pd
+
+        return _of_frame(pd.DataFrame(given), named, ignore, least)
+    if named != Columns() or ignore:
+        raise DataError("items: text, id, group and ignore name columns, and a list has none")
+    if all(isinstance(value, str) for value in given):
+        return _different(given, _of_texts(given), least)
+    if all(isinstance(value, os.PathLike) for value in given):
+        return _different(given, _of_paths([Path(value) for value in given]), least)
+    return _different(given, _of_numbers(given), least)
+
+
+def _of_file(path: Path, named: Columns, ignore: Sequence[str], least: int) -> GivenItems:
+    items, roles = read_with_roles(path, named, ignore=ignore, least=least)
+    values: list[Any] = [
+        Path(items.root or path, file) if file else text
+        for text, *files in zip(items.texts, items.images, items.audio, strict=True)
+        for file in [next(filter(None, files), None)]
+    ]
+    if is_table(path):
+        values = _row_dicts(read_rows(path))
+    return GivenItems(items, roles, values, range(len(items)))
+
+
+def _of_frame(frame: Any, named: Columns, ignore: Sequence[str], least: int) -> GivenItems:
+    keep = kept_as_read(*vars(named).values())
+    rows = rows_of_frame(frame, "the data frame", keep)
+    if len(rows) < least:
+        raise DataError(f"items: there are {len(rows)}; sorting needs {least} at least")
+    roles = choose_columns(rows, named, ignore, None)
+    matrix = feature_matrix(rows, roles.features + roles.categories)
+    refuse_lost(matrix, np.zeros(len(rows), np.int64), roles.features, _SOURCE)
+    groups = group_names(rows, roles.group)
+    ids = unique_ids(rows, roles.id, groups)
+    items = items_of(rows, roles, ids, groups, matrix.astype(np.float32))
+    values = _row_dicts(rows)
+    if ids is not None:
+        return GivenItems(items, roles, values, range(len(items)))
+    contents = [repr((groups and groups[k], value)) for k, value in enumerate(values)]
+    texts = [text or "" for text in items.texts]
+    return _different(values, replace(items, ids=_named(texts, contents)), least, roles)
+
+
+def _row_dicts(rows: Rows) -> list[dict[str, Any]]:
+    """Each row of a table as a dict."""
+    columns = {name: np.asarray(cells, object).tolist() for name, cells in rows.columns.items()}
+    return [{name: cells[k] for name, cells in columns.items()} for k in range(len(rows))]
+
+
+def _of_texts(values: Sequence[str]) -> Items:
+    ids = _named(values, values)
+    texts = tuple(
+        checked_text(value, id, f"{_SOURCE}, number {k}")
+        for k, (value, id) in enumerate(zip(values, ids, strict=True))
+    )
+    nothing = (None,) * len(ids)
+    no_features = np.empty((len(ids), 0), np.float32)
+    return Items(ids, texts, nothing, nothing, no_features, (), source=_SOURCE)
+
+
+def _of_paths(paths: Sequence[Path]) -> Items:
+    root = Path(os.path.commonpath([path.resolve().parent for path in paths]))
+    names = [path.resolve().relative_to(root).as_posix() for path in paths]
+    endings = [path.suffix.lower() for path in paths]
+    for path, ending in zip(paths, endings, strict=True):
+        if ending not in (*IMAGES, *AUDIO, *TEXT_FILES):
+            raise DataError(f"items: {path} is neither a text (.txt, .md) nor an image nor a sound")
+    texts = [
+        _read_text(path) if ending in TEXT_FILES else None
+        for path, ending in zip(paths, endings, strict=True)
+    ]
+
+    def of_kind(suffixes: Sequence[str]) -> tuple[str | None, ...]:
+        return tuple(
+            name if ending in suffixes else None
+            for name, ending in zip(names, endings, strict=True)
+        )
+
+    for path in paths:
+        if not path.is_file():
+            raise DataError(f"items: {path}: no such file")
+    no_features = np.empty((len(names), 0), np.float32)
+    return Items(
+        tuple(names), tuple(texts), of_kind(IMAGES), of_kind(AUDIO), no_features, (),
+        root=root, source=_SOURCE,
+    )  # fmt: skip
+
+
+def _read_text(path: Path) -> str | None:
+    try:
+        return checked_text(path.read_text("utf-8-sig"), path.name, str(path))
+    except (OSError, UnicodeError) as error:
+        raise DataError(f"items: {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _of_numbers(values: Sequence[Any]) -> Items:
+    try:
+        matrix = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        kinds = sorted({type(value).__name__ for value in values})
+        raise DataError(
+            f"items: they are of the kinds {', '.join(kinds)}: give texts, paths, dicts, or rows "
+            "of as many numbers each"
+        ) from None
+    if matrix.ndim == 1:
+        matrix = matrix[:, None]
+    if matrix.ndim != 2:
+        raise DataError(f"items: an array of {matrix.ndim} dimensions; rows of numbers have two")
+    names = tuple(str(k + 1) for k in range(matrix.shape[1]))
+    refuse_lost(matrix, np.zeros(len(matrix), np.int64), names, _SOURCE)
+    contents = [row.tobytes().hex() for row in matrix]
+    ids = _named([", ".join(f"{value:g}" for value in row) for row in matrix], contents)
+    nothing = (None,) * len(ids)
+    features = matrix.astype(np.float32)
+    return Items(ids, nothing, nothing, nothing, features, names, source=_SOURCE)
+
+
+def _named(texts: Sequence[str], contents: Sequence[str]) -> tuple[str, ...]:
+    """Ids of items: a short text as it is, else its beginning and a hash of the content.
+
+    >>> _named(["short", ""], ["short", "a row"])
+    ('short', '13a2a6ea')
+    """
+    ids = []
+    for text, content in zip(texts, contents, strict=True):
+        line = " ".join(text.split())
+        printable = not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in line)
+        if line and line == text == content and len(line) <= _LONGEST_ID and printable:
+            ids.append(line)
+            continue
+        digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        ids.append(f"{line[:_START]} {digest}".strip() if printable else digest)
+    return tuple(ids)
+
+
+def _different(
+    values: Sequence[Any], items: Items, least: int, roles: Columns | None = None
+) -> GivenItems:
+    """The different items of some rows, by their ids."""
+    place: dict[str, int] = {}
+    number, first = [], []
+    for row, id in enumerate(items.ids):
+        if id not in place:
+            place[id] = len(place)
+            first.append(row)
+        number.append(place[id])
+    if len(place) < least:
+        raise DataError(f"items: all {len(items)} are equal; sorting needs {least} different ones")
+
+    def some(column: Sequence[Any] | None) -> Any:
+        return None if column is None else tuple(column[row] for row in first)
+
+    different = replace(
+        items, ids=tuple(place), texts=some(items.texts), images=some(items.images),
+        audio=some(items.audio), features=items.features[first], groups=some(items.groups),
+        contexts=some(items.contexts), shown=some(items.shown),
+    )  # fmt: skip
+    return GivenItems(different, roles, values, number)
