@@ -327,8 +327,28 @@ def test_both_orders_are_asked_and_their_mean_is_learned():
         result = invoke(*by_model(url, "--judgements", 20, "--both-orders"))
     assert len(model.prompts) == 8 and len({frozenset(pair) for pair in model.pairs}) == 4
     assert result.exit_code == 2  # all of V are ties
-    assert "no judgement prefers one of two documents" in result.stderr
+    fault = "--model: answered with 4 ties and 0 skips about validation pairs, so there is nothing"
+    assert fault in result.stderr
     assert stored() == {"vali": 8}
+
+
+# A program that answers as it is told to, and prefers no document of the training part.
+UNDECIDED = """
+for line in sys.stdin:
+    pair = asked(line)
+    answer = better(pair) if pair["id"].startswith("vali") else "skip"
+    print(json.dumps({"answer": answer}), flush=True)
+"""
+
+
+def test_a_judge_that_prefers_no_document_of_a_part_is_named():
+    ties = UNDECIDED.replace("better(pair)", "'tie'")
+    line = invoke(*command(code=ties, judgements=10)).stderr.splitlines()[-1]
+    assert line.startswith("sortnet: --judge: answered with 2 ties and 0 skips about validation ")
+    line = invoke(*command("--overwrite", code=UNDECIDED, judgements=10)).stderr.splitlines()[-1]
+    n_skips = stored()["train"]
+    fault = f"answered with 0 ties and {n_skips} skips about training pairs, so there is nothing"
+    assert line == f"sortnet: --judge: {fault} to learn"
 
 
 def test_a_limit_of_calls_ends_the_asking_and_what_was_answered_is_learned():
@@ -424,10 +444,31 @@ def test_what_cannot_be_asked_is_refused_in_one_line(args, said):
     assert not Path("model").exists() and not Path("s.db").exists()
 
 
-def test_a_program_that_cannot_be_started_is_one_line_and_another_one_goes_on():
+@pytest.mark.parametrize(
+    ("typed", "why"),
+    [
+        ("no-such-program", "No such file or directory"),
+        ("./judge.py 1", "Permission denied"),
+        ("./folder", "Permission denied"),
+    ],
+)
+def test_a_program_that_cannot_be_started_is_refused_before_the_last_run_is_replaced(typed, why):
+    words = command(judgements=10)
+    done(*words)
+    Path("folder").mkdir()
+    before = {path.name: path.read_bytes() for path in Path("model").iterdir()}
+    words[words.index("--judge") + 1] = typed
+    line = invoke(*words, "--overwrite").stderr.splitlines()[-1]
+    assert line == f"sortnet: --judge: cannot start '{typed.split()[0]}': {why}"
+    assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == before
+    with open_store("s.db", write=False) as store:
+        assert store.runs_frame()["status"].tolist() == ["done"]
+
+
+def test_after_a_program_that_ends_at_once_another_one_goes_on():
     words = command()
-    words[words.index("--judge") + 1] = "no-such-program"
-    assert "cannot start 'no-such-program'" in invoke(*words).stderr
+    words[words.index("--judge") + 1] = f"{shlex.quote(sys.executable)} -c pass"
+    assert "failed" in invoke(*words).stderr.splitlines()[-1]
     done("train", "--resume", "--out", "model", "--judge", program())
     assert sum(stored().values()) == 60
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import selectors
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from cli.judges.pairs import Pair
 from cli.judges.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
@@ -58,6 +61,18 @@ def command_of(typed: str) -> list[str]:
     if not words:
         raise SortNetError("--judge: no command")
     return words
+
+
+def refuse_missing_program(typed: str) -> None:
+    """Refuse a command whose program is not there or is no program, without starting it.
+
+    Raises:
+        SortNetError: naming the program, as if it had been started.
+    """
+    program = command_of(typed)[0]
+    if shutil.which(program) is None:
+        number = errno.EACCES if Path(program).exists() else errno.ENOENT
+        raise SortNetError(f"--judge: cannot start {program!r}: {os.strerror(number)}")
 
 
 class Program:

@@ -16,6 +16,7 @@ from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
 from cli.judges.judge_options import NAMES, is_asked, only_shows, refuse_together
 from cli.judges.machine_judge import judge_of
 from cli.judges.pairs import pair_of_items
+from cli.judges.program_judge import refuse_missing_program
 from cli.judges.prompts import Prompt
 from cli.training.documents import documents_of, refuse_without_content
 from cli.training.job import TrainingJob
@@ -114,6 +115,8 @@ class CommandJudge:
         """
         if not job.is_asked:
             return {}
+        if self.values["judge"] is not None:
+            refuse_missing_program(self.values["judge"])
         progress("reading what is shown of the documents")
         parts: dict[Split, Any] = {"train": job.train, "vali": job.vali}
         documents = {

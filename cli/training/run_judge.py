@@ -18,7 +18,7 @@ from cli.judges.verdicts import Verdict
 from cli.judges.worker_pool import Worker, WorkerPool
 from cli.output import count, say
 from sortnet.comparators import Learner
-from sortnet.errors import SortNetError
+from sortnet.errors import DataError, SortNetError
 from sortnet.items import Items
 from sortnet.learning.selection import Shown, answers_about_vali, selected
 from sortnet.types import F32, I32, I64, SPLITS, Progress, Queries, Split
@@ -30,6 +30,7 @@ from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targe
 PairOfSplit: TypeAlias = tuple[Split, int, int]  # the documents' numbers, the lower one first
 
 ATTEMPTS = 2  # at a pair at which the judge fails
+_PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
 
 def vali_pairs(vali: Queries, comparator: Learner, judgements: int, seed: int) -> I64:
@@ -163,10 +164,19 @@ class RunJudge:
 
     @contextmanager
     def opened(self) -> Iterator[RunJudge]:
-        """Keep connections and programs until the end."""
+        """Keep connections and programs until the end.
+
+        Raises:
+            SortNetError: naming the judge, if the body fails as its answers prefer no document.
+        """
         try:
             with self._connected:
                 yield self
+        except DataError:
+            undecided = self._undecided()
+            if undecided is None:
+                raise
+            raise SortNetError(f"{self.machine.name}: {undecided}") from None
         finally:
             for worker in self._workers:
                 worker.end()
@@ -193,6 +203,17 @@ class RunJudge:
             if other == split
         }
         return replace(part, judge=None, judged=judged_pairs(of_split))
+
+    def _undecided(self) -> str | None:
+        """The fault that all answers about a part are ties or skips; None if there is none."""
+        for split, part in _PARTS.items():
+            targets = [target for (name, *_), target in self._pool.targets.items() if name == split]
+            n_skipped = sum(map(math.isnan, targets))
+            n_ties = targets.count(0.5)
+            if targets and n_skipped + n_ties == len(targets):
+                answers = f"{count(n_ties, 'tie')} and {count(n_skipped, 'skip')}"
+                return f"answered with {answers} about {part} pairs, so there is nothing to learn"
+        return None
 
     def facts(self) -> dict[str, Any]:
         """What was asked and what it cost, as JSON."""
