@@ -134,7 +134,7 @@ BAD = {
     "images for texts": ("texts", "photos of May", "by text, these have none: they have images"),
     "texts for images": ("images", "new.csv", "by image, these have none: they have texts"),
     "a folder for columns": ("given", "photos of May", "has no column 'sugar': give a table"),
-    "no column": ("given", "new.csv", "there is no column 'sweet' in stars, slug, essay"),
+    "no column": ("given", "new.csv", "there is no column 'sugar' in stars, slug, essay"),
     "no text column": ("texts", "other.csv", "there is no column 'essay' in slug, body"),
     "no feature": ("given", "bare.csv", "there is no column 'price' in sweet, sugar"),
     "no number": ("given", "words.csv", "words.csv, line 3: column 'price': 'x' is not a number"),
