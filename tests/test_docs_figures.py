@@ -157,3 +157,17 @@ def test_ways_to_learn_are_a_table_of_what_each_gives_by_kind_of_data(
     assert measurements.loop_ways().strip() == (
         "Not measured on this version yet: `make bench ARGS=loop`."
     )
+
+
+def test_the_lines_of_the_benchmarks_page_fit_a_screen():
+    lines = (ROOT / "docs/benchmarks.md").read_text().splitlines()
+    assert [line for line in lines if len(line) > 150] == []
+    assert [line for line in lines if len(line) > 130 and not line.startswith("|")] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_paragraph_is_a_list_of_links(page: Path):
+    paragraphs = re.split(r"\n\s*\n", page.read_text())
+    is_list = re.compile(r"\s*(?:[-*|]|\d+\.)\s")
+    crowded = [text for text in paragraphs if text.count("](") > 8 and not is_list.match(text)]
+    assert crowded == []

@@ -203,7 +203,7 @@ def named_roles(
         roles = replace(roles, group=None if names.query == ALL_ROWS else names.query)
     if names.id is not None:
         roles = replace(roles, id=names.id)
-    if describer is None and typed.id is None and roles.id not in rows.columns:
+    if typed.id is None and roles.id not in rows.columns:
         roles = replace(roles, id=None)
     by_name = (column for column in rows.columns if column.lower() in GRADES)
     grade = names.grade or next(by_name, GRADES[0])
