@@ -1,0 +1,111 @@
+"""The studies of the papers in a size that takes minutes: the figures of docs/how-to/studies.md.
+
+Each study is that of `sortnet experiment study NAME`, with fewer documents than its size `small`:
+3,000 to learn from and 1,000 to test with, three draws, and of a folder MQ2008's Fold1 alone. Cells
+that were worked out are kept in build/studies.db: remove it to work them out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from bench_mq2008 import DATA
+
+from cli.experiments.work import Where, results_of
+from sortnet.experiments.studies import STUDIES, Size, frame_of, points_of
+
+FOLDER = "MQ2008/Fold1"
+SEED = 0
+SIZE = Size(documents=3_000, tested=1_000, draws=3, folds=1, step=8, most=1_000, sets=500)
+TINY = Size(documents=200, tested=150, draws=1, folds=1, step=8, most=100, sets=40)
+KEPT = Path(__file__).resolve().parents[1] / "build" / "studies.db"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The figures of a study that are kept: those of some measures, at some places; None: all."""
+
+    on_folder: bool = False
+    measures: tuple[str, ...] | None = None
+    at: tuple[Any, ...] | None = None
+
+
+SHOWN: Mapping[str, Shown] = {
+    "classes": Shown(),
+    "features": Shown(),
+    "noise": Shown(),
+    "neighbours": Shown(measures=("accuracy",)),
+    "training-size": Shown(),
+    "label-ratio": Shown(),
+    "order": Shown(measures=("places moved, mean", "places moved, most")),
+    "set-sizes": Shown(at=(3, 6, 12, 24)),
+    "hidden": Shown(on_folder=True, measures=("NDCG@n", "MAP"), at=(10, "all")),
+    "rank-quality": Shown(on_folder=True, measures=("P@n",), at=(1, 10)),
+    "weighting": Shown(on_folder=True, measures=("NDCG@10",)),
+    "optimiser-activation": Shown(on_folder=True),
+    "convergence": Shown(on_folder=True, measures=("MAP", "pairs kept"), at=(0, 1, 2, 3)),
+    "runtime": Shown(on_folder=True, measures=("seconds",)),
+    "scaling": Shown(on_folder=True, measures=("NDCG@10",)),
+    "pair-efficiency": Shown(on_folder=True, measures=("NDCG@10",)),
+}
+
+
+def run(quick: bool) -> list[dict[str, Any]]:
+    """A row for each figure of each study."""
+    names = ("noise", "neighbours") if quick else SHOWN
+    return [row for name in names for row in rows_of(name, quick=quick)]
+
+
+def rows_of(name: str, *, quick: bool = False) -> list[dict[str, Any]]:
+    """The rows of a study; none where its data are not there."""
+    shown = SHOWN[name]
+    if shown.on_folder and not DATA.exists():
+        return []
+    folder = str(DATA / "Fold1") if shown.on_folder else None
+    points = points_of(name, folder, TINY if quick else SIZE, SEED)
+    where = Where(store=f"sqlite:///{KEPT}", jobs=2, cluster=None, cache=None, again=quick)
+    KEPT.parent.mkdir(exist_ok=True)
+    results, failed = results_of([point.cell for point in points], where, lambda text: None)
+    if failed:
+        raise RuntimeError(f"{name}: {failed[0][1]}")
+    by_cell: dict[Any, Any] = dict(results)
+    frame = frame_of(name, [(point, by_cell[point.cell]) for point in points])
+    data = FOLDER if shown.on_folder else "made data"
+    return list(_rows(name, data, frame, shown))
+
+
+def _rows(name: str, data: str, frame: pd.DataFrame, shown: Shown) -> Iterator[dict[str, Any]]:
+    x = STUDIES[name].x
+    for figure in frame.to_dict("records"):
+        if shown.measures is not None and figure["measure"] not in shown.measures:
+            continue
+        if shown.at is not None and figure[x] not in shown.at:
+            continue
+        place = None if pd.isna(figure[x]) else figure[x]
+        error = None if pd.isna(figure["value_error"]) else figure["value_error"]
+        where = ", ".join(str(part) for part in (figure["series"], place) if part not in ("", None))
+        spread = "" if error is None else f"± {error:.4f}, "
+        yield {
+            "what": f"study {name}, {data}: {figure['measure']}; {where}",
+            "ours": figure["value"],
+            "note": f"{spread}{figure['cells']} cells, seed {SEED}",
+            "study": name,
+            "data": data,
+            "measure": figure["measure"],
+            "series": figure["series"],
+            "x": place,
+            "error": error,
+        }
+
+
+def main() -> None:
+    for row in run(quick=False):
+        print(row)
+
+
+if __name__ == "__main__":
+    main()
