@@ -29,9 +29,7 @@ from sortnet.rankers.sortnet import fit
 from sortnet.types import F32, I32, I64, Queries
 
 DATA = tuple(
-    data
-    for data in SETS
-    if data.name in ("digits", "friedman1", "products", "an absolute band")
+    data for data in SETS if data.name in ("digits", "friedman1", "products", "an absolute band")
 )
 STRATEGIES = ("uncertain", "top", "random")
 FIRST = "uncertain"  # compared with each of the others
@@ -103,7 +101,10 @@ def row_of(data: Data, strategy: str, figures: np.ndarray, first: np.ndarray) ->
     if strategy != FIRST:
         gains = (figures - first)[:, :, 0]
         errors = gains.std(axis=0, ddof=min(1, len(gains) - 1)) / np.sqrt(len(gains))
-        less = [f"{gain:+.4f} ± {error:.4f}" for gain, error in zip(gains.mean(0), errors)]
+        less = [
+            f"{gain:+.4f} ± {error:.4f}"
+            for gain, error in zip(gains.mean(axis=0), errors, strict=True)
+        ]
         text = f"less {FIRST} {' / '.join(less)}; {text}"
     return {
         "what": f"asked, {data.name}, {strategy}: validation pairs right by 2 % / 5 % of answers",

@@ -1,8 +1,8 @@
-"""The studies of the papers in a size that takes minutes: the figures of docs/how-to/studies.md.
+"""The studies of the papers: the figures of docs/how-to/studies.md.
 
-Each study is that of `sortnet experiment study NAME`, with fewer documents than its size `small`:
-3,000 to learn from and 1,000 to test with, three draws, and of a folder MQ2008's Fold1 alone. Cells
-that were worked out are kept in build/studies.db: remove it to work them out again.
+Each study is that of `sortnet experiment study NAME` with the size `small`, and of a folder that of
+`sortnet experiment study NAME MQ2008/Fold1`. Cells that were worked out are kept in
+build/studies.db: remove it to work them out again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import pandas as pd
 from bench_mq2008 import DATA
 
 from cli.experiments.work import Where, results_of
-from sortnet.experiments.studies import STUDIES, Size, frame_of, points_of
+from sortnet.experiments.studies import SIZES, STUDIES, Size, frame_of, points_of
 
 FOLDER = "MQ2008/Fold1"
 SEED = 0
-SIZE = Size(documents=3_000, tested=1_000, draws=3, folds=1, step=8, most=1_000, sets=500)
 TINY = Size(documents=200, tested=150, draws=1, folds=1, step=8, most=100, sets=40)
 KEPT = Path(__file__).resolve().parents[1] / "build" / "studies.db"
 
@@ -66,7 +65,7 @@ def rows_of(name: str, *, quick: bool = False) -> list[dict[str, Any]]:
     if shown.on_folder and not DATA.exists():
         return []
     folder = str(DATA / "Fold1") if shown.on_folder else None
-    points = points_of(name, folder, TINY if quick else SIZE, SEED)
+    points = points_of(name, folder, TINY if quick else SIZES["small"], SEED)
     where = Where(store=f"sqlite:///{KEPT}", jobs=2, cluster=None, cache=None, again=quick)
     KEPT.parent.mkdir(exist_ok=True)
     results, failed = results_of([point.cell for point in points], where, lambda text: None)
