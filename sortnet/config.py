@@ -215,7 +215,7 @@ class Training:
     momentum: float = setting(0.9, "Momentum of sgd.", TRAINING, within="0 or more and below 1")
     weight_decay: float | None = setting(
         None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: 0.01, "
-        "of nets 0.03; of few answers, and of judgements, chosen on the validation part.",
+        "of nets 0.03; of judged pairs chosen on the validation part.",
         TRAINING, within="0 or more")
     precision: str = setting(
         "float32",
