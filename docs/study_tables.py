@@ -7,26 +7,50 @@ from itertools import groupby
 from typing import Any
 
 from generate import benchmark_rows, provenance
-from measurements import figure, paragraph, table, wrapped
+from measurements import figure, paragraph, table
+
+from sortnet.experiments.studies import STUDIES
 
 Row = Mapping[str, Any]
 COMMAND = "make bench ARGS=studies"
+# What the papers say, where it is a statement that figures can be compared with.
+PAPERS = {
+    "rank-quality": "the measure that is RankQuality gains",
+    "convergence": "before the last iteration",
+    "classes": "falls",
+    "features": "grows",
+    "noise": "above .80 at .75",
+    "training-size": "RankNet\\* needs the fewest",
+    "label-ratio": "RankNet\\* is ahead with few upper grades",
+    "optimiser-activation": "a difference by the optimiser",
+    "runtime": "RankNet\\* is quick, AdaRank the quickest",
+    "neighbours": "peaks where the grades change, weaker ones of two grades",
+    "order": "documents move by 1 to 5 places of 1,000",
+}
 
 
 def study_figures() -> str:
-    """A table of the figures of each study that was measured, and the names of the others."""
+    """A table of all studies: what the papers say, and the figures that were measured."""
     rows = benchmark_rows("studies")
-    if not rows:
-        return paragraph(f"Not measured on this version yet: `{COMMAND}`.")
+    by_name: dict[str, list[Row]] = {}
+    for row in rows:
+        by_name.setdefault(row["study"], []).append(row)
     lines = []
-    for _, group in groupby(rows, key=lambda row: row["study"]):
-        of_study = list(group)
-        name, data = of_study[0]["study"], of_study[0]["data"]
-        command = f"`{name}`" if data == "made data" else f"`{name} {data}`"
-        cells = {row["note"].split(", ")[-2] for row in of_study}
-        lines.append([command, study_text(of_study), " or ".join(sorted(cells))])
-    text = table(("`sortnet experiment study`", "figures", "means of"), lines)
-    return f"\n{text}\n{wrapped(f'By {provenance(rows)}, seed 0, size `small`.')}\n\n"
+    for name in STUDIES:
+        of_study = by_name.get(name, [])
+        lines.append([_command(name, of_study), PAPERS.get(name, ""), study_text(of_study)])
+    text = table(("`sortnet experiment study`", "in the paper", "here"), lines)
+    missing = [f"`{name}`" for name in STUDIES if name not in by_name]
+    source = f"By {provenance(rows)}, seed 0, size `small`." if rows else ""
+    if missing:
+        source += f" Not measured on this version yet: {', '.join(missing)} (`{COMMAND}`)."
+    return f"\n{text}{paragraph(source.strip())}"
+
+
+def _command(name: str, rows: Sequence[Row]) -> str:
+    """The name of a study, with its data unless they are made."""
+    data = rows[0]["data"] if rows else "made data"
+    return f"`{name}`" if data == "made data" else f"`{name} {data}`"
 
 
 def study_text(rows: Sequence[Row]) -> str:
@@ -35,7 +59,7 @@ def study_text(rows: Sequence[Row]) -> str:
         _measure_text(measure, list(group))
         for measure, group in groupby(rows, key=lambda row: row["measure"])
     ]
-    return ". ".join(parts)
+    return ". ".join(parts).replace("*", "\\*").replace("|", "\\|")
 
 
 def _measure_text(measure: str, rows: Sequence[Row]) -> str:
@@ -53,17 +77,18 @@ def _measure_text(measure: str, rows: Sequence[Row]) -> str:
         ]
         text = f"{measure} at {across}: {'; '.join(lists)}"
     else:
-        single = len({row["x"] for row in rows}) == 1
-        text = f"{measure}: {', '.join(_named(row, single) for row in rows)}"
+        text = f"{measure}: {'; '.join(map(_named, by_series.values()))}"
     errors = [row["error"] for row in rows if row["error"] is not None]
     return f"{text} (± {_number(max(errors), rows)} at most)" if errors else text
 
 
-def _named(row: Row, single: bool) -> str:
-    """A figure after its series, and after its place unless all have the same one."""
-    place = "" if single or row["x"] is None else _place(row["x"])
-    name = " at ".join(part for part in (row["series"], place) if part)
-    return f"{name} {_value(row)}"
+def _named(rows: Sequence[Row]) -> str:
+    """The figures of a series, each after its place where there are several."""
+    series = rows[0]["series"]
+    if len(rows) == 1:
+        return f"{series} {_value(rows[0])}".strip()
+    figures = ", ".join(f"{_place(row['x'])} {_value(row)}" for row in rows)
+    return f"{series}: {figures}" if series else figures
 
 
 def _value(row: Row) -> str:
