@@ -25,7 +25,7 @@ KEPT = Path(__file__).resolve().parents[1] / "build" / "studies.db"
 
 
 @dataclass(frozen=True)
-class Shown:
+class Selection:
     """The figures of a study that are kept: those of some measures, at some places; None: all."""
 
     on_folder: bool = False
@@ -33,63 +33,67 @@ class Shown:
     at: tuple[Any, ...] | None = None
 
 
-SHOWN: Mapping[str, Shown] = {
-    "classes": Shown(),
-    "features": Shown(),
-    "noise": Shown(),
-    "neighbours": Shown(measures=("accuracy",)),
-    "training-size": Shown(),
-    "label-ratio": Shown(),
-    "order": Shown(measures=("places moved, mean", "places moved, most")),
-    "set-sizes": Shown(at=(3, 6, 12, 24)),
-    "hidden": Shown(on_folder=True, measures=("NDCG@n", "MAP"), at=(10, "all")),
-    "rank-quality": Shown(on_folder=True, measures=("P@n",), at=(1, 10)),
-    "weighting": Shown(on_folder=True, measures=("NDCG@10",)),
-    "optimiser-activation": Shown(on_folder=True),
-    "convergence": Shown(on_folder=True, measures=("MAP", "pairs kept"), at=(0, 1, 2, 3)),
-    "runtime": Shown(on_folder=True, measures=("seconds",)),
-    "scaling": Shown(on_folder=True, measures=("NDCG@10",)),
-    "pair-efficiency": Shown(on_folder=True, measures=("NDCG@10",)),
+SELECTIONS: Mapping[str, Selection] = {
+    "classes": Selection(),
+    "features": Selection(),
+    "noise": Selection(),
+    "neighbours": Selection(measures=("accuracy",)),
+    "training-size": Selection(),
+    "label-ratio": Selection(),
+    "order": Selection(measures=("places moved, mean", "places moved, most")),
+    "set-sizes": Selection(at=(3, 6, 12, 24)),
+    "hidden": Selection(on_folder=True, measures=("NDCG@n", "MAP"), at=(10, "all")),
+    "rank-quality": Selection(on_folder=True, measures=("P@n",), at=(1, 10)),
+    "weighting": Selection(on_folder=True, measures=("NDCG@10",)),
+    "optimiser-activation": Selection(on_folder=True),
+    "convergence": Selection(on_folder=True, measures=("MAP", "pairs kept"), at=(0, 1, 2, 3)),
+    "runtime": Selection(on_folder=True, measures=("seconds",)),
+    "scaling": Selection(on_folder=True, measures=("NDCG@10",)),
+    "pair-efficiency": Selection(on_folder=True, measures=("NDCG@10",)),
 }
 
 
 def run(quick: bool) -> list[dict[str, Any]]:
     """A row for each figure of each study."""
-    names = ("noise", "neighbours") if quick else SHOWN
+    names = ("noise", "neighbours") if quick else SELECTIONS
     return [row for name in names for row in rows_of(name, quick=quick)]
 
 
 def rows_of(name: str, *, quick: bool = False) -> list[dict[str, Any]]:
     """The rows of a study; none where its data are not there."""
-    shown = SHOWN[name]
-    if shown.on_folder and not DATA.exists():
+    selection = SELECTIONS[name]
+    if selection.on_folder and not DATA.exists():
         return []
-    folder = str(DATA / "Fold1") if shown.on_folder else None
+    folder = str(DATA / "Fold1") if selection.on_folder else None
     points = points_of(name, folder, TINY if quick else SIZES["small"], SEED)
-    where = Where(store=f"sqlite:///{KEPT}", jobs=2, cluster=None, cache=None, again=quick)
+    settings = Where(store=f"sqlite:///{KEPT}", jobs=2, cluster=None, cache=None, again=quick)
     KEPT.parent.mkdir(exist_ok=True)
-    results, failed = results_of([point.cell for point in points], where, lambda text: None)
+    results, failed = results_of([point.cell for point in points], settings, lambda text: None)
     if failed:
         raise RuntimeError(f"{name}: {failed[0][1]}")
     by_cell: dict[Any, Any] = dict(results)
     frame = frame_of(name, [(point, by_cell[point.cell]) for point in points])
-    data = FOLDER if shown.on_folder else "made data"
-    return list(_rows(name, data, frame, shown))
+    data = FOLDER if selection.on_folder else "made data"
+    return list(_rows(name, data, frame, selection))
 
 
-def _rows(name: str, data: str, frame: pd.DataFrame, shown: Shown) -> Iterator[dict[str, Any]]:
+def _rows(
+    name: str, data: str, frame: pd.DataFrame, selection: Selection
+) -> Iterator[dict[str, Any]]:
     x = STUDIES[name].x
     for figure in frame.to_dict("records"):
-        if shown.measures is not None and figure["measure"] not in shown.measures:
+        if selection.measures is not None and figure["measure"] not in selection.measures:
             continue
-        if shown.at is not None and figure[x] not in shown.at:
+        if selection.at is not None and figure[x] not in selection.at:
             continue
         place = None if pd.isna(figure[x]) else figure[x]
         error = None if pd.isna(figure["value_error"]) else figure["value_error"]
-        where = ", ".join(str(part) for part in (figure["series"], place) if part not in ("", None))
+        position = ", ".join(
+            str(part) for part in (figure["series"], place) if part not in ("", None)
+        )
         spread = "" if error is None else f"± {error:.4f}, "
         yield {
-            "what": f"study {name}, {data}: {figure['measure']}; {where}",
+            "what": f"study {name}, {data}: {figure['measure']}; {position}",
             "ours": figure["value"],
             "note": f"{spread}{figure['cells']} cells, seed {SEED}",
             "study": name,

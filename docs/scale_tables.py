@@ -32,10 +32,10 @@ def phase_costs() -> str:
     sizes: set[float] = set()
     for row in rows:
         match = name.fullmatch(row["what"])
-        used = re.match(r"(\d+) bytes", row["note"])
-        assert match is not None and used is not None
+        n_bytes = re.match(r"(\d+) bytes", row["note"])
+        assert match is not None and n_bytes is not None
         sizes.add(float(match[1]))
-        text = f"{figure(row['ours'], 1)} ({int(used[1]):,})"
+        text = f"{figure(row['ours'], 1)} ({int(n_bytes[1]):,})"
         cells.setdefault(match[2], {})[float(match[1])] = text
     ordered = sorted(sizes)
     lines = [
@@ -43,7 +43,7 @@ def phase_costs() -> str:
         for phase, often in PHASES.items()
         if phase in cells
     ]
-    header = ("phase", "how often", *(f"{size:,.0f}" for size in ordered))
+    header = ["phase", "how often", *(f"{size:,.0f}" for size in ordered)]
     return f"\n{table(header, lines)}\n{_source(rows)}\n\n"
 
 
@@ -59,7 +59,7 @@ def process_times() -> str:
         assert match is not None
         seconds = [f"{row[column]:.2f}" for column in ("peer", "ours")]
         lines.append([match[2], *seconds, figure(row["ratio"], 2)])
-    header = ("phase", "one process, CPU s", "each of two, CPU s", "ratio")
+    header = ["phase", "one process, CPU s", "each of two, CPU s", "ratio"]
     return f"\n{table(header, lines)}\n{_source(rows)}\n\n"
 
 
@@ -67,23 +67,23 @@ def people_costs(of: str, names: Iterable[str]) -> str:
     """Some figures of `people_scale`, by the number of what they are `of`: items or judgements."""
     rows = benchmark_rows("people_scale")
     columns: dict[int, dict[str, float]] = {}
-    used = []
+    sources = []
     for row in rows:
-        for what in names:
-            match = re.fullmatch(rf"{re.escape(what)}, ([\d,]+) {of}", row["what"])
+        for name in names:
+            match = re.fullmatch(rf"{re.escape(name)}, ([\d,]+) {of}", row["what"])
             if match is None:
                 continue
             smallest = re.fullmatch(rf"peer: ([\d,]+) {of}", row["note"])
             assert smallest is not None
-            columns.setdefault(_number(smallest[1]), {})[what] = row["peer"]
-            columns.setdefault(_number(match[1]), {})[what] = row["ours"]
-            used.append(row)
-    if not used:
+            columns.setdefault(_number(smallest[1]), {})[name] = row["peer"]
+            columns.setdefault(_number(match[1]), {})[name] = row["ours"]
+            sources.append(row)
+    if not sources:
         return _not_measured("people_scale")
     sizes = sorted(columns)
-    lines = [[what, *(_figure(columns[size].get(what)) for size in sizes)] for what in names]
+    lines = [[name, *(_figure(columns[size].get(name)) for size in sizes)] for name in names]
     header = (f"number of {of}", *(f"{size:,}" for size in sizes))
-    return f"\n{table(header, lines)}\n{_source(used)}\n\n"
+    return f"\n{table(header, lines)}\n{_source(sources)}\n\n"
 
 
 def label_memory() -> str:

@@ -113,14 +113,14 @@ def test_a_choice_goes_on_from_the_trials_that_have_ended_to_the_same_settings(m
         return values
 
     monkeypatch.setattr(module, "_outcomes", made_up)
-    given, recorded = OPEN.changed(empty=empty), []
-    config, trials = choose(judged(1), band(2), given, on_trial=recorded.append)
+    settings, recorded = OPEN.changed(empty=empty), []
+    config, trials = choose(judged(1), band(2), settings, on_trial=recorded.append)
     assert trials == recorded and len(trials) == len(INPUTS) + 2
     for n in range(len(trials) + 1):
         ended = json.loads(json.dumps(trials[:n]))
         new = []
         tried.clear()
-        again = choose(judged(1), band(2), given, ended=ended, on_trial=new.append)
+        again = choose(judged(1), band(2), settings, ended=ended, on_trial=new.append)
         assert again == (config, trials)
         assert new == trials[n:] and len(ended) == n
         assert len(tried) == len(trials) - n

@@ -47,8 +47,8 @@ def test_with_a_budget_of_answers_nothing_is_tried_and_the_run_says_which_pairs_
     facts = json.loads(out)
     assert facts["tuning"] is None and facts["answers"] <= 100
     assert (facts["config"]["pairs"], facts["config"]["scaling"]) == ("top", "query+rank+normal")
-    shown = done("show", "last", "--store", "s.db")
-    assert "no trials: scaling query+rank+normal, weight_decay 0.01\n" in shown
+    printed = done("show", "last", "--store", "s.db")
+    assert "no trials: scaling query+rank+normal, weight_decay 0.01\n" in printed
 
 
 def test_nothing_is_tried_where_nothing_is_open():

@@ -185,11 +185,11 @@ def test_ways_to_learn_are_a_table_of_what_each_gives_by_kind_of_data(
     )
 
 
-def study_row(study: str, series: str, x: object, ours: float, **more: object) -> dict:
+def study_row(study: str, series: str, x: object, value: float, **more: object) -> dict:
     """A row of the benchmark of studies."""
     row = {"benchmark": "studies", "version": "0.4.0", "date": "2026-11-25", "study": study}
-    about = {"data": "made data", "measure": "NDCG@20", "error": None, "note": "3 cells, seed 0"}
-    return {**row, **about, "series": series, "x": x, "ours": ours, **more}
+    facts = {"data": "made data", "measure": "NDCG@20", "error": None, "note": "3 cells, seed 0"}
+    return {**row, **facts, "series": series, "x": x, "ours": value, **more}
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ def test_studies_that_were_not_measured_are_named(monkeypatch: pytest.MonkeyPatc
     text = study_tables.study_figures().replace("\n", " ")
     assert "| `hidden MQ2008/Fold1` |  | NDCG@20 at 10: 10 hidden .500 |" in text
     assert "SortNet 0.4.0, 2026-11-25, seed 0" in text
-    named = text[text.index("Not measured on this version yet:") :]
-    assert "`set-sizes`" in named and "`hidden`" not in named
+    missing = text[text.index("Not measured on this version yet:") :]
+    assert "`set-sizes`" in missing and "`hidden`" not in missing
     monkeypatch.setattr(study_tables, "benchmark_rows", lambda name: [])
     assert "`hidden`" in study_tables.study_figures()
 
