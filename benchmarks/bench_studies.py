@@ -46,7 +46,7 @@ SELECTIONS: Mapping[str, Selection] = {
     "rank-quality": Selection(on_folder=True, measures=("P@n",), at=(1, 10)),
     "weighting": Selection(on_folder=True, measures=("NDCG@10",)),
     "optimiser-activation": Selection(on_folder=True),
-    "convergence": Selection(on_folder=True, measures=("MAP", "pairs kept"), at=(0, 1, 2, 3)),
+    "convergence": Selection(on_folder=True, measures=("MAP", "pairs kept"), at=(0, 1, 2, 3, 5, 8)),
     "runtime": Selection(on_folder=True, measures=("seconds",)),
     "scaling": Selection(on_folder=True, measures=("NDCG@10",)),
     "pair-efficiency": Selection(on_folder=True, measures=("NDCG@10",)),

@@ -55,10 +55,10 @@ def _command(name: str, rows: Sequence[Row]) -> str:
 
 def study_text(rows: Sequence[Row]) -> str:
     """The figures of a study in a cell of a table, measure by measure."""
-    parts = [
-        _measure_text(measure, list(group))
-        for measure, group in groupby(rows, key=lambda row: row["measure"])
-    ]
+    by_measure: dict[str, list[Row]] = {}
+    for row in rows:
+        by_measure.setdefault(row["measure"], []).append(row)
+    parts = [_measure_text(measure, of_measure) for measure, of_measure in by_measure.items()]
     return ". ".join(parts).replace("*", "\\*").replace("|", "\\|")
 
 

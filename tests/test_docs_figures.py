@@ -208,8 +208,9 @@ def study_row(study: str, series: str, x: object, value: float, **more: object) 
                 study_row("weighting", "32 hidden", "none", 0.5),
                 study_row("weighting", "32 hidden", "|delta|", 0.75),
                 study_row("weighting", "", "all", 12.25, measure="MAP"),
+                study_row("weighting", "64 hidden", "none", 0.25),
             ],
-            r"NDCG@20: 32 hidden: none .500, \|delta\| .750. MAP: 12.2",
+            r"NDCG@20: 32 hidden: none .500, \|delta\| .750; 64 hidden .250. MAP: 12.2",
         ),
         (
             [
