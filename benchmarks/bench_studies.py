@@ -40,7 +40,9 @@ SELECTIONS: Mapping[str, Selection] = {
     "neighbours": Selection(measures=("accuracy",)),
     "training-size": Selection(),
     "label-ratio": Selection(),
-    "order": Selection(measures=("places moved, mean", "places moved, most")),
+    "order": Selection(
+        measures=("places moved, mean", "places moved, most"), at=("shuffle 1", "quicksort")
+    ),
     "set-sizes": Selection(at=(3, 6, 12, 24)),
     "hidden": Selection(on_folder=True, measures=("NDCG@n", "MAP"), at=(10, "all")),
     "rank-quality": Selection(on_folder=True, measures=("P@n",), at=(1, 10)),

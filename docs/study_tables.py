@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 from generate import benchmark_rows, provenance
@@ -64,9 +63,9 @@ def study_text(rows: Sequence[Row]) -> str:
 
 def _measure_text(measure: str, rows: Sequence[Row]) -> str:
     """The figures of a measure: a list for each series where all have the same numbers across."""
-    by_series = {
-        series: list(group) for series, group in groupby(rows, key=lambda row: row["series"])
-    }
+    by_series: dict[str, list[Row]] = {}
+    for row in rows:
+        by_series.setdefault(row["series"], []).append(row)
     places = [[row["x"] for row in of_series] for of_series in by_series.values()]
     are_numbers = all(isinstance(x, int | float) for xs in places for x in xs)
     if are_numbers and all(xs == places[0] for xs in places):

@@ -220,6 +220,14 @@ def study_row(study: str, series: str, x: object, value: float, **more: object) 
             ],
             "NDCG@20: all .500; even: .001 .250, .023 .375",
         ),
+        (
+            [
+                study_row("runtime", series, x, 0.5 if x == "A" else 0.25)
+                for x in ("A", "B")
+                for series in ("reading", "training")
+            ],
+            "NDCG@20: reading: A .500, B .250; training: A .500, B .250",
+        ),
     ],
 )
 def test_the_figures_of_a_study_are_listed_by_measure_and_series(rows: list, text: str) -> None:
