@@ -108,10 +108,7 @@ def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
 
     comparisons, _ = phase("sort and judge", sorted_and_judged)
     shown = Shown(scaled, net, None, np.random.default_rng(0), comparisons=comparisons)
-    taken = phase(
-        "choose pairs",
-        lambda: answered_pairs(scaled, selected("even", shown)[0], judge_by_grades),
-    )
+    taken = phase("choose pairs", lambda: answered_pairs(scaled, selected("even", shown)[0]))
     with open_store(folder / f"{n_queries}.db") as store:
         run = store.start_run(
             command="", config={}, seed=0, versions={}, train=scaled, vali=scaled, data={}, out=None
@@ -120,8 +117,7 @@ def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
     how = Training(epochs=1, keep="loss")
     few = scaled.take(np.arange(2))
     nothing = Pairs.empty()
-    train_on_pairs(net, few, answered_pairs(few, np.empty(0, np.int64), judge_by_grades), few,
-                   nothing, how)  # fmt: skip
+    train_on_pairs(net, few, nothing, few, nothing, how)
     phase("an epoch", lambda: train_on_pairs(net, scaled, taken, few, nothing, how))
     rows[-1]["note"] += f", {len(taken):,} pairs"
     return rows
@@ -233,7 +229,7 @@ def run(quick: bool) -> list[dict[str, Any]]:
         sizes = (84,) if quick else (84, 840, 8400)
         rows = [row for n in sizes for row in phases(n, Path(folder))]
         rows = [*reading(84 if quick else 420, Path(folder)), *rows]
-    return [*rows, *processes(84 if quick else 2000)]
+    return [*rows, *processes(84 if quick else 500)]
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from sortnet.learning.selection import (
     kept_share,
     selected,
 )
+from sortnet.rankers.sortnet import fit
 from sortnet.sorting import sort
 from sortnet.types import Queries
 from sortnet.types.packed_pairs import moved, packed, unordered, unpacked
@@ -293,6 +294,31 @@ def test_where_answers_are_limited_the_default_is_top_and_grades_weigh_nothing()
     assert (given.pairs, given.training.pair_weight) == ("even", "quality")
     net = Config(judgements=40, comparator="cmpnn").with_defaults
     assert (net.pairs, net.training.pair_weight) == ("even", "none")
+
+
+def test_where_accuracy_of_judged_pairs_chooses_the_default_is_uncertain_wherever_pairs_stand():
+    by_pairs = Config(judgements=40, quality="accuracy")
+    assert by_pairs.with_defaults.pairs == "uncertain" == by_pairs.strategy
+    assert by_pairs.with_defaults.training.pair_weight == "none"
+    assert Config(judgements=40, quality="ndcg@10").strategy == "top"
+    assert Config(quality="accuracy").strategy == "compared"
+    assert Config(judgements=40, quality="accuracy", pairs="top").strategy == "top"
+    assert Config(judgements=40, quality="accuracy", comparator="cmpnn").strategy == "even"
+
+
+def test_a_run_whose_judge_is_asked_about_both_parts_asks_uncertain_pairs_unless_told_otherwise():
+    rng = np.random.default_rng(0)
+    grades = rng.integers(0, 3, 60)
+
+    def judge(queries, i, j):
+        return (grades[i] > grades[j]).astype(np.float32)
+
+    X = np.stack([grades + rng.normal(size=60), rng.normal(size=60)], axis=1)
+    part = replace(Queries.from_arrays(X, group=[6] * 10), judge=judge)
+    settings = Config(judgements=30, trees=2, depth=2, max_iter=2).changed(epochs=2)
+    assert fit(part, part, settings).config.pairs == "uncertain"
+    graded = Queries.from_arrays(X, grades, group=[6] * 10)
+    assert fit(graded, graded, settings).config.pairs == "top"
 
 
 @pytest.mark.parametrize("pairs", ["compared", "uncertain", "top"])

@@ -123,8 +123,10 @@ class CommandJudge:
             split: documents_of(part, find_data(job.data[split]), job.train)
             for split, part in parts.items()
         }
-        if (machine := judge_of(self.values)) is not None:
-            refuse_without_content(documents["train"], machine)
+        if self.values["model"]:
+            refuse_without_content(documents["train"], Prompt(self.values["prompt"]))
+        if not self.only_shows:
+            judge_of(self.values)
         return documents
 
     def show(self, job: TrainingJob, documents: Items, *, as_json: bool) -> None:
@@ -168,7 +170,8 @@ class CommandJudge:
         machine = judge_of(values)
         if machine is None:
             raise SortNetError("the store does not say who judges the run: give --judge or --model")
-        refuse_without_content(documents["train"], machine)
+        if machine.prompt is not None:
+            refuse_without_content(documents["train"], machine.prompt)
         assert job.config.judgements is not None
         judge = RunJudge(
             machine, training.run, documents,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from cli.judges.machine_judge import MachineJudge
+from cli.judges.prompts import Prompt
 from sortnet.data.parts import rows_at
 from sortnet.data.read_tables import names_kept
 from sortnet.errors import DataError
@@ -49,13 +49,13 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
     return items_of(rows, roles, ids, groups, part.features[:, :n_given])
 
 
-def refuse_without_content(documents: Items, judge: MachineJudge) -> None:
+def refuse_without_content(documents: Items, prompt: Prompt) -> None:
     """Refuse documents of which a model would be told nothing but a number.
 
     Raises:
         DataError: saying what to do.
     """
-    if judge.prompt is None or judge.prompt.is_own:
+    if prompt.is_own:
         return
     has_content = any(documents.texts) or any(documents.images) or documents.shown is not None
     are_named = any(not name.replace(".", "").isdigit() for name in documents.ids)
