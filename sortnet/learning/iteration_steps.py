@@ -6,6 +6,7 @@ import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -13,19 +14,14 @@ from sortnet.comparators import Learner, Make
 from sortnet.config import Config
 from sortnet.learning.budget import Budget
 from sortnet.learning.iterations import Sorted, State
-from sortnet.learning.judges import (
-    check_can_be_learned,
-    in_order,
-    judge_by_data,
-    sorted_to_check,
-)
+from sortnet.learning.judges import check_can_be_learned, judged_by_data, sorted_to_check
 from sortnet.learning.pair_sinks import keys_of_all, own_keys
 from sortnet.learning.pair_weights import weights_by_quality
 from sortnet.learning.selection import (
     Shown,
-    answered_pairs,
     answers_about_vali,
     ask,
+    chosen_pairs,
     compares,
     is_kept,
     kept_share,
@@ -34,10 +30,12 @@ from sortnet.learning.selection import (
 )
 from sortnet.learning.training import OptimiserState, Trained, train_on_pairs, train_share
 from sortnet.metrics import Empty, Metric, evaluate
-from sortnet.sorting.diagnostics import Tally, mistakes
+from sortnet.sorting.diagnostics import Tally
 from sortnet.sorting.sort import arrangement, order_of
-from sortnet.types import I64, Pairs, Progress, Queries
+from sortnet.types import I64, ComparedPairs, Progress, Queries
 from sortnet.types.shard import gathered, summed
+
+Rows: TypeAlias = Literal["all", "answered", "wrong"]  # of a table of comparisons
 
 
 @dataclass(frozen=True)
@@ -105,20 +103,19 @@ class IterationSteps:
             self.metrics,
             self.config.empty,
             start=self.start_train,
-            compared=is_compared,
+            rows="all" if is_compared else "wrong",
             share=self.kept_train,
         )
 
     def sort_vali(self, comparator: Learner, vali: Queries) -> Sorted:
         """Sort V, and judge what the comparator compared."""
-        is_answered = self.config.strategy != "wrong"
         return sort_part(
             comparator,
             vali,
             self.metrics,
             self.config.empty,
             start=self.start_vali,
-            answered=is_answered,
+            rows="wrong" if self.config.strategy == "wrong" else "answered",
             share=self.kept_vali,
         )
 
@@ -127,24 +124,25 @@ class IterationSteps:
         order = order_of(comparator, queries)
         return evaluate(queries, order, self.metrics, empty=self.config.empty)
 
-    def pairs_of_train(self, train: Queries, ranking: Sorted, state: State) -> tuple[Pairs, I64]:
+    def pairs_of_train(
+        self, train: Queries, ranking: Sorted, state: State
+    ) -> tuple[ComparedPairs, I64]:
         """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
         shown = replace(
             self._shown(train, state),
             order=ranking.order,
-            i=ranking.i,
-            j=ranking.j,
+            compared=ranking.compared,
             comparisons=ranking.comparisons,
         )
-        chosen, asked = selected(self.config.strategy, shown)
-        pairs = answered_pairs(train, chosen)
+        key, asked = selected(self.config.strategy, shown)
+        pairs = chosen_pairs(train, key, ranking.compared)
         if self.config.strategy == "wrong":
-            pairs = pairs & ranking.wrong
+            pairs = pairs.where(pairs.wrong)
         return pairs, gathered(train, keys_of_all(train, asked))
 
-    def pairs_of_vali(self, ranking: Sorted) -> Pairs:
+    def pairs_of_vali(self, ranking: Sorted) -> ComparedPairs:
         """VP_i, the pairs of V by which a training may choose its epoch."""
-        return ranking.wrong if self.config.strategy == "wrong" else ranking.answered
+        return ranking.compared.in_order()
 
     def is_last(self, state: State, new: tuple[int, int]) -> bool:
         """Whether the run ends with this iteration, which brought `new` pairs of T and V.
@@ -160,8 +158,8 @@ class IterationSteps:
     def train(
         self,
         state: State,
-        train: tuple[Queries, Pairs, I64],
-        vali: tuple[Queries, Pairs],
+        train: tuple[Queries, ComparedPairs, I64],
+        vali: tuple[Queries, ComparedPairs],
         progress: Progress,
     ) -> tuple[Learner, OptimiserState, Trained]:
         """Train C_{i+1} on TP: by its share of the budget, or by a training of its own.
@@ -227,51 +225,34 @@ def sort_part(
     empty: Empty,
     *,
     start: I64,
-    compared: bool = False,
-    answered: bool = False,
+    rows: Rows,
     share: float = 1.0,
 ) -> Sorted:
     """Sort a part and judge its comparisons, some queries at a time, which bounds memory.
 
     Args:
         start: (n_docs,) the arrangement that is sorted.
-        compared: whether the result has the compared pairs, `i` and `j`.
-        answered: whether the result has the pairs as the judge orders them.
+        rows: which of the comparisons are kept.
         share: of the pairs that are kept, see `is_kept`; counts and measures are of all
             comparisons.
     """
     started = time.perf_counter()
     order, tally = np.empty(part.n_docs, np.int64), Tally(part)
     n_compared = n_wrong = 0
-    nothing = np.empty(0, np.int32)
-    compared_i, compared_j = [nothing], [nothing]
-    answered_sets, wrong_sets = [Pairs.empty()], [Pairs.empty()]
+    kept = [ComparedPairs.empty()]
     for docs, sorting in sorted_to_check(comparator, part, start=start):
-        answers = judge_by_data(part, sorting.i, sorting.j)
-        is_wrong = mistakes(sorting, answers)
+        compared = judged_by_data(part, sorting.compared)
         order[docs] = sorting.order
-        tally.see(docs, sorting, answers)
-        n_compared += len(sorting.i)
-        n_wrong += int(is_wrong.sum())
-        i, j = sorting.i, sorting.j
-        if share < 1:
-            rows = is_kept(part, i, j, share)
-            i, j, answers, is_wrong = i[rows], j[rows], answers[rows], is_wrong[rows]
-        wrong_sets.append(in_order(i[is_wrong], j[is_wrong], answers[is_wrong]))
-        if compared:
-            compared_i.append(i)
-            compared_j.append(j)
-        if answered:
-            answered_sets.append(in_order(i, j, answers))
+        tally.see(docs, sorting.order, compared)
+        n_compared += len(compared)
+        n_wrong += int(np.count_nonzero(compared.wrong))
+        kept.append(_kept(part, compared, rows, share))
     seconds = time.perf_counter() - started
     totals = summed(part, np.array([n_compared, n_wrong]))
     return Sorted(
         comparisons=int(totals[0]),
         miscompared=int(totals[1]),
-        i=np.concatenate(compared_i),
-        j=np.concatenate(compared_j),
-        answered=_joined(answered_sets),
-        wrong=_joined(wrong_sets),
+        compared=ComparedPairs.joined(kept),
         order=order,
         measures=evaluate(part, order, metrics, empty=empty),
         observed=tally.facts(comparator),
@@ -279,6 +260,12 @@ def sort_part(
     )
 
 
-def _joined(sets: Sequence[Pairs]) -> Pairs:
-    """Pairs of several sets, of documents whose numbers ascend from set to set."""
-    return Pairs.of_keys(np.concatenate([pairs.key for pairs in sets]))
+def _kept(part: Queries, compared: ComparedPairs, rows: Rows, share: float) -> ComparedPairs:
+    """The rows of some comparisons that are kept."""
+    if rows == "wrong":
+        compared = compared.where(compared.wrong)
+    elif rows == "answered":
+        compared = compared.where(compared.answered)
+    if share < 1:
+        compared = compared.where(is_kept(part, compared, share))
+    return compared

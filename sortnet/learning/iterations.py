@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from sortnet.comparators import Learner
 from sortnet.learning.training import OptimiserState, Trained
-from sortnet.types import I32, I64, Pairs
+from sortnet.types import I64, ComparedPairs
 
 
 @dataclass(frozen=True)
@@ -19,14 +20,16 @@ class Sorted:
 
     comparisons: int  # how many were made
     miscompared: int  # how many of them were wrong
-    i: I32  # (m,) documents of the comparisons, i and j; none where they were not kept
-    j: I32
-    answered: Pairs  # the compared pairs, as the judge orders them; none where they were not kept
-    wrong: Pairs  # the pairs that were mis-compared
+    compared: ComparedPairs  # the judged comparisons that were kept, see `sort_part`
     order: I64  # (n_docs,) the ranking, document numbers query by query
     measures: dict[str, float]  # {metric name: mean over the queries}
     observed: dict[str, Any]  # what `Tally` says of the sort
     seconds: float  # of sorting and judging, by the clock
+
+    @cached_property
+    def wrong(self) -> ComparedPairs:
+        """The pairs that were mis-compared, in order."""
+        return self.compared.where(self.compared.wrong).in_order()
 
 
 @dataclass(frozen=True)

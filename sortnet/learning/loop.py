@@ -97,7 +97,7 @@ def learn_to_sort(
 
         TP_i, asked = steps.pairs_of_train(T, R_T, state)
         VP_i = steps.pairs_of_vali(R_V)
-        new = sink.add("train", i, TP_i, R_T.wrong), sink.add("vali", i, VP_i, R_V.wrong)
+        new = sink.add("train", i, TP_i, R_T.wrong), sink.add("vali", i, VP_i)
         TP, VP = TP | TP_i, VP | VP_i
         finished = steps.is_last(state, new)
 
