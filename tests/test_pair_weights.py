@@ -67,7 +67,7 @@ def test_weights_are_half_even_and_half_by_the_change(seed):
     metric = parse_metric("p@2")
     changes = exchange_changes(metric, queries, order, pairs)
     weights = weights_by_quality(metric, queries, order, pairs)
-    query = queries.query_of_docs()[pairs.winner]
+    query = queries.query_of_docs()[pairs.i]
     for number in range(3):
         own = query == number
         if not changes[own].any():

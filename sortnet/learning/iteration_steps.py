@@ -21,10 +21,10 @@ from sortnet.learning.selection import (
     Shown,
     answers_about_vali,
     ask,
-    chosen_pairs,
     compares,
     is_kept,
     kept_share,
+    pairs_to_learn,
     selected,
     wanted,
 )
@@ -135,7 +135,7 @@ class IterationSteps:
             comparisons=ranking.comparisons,
         )
         key, asked = selected(self.config.strategy, shown)
-        pairs = chosen_pairs(train, key, ranking.compared)
+        pairs = pairs_to_learn(train, key, ranking.compared)
         if self.config.strategy == "wrong":
             pairs = pairs.where(pairs.wrong)
         return pairs, gathered(train, keys_of_all(train, asked))

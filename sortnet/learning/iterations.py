@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,7 +25,7 @@ class Sorted:
     observed: dict[str, Any]  # what `Tally` says of the sort
     seconds: float  # of sorting and judging, by the clock
 
-    @cached_property
+    @property
     def wrong(self) -> ComparedPairs:
         """The pairs that were mis-compared, in order."""
         return self.compared.where(self.compared.wrong).in_order()

@@ -100,10 +100,12 @@ class MemoryPairs:
 
         Cost: a copy of all pairs.
         """
-        rows = pairs if wrong is None else pairs | wrong
-        key = rows.key
-        counted = self._counted[split].with_rows_for(key)
-        counted.count(key[rows.wrong], iteration)
+        counted = self._counted[split].with_rows_for(pairs.key)
+        counted.count(pairs.key[pairs.wrong], iteration)
+        if wrong is not None:
+            key = wrong.key[wrong.wrong]
+            counted = counted.with_rows_for(key)
+            counted.count(key, iteration)
         self._counted[split] = counted
         return counted.add(pairs.key, iteration)
 

@@ -178,7 +178,8 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Compar
     for start in range(0, len(pairs), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
         better, worse = place[pairs.i[some]], place[pairs.j[some]]
-        upper, lower = np.minimum(better, worse), np.maximum(better, worse)
+        upper = np.minimum(better, worse)
+        lower = np.maximum(better, worse, out=worse)  # in place: this is where memory peaks
         changes[some] = CHANGES[metric.kind](ranking, upper, lower)
     return changes
 

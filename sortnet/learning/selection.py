@@ -251,7 +251,7 @@ def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:
     return key, asked
 
 
-def chosen_pairs(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
+def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
     """The chosen pairs that the data can answer, in order: the rows of the sort that compared them.
 
     A pair that the sort did not compare has a row without a margin.
@@ -261,10 +261,11 @@ def chosen_pairs(queries: Queries, key: I64, compared: ComparedPairs) -> Compare
         compared: what the sort compared, judged.
     """
     key_of_rows = compared.unordered_key
-    is_chosen = among(key_of_rows, key)
-    rows = compared.where(is_chosen).in_order()
-    not_compared = key[~among(key, np.sort(key_of_rows[is_chosen]))]
-    return answered_pairs(queries, not_compared) | rows
+    order = np.argsort(key_of_rows)
+    key_of_rows = key_of_rows[order]
+    rows = compared.where(order[among(key_of_rows, key)])
+    others = answered_pairs(queries, key[~among(key, key_of_rows)])
+    return (ComparedPairs.joined([rows, others]) if len(others) else rows).in_order()
 
 
 def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:

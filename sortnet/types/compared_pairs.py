@@ -142,27 +142,39 @@ class ComparedPairs:
         stays = stays[order]
         margin, answer = rows.margin[order], rows.answer[order]
         margin, answer = np.where(stays, margin, -margin), np.where(stays, answer, 1 - answer)
-        return type(self)(i[order], j[order], margin, answer)
+        return type(self)(i[order], j[order], margin, _compact(answer))
 
     def is_in(self, others: ComparedPairs) -> _Bool:
         """(m,) whether each pair is one of the others; both tables are `in_order`."""
         return among(self.key, others.key)
 
     def __or__(self, later: ComparedPairs) -> ComparedPairs:
-        """The pairs of both tables, which are `in_order`; of a pair in both, the later row."""
-        if not len(later):
-            return self
-        if not len(self):
-            return later
-        both = ComparedPairs.joined([self, later])
-        key = both.key
+        """The pairs of both tables, which are `in_order`; of a pair in both, the later answer.
+
+        Margins are left out, as they are of different sorts.
+        """
+        key = np.concatenate([self.key, later.key])
         order = np.argsort(key, kind="stable")  # quick, as both parts ascend
         key = key[order]
-        is_last = np.append(key[1:] != key[:-1], True)
-        return both.where(order[is_last])
+        is_last = np.append(key[1:] != key[:-1], True)[: len(key)]
+        answer = np.concatenate([self.answer, later.answer])[order[is_last]]
+        i, j = (column.astype(np.int32) for column in unpacked(key[is_last]))
+        return ComparedPairs(i, j, _constant(np.nan, len(i)), _compact(answer))
 
 
 def is_better_first(i: _Ints, j: _Ints, answer: _F32) -> _Bool:
     """(m,) whether i is the better document by the answer; of a tie the lower number is."""
     is_first: _Bool = (answer > 0.5) | ((answer == 0.5) & (i < j))
     return is_first
+
+
+def _constant(value: float, rows: int) -> _F32:
+    """(rows,) one value, which is in memory once."""
+    return np.broadcast_to(np.float32(value), rows)
+
+
+def _compact(column: _F32) -> _F32:
+    """The column, as a constant one where all values are the same."""
+    if len(column) and (column == column[0]).all():
+        return _constant(column[0], len(column))
+    return column

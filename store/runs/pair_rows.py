@@ -142,17 +142,18 @@ def _within(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
 def _insert(connection: Connection, added: AddedPairs) -> int:
     """`add_pairs` in SQLite, where nobody else writes during a transaction that does."""
     pairs, iteration = added.pairs, added.iteration
+    rows = np.stack([added.query, pairs.i, pairs.j], 1)
+    if not added.in_set:
+        _upsert(connection, added, rows[pairs.wrong], NEVER_ADDED, iteration)
+        return 0
     docs = int(pairs.i[0]), int(pairs.i[-1]) + 1
     new = PairRow.first_iteration == iteration
     n_before = count_pairs(connection, added.run, added.split, new, *_within(docs))
-    rows = np.stack([added.query, pairs.i, pairs.j], 1)
-    _upsert(connection, added, rows[added.in_set & pairs.wrong], iteration, iteration)
-    _upsert(connection, added, rows[added.in_set & ~pairs.wrong], iteration, NEVER_WRONG)
-    _upsert(connection, added, rows[~added.in_set], NEVER_ADDED, iteration)
+    _upsert(connection, added, rows[pairs.wrong], iteration, iteration)
+    _upsert(connection, added, rows[~pairs.wrong], iteration, NEVER_WRONG)
     if n_before:  # an earlier call or another process added pairs in this iteration
-        in_set = pairs.where(added.in_set)
         of_iteration = read_pairs(connection, added.run, added.split, new, docs=docs)
-        return int(np.count_nonzero(in_set.is_in(of_iteration)))
+        return int(np.count_nonzero(pairs.is_in(of_iteration)))
     return count_pairs(connection, added.run, added.split, new, *_within(docs))
 
 

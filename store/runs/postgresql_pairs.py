@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from sortnet.types import I32, I64, NEVER_ADDED, NEVER_WRONG, Bool, ComparedPairs, Split
+from sortnet.types import I32, I64, NEVER_ADDED, NEVER_WRONG, ComparedPairs, Split
 
 ROWS_A_CHUNK = 100_000
 UNIQUE_VIOLATION = "23505"
@@ -24,7 +24,7 @@ class AddedPairs(NamedTuple):
     Attributes:
         pairs: the pairs, in order, with those that were wrong.
         query: (m,) the number of each pair's query.
-        in_set: (m,) whether the iteration adds the pair to TP or VP.
+        in_set: whether the iteration adds the pairs to TP or VP.
     """
 
     run: int
@@ -32,7 +32,7 @@ class AddedPairs(NamedTuple):
     iteration: int
     pairs: ComparedPairs
     query: I64
-    in_set: Bool
+    in_set: bool
 
 
 def changes(new: str) -> tuple[str, str]:
@@ -63,7 +63,7 @@ def copy_pairs(connection: Connection, added: AddedPairs) -> int:
     """
     pairs = added.pairs
     iteration, never = np.int32(added.iteration), np.int32(NEVER_WRONG)
-    first_iteration = np.where(added.in_set, iteration, np.int32(NEVER_ADDED))
+    first_iteration = iteration if added.in_set else np.int32(NEVER_ADDED)
     wrong_in = np.where(pairs.wrong, iteration, never)
     while True:
         try:
@@ -78,19 +78,19 @@ def copy_pairs(connection: Connection, added: AddedPairs) -> int:
                     added.query[new].astype(np.int32),
                     pairs.i[new].astype(np.int64),
                     pairs.j[new].astype(np.int64),
-                    first_iteration[new],
+                    first_iteration,
                     wrong_in[new],
                     pairs.wrong[new].astype(np.int32),
                     wrong_in[new],
                 )
-            return int(np.count_nonzero(added.in_set)) - n_older
+            return len(pairs) - n_older if added.in_set else 0
         except IntegrityError as error:
             if getattr(error.orig, "sqlstate", None) != UNIQUE_VIOLATION:
                 raise
 
 
 def _update_stored(
-    connection: Connection, added: AddedPairs, first_iteration: I32, wrong_in: I32
+    connection: Connection, added: AddedPairs, first_iteration: np.int32, wrong_in: I32
 ) -> tuple[I64, int]:
     """Update the stored pairs among the added ones.
 
