@@ -15,6 +15,7 @@ from pairs_made import table
 from sqlalchemy import Connection, inspect, text
 
 from sortnet.errors import StoreError
+from sortnet.types import ComparedPairs
 from store import open_store
 from store.database import schema
 from store.database.engine import Database
@@ -168,7 +169,7 @@ def test_pairs_of_an_older_store_have_no_iterations_in_which_nobody_counted_and_
         new_pair = table(np.array([0]), np.array([1]))
         run.add("train", 4, pair)  # the iteration that a kill cut off is done again
         assert run.pairs_frame()["times"].tolist() == [3]
-        assert run.add("train", 5, new_pair, pair | new_pair) == 1
+        assert run.add("train", 5, new_pair, ComparedPairs.joined([new_pair, pair])) == 1
         counted = run.pairs_frame()
     columns = ["winner", "first_iteration", "first_wrong", "last_wrong", "times"]
     assert counted[columns].fillna(-1).to_numpy(int).tolist() == [

@@ -19,6 +19,7 @@ from sortnet.learning.pair_sinks import keys_of_all, own_keys
 from sortnet.learning.pair_weights import weights_by_quality
 from sortnet.learning.selection import (
     Shown,
+    answered_pairs,
     answers_about_vali,
     ask,
     compares,
@@ -135,7 +136,10 @@ class IterationSteps:
             comparisons=ranking.comparisons,
         )
         key, asked = selected(self.config.strategy, shown)
-        pairs = pairs_to_learn(train, key, ranking.compared)
+        if compares(self.config.strategy, train):
+            pairs = pairs_to_learn(train, key, ranking.compared)
+        else:
+            pairs = answered_pairs(train, key)
         if self.config.strategy == "wrong":
             pairs = pairs.where(pairs.wrong)
         return pairs, gathered(train, keys_of_all(train, asked))
