@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -13,12 +13,13 @@ import numpy as np
 from sortnet.comparators import Learner, Make
 from sortnet.config import Config
 from sortnet.learning.budget import Budget
-from sortnet.learning.iterations import Sorted, State
+from sortnet.learning.iterations import Iteration, SortResult, State
 from sortnet.learning.judges import check_can_be_learned, judged_by_data, sorted_to_check
 from sortnet.learning.pair_sinks import keys_of_all, own_keys
 from sortnet.learning.pair_weights import weights_by_quality
 from sortnet.learning.selection import (
     Shown,
+    answered,
     answered_pairs,
     answers_about_vali,
     ask,
@@ -30,8 +31,8 @@ from sortnet.learning.selection import (
     wanted,
 )
 from sortnet.learning.training import OptimiserState, Trained, train_on_pairs, train_share
-from sortnet.metrics import Empty, Metric, evaluate
-from sortnet.sorting.diagnostics import Tally
+from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
+from sortnet.sorting.diagnostics import Tally, share_right
 from sortnet.sorting.sort import arrangement, order_of
 from sortnet.types import I64, ComparedPairs, Progress, Queries
 from sortnet.types.shard import gathered, summed
@@ -95,7 +96,7 @@ class IterationSteps:
         check_can_be_learned(train)
         return train, replace(state, asked=gathered(train, keys_of_all(train, asked)))
 
-    def sort_train(self, comparator: Learner, train: Queries) -> Sorted:
+    def sort_train(self, comparator: Learner, train: Queries) -> SortResult:
         """Sort T, and judge what the comparator compared."""
         is_compared = compares(self.config.strategy, train)
         return sort_part(
@@ -108,7 +109,7 @@ class IterationSteps:
             share=self.kept_train,
         )
 
-    def sort_vali(self, comparator: Learner, vali: Queries) -> Sorted:
+    def sort_vali(self, comparator: Learner, vali: Queries) -> SortResult:
         """Sort V, and judge what the comparator compared."""
         return sort_part(
             comparator,
@@ -120,13 +121,38 @@ class IterationSteps:
             share=self.kept_vali,
         )
 
+    def scored(self, state: State, ranking: SortResult) -> State:
+        """The state after RankQuality of C_i on V: C_i is C* if that is the best so far."""
+        quality = ranking.measures[self.config.rank_quality.name]
+        return state.scored(quality, share_right(ranking.observed))
+
+    def record(
+        self,
+        state: State,
+        rankings: tuple[SortResult, SortResult],
+        new: tuple[int, int],
+        train: tuple[Queries, ComparedPairs],
+        vali: tuple[Queries, ComparedPairs],
+        answers: int,
+        others: Mapping[str, Queries],
+    ) -> Iteration:
+        """The record of the iteration, without a training.
+
+        `rankings` and `new` pairs are of (T, V), `train` has T and TP, `vali` has V and VP;
+        `answers` is what the judge gave so far, and C_i is measured on `others`, too.
+        """
+        sizes = [int(summed(queries, len(pairs))) for queries, pairs in (train, vali)]
+        measures = {name: self.measure(state.comparator, part) for name, part in others.items()}
+        quality = self.config.rank_quality.name
+        return Iteration.of(state, quality, rankings, measures, new, (sizes[0], sizes[1]), answers)
+
     def measure(self, comparator: Learner, queries: Queries) -> dict[str, float]:
         """The measures of the comparator on queries that decide nothing."""
         order = order_of(comparator, queries)
         return evaluate(queries, order, self.metrics, empty=self.config.empty)
 
     def pairs_of_train(
-        self, train: Queries, ranking: Sorted, state: State
+        self, train: Queries, ranking: SortResult, state: State
     ) -> tuple[ComparedPairs, I64]:
         """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
         shown = replace(
@@ -144,7 +170,7 @@ class IterationSteps:
             pairs = pairs.where(pairs.wrong)
         return pairs, gathered(train, keys_of_all(train, asked))
 
-    def pairs_of_vali(self, ranking: Sorted) -> ComparedPairs:
+    def pairs_of_vali(self, ranking: SortResult) -> ComparedPairs:
         """VP_i, the pairs of V by which a training may choose its epoch."""
         return ranking.compared.in_order()
 
@@ -210,6 +236,23 @@ class IterationSteps:
         return int(sequence.generate_state(1)[0])
 
 
+def answered_parts(
+    train: Queries, vali: Queries, config: Config, state: State
+) -> tuple[Queries, Queries, Config]:
+    """T and V with what their judges answered so far, and the settings for the rest of the run.
+
+    Raises:
+        DataError: if there is nothing to learn from, or RankQuality scores every ranking of V
+            alike.
+    """
+    if train.judge is None:  # the answers of a judge are checked when they have been given
+        check_can_be_learned(train)
+    T = answered(train, own_keys(train, state.asked))
+    V, config = answered_vali(vali, config, state.comparator)
+    check_can_choose(config.rank_quality, V)
+    return T, V, config
+
+
 def answered_vali(vali: Queries, config: Config, comparator: Learner) -> tuple[Queries, Config]:
     """V with its judge's answers, and the settings with the answers that are left for T."""
     if vali.judge is None:
@@ -231,7 +274,7 @@ def sort_part(
     start: I64,
     rows: Rows,
     share: float = 1.0,
-) -> Sorted:
+) -> SortResult:
     """Sort a part and judge its comparisons, some queries at a time, which bounds memory.
 
     Args:
@@ -253,7 +296,7 @@ def sort_part(
         kept.append(_kept(part, compared, rows, share))
     seconds = time.perf_counter() - started
     totals = summed(part, np.array([n_compared, n_wrong]))
-    return Sorted(
+    return SortResult(
         comparisons=int(totals[0]),
         miscompared=int(totals[1]),
         compared=ComparedPairs.joined(kept),
