@@ -228,7 +228,7 @@ def _weighted(
         weight = weight * queries.judged.answers_for(winner, loser)[1]
     unsure = pairs.answer < 1
     if unsure.any():
-        p = pairs.answer
+        p = np.nan_to_num(pairs.answer, nan=1.0)
         weight = np.append(weight * p, (weight * (1 - p))[unsure])
         winner, loser = np.append(winner, loser[unsure]), np.append(loser, winner[unsure])
         order = np.argsort(winner, kind="stable")

@@ -264,8 +264,10 @@ def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> Compa
     order = np.argsort(key_of_rows)
     key_of_rows = key_of_rows[order]
     rows = compared.where(order[among(key_of_rows, key)])
-    others = answered_pairs(queries, key[~among(key, key_of_rows)])
-    return (ComparedPairs.joined([rows, others]) if len(others) else rows).in_order()
+    new_pairs = answered_pairs(queries, key[~among(key, key_of_rows)])
+    if len(new_pairs):
+        rows = ComparedPairs.joined([rows, new_pairs])
+    return rows.in_order()
 
 
 def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
@@ -273,16 +275,16 @@ def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
 
     Cost: temporaries for a million of them, and a sort.
     """
-    parts = [np.empty(0, np.int64)]
+    keys_in_order = [np.empty(0, np.int64)]
     for start in range(0, len(key), _AT_ONCE):
         i, j = unpacked(key[start : start + _AT_ONCE])
         answer = judge_by_data(queries, i, j)
         stays = is_better_first(i, j, answer)
-        in_order = packed(np.where(stays, i, j), np.where(stays, j, i))
-        parts.append(in_order[~np.isnan(answer)])
-    found = np.concatenate(parts)
-    found.sort()
-    pairs = ComparedPairs.of_keys(found)
+        key_in_order = packed(np.where(stays, i, j), np.where(stays, j, i))
+        keys_in_order.append(key_in_order[~np.isnan(answer)])
+    key = np.concatenate(keys_in_order)
+    key.sort()
+    pairs = ComparedPairs.of_keys(key)
     return pairs if queries.judged is None else judged_by_data(queries, pairs)
 
 
