@@ -27,12 +27,12 @@ from sortnet.config import Config, Training
 from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.distributed import joined
-from sortnet.learning.judges import judge_by_grades, wrong_pairs
+from sortnet.learning.judges import judged_by_data
 from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.sort import order_of, sorted_runs
-from sortnet.types import Pairs, Queries
+from sortnet.types import ComparedPairs, Queries
 from sortnet.types.memory import room
 from sortnet.types.shard import sharded
 from store import open_store
@@ -98,17 +98,20 @@ def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
     net = CmpNN(scaled.n_features, hidden=32, seed=0)
     order_of(net, scaled.take(np.arange(2)))  # compiles
 
-    def sorted_and_judged() -> tuple[int, Pairs]:
-        made, wrong = 0, [Pairs.empty().key]
+    def sorted_and_judged() -> tuple[int, ComparedPairs]:
+        made, wrong = 0, [ComparedPairs.empty()]
         for _, run in sorted_runs(net, scaled):
-            answers = judge_by_grades(scaled, run.i, run.j)
-            wrong.append(wrong_pairs(run, answers).key)
-            made += len(run.i)
-        return made, Pairs.of_keys(np.concatenate(wrong))
+            judged = judged_by_data(scaled, run.compared)
+            wrong.append(judged.where(judged.wrong).in_order())
+            made += len(judged)
+        return made, ComparedPairs.joined(wrong)
 
     comparisons, _ = phase("sort and judge", sorted_and_judged)
     shown = Shown(scaled, net, None, np.random.default_rng(0), comparisons=comparisons)
-    taken = phase("choose pairs", lambda: answered_pairs(scaled, selected("even", shown)[0]))
+    taken = phase(
+        "choose pairs",
+        lambda: answered_pairs(scaled, selected("even", shown)[0]),
+    )
     with open_store(folder / f"{n_queries}.db") as store:
         run = store.start_run(
             command="", config={}, seed=0, versions={}, train=scaled, vali=scaled, data={}, out=None
@@ -116,7 +119,7 @@ def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
         phase("store pairs", lambda: run.add("train", 0, taken))
     how = Training(epochs=1, keep="loss")
     few = scaled.take(np.arange(2))
-    nothing = Pairs.empty()
+    nothing = ComparedPairs.empty()
     train_on_pairs(net, few, nothing, few, nothing, how)
     phase("an epoch", lambda: train_on_pairs(net, scaled, taken, few, nothing, how))
     rows[-1]["note"] += f", {len(taken):,} pairs"
@@ -197,7 +200,7 @@ def one_of(rank: int, size: int, port: int, n_queries: int) -> Seconds:
     scaler = fit_scaler("query+rank", queries)
     few, how = scaler(queries.take(np.arange(9))), Training(epochs=2, keep="loss")
     order_of(net, few)  # compiles
-    train_on_pairs(net, few, all_pairs(few), few, Pairs.empty(), how)
+    train_on_pairs(net, few, all_pairs(few), few, ComparedPairs.empty(), how)
 
     def phase(name: str, work: Callable[[], Any]) -> Any:
         cpu, clock = time.process_time(), time.perf_counter()
@@ -208,19 +211,19 @@ def one_of(rank: int, size: int, port: int, n_queries: int) -> Seconds:
     with joined() as group:
         part = phase("scale", lambda: scaler(sharded(queries, group)))
         runs = phase("sort", lambda: [run for _, run in sorted_runs(net, part)])
-        phase("judge", lambda: [judge_by_grades(part, run.i, run.j) for run in runs])
-        pairs, none = all_pairs(part), Pairs.empty()
+        phase("judge", lambda: [judged_by_data(part, run.compared) for run in runs])
+        pairs, none = all_pairs(part), ComparedPairs.empty()
         phase("two epochs", lambda: train_on_pairs(net, part, pairs, part, none, how))
     return seconds
 
 
-def all_pairs(queries: Queries) -> Pairs:
+def all_pairs(queries: Queries) -> ComparedPairs:
     """Each pair of documents of a query that have different grades."""
     above, below = np.triu_indices(SIZE, 1)
     i, j = (np.add.outer(queries.offsets[:-1], each).ravel() for each in (above, below))
     better = queries.grades[i] - queries.grades[j]
     i, j, better = (each[better != 0] for each in (i, j, better))
-    return Pairs(np.where(better > 0, i, j), np.where(better > 0, j, i))
+    return ComparedPairs.of(i, j, answer=better > 0).in_order()
 
 
 def run(quick: bool) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from sortnet.learning.budget import Share
 from sortnet.learning.mini_batches import QueryPairs
 from sortnet.learning.training import _Steps
 from sortnet.threads import one_thread_an_operation
-from sortnet.types import Pairs, Queries
+from sortnet.types import ComparedPairs, Queries
 
 COLUMNS, SIZE, IN_BATCH = 92, 20, 14  # of a query, and queries in a mini-batch: 280 documents
 FEATURES = 46
@@ -133,7 +133,7 @@ def graded_pairs(queries: Queries) -> QueryPairs:
     i, j = (np.add.outer(queries.offsets[:-1], each).ravel() for each in (above, below))
     better = queries.grades[i] - queries.grades[j]
     i, j, better = (each[better != 0] for each in (i, j, better))
-    pairs = Pairs(np.where(better > 0, i, j), np.where(better > 0, j, i))
+    pairs = ComparedPairs.of(i, j, answer=better > 0).in_order()
     return QueryPairs.of(queries, pairs)
 
 

@@ -94,7 +94,9 @@ def test_joined_parts_keep_their_judged_pairs():
     for part, first in zip(drawn, (0, a.n_docs), strict=True):
         i, j = part.judged.winner, part.judged.loser
         for ours, theirs in zip(
-            both.judged.said_of(first + i, first + j), part.judged.said_of(i, j), strict=True
+            both.judged.answers_for(first + i, first + j),
+            part.judged.answers_for(i, j),
+            strict=True,
         ):
             np.testing.assert_array_equal(ours, theirs)
     assert (np.diff(both.judged.key) > 0).all()

@@ -13,7 +13,8 @@ from sortnet.preference.laplace import Fitted, choose_scales, fit
 from sortnet.preference.problem import Scales
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64, Bool, Pairs, Queries
+from sortnet.types import F64, Bool, ComparedPairs, Queries
+from sortnet.types.packed_pairs import packed, unique
 
 ENOUGH = 200  # votes from which on a net is tried
 _PLENTY = 20_000  # votes it is tried on, at most
@@ -225,8 +226,9 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
     return standard
 
 
-def _pairs(votes: Votes) -> Pairs:
+def _pairs(votes: Votes) -> ComparedPairs:
     """The likelier winner of each vote first; of a tie, either."""
     first = np.append(votes.target >= 0.5, votes.target > 0.5)
     left, right = np.tile(votes.left, 2), np.tile(votes.right, 2)
-    return Pairs(np.where(first, left, right), np.where(first, right, left))
+    better, worse = np.where(first, left, right), np.where(first, right, left)
+    return ComparedPairs.of_keys(unique(packed(better, worse)))

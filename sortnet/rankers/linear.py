@@ -102,9 +102,7 @@ def _pair_matrix(part: Queries) -> csr_array:
     pairs = pairs_of_grades(part)
     m = len(pairs)
     index = np.int32 if 2 * m < 2**31 else np.int64  # half the memory
-    columns = np.stack(
-        (pairs.winner, pairs.loser), axis=1, dtype=index, casting="same_kind"
-    ).ravel()
+    columns = np.stack((pairs.i, pairs.j), axis=1, dtype=index, casting="same_kind").ravel()
     signs, starts = np.tile([1.0, -1.0], m), np.arange(0, 2 * m + 1, 2, dtype=index)
     return csr_array((signs, columns, starts), shape=(m, part.n_docs))
 

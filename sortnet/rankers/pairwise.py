@@ -29,7 +29,7 @@ from sortnet.rankers.folder import Saved
 from sortnet.rankers.sortnet import Model
 from sortnet.rankers.weights import filled, refuse_few
 from sortnet.sorting import sort
-from sortnet.types import F32, I64, Pairs, Progress, Queries
+from sortnet.types import F32, I64, ComparedPairs, Progress, Queries
 from sortnet.types.packed_pairs import unordered
 
 
@@ -138,7 +138,11 @@ class PairwiseSettings(NetSettings):
         net = self.make(T.n_features)(self.seed)
         rng = np.random.default_rng(self.seed)
         TP = chosen_pairs(T, net, self.pairs_from, rng)
-        VP = chosen_pairs(V, net, self.pairs_from, rng) if can_be_learned(V) else Pairs.empty()
+        VP = (
+            chosen_pairs(V, net, self.pairs_from, rng)
+            if can_be_learned(V)
+            else ComparedPairs.empty()
+        )
         trained = train_on_pairs(
             net, T, TP, V, VP, self.training,
             score=lambda net: self.quality_of(V, sort(net, V).order),
@@ -147,7 +151,9 @@ class PairwiseSettings(NetSettings):
         return net, {"pairs": len(TP), "epoch": trained.kept_epoch, "epochs": trained.epochs}
 
 
-def chosen_pairs(part: Queries, net: Learner, strategy: str, rng: np.random.Generator) -> Pairs:
+def chosen_pairs(
+    part: Queries, net: Learner, strategy: str, rng: np.random.Generator
+) -> ComparedPairs:
     """The pairs of a part that are learned from; as many random ones as a sort would compare."""
     if part.judged is not None:
         key = np.sort(unordered(part.judged.winner, part.judged.loser))

@@ -121,7 +121,6 @@ class PosteriorSettings(Settings):
 
 def _votes(known: Pairs) -> Votes:
     """Soft targets as answers of one annotator: p wins and 1 - p losses; an even one is a tie."""
-    assert known.target is not None and known.weight is not None
     # The lower number is on the left: winners all on one side would show a bias to that side.
     left, right = unpacked(unordered(known.winner, known.loser))
     tied, for_winner = known.target == 0.5, known.target.astype(np.float64)

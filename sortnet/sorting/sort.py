@@ -15,7 +15,7 @@ from sortnet.errors import ComparatorError
 from sortnet.sorting.gpu import merge_sort_on_device
 from sortnet.sorting.levels import merge_sort_levels
 from sortnet.threads import in_threads
-from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
+from sortnet.types import F32, F64, I32, I64, Comparator, ComparedPairs, Queries, Sorting
 from sortnet.types.memory import runs_of_queries
 
 # Documents prepared at a time, which bounds memory whatever the data's size. Dual units are to
@@ -63,10 +63,14 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     """
     if start is not None and len(start) != queries.n_docs:
         raise ComparatorError(f"start has {len(start)} documents, the data {queries.n_docs}")
-    nothing = Sorting(np.empty(0, np.int64), *_room_for(0))
+    nothing = Sorting(np.empty(0, np.int64), ComparedPairs.empty())
     parts = [nothing, *(run for _, run in sorted_runs(comparator, queries, start=start))]
-    fields = ((run.order, run.i, run.j, run.margin) for run in parts)
-    return Sorting(*(np.concatenate(each) for each in zip(*fields, strict=True)))
+    order = np.concatenate([run.order for run in parts])
+    i, j, margin = (
+        np.concatenate([getattr(run.compared, column) for run in parts])
+        for column in ("i", "j", "margin")
+    )
+    return Sorting(order, ComparedPairs.of(i, j, margin=margin))
 
 
 def sorted_runs(
@@ -118,7 +122,7 @@ def _sorted_run(
             order, i, j, margin = merge_sort_on_device(there, prepared, order, offsets)
         i, j = i + np.int32(part.start), j + np.int32(part.start)
     refuse_nan(margin, queries, i)
-    return part, Sorting(order + part.start, i, j, margin)
+    return part, Sorting(order + part.start, ComparedPairs.of(i, j, margin=margin))
 
 
 def order_of(comparator: Comparator, queries: Queries) -> I64:
