@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.errors import DataError
@@ -356,6 +355,8 @@ def _logarithm(X: F32) -> F32:
 
 
 def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
+    from scipy.special import ndtri  # an eighth of a second to import
+
     level = np.empty(X.shape)
     _fill_levels(X, np.ascontiguousarray(table.T), level)
     normal: F32 = (ndtri(level, out=level) / divisor).astype(np.float32)
