@@ -10,10 +10,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cache, wraps
 from numbers import Integral
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -34,10 +35,25 @@ _SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
 
 def cores() -> int:
     """The cores that this process may use, by its affinity and its container's limit."""
-    from joblib import cpu_count
+    counted = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        counted = len(os.sched_getaffinity(0))
+    for quota, period in _time_limits():
+        if quota.isdigit() and period.isdigit() and int(quota) and int(period):
+            return max(1, min(counted, -(-int(quota) // int(period))))
+    return counted
 
-    found: int = cpu_count()
-    return found
+
+def _time_limits() -> Iterator[tuple[str, str]]:
+    """The microseconds of processor time in each period that Linux's control groups 2 and 1 allow,
+    as texts; joblib.cpu_count reads the same files, and takes a tenth of a second to import."""
+    with suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        yield quota, period
+    with suppress(OSError):
+        folder = Path("/sys/fs/cgroup/cpu")
+        texts = [(folder / f"cpu.cfs_{name}_us").read_text("ascii") for name in ("quota", "period")]
+        yield texts[0].strip(), texts[1].strip()
 
 
 def set_threads(threads: int | None) -> None:

@@ -125,7 +125,7 @@ class Model(Ranker):
     def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
         """What every comparator of the model says; CmpNN has two outputs besides its margin."""
         X = self.scaler(queries).features[[i, j]]
-        nets = self.comparator.members
+        nets: tuple[Any, ...] = self.comparator.members
         return [verdict for net in nets for verdict in net.verdicts(net.prepare(X), 0, 1)]
 
     def split_shares(self) -> F64 | None:
