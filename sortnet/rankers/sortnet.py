@@ -72,6 +72,7 @@ def fit(
             scores every ranking of `vali` alike, or the settings do not fit `from_model`.
         ModelError: if the features are not those of `from_model`.
 
+    >>> import numpy as np
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
     >>> model = fit(q, q, Config(scaling="query", max_iter=2))
