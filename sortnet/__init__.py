@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sortnet.errors import SortNetError
     from sortnet.estimator import SortNetRanker
     from sortnet.rankers.base import load_ranker
-    from sortnet.rankers.sortnet import Model
+    from sortnet.rankers.model import Model
     from sortnet.tables.letor import read_letor
     from sortnet.tables.letor_writer import write_letor
     from sortnet.types import Pairs, Queries
@@ -49,7 +49,7 @@ _NAMES_OF_MODULE = {
     "sortnet.errors": ("SortNetError",),
     "sortnet.estimator": ("SortNetRanker",),
     "sortnet.rankers.base": ("load_ranker",),
-    "sortnet.rankers.sortnet": ("Model",),
+    "sortnet.rankers.model": ("Model",),
     "sortnet.tables.letor": ("read_letor",),
     "sortnet.tables.letor_writer": ("write_letor",),
     "sortnet.types": ("Pairs", "Queries"),

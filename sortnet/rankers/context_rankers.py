@@ -16,9 +16,9 @@ from sortnet.comparators.losses import LOSSES, Loss
 from sortnet.config import COMPARATOR, TRAINING, Settings, setting
 from sortnet.context.nets import PAIR_NETS, UNITS, FateNet, FetaNet
 from sortnet.rankers.base import Ranker, scaling_setting
-from sortnet.rankers.folder import Saved
+from sortnet.rankers.folder import Array, Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
-from sortnet.rankers.weights import load_weights, refuse_few
+from sortnet.rankers.weights import arrays_of, load_weights, refuse_few
 from sortnet.threads import one_thread_an_operation
 from sortnet.types import F32, I64, Progress, Queries
 from sortnet.types.memory import runs_of_queries
@@ -50,8 +50,8 @@ class SetRanker(Ranker):
     def order_before(self, queries: Queries) -> I64:
         return replace(self, net=self.config.net(self.scaler.n_columns)).order(queries)
 
-    def learned(self) -> dict[str, Tensor]:
-        return {name: weight.clone() for name, weight in self.net.state_dict().items()}
+    def learned(self) -> dict[str, Array]:
+        return arrays_of(self.net)
 
 
 @dataclass(frozen=True)
