@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.core import Pairs, Queries
+from sortnet.core import ComparedPairs, Queries
 from store import open_store
 
 DOCS_A_QUERY = 120
@@ -84,7 +84,8 @@ def make(path: Path, n: int) -> str:
     winner, loser = np.nonzero(~np.eye(DOCS_A_QUERY, dtype=bool))
     n_queries = -(-n // len(winner))
     first = np.arange(n_queries)[:, None] * DOCS_A_QUERY
-    pairs = Pairs((first + winner).ravel()[:n], (first + loser).ravel()[:n])
+    better, worse = (first + winner).ravel()[:n], (first + loser).ravel()[:n]
+    pairs = ComparedPairs.of(better, worse, margin=-1, answer=1).in_order()
     X = np.zeros((n_queries * DOCS_A_QUERY, 1), np.float32)
     queries = Queries.from_arrays(X, group=[DOCS_A_QUERY] * n_queries)
     with open_store(path) as store:
@@ -92,7 +93,7 @@ def make(path: Path, n: int) -> str:
             command="bench", config={}, seed=0, versions={}, train=queries, vali=queries.take([])
         )
         new.add("train", 0, pairs)
-        new.add("train", 1, Pairs(pairs.winner[::10], pairs.loser[::10]))
+        new.add("train", 1, pairs.where(slice(None, None, 10)))
     return str(queries.qids[n_queries // 2])
 
 

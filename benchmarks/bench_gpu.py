@@ -23,8 +23,7 @@ from sortnet.comparators import (
     TrainableComparator,
 )
 from sortnet.config import Training
-from sortnet.core import Pairs, Queries
-from sortnet.learning.judges import judge_by_grades
+from sortnet.core import ComparedPairs, Queries
 from sortnet.learning.pairs_to_ask import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.metrics import evaluate
@@ -55,7 +54,7 @@ def compared(device: torch.device, quick: bool) -> list[dict[str, Any]]:
     rows = [sorting(name, made(*shape), device) for shape in shapes for name in NETS]
     queries = graded(20 if quick else 2000)
     shown = Shown(queries, CmpNN(FEATURES), None, np.random.default_rng(0))
-    pairs = answered_pairs(queries, selected("even", shown)[0], judge_by_grades)
+    pairs = answered_pairs(queries, selected("even", shown)[0])
     return rows + [
         training(name, queries, pairs, device, precision)
         for name in TRAINED
@@ -72,14 +71,14 @@ def sorting(name: str, queries: Queries, device: torch.device) -> dict[str, Any]
 
 
 def training(
-    name: str, queries: Queries, pairs: Pairs, device: torch.device, precision: str
+    name: str, queries: Queries, pairs: ComparedPairs, device: torch.device, precision: str
 ) -> dict[str, Any]:
     """Two epochs in float32 on the CPU, and in a precision on the device."""
 
     def trained(where: torch.device, numbers: str) -> NeuralComparator:
         net = TRAINED[name]().to(where)
         how = Training(epochs=2, precision=numbers, weight_decay=0.03)
-        train_on_pairs(net, queries, pairs, queries, Pairs.empty(), how)
+        train_on_pairs(net, queries, pairs, queries, ComparedPairs.empty(), how)
         return net
 
     def here() -> NeuralComparator:

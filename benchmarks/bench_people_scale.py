@@ -1,11 +1,12 @@
 """Many items and many judgements: what a question, a ranking, a fit and opening cost.
 
 The items have five features; as many answers as a twentieth of the items, of twenty annotators.
-Judgements in a store are of 200 annotators about 100,000 items; with a number of them as its only
-argument the script measures these alone; with `fit` and the numbers of judgements and of items, the
-fits to made answers of 100 annotators; with `label` and a number of items, the memory of that
-command; with `left` and a number of sessions, how often the range of the questions left holds the
-true number.
+Judgements in a store are of 200 annotators about 10,000 items. The sizes take minutes. Larger ones
+are measured alone: with a number as its only argument the script measures as many judgements, about
+100,000 items; with `items` and a number as many items; with `fit` and the numbers of judgements and
+of items, the fits to made answers of 100 annotators; with `label` and a number of items, the memory
+of that command; with `left` and a number of sessions, how often the range of the questions left
+holds the true number.
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ SESSIONS = ((20, 0, 1.5), (40, 0, 0.8), (40, 0, 1.5), (40, 0, 3.0), (40, 5, 1.5)
 
 def run(quick: bool) -> list[dict[str, Any]]:
     """Rows of each size, whose peer is the smallest; per item where all items are touched."""
-    sizes = (500, 1_000) if quick else (10_000, 100_000, 1_000_000)
-    crowds = (500, 1_000) if quick else (10_000, 100_000, 1_000_000)
-    fits = (500, 1_000) if quick else (100_000, 1_000_000)
+    sizes = (500, 1_000) if quick else (10_000, 100_000)
+    crowds = (500, 1_000) if quick else (10_000, 100_000)
+    fits = (500, 1_000) if quick else (10_000, 100_000)
     return [
         *_rows({n: measured(n) for n in sizes}, "items", quick),
         *_rows({m: judged(m, 100 if quick else 10_000) for m in crowds}, "judgements", quick),
         *_rows({m: fitted(m, 100 if quick else 10_000) for m in fits}, "judgements", quick),
+        label_row(1_000 if quick else 100_000),
         left_row(SESSIONS[:1] if quick else SESSIONS, 2 if quick else 12, quick=quick),
     ]
 
@@ -121,7 +123,8 @@ def judged(m: int, n: int = 100_000) -> dict[str, float]:
         opened, used = time.process_time() - start, memory() - before
         people = SimpleNamespace(tokens={f"p{k}": "" for k in range(CROWD)})
         admin = AdminState(service, people)  # type: ignore[arg-type]
-        counted = seconds(admin.state)
+        state = partial(admin.state, View(sort="score", page=1))
+        counted = seconds(state)
         waited = []
         for k in range(60):
             start = time.process_time()
@@ -132,7 +135,7 @@ def judged(m: int, n: int = 100_000) -> dict[str, float]:
             "open a service, CPU us a judgement": 1e6 * opened / m,
             "open a service, bytes a judgement": used / m,
             "statistics of the admin page, CPU us a judgement": 1e6 * counted / m,
-            "page of the admin, CPU ms": 1000 * seconds(admin.state),
+            "page of the admin, CPU ms": 1000 * seconds(state),
             "served question and answer, p50 in CPU ms": float(np.median(waited)),
             "served question and answer, p95 in CPU ms": float(np.quantile(waited, 0.95)),
         }
@@ -156,6 +159,15 @@ def fitted(m: int, n: int) -> dict[str, float]:
         "fit by known scales, CPU us a judgement": 1e6 * later / m,
         "how close to the goal, CPU us a judgement": 1e6 * closeness / m,
         "1 - Spearman with the truth": 1 - float(spearmanr(ranking.score, scores)[0]),
+    }
+
+
+def label_row(n: int) -> dict[str, Any]:
+    """Peak memory of `sortnet label` about n items."""
+    return {
+        "what": f"peak memory of `sortnet label`, GB, {n:,} items",
+        "ours": label_gigabytes(n),
+        "note": f"after {n // 20:,} judgements",
     }
 
 
@@ -287,6 +299,9 @@ def main() -> None:
     if sys.argv[1:2] == ["fit"]:
         print(fitted(*map(int, sys.argv[2:])))
         print("GB at most:", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+        return
+    if sys.argv[1:2] == ["items"]:
+        print(measured(int(sys.argv[2])))
         return
     if sys.argv[1:2] == ["label"]:
         print("GB at most:", label_gigabytes(int(sys.argv[2])))

@@ -24,13 +24,13 @@ import torch
 
 from sortnet.comparators import CmpNN
 from sortnet.config import Config, Training
-from sortnet.core import Pairs, Queries
+from sortnet.core import ComparedPairs, Queries
 from sortnet.core.memory import allocate
 from sortnet.core.shard import sharded
 from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.distributed import joined
-from sortnet.learning.judges import judge_by_grades, wrong_pairs
+from sortnet.learning.judges import judged_by_data
 from sortnet.learning.pairs_to_ask import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.sortnet import fit
@@ -98,19 +98,19 @@ def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
     net = CmpNN(scaled.n_features, hidden=32, seed=0)
     order_of(net, scaled.take(np.arange(2)))  # compiles
 
-    def sorted_and_judged() -> tuple[int, Pairs]:
-        made, wrong = 0, [Pairs.empty().key]
+    def sorted_and_judged() -> tuple[int, ComparedPairs]:
+        made, wrong = 0, [ComparedPairs.empty()]
         for _, run in sorted_runs(net, scaled):
-            answers = judge_by_grades(scaled, run.i, run.j)
-            wrong.append(wrong_pairs(run, answers).key)
-            made += len(run.i)
-        return made, Pairs.of_keys(np.concatenate(wrong))
+            judged = judged_by_data(scaled, run.compared)
+            wrong.append(judged.where(judged.wrong).in_order())
+            made += len(judged)
+        return made, ComparedPairs.joined(wrong)
 
     comparisons, _ = phase("sort and judge", sorted_and_judged)
     shown = Shown(scaled, net, None, np.random.default_rng(0), comparisons=comparisons)
     taken = phase(
         "choose pairs",
-        lambda: answered_pairs(scaled, selected("even", shown)[0], judge_by_grades),
+        lambda: answered_pairs(scaled, selected("even", shown)[0]),
     )
     with open_store(folder / f"{n_queries}.db") as store:
         run = store.start_run(
@@ -119,9 +119,8 @@ def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
         phase("store pairs", lambda: run.add("train", 0, taken))
     how = Training(epochs=1, keep="loss")
     few = scaled.take(np.arange(2))
-    nothing = Pairs.empty()
-    train_on_pairs(net, few, answered_pairs(few, np.empty(0, np.int64), judge_by_grades), few,
-                   nothing, how)  # fmt: skip
+    nothing = ComparedPairs.empty()
+    train_on_pairs(net, few, nothing, few, nothing, how)
     phase("an epoch", lambda: train_on_pairs(net, scaled, taken, few, nothing, how))
     rows[-1]["note"] += f", {len(taken):,} pairs"
     return rows
@@ -201,7 +200,7 @@ def one_of(rank: int, size: int, port: int, n_queries: int) -> Seconds:
     scaler = fit_scaler("query+rank", queries)
     few, how = scaler(queries.take(np.arange(9))), Training(epochs=2, keep="loss")
     order_of(net, few)  # compiles
-    train_on_pairs(net, few, all_pairs(few), few, Pairs.empty(), how)
+    train_on_pairs(net, few, all_pairs(few), few, ComparedPairs.empty(), how)
 
     def phase(name: str, work: Callable[[], Any]) -> Any:
         cpu, clock = time.process_time(), time.perf_counter()
@@ -212,19 +211,19 @@ def one_of(rank: int, size: int, port: int, n_queries: int) -> Seconds:
     with joined() as group:
         part = phase("scale", lambda: scaler(sharded(queries, group)))
         runs = phase("sort", lambda: [run for _, run in sorted_runs(net, part)])
-        phase("judge", lambda: [judge_by_grades(part, run.i, run.j) for run in runs])
-        pairs, none = all_pairs(part), Pairs.empty()
+        phase("judge", lambda: [judged_by_data(part, run.compared) for run in runs])
+        pairs, none = all_pairs(part), ComparedPairs.empty()
         phase("two epochs", lambda: train_on_pairs(net, part, pairs, part, none, how))
     return seconds
 
 
-def all_pairs(queries: Queries) -> Pairs:
+def all_pairs(queries: Queries) -> ComparedPairs:
     """Each pair of documents of a query that have different grades."""
     above, below = np.triu_indices(SIZE, 1)
     i, j = (np.add.outer(queries.offsets[:-1], each).ravel() for each in (above, below))
     better = queries.grades[i] - queries.grades[j]
     i, j, better = (each[better != 0] for each in (i, j, better))
-    return Pairs(np.where(better > 0, i, j), np.where(better > 0, j, i))
+    return ComparedPairs.of(i, j, answer=better > 0).in_order()
 
 
 def run(quick: bool) -> list[dict[str, Any]]:
@@ -233,7 +232,7 @@ def run(quick: bool) -> list[dict[str, Any]]:
         sizes = (84,) if quick else (84, 840, 8400)
         rows = [row for n in sizes for row in phases(n, Path(folder))]
         rows = [*reading(84 if quick else 420, Path(folder)), *rows]
-    return [*rows, *processes(84 if quick else 2000)]
+    return [*rows, *processes(84 if quick else 500)]
 
 
 def main() -> None:

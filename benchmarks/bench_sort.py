@@ -35,7 +35,7 @@ def side_by_side(*functions: Callable[[], Any], rounds: int) -> list[float]:
 
 def flat(comparator: CmpNN, queries: Queries, made: Sorting) -> None:
     """The comparisons of a sort, known beforehand, as one batch of prepared documents."""
-    comparator.prefer(comparator.prepare(queries.features), made.i, made.j)
+    comparator.prefer(comparator.prepare(queries.features), made.compared.i, made.compared.j)
 
 
 def one_forward_pass_a_pair(comparator: CmpNN, X: np.ndarray) -> int:
@@ -58,7 +58,7 @@ def run(quick: bool) -> list[dict[str, Any]]:
     queries = made(50 if quick else 1000, 120)
     net = CmpNN(FEATURES, hidden=20)
     comparisons = sort(net, queries)
-    m = len(comparisons.i)
+    m = len(comparisons.compared)
     ours, batch = side_by_side(
         lambda: sort(net, queries), lambda: flat(net, queries, comparisons), rounds=rounds
     )
@@ -103,7 +103,7 @@ def by_score(rounds: int, quick: bool) -> dict[str, Any]:
 def long_queries(net: CmpNN, rounds: int, quick: bool) -> dict[str, Any]:
     """Seconds a comparison at 1,000 documents a query and at 100, as many documents in all."""
     long, short = made(12 if quick else 120, 1000), made(120 if quick else 1200, 100)
-    m_long, m_short = len(sort(net, long).i), len(sort(net, short).i)
+    m_long, m_short = len(sort(net, long).compared), len(sort(net, short).compared)
     slow, fast = side_by_side(lambda: sort(net, long), lambda: sort(net, short), rounds=rounds)
     name = "a comparison at 1,000 documents a query / at 100"
     return row(name, slow / m_long, fast / m_short, "<= 1.5")

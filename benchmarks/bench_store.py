@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.core import I64, Pairs, Queries
+from sortnet.core import I64, ComparedPairs, Queries
 from store import Run, open_store
 
 DOCS_A_QUERY = 120
@@ -72,7 +72,7 @@ def run(quick: bool) -> list[dict[str, Any]]:
     ]
 
 
-def server_rows(n: int, queries: Queries, pairs: Pairs) -> list[dict[str, Any]]:
+def server_rows(n: int, queries: Queries, pairs: ComparedPairs) -> list[dict[str, Any]]:
     """PostgreSQL beside SQLite, by turns: new pairs, by one writer and by four of one run."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, new_server() as server:
@@ -102,14 +102,14 @@ def new_server() -> Iterator[str]:
         yield server.url
 
 
-def of_writers(url: str, writers: int, queries: Queries, pairs: Pairs) -> float:
+def of_writers(url: str, writers: int, queries: Queries, pairs: ComparedPairs) -> float:
     """Seconds until all have added their share of the pairs, every n-th, to one new run."""
     with open_store(url) as store:
         run = start(store, queries).id
     context = get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(writers, mp_context=context) as pool:
         barrier = manager.Barrier(writers)
-        shares = [Pairs.of_keys(pairs.key[k::writers]) for k in range(writers)]
+        shares = [pairs.where(slice(k, None, writers)) for k in range(writers)]
         tasks = [pool.submit(write_share, url, run, share, barrier) for share in shares]
         done = [task.result() for task in tasks]
     if [count for count, _, _ in done] != [len(share) for share in shares]:
@@ -117,7 +117,9 @@ def of_writers(url: str, writers: int, queries: Queries, pairs: Pairs) -> float:
     return max(end for _, _, end in done) - min(begin for _, begin, _ in done)
 
 
-def write_share(url: str, run_id: str, share: Pairs, barrier: Any) -> tuple[int, float, float]:
+def write_share(
+    url: str, run_id: str, share: ComparedPairs, barrier: Any
+) -> tuple[int, float, float]:
     """How many pairs were new, and when this began and ended."""
     with open_store(url) as store:
         run = store.run(run_id)
@@ -126,7 +128,7 @@ def write_share(url: str, run_id: str, share: Pairs, barrier: Any) -> tuple[int,
         return run.add("train", 0, share), begin, time.time()
 
 
-def problem(n: int) -> tuple[Queries, Pairs]:
+def problem(n: int) -> tuple[Queries, ComparedPairs]:
     """As many pairs, each once and in no order, of queries of 120 documents."""
     rng = np.random.default_rng(0)
     n_queries = max(1, n // 150)
@@ -136,7 +138,8 @@ def problem(n: int) -> tuple[Queries, Pairs]:
     place += place >= winner - start_of_query
     docs = np.zeros((n_queries * DOCS_A_QUERY, 1), np.float32)
     queries = Queries.from_arrays(docs, group=np.full(n_queries, DOCS_A_QUERY))
-    return queries, Pairs(winner, start_of_query + place)
+    loser = start_of_query + place
+    return queries, ComparedPairs.of(winner, loser, margin=-1, answer=1).in_order()
 
 
 def start(store: Any, queries: Queries) -> Run:
@@ -146,12 +149,12 @@ def start(store: Any, queries: Queries) -> Run:
     return started
 
 
-def bare(path: Path, queries: Queries, pairs: Pairs, *, in_key_order: bool) -> float:
+def bare(path: Path, queries: Queries, pairs: ComparedPairs, *, in_key_order: bool) -> float:
     """Seconds of one executemany of ready tuples into a new store's table of pairs."""
     with open_store(path) as store:
         run = start(store, queries).number
-    order = np.lexsort((pairs.loser, pairs.winner)) if in_key_order else slice(None)
-    winner, loser = pairs.winner[order], pairs.loser[order]
+    order = np.lexsort((pairs.j, pairs.i)) if in_key_order else slice(None)
+    winner, loser = pairs.i[order], pairs.j[order]
     rows = rows_of(run, winner // DOCS_A_QUERY, winner, loser)
     connection = sqlite3.connect(path)
     sql = (

@@ -19,7 +19,7 @@ from sortnet import SortNetRanker
 from sortnet.comparators import SoftTrees
 from sortnet.comparators.soft_trees import leaf_values
 from sortnet.config import Training
-from sortnet.core import Pairs, Queries
+from sortnet.core import ComparedPairs, Queries
 from sortnet.learning.budget import Share
 from sortnet.learning.mini_batches import QueryPairs
 from sortnet.learning.training import _Steps
@@ -133,7 +133,7 @@ def graded_pairs(queries: Queries) -> QueryPairs:
     i, j = (np.add.outer(queries.offsets[:-1], each).ravel() for each in (above, below))
     better = queries.grades[i] - queries.grades[j]
     i, j, better = (each[better != 0] for each in (i, j, better))
-    pairs = Pairs(np.where(better > 0, i, j), np.where(better > 0, j, i))
+    pairs = ComparedPairs.of(i, j, answer=better > 0).in_order()
     return QueryPairs.of(queries, pairs)
 
 

@@ -2,7 +2,8 @@
 
 Modules take a fraction of a second to load, on a busy machine several. A signal that comes
 meanwhile ends the process with one line: an exception would be raised in the middle of an import,
-some of which lose it or print a traceback.
+some of which lose it or print a traceback. SIGTERM and SIGHUP also end a command with one line
+where it has nothing to clean up: commands load large libraries when they need them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _MOMENT = 0.05  # seconds
@@ -21,31 +21,34 @@ _CODE = 2  # exit code of every command that is interrupted
 
 def main() -> None:
     """Load the command group and run the command."""
-    restore = _end_at_once()
+    interrupt = signal.getsignal(signal.SIGINT)
+    _end_at_once()
     from cli.main import main as command
 
-    restore()
+    if interrupt is not None:  # else it was not set from Python
+        signal.signal(signal.SIGINT, interrupt)
     sys.unraisablehook = _interrupt_again_if_lost
     command()
 
 
-def _end_at_once() -> Callable[[], None]:
-    """Let signals end the process with one line, except ignored ones; returns what undoes that."""
-    numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
-    handlers = {number: signal.getsignal(number) for number in numbers}
-    heard = {n: handler for n, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
-    for number in heard:
-        signal.signal(number, _end)
+def _end_at_once() -> None:
+    """Let signals end this process with one line, except ignored ones."""
+    process = os.getpid()
 
-    def restore() -> None:
-        for number, handler in heard.items():
-            signal.signal(number, handler)
+    def end(number: int, frame: object) -> None:
+        if os.getpid() != process:  # a fork of this process, which reports nothing
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        _end(number)
 
-    return restore
+    for name in _SIGNALS:
+        number = getattr(signal, name, None)  # not every system has SIGHUP
+        if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
+            signal.signal(number, end)
 
 
-def _end(number: int, frame: object) -> None:
-    """Say which signal came, and end the process: nothing has begun that must be cleaned up."""
+def _end(number: int) -> None:
+    """Say which signal came, and end the process, in which nothing must be cleaned up."""
     name = signal.Signals(number).name
     reason = "interrupted" if name == "SIGINT" else f"ended by {name}"
     try:

@@ -8,7 +8,7 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import chain
@@ -61,6 +61,23 @@ SECTIONS = {
 }
 
 
+class _Commands(Mapping[str, click.Command]):
+    """The commands by their names; one is imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in chain(*SECTIONS.values()):
+            raise KeyError(name)
+        folder = "lab" if name == "experiment" else "commands"
+        command: click.Command = getattr(import_module(f"cli.{folder}.{name}"), name)
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(*SECTIONS.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, SECTIONS.values()))
+
+
 class _MainGroup(click.Group):
     """A group that exits with 0, 2 or (a bug, a closed pipe) 1; an error is one line."""
 
@@ -69,7 +86,7 @@ class _MainGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)  # as they were added, not by name
+        return list(self.commands)  # as in the help, not by name
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in SECTIONS.items():
@@ -105,9 +122,7 @@ def main(ctx: click.Context) -> None:
         click.echo(FIRST_STEPS, nl=False)
 
 
-for name in chain(*SECTIONS.values()):
-    folder = "lab" if name == "experiment" else "commands"
-    main.add_command(getattr(import_module(f"cli.{folder}.{name}"), name))
+main.commands = _Commands()  # type: ignore[assignment]
 
 
 def _ended(run: Callable[[], Any]) -> int:

@@ -21,7 +21,7 @@ from sortnet.core import Progress
 from sortnet.errors import SortNetError
 from sortnet.messages import cut, printable
 
-BAR = 20  # characters of a bar
+BAR, LEAST_BAR = 20, 8  # characters of the longest bar in a table that has room, and that has none
 DEFAULT_WIDTH = 80  # of tables, if the width of a line is unknown
 _LEAST = 12  # characters that are left of a cell
 # A store's connection string, where a file or a folder is to be named.
@@ -79,10 +79,22 @@ def cut_at_word(text: str, width: int) -> str:
     return f"{start}..." if 2 * len(start) >= width else cut(text, width)
 
 
-def bar(value: float, most: float) -> str:
-    """A bar for a value of which none is larger than `most`."""
-    length = round(BAR * abs(value) / most) if most > 0 else 0
-    return (("+" if value > 0 else "-") * length).ljust(BAR)
+def bars(values: Sequence[float], rows: Sequence[Sequence[str]], wide: int) -> list[str]:
+    """Bars for the values, behind the rows' cells; shorter where a table `wide` has less room.
+
+    >>> bars([2, -1], [["a"], ["b"]], 80)
+    ['++++++++++++++++++++', '----------          ']
+    >>> bars([2, -1], [["a name"], ["b"]], 20)
+    ['++++++++++++', '------      ']
+    """
+    of_cells = sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
+    longest = max(LEAST_BAR, min(BAR, wide - of_cells))
+    most = max(map(abs, values), default=0)
+    lengths = [round(longest * abs(value) / most) if most > 0 else 0 for value in values]
+    return [
+        (("+" if value > 0 else "-") * length).ljust(longest)
+        for value, length in zip(values, lengths, strict=True)
+    ]
 
 
 def print_json(value: Any) -> None:

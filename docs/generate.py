@@ -58,7 +58,14 @@ FIGURES = {
 }
 
 
-SHOWN_ELSEWHERE = ("duration", "folds", "tour")  # benchmarks that have a page of their own
+SHOWN_ELSEWHERE = (
+    "duration",
+    "folds",
+    "people_scale",
+    "scale",
+    "studies",
+    "tour",
+)  # benchmarks that have a page of their own
 
 
 def benchmark_rows(benchmark: str | None = None) -> list[dict[str, Any]]:

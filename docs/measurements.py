@@ -363,3 +363,25 @@ def _way(row: Row) -> str:
         raise ValueError(f"no figures of a way in {row['note']!r}")
     text = f"{figure(row['ours'], 4)} ({gain[1]}{gain[2]} ± {gain[3]})"
     return f"{text}; {seconds[1]} s; answers {figure(float(answers[1]), 2)}"
+
+
+def asked_strategies() -> str:
+    """Pairs in the right order by strategy where training and validation part are asked."""
+    name = re.compile(r"asked, (.+), (\w+): validation pairs right by 2 % / 5 % of answers")
+    rows = [row for row in rows_of("asked") if name.fullmatch(row["what"])]
+    if not rows:
+        return paragraph("Not measured on this version yet: `make bench ARGS=asked`.")
+    by_strategy: dict[str, list[str]] = {}
+    data: dict[str, None] = {}
+    for row in rows:
+        if match := name.fullmatch(row["what"]):
+            data[match[1]] = None
+            less = re.match(r"less \w+ ([+-][\d.]+ ± [\d.]+) / ([+-][\d.]+ ± [\d.]+);", row["note"])
+            text = f"{figure(row['ours'])}, {figure(row['peer'])}"
+            if less:
+                gains = [re.sub(r"\b0\.", ".", gain) for gain in less.groups()]
+                text += f" ({', '.join(gains)})"
+            by_strategy.setdefault(match[2], []).append(text)
+    lines = [[f"`{strategy}`", *cells] for strategy, cells in by_strategy.items()]
+    header = ("validation pairs right by 2 %, 5 %", *data)
+    return f"\n{table(header, lines)}\n{_sentence(rows)}\n\n"

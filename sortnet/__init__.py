@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sortnet.estimator import SortNetRanker
     from sortnet.judges import Function, LanguageModel, Program
     from sortnet.rankers.base import load_ranker
-    from sortnet.rankers.sortnet import Model
+    from sortnet.rankers.model import Model
     from sortnet.tables.letor import read_letor
     from sortnet.tables.letor_writer import write_letor
     from store.service.sort import estimate, sort
@@ -59,7 +59,7 @@ _NAMES_OF_MODULE = {
     "sortnet.estimator": ("SortNetRanker",),
     "sortnet.judges": ("Function", "LanguageModel", "Program"),
     "sortnet.rankers.base": ("load_ranker",),
-    "sortnet.rankers.sortnet": ("Model",),
+    "sortnet.rankers.model": ("Model",),
     "sortnet.tables.letor": ("read_letor",),
     "sortnet.tables.letor_writer": ("write_letor",),
     "sortnet.core": ("Pairs", "Queries"),

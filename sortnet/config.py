@@ -216,7 +216,7 @@ class Training:
     momentum: float = setting(0.9, "Momentum of sgd.", TRAINING, within="0 or more and below 1")
     weight_decay: float | None = setting(
         None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: 0.01, "
-        "of nets 0.03; of few answers, and of judgements, chosen on the validation part.",
+        "of nets 0.03; of judged pairs chosen on the validation part.",
         TRAINING, within="0 or more")
     precision: str = setting(
         "float32",
@@ -409,8 +409,8 @@ class Config(Settings):
         None,
         "Pairs to learn from: all that the sort compared, those the comparator got wrong, those "
         "it is uncertain of, random ones, neighbours in grade, evenly many of each query, all, or "
-        "uncertain ones near the top; default: compared, top where judgements are limited, of nets "
-        "even.",
+        "uncertain ones near the top; default: compared; where judgements are limited top, or "
+        "uncertain if RankQuality is accuracy; of nets even.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
         None, "Answers that the judge may give, in all; where it is asked about the validation "
@@ -480,6 +480,8 @@ class Config(Settings):
         fixed = {"comparator": kind, **(TREES if kind == "trees" else FIXED)}
         if kind == "trees" and self.judgements is not None:
             fixed |= TREES_OF_FEW
+            if self.quality is not None and self.rank_quality.row.of_pairs:
+                fixed |= TREES_OF_FEW_BY_PAIRS
         absent = given.union(_LACKING[kind])
         return self.changed(**{name: v for name, v in fixed.items() if name not in absent})
 
@@ -513,6 +515,8 @@ TREES: dict[str, Any] = {
 # In place of these where answers are limited: what RankQuality gains from a pair cannot be known
 # without the grades, which a judge has not given.
 TREES_OF_FEW: dict[str, Any] = {"pairs": "top", "pair_weight": "none"}
+# And where RankQuality is the accuracy of judged pairs, which counts the top as much as the rest.
+TREES_OF_FEW_BY_PAIRS: dict[str, Any] = {"pairs": "uncertain"}
 _LACKING = {  # settings that a comparator has not
     "trees": ("hidden", "units", "tau", "dropout"),
     "cmpnn": ("tau", "trees", "depth"),

@@ -10,10 +10,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cache, wraps
 from numbers import Integral
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -27,29 +28,59 @@ _T = TypeVar("_T")
 _HOME = os.getpid()
 _ONE_AT_A_TIME = threading.Lock()
 _LITTLE = 1 << 16  # numbers in a kernel's arrays that one thread works on faster than several
+_TORCH_THREADS: list[int] = []  # that `set_threads` was asked for last
 # torch's threads that were set where operations now run in one.
 _SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
 
 
 def cores() -> int:
     """The cores that this process may use, by its affinity and its container's limit."""
-    from joblib import cpu_count
+    counted = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        counted = len(os.sched_getaffinity(0))
+    for quota, period in _time_limits():
+        if quota.isdigit() and period.isdigit() and int(quota) and int(period):
+            return max(1, min(counted, -(-int(quota) // int(period))))
+    return counted
 
-    found: int = cpu_count()
-    return found
+
+def _time_limits() -> Iterator[tuple[str, str]]:
+    """The microseconds of processor time in each period that Linux's control groups 2 and 1 allow,
+    as texts; joblib.cpu_count reads the same files, and takes a tenth of a second to import."""
+    with suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        yield quota, period
+    with suppress(OSError):
+        folder = Path("/sys/fs/cgroup/cpu")
+        texts = [(folder / f"cpu.cfs_{name}_us").read_text("ascii") for name in ("quota", "period")]
+        yield texts[0].strip(), texts[1].strip()
 
 
 def set_threads(threads: int | None) -> None:
-    """Use that many threads for torch and the kernels, at most the cores; None leaves them."""
+    """Use that many threads for torch and the kernels, at most the cores; None leaves them.
+
+    Torch that is loaded later has as many.
+    """
     if threads is None:
         return
     import numba
-    import torch
 
     most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     threads = min(threads, cores())
-    torch.set_num_threads(threads)
+    _set_torch_threads(threads)
     numba.set_num_threads(min(threads, most))
+
+
+def _set_torch_threads(threads: int) -> None:
+    _TORCH_THREADS[:] = [threads]
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(threads)
+
+
+def use_set_threads() -> None:
+    """Give torch, which has just been loaded, the threads that `set_threads` was asked for."""
+    for threads in _TORCH_THREADS:
+        _set_torch_threads(threads)
 
 
 @contextmanager
@@ -91,6 +122,51 @@ def one_blas_thread() -> Iterator[None]:
     """
     with _libraries().limit(limits=1, user_api="blas"):
         yield
+
+
+class _NumpyThreads:
+    """The threads of numpy's products: one while somebody asks for one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asking = 0
+        self._before: list[int] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._asking == 0:
+                self._before = [library.get_num_threads() for library in _numpy_libraries()]
+                self._set([1] * len(self._before))
+            self._asking += 1
+
+    def __exit__(self, *fault: object) -> None:
+        with self._lock:
+            self._asking -= 1
+            if self._asking == 0:
+                self._set(self._before)
+
+    def _set(self, threads: Sequence[int]) -> None:
+        for library, number in zip(_numpy_libraries(), threads, strict=True):
+            if library.get_num_threads() != number:
+                library.set_num_threads(number)
+
+
+_NUMPY_THREADS = _NumpyThreads()
+
+
+def one_numpy_thread() -> AbstractContextManager[None]:
+    """Run numpy's products in one thread; several threads may ask for it at once.
+
+    Cost: microseconds, where `one_blas_thread` looks after scipy's library, too.
+    """
+    return _NUMPY_THREADS
+
+
+@cache
+def _numpy_libraries() -> list[Any]:
+    import numpy  # noqa: F401  # its library must be there to be found
+
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 @cache
@@ -167,12 +243,12 @@ def in_threads(function: _F) -> _F:
         numbers = sum(getattr(argument, "size", 0) for argument in arguments)
         if numbers < _LITTLE or os.getpid() != _HOME:
             return alone(*arguments)
-        import torch
-
-        threads = torch.get_num_threads()
+        torch = sys.modules.get("torch")
+        threads = torch.get_num_threads() if torch else 0
         with _turn():
             result = together(*arguments)
-        if torch.get_num_threads() != threads:  # the first kernel sets OpenMP's, which torch uses
+        # The first kernel sets OpenMP's, which torch uses.
+        if torch and torch.get_num_threads() != threads:
             torch.set_num_threads(threads)
         return result
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from sortnet.config import COMPARATOR, Settings, setting
 from sortnet.rankers.base import Ranker
@@ -22,7 +21,7 @@ class Linear(Ranker):
         return (self.scaled(queries).features @ self.w).astype(np.float32)
 
     def learned(self):
-        return {"w": torch.from_numpy(self.w)}
+        return {"w": self.w}
 
 
 @dataclass(frozen=True)
@@ -37,4 +36,4 @@ class SETTINGS(Settings):
         return np.linalg.solve(X.T @ X + self.ridge * np.eye(X.shape[1]), X.T @ train.grades), {}
 
     def read(self, saved, n_columns):
-        return saved.take("w", torch.float64, n_columns).numpy()
+        return saved.take("w", np.float64, n_columns)

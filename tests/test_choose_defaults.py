@@ -1,4 +1,4 @@
-"""What is left open is chosen by at most three trials of inputs, and of few answers two more."""
+"""What is left open is chosen by at most three trials of inputs, and of judged pairs two more."""
 
 from __future__ import annotations
 
@@ -72,16 +72,31 @@ def test_what_is_given_is_not_tried_and_nothing_stays_open():
     assert config == choose(band(1), band(2), OPEN)[0]
 
 
-def test_of_few_answers_a_stronger_weight_decay_is_tried(monkeypatch):
+def judged(seed: int, n_pairs: int = 3) -> Queries:
+    """The queries of `band` with judgements about the first documents of a few of them."""
+    first = 12 * np.arange(n_pairs)
+    return band(seed).with_judgements(first, first + 1)
+
+
+def test_of_judged_pairs_a_stronger_weight_decay_is_tried(monkeypatch):
     outcomes(monkeypatch, lambda config: 0.5 + 0.1 * (config.training.weight_decay > 0.05))
-    few = OPEN.changed(judgements=100, scaling="normal")
-    config, trials = choose(band(1), band(2), few)
+    open_decay = OPEN.changed(quality="accuracy", scaling="normal")
+    config, trials = choose(judged(1), judged(2), open_decay)
     assert [trial["weight_decay"] for trial in trials] == pytest.approx([0.01, 0.1, 1.0])
     assert config.training.weight_decay == pytest.approx(0.1)
-    assert choose(band(1), band(2), few.changed(weight_decay=0.3))[1] == []
-    judged = [band(seed).with_judgements([0, 1, 14], [1, 2, 15]) for seed in (1, 2)]
-    _, trials = choose(*judged, OPEN.changed(quality="accuracy"))
+    assert choose(judged(1), judged(2), open_decay.changed(weight_decay=0.3))[1] == []
+    _, trials = choose(judged(1), judged(2), OPEN.changed(quality="accuracy"))
     assert len(trials) == len(INPUTS) + 2
+
+
+def test_where_answers_are_limited_no_grade_or_judgement_is_looked_at_to_choose():
+    limited = OPEN.changed(judgements=100)
+    config, trials = choose(band(1), band(2), limited)
+    assert trials == [] and config.scaling == INPUTS[-1]
+    assert config.training.weight_decay == TREES["weight_decay"]
+    assert choose(band(1), band(2), limited.changed(scaling="zscore"))[0].scaling == "zscore"
+    by_pairs = limited.changed(quality="accuracy")
+    assert choose(judged(1), judged(2), by_pairs)[1] == []
 
 
 @pytest.mark.parametrize("empty", ["zero", "skip"])
@@ -98,14 +113,14 @@ def test_a_choice_goes_on_from_the_trials_that_have_ended_to_the_same_settings(m
         return values
 
     monkeypatch.setattr(module, "_outcomes", made_up)
-    few, recorded = OPEN.changed(judgements=100, empty=empty), []
-    config, trials = choose(band(1), band(2), few, on_trial=recorded.append)
+    settings, recorded = OPEN.changed(empty=empty), []
+    config, trials = choose(judged(1), band(2), settings, on_trial=recorded.append)
     assert trials == recorded and len(trials) == len(INPUTS) + 2
     for n in range(len(trials) + 1):
         ended = json.loads(json.dumps(trials[:n]))
         new = []
         tried.clear()
-        again = choose(band(1), band(2), few, ended=ended, on_trial=new.append)
+        again = choose(judged(1), band(2), settings, ended=ended, on_trial=new.append)
         assert again == (config, trials)
         assert new == trials[n:] and len(ended) == n
         assert len(tried) == len(trials) - n

@@ -88,6 +88,27 @@ def test_a_missing_value_is_null_and_a_long_name_is_cut_in_the_table(tmp_path, q
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_bars_are_shorter_before_a_name_is_cut(tmp_path, queries):
+    names = ["description: bright, fast, rare", "description: ship, good, cheap", "price", "age"]
+    frame = pd.DataFrame(queries.features, columns=names)
+    frame["qid"] = queries.qids[queries.query_of_docs()]
+    frame["label"] = queries.grades
+    frame.to_csv(tmp_path / "named.csv", index=False)
+    of_pair = done("explain", "m", tmp_path / "named.csv", "row:0", "row:1")
+    of_all = done("importance", "m", tmp_path / "named.csv")
+    for text in (of_pair, of_all):
+        assert all(name in text for name in names)
+        rows = [
+            line
+            for line in text.splitlines()
+            if line.startswith((*(f"{name} " for name in names), "feature"))
+        ]
+        assert max(map(len, rows)) <= 80
+        lengths = [len(run) for run in re.findall(r"(?<= )[+-]+$", text, re.MULTILINE)]
+        assert 8 <= max(lengths) <= 20
+    assert max(len(run) for run in re.findall(r"(?<= )[+-]+$", of_pair, re.MULTILINE)) < 20
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -120,6 +120,13 @@ def test_explain_says_which_of_two_new_items_goes_first_and_names_the_made_featu
     assert sum(row["value"] for row in said["features"]) == pytest.approx(said["margin"], abs=0.05)
 
 
+def test_show_names_the_features_of_a_text_by_its_column():
+    names = load_ranker("texts").describer.readable_names()
+    assert names[0].startswith("essay: ")
+    (line,) = (row for row in done("show", "texts").splitlines() if row.startswith("features "))
+    assert names[0] in line and "text: " not in line
+
+
 def test_evaluate_takes_grades_from_the_column_label():
     write(Path("graded.csv"), essays(30, seed=4), label=True)
     said = json.loads(done("evaluate", "texts", "graded.csv", "-m", "ndcg@10", "--json"))
@@ -134,7 +141,7 @@ BAD = {
     "images for texts": ("texts", "photos of May", "by text, these have none: they have images"),
     "texts for images": ("images", "new.csv", "by image, these have none: they have texts"),
     "a folder for columns": ("given", "photos of May", "has no column 'sugar': give a table"),
-    "no column": ("given", "new.csv", "there is no column 'sweet' in stars, slug, essay"),
+    "no column": ("given", "new.csv", "there is no column 'sugar' in stars, slug, essay"),
     "no text column": ("texts", "other.csv", "there is no column 'essay' in slug, body"),
     "no feature": ("given", "bare.csv", "there is no column 'price' in sweet, sugar"),
     "no number": ("given", "words.csv", "words.csv, line 3: column 'price': 'x' is not a number"),

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from forked_made import hearing_hangups
 
-# Runs `python -m PACKAGE --version`, where a signal comes as the module is looked for.
+# Runs `python -m PACKAGE WORDS`, where a signal comes as the module is looked for.
 LOADING = """
 import runpy, signal, sys
 
-package, module, number, ignored = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
+package, words, module, number, *ignored = sys.argv[1:]
+number = int(number)
 if ignored:
     signal.signal(number, signal.SIG_IGN)
 
@@ -25,7 +26,7 @@ class Signalling:
             signal.raise_signal(number)
 
 sys.meta_path.insert(0, Signalling())
-sys.argv[1:] = ["--version"]
+sys.argv[1:] = words.split()
 runpy.run_module(package, run_name="__main__", alter_sys=True)
 """
 
@@ -56,8 +57,10 @@ runpy.run_module("cli", run_name="__main__", alter_sys=True)
 """
 
 
-def loaded(package: str, module: str, *more: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", LOADING, package, module, *map(str, more)]
+def loaded(
+    package: str, module: str, *more: object, words: str = "--version"
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", LOADING, package, words, module, *map(str, more)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
@@ -75,6 +78,33 @@ def test_a_signal_while_the_modules_load_ends_the_command_with_one_line(module, 
     package = "sortnet" if module == "click" else "cli"
     ended = loaded(package, module, int(number))
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)
+
+
+@pytest.mark.usefixtures("hangups")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_a_command_loads_what_it_needs_ends_it_with_one_line(number):
+    ended = loaded("cli", "sortnet.rankers.base", int(number), words="evaluate m d")
+    line = f"sortnet: ended by {number.name}\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)
+
+
+# A fork of a process that reports signals gets one.
+FORK = """
+import os, signal
+from cli.__main__ import _end_at_once
+
+_end_at_once()
+if child := os.fork():
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+else:
+    signal.raise_signal(signal.SIGTERM)
+"""
+
+
+def test_a_signal_to_a_process_that_a_command_has_forked_ends_it_silently():
+    command = [sys.executable, "-c", FORK]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert (ended.stdout, ended.stderr) == (f"{-signal.SIGTERM}\n", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])

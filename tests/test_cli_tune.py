@@ -26,13 +26,11 @@ def _at_home(tmp_path, monkeypatch):
 
 
 def test_the_trials_are_shown_kept_and_the_chosen_settings_learned_with():
-    out = done(*TRAIN, "--judgements", "100")
+    out = done(*TRAIN)
     with open_store("s.db") as store:
-        config = store.run("last").config
-    trials = config["tuning"]
-    assert config["pairs"] == "top", "few answers choose the pairs, and the run says so"
+        trials = store.run("last").config["tuning"]
     header = ["scaling", "weight_decay", "ndcg@10"]
-    assert len(trials) == 5  # of three inputs, then of two stronger weight decays
+    assert len(trials) == 3
     lines = [line.split() for line in out.splitlines()]
     at = lines.index(header)
     shown = lines[at + 1 : at + 1 + len(trials)]
@@ -42,6 +40,15 @@ def test_the_trials_are_shown_kept_and_the_chosen_settings_learned_with():
     again = [line.split() for line in done("show", "last", "--store", "s.db").splitlines()]
     assert again[again.index(header) :][: len(trials) + 1] == lines[at : at + len(trials) + 1]
     assert lines[at + len(trials) + 1] in again  # what was chosen
+
+
+def test_with_a_budget_of_answers_nothing_is_tried_and_the_run_says_which_pairs_it_asks_about():
+    out = done(*TRAIN, "--judgements", "100", "--json")
+    facts = json.loads(out)
+    assert facts["tuning"] is None and facts["answers"] <= 100
+    assert (facts["config"]["pairs"], facts["config"]["scaling"]) == ("top", "query+rank+normal")
+    printed = done("show", "last", "--store", "s.db")
+    assert "no trials: scaling query+rank+normal, weight_decay 0.01\n" in printed
 
 
 def test_nothing_is_tried_where_nothing_is_open():

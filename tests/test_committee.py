@@ -77,8 +77,8 @@ def test_a_subclass_sorts_by_its_own_margin():
     own = sort(Opposite(3, seed=1), queries)
     ours = sort(CmpNN(3, seed=1), queries)
     prepared = CmpNN(3, seed=1).prepare(X)
-    expected = -CmpNN(3, seed=1).prefer(prepared, own.i, own.j)
-    np.testing.assert_allclose(own.margin, expected, atol=1e-6)
+    expected = -CmpNN(3, seed=1).prefer(prepared, own.compared.i, own.compared.j)
+    np.testing.assert_allclose(own.compared.margin, expected, atol=1e-6)
     assert not np.array_equal(own.order, ours.order)
 
 

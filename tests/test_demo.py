@@ -8,6 +8,7 @@ import click
 import numpy as np
 import pytest
 from cli_made import fault, invoke
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 from scipy.stats import spearmanr
 
@@ -102,3 +103,21 @@ def test_a_picture_holds_every_panel_and_cuts_nothing_off(tmp_path, n):
     for whole in (two, three):
         for edge in (whole[:5], whole[-5:], whole[:, :5], whole[:, -5:]):
             assert (edge == 1).all()
+
+
+def test_captions_of_small_images_keep_a_distance_from_them(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *args, **kw: figures.append(figure))
+    images, order = np.zeros((36, 8, 8), np.float32), np.arange(36)
+    captions = ["iteration 9: 26,461 pairs", "iteration 10: 26,489 pairs"]
+    strips = [Panel(caption, "Spearman -0.55", order) for caption in captions]
+    panels = [Panel("before", "", order), Panel("after", "", order)]
+    draw(tmp_path / "p.png", images, order % 10, panels, title="title", strips=strips)
+    (figure,) = figures
+    figure.canvas.draw()
+    (axes,) = [axes for axes in figure.axes if axes.texts and axes.texts[0].get_text() in captions]
+    side = figure.dpi * 0.2  # inches, the width of a small image
+    for line, caption, remark in zip(axes.images, axes.texts[::2], axes.texts[1::2], strict=True):
+        place = line.get_window_extent()
+        assert caption.get_window_extent().x1 + side < place.x0
+        assert place.x1 + side < remark.get_window_extent().x0

@@ -134,10 +134,14 @@ def test_quicksort_returns_a_permutation_whatever_the_comparator_does(sizes, see
     got = quicksort(Table(margins), queries, start=start)
     for begin, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
         assert sorted(got.order[begin:end]) == list(range(begin, end))
-    np.testing.assert_array_equal(got.margin, margins[got.i, got.j].astype(np.float32))
+    np.testing.assert_array_equal(
+        got.compared.margin, margins[got.compared.i, got.compared.j].astype(np.float32)
+    )
     query = queries.query_of_docs()
-    np.testing.assert_array_equal(query[got.i], query[got.j])
-    assert len({frozenset(pair) for pair in zip(got.i, got.j, strict=True)}) == len(got.i)
+    np.testing.assert_array_equal(query[got.compared.i], query[got.compared.j])
+    assert len(
+        {frozenset(pair) for pair in zip(got.compared.i, got.compared.j, strict=True)}
+    ) == len(got.compared.i)
 
 
 @given(st.lists(st.lists(st.integers(0, 5), max_size=12), min_size=1, max_size=5))
@@ -158,7 +162,7 @@ def test_quicksort_makes_about_n_log_n_comparisons_in_few_batches():
     margins = np.subtract.outer(np.arange(2000.0), np.arange(2000.0))
     table = Table(margins)
     start = shuffled(queries, np.random.default_rng(0))
-    made = len(quicksort(table, queries, start=start).i)
+    made = len(quicksort(table, queries, start=start).compared)
     assert made < 1.6 * 2000 * np.log2(1000)
     assert table.calls < 40
 

@@ -13,12 +13,16 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 import generate
 import measurements
+import scale_tables
+import study_tables
 
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs/explanation").glob("*.md")),
     *sorted((ROOT / "docs/how-to").glob("*.md")),
 ]
+# Pages whose tables of figures all come from stored rows, so that `make bench` renews them.
+FROM_ROWS = [ROOT / "docs/how-to/studies.md", ROOT / "docs/explanation/scale.md"]
 COG = re.compile(r"<!-- \[\[\[cog.*?\[\[\[end\]\]\] -->", re.DOTALL)
 # A number with a point; neither a part of a version nor the number of a section, `§ 4.1`.
 DECIMAL = re.compile(r"(?<![\w.])(?<!§ )\d*\.\d+(?![\w.]*\w)")
@@ -41,6 +45,28 @@ def unsourced_tables(text: str) -> list[str]:
         if not any(COMMAND.search(each) and MEASURED.search(each) for each in beside):
             tables.append(paragraph)
     return tables
+
+
+def tables_by_hand(text: str) -> list[str]:
+    """Tables of figures, and outputs with figures, outside cog blocks."""
+    outside = COG.sub("", text)
+    fenced = re.findall(r"^```.*?^```", outside, re.DOTALL | re.MULTILINE)
+    tables = [block for block in re.split(r"\n\s*\n", outside) if block.lstrip().startswith("|")]
+    with_figures = [table for table in tables if DECIMAL.search(re.sub(r"`[^`]*`", "", table))]
+    return with_figures + [output for output in fenced if DECIMAL.search(output)]
+
+
+@pytest.mark.parametrize("page", FROM_ROWS, ids=lambda page: page.name)
+def test_figures_of_studies_and_of_scale_are_all_from_stored_rows(page: Path) -> None:
+    assert tables_by_hand(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_table_or_an_output_with_figures_outside_cog_is_found() -> None:
+    output = "```text\n$ sortnet experiment study noise\n0    0.977 ± 0.005\n```"
+    generated = f"<!-- [[[cog\nx\n]]] -->\n\n{TABLE}\n\n<!-- [[[end]]] -->"
+    names = "| study | what |\n|---|---|\n| `noise` | grades |"
+    text = f"{SOURCE}\n\n{TABLE}\n\nSo:\n\n{generated}\n\n{output}\n\n{names}"
+    assert tables_by_hand(text) == [TABLE, output]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -157,3 +183,123 @@ def test_ways_to_learn_are_a_table_of_what_each_gives_by_kind_of_data(
     assert measurements.loop_ways().strip() == (
         "Not measured on this version yet: `make bench ARGS=loop`."
     )
+
+
+def test_the_lines_of_the_benchmarks_page_fit_a_screen():
+    lines = (ROOT / "docs/benchmarks.md").read_text().splitlines()
+    assert [line for line in lines if len(line) > 150] == []
+    assert [line for line in lines if len(line) > 130 and not line.startswith("|")] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_paragraph_is_a_list_of_links(page: Path):
+    paragraphs = re.split(r"\n\s*\n", page.read_text())
+    is_list = re.compile(r"\s*(?:[-*|]|\d+\.)\s")
+    crowded = [text for text in paragraphs if text.count("](") > 8 and not is_list.match(text)]
+    assert crowded == []
+
+
+def study_row(study: str, series: str, x: object, value: float, **more: object) -> dict:
+    """A row of the benchmark of studies."""
+    row = {"benchmark": "studies", "version": "0.4.0", "date": "2026-11-25", "study": study}
+    facts = {"data": "made data", "measure": "NDCG@20", "error": None, "note": "3 cells, seed 0"}
+    return {**row, **facts, "series": series, "x": x, "ours": value, **more}
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        (
+            [
+                study_row("noise", series, x, value, error=0.004)
+                for series, figures in (("A*", (0.5, 0.25)), ("B", (0.75, 1.0)))
+                for x, value in zip((0.25, 1000), figures, strict=True)
+            ],
+            r"NDCG@20 at .25, 1,000: A\* .500, .250; B .750, 1.000 (± .004 at most)",
+        ),
+        (
+            [
+                study_row("weighting", "32 hidden", "none", 0.5),
+                study_row("weighting", "32 hidden", "|delta|", 0.75),
+                study_row("weighting", "", "all", 12.25, measure="MAP"),
+                study_row("weighting", "64 hidden", "none", 0.25),
+            ],
+            r"NDCG@20: 32 hidden: none .500, \|delta\| .750; 64 hidden .250. MAP: 12.2",
+        ),
+        (
+            [
+                study_row("pair-efficiency", "all", 1.0, 0.5),
+                study_row("pair-efficiency", "even", 0.001, 0.25),
+                study_row("pair-efficiency", "even", 0.0234, 0.375),
+            ],
+            "NDCG@20: all .500; even: .001 .250, .023 .375",
+        ),
+        (
+            [
+                study_row("runtime", series, x, 0.5 if x == "A" else 0.25)
+                for x in ("A", "B")
+                for series in ("reading", "training")
+            ],
+            "NDCG@20: reading: A .500, B .250; training: A .500, B .250",
+        ),
+    ],
+)
+def test_the_figures_of_a_study_are_listed_by_measure_and_series(rows: list, text: str) -> None:
+    assert study_tables.study_text(rows) == text
+
+
+def test_studies_that_were_not_measured_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [study_row("hidden", "10 hidden", 10, 0.5, data="MQ2008/Fold1")]
+    monkeypatch.setattr(study_tables, "benchmark_rows", lambda name: rows)
+    text = study_tables.study_figures().replace("\n", " ")
+    assert "| `hidden MQ2008/Fold1` |  | NDCG@20 at 10: 10 hidden .500 |" in text
+    assert "SortNet 0.4.0, 2026-11-25, seed 0" in text
+    missing = text[text.index("Not measured on this version yet:") :]
+    assert "`set-sizes`" in missing and "`hidden`" not in missing
+    monkeypatch.setattr(study_tables, "benchmark_rows", lambda name: [])
+    assert "`hidden`" in study_tables.study_figures()
+
+
+def scale_row(what: str, ours: float, note: str, **more: object) -> dict:
+    """A row of the benchmarks of scale."""
+    row = {"benchmark": "scale", "version": "0.4.0", "date": "2026-11-25"}
+    return {**row, "what": what, "ours": ours, "note": note, **more}
+
+
+def test_phases_are_a_table_by_the_number_of_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        scale_row("scale, 1e+05 documents, scale: us a document", 15.25, "1516 bytes a document"),
+        scale_row("scale, 1e+04 documents, scale: us a document", 0.5, "4779 bytes a document"),
+        scale_row("scale, 1e+05 documents, an epoch: us a document", 2.5, "0 bytes a document, 9"),
+    ]
+    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: rows)
+    lines = scale_tables.phase_costs().strip().splitlines()
+    assert lines[0] == "| phase | how often | 10,000 | 100,000 |"
+    assert lines[2:4] == [
+        "| scale | a run | .5 (4,779) | 15.2 (1,516) |",
+        "| an epoch | an epoch |  | 2.5 (0) |",
+    ]
+
+
+def test_processes_are_a_table_with_the_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "scale, 500 queries, sort: CPU s of a process, of 2 and alone"
+    rows = [scale_row(name, 0.25, "0.3 and 0.5 s by the clock", peer=0.5, ratio=0.5)]
+    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: rows)
+    assert "| sort | 0.50 | 0.25 | .50 |" in scale_tables.process_times()
+
+
+def test_costs_of_people_are_a_table_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        scale_row("ranking, us, 1,000 items", 3.0, "peer: 10 items", peer=0.0625),
+        scale_row("ranking, us, 100 items", 2.5, "peer: 10 items", peer=0.0625),
+        scale_row("ranking, us, 100 judgements", 7.0, "peer: 10 judgements", peer=7.0),
+        scale_row("peak memory of `sortnet label`, GB, 100 items", 0.5, "after 5 judgements"),
+    ]
+    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: rows)
+    lines = scale_tables.people_costs("items", ("ranking, us",)).strip().splitlines()
+    assert lines[0] == "| number of items | 10 | 100 | 1,000 |"
+    assert lines[2] == "| ranking, us | .062 | 2.5 | 3.0 |"
+    assert "of 100 items after 5 judgements takes 0.50 GB" in scale_tables.label_memory()
+    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: [])
+    for text in (scale_tables.people_costs("items", ("ranking, us",)), scale_tables.label_memory()):
+        assert text.strip() == "Not measured on this version yet: `make bench ARGS=people_scale`."

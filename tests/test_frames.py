@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pairs_made import table
 from pandas.testing import assert_frame_equal
 
 from sortnet.config import Config
-from sortnet.core import SPLITS, Pairs, Queries
+from sortnet.core import SPLITS, Queries
 from sortnet.errors import DataError, StoreError
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
@@ -54,7 +55,7 @@ def fill(run: Run) -> None:
                 for loser in range(size)
                 if w != loser and w <= iteration
             ]
-            run.add(split, iteration, Pairs(*np.array(rows, np.int64).T))  # type: ignore[arg-type]
+            run.add(split, iteration, table(*np.array(rows, np.int64).T))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

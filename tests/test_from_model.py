@@ -381,6 +381,10 @@ def test_the_estimator_refuses_what_does_not_fit():
         SortNetRanker(tune=True).fit(X, y, init_model=old)
     with pytest.raises(ModelError, match="of kind ranksvm cannot be trained further"):
         small().fit(X, y, init_model=SortNetRanker(ranker="ranksvm").fit(X, y))
+    for value in (5, ["saved"], b"saved", object):
+        fault = "init_model is a fitted estimator, a Model or a model folder, not "
+        with pytest.raises(DataError, match=fault):
+            small().fit(X, y, init_model=value)
     with pytest.raises(DataError, match="no query has documents of two different"):
         small().fit(X[:0], y[:0], init_model=old)
     with pytest.raises(DataError, match="feature names"):

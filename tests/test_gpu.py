@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pairs_made import table
 from test_sort import Batched, Table, numbered, random_queries, sizes
 from test_training import MADE, made, parts_of
 
@@ -19,7 +20,7 @@ from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.comparators.forms import OnDevice
 from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Training
-from sortnet.core import Pairs
+from sortnet.core import ComparedPairs
 from sortnet.data.digits import digits_fold
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning import mini_batches, training
@@ -105,9 +106,9 @@ def test_the_sort_of_a_net_on_a_device_is_that_on_the_cpu(
     found = sort(comparator, queries)
     assert len(levels) == 5 + 7 + 3  # levels of 30, 90 and 5 documents
     np.testing.assert_array_equal(found.order, expected.order)
-    np.testing.assert_array_equal(found.i, expected.i)
-    np.testing.assert_array_equal(found.j, expected.j)
-    np.testing.assert_allclose(found.margin, expected.margin, atol=1e-6)
+    np.testing.assert_array_equal(found.compared.i, expected.compared.i)
+    np.testing.assert_array_equal(found.compared.j, expected.compared.j)
+    np.testing.assert_allclose(found.compared.margin, expected.compared.margin, atol=1e-6)
 
 
 class Reversed(DirectRanker):
@@ -186,7 +187,7 @@ def test_features_are_kept_on_a_gpu_where_they_fit_into_a_quarter_of_its_memory(
     for free, kept in ((4 * size, True), (4 * size - 1, False)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10**9))
         assert (grouped.kept_on(CUDA).kept is not None) is kept
-    assert of(queries, Pairs.empty()).kept_on(CUDA).kept.shape == (0, 3)
+    assert of(queries, ComparedPairs.empty()).kept_on(CUDA).kept.shape == (0, 3)
     assert grouped.kept_on(CPU) is grouped
 
 
@@ -205,8 +206,8 @@ def test_a_gpu_sorts_and_trains_as_the_cpu_does():
             torch.testing.assert_close(a, b.cpu(), rtol=1e-2, atol=1e-3)
     here, there = (sort(net, queries) for net in nets)
     assert (here.order == there.order).mean() > 0.95
-    again = nets[1].prefer(nets[1].prepare(queries.features), there.i, there.j)
-    np.testing.assert_allclose(again, there.margin, atol=1e-5)
+    again = nets[1].prefer(nets[1].prepare(queries.features), there.compared.i, there.compared.j)
+    np.testing.assert_allclose(again, there.compared.margin, atol=1e-5)
 
 
 @needs_gpu
@@ -239,7 +240,7 @@ def digits():
     better = np.stack([i.ravel(), j.ravel()])
     better = better[:, grades[better[0]] != grades[better[1]]]
     turned = grades[better[0]] < grades[better[1]]
-    return train, vali, Pairs(*np.where(turned, better[::-1], better))
+    return train, vali, table(*np.where(turned, better[::-1], better))
 
 
 @on_devices
@@ -250,7 +251,7 @@ def test_trained_in_bf16_a_net_ranks_about_as_well(kind, device, digits):
     for precision in ("float32", "bf16"):
         net, how = kind(train.n_features, seed=1).to(device), Training(epochs=10)
         how = replace(how, precision=precision)
-        training.train_on_pairs(net, train, pairs, train, Pairs.empty(), how)
+        training.train_on_pairs(net, train, pairs, train, ComparedPairs.empty(), how)
         found.append(evaluate(vali, sort(net, vali).order, "ndcg@10")["ndcg@10"])
         weights.append(torch.cat([w.detach().flatten() for w in net.parameters()]))
         assert weights[-1].dtype == torch.float32

@@ -14,7 +14,7 @@ from sortnet.errors import DataError, JudgementError
 from sortnet.items import Columns, Items, merge, read_items, read_with_roles
 from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
 from sortnet.preference import Judgement
-from sortnet.preference.groups import Groups
+from sortnet.preference.groups import Groups, parts_apart
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
 
@@ -222,6 +222,13 @@ def test_the_share_of_wrong_pairs_is_of_pairs_within_groups_and_of_each_group():
     assert remaining.wrong == pytest.approx((a.wrong + b.wrong) / 2)
     assert "0 of 3 groups have reached the goal" in remaining.details
     assert Session(None, 4).remaining().groups == ()
+
+
+def test_many_parts_are_said_with_separators_of_thousands():
+    pairs = np.arange(4_000) // 2
+    sentence = parts_apart(pairs, np.ones(4_000, bool), Groups(None, 4_000), features=True)
+    assert sentence.startswith("4,000 items fall into 2,000 sets without any answer")
+    assert "at least 1,999 answers must link the sets" in sentence
 
 
 def test_parts_that_nobody_compared_are_said():

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from pairs_made import table
 
 from sortnet.comparators import CmpNN, Committee
 from sortnet.config import Config, LoopTraining
-from sortnet.core import SPLITS, Pairs, Queries, Sorting
+from sortnet.core import SPLITS, ComparedPairs, Queries, Sorting
 from sortnet.errors import DataError
 from sortnet.learning import training
 from sortnet.learning.budget import Budget, Share
@@ -57,7 +58,9 @@ def learned(T: Queries, V: Queries, config: Config, make=make, **more):
 
 def wrong_pairs(queries: Queries, made) -> set[tuple[int, int]]:
     wrong = set()
-    for i, j, margin in zip(made.i.tolist(), made.j.tolist(), made.margin, strict=True):
+    compared = made.compared
+    rows = zip(compared.i.tolist(), compared.j.tolist(), compared.margin, strict=True)
+    for i, j, margin in rows:
         if queries.grades[i] > queries.grades[j] and not margin > 0:
             wrong.add((i, j))
         if queries.grades[j] > queries.grades[i] and not margin < 0:
@@ -65,8 +68,8 @@ def wrong_pairs(queries: Queries, made) -> set[tuple[int, int]]:
     return wrong
 
 
-def as_pairs(pairs: set[tuple[int, int]]) -> Pairs:
-    return Pairs(*np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T)
+def as_pairs(pairs: set[tuple[int, int]]) -> ComparedPairs:
+    return table(*np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T)
 
 
 def iteration_seed(seed: int, i: int) -> int:
@@ -87,7 +90,7 @@ def algorithm_3_1(T: Queries, V: Queries, max_iter: int, start: str, seed: int):
         R_T, R_V = sort(C, T), sort(C, V)
         TP_i, VP_i = wrong_pairs(T, R_T), wrong_pairs(V, R_V)
         score = evaluate(V, R_V.order, MAP)["map"]
-        judged = sum(V.grades[R_V.i] != V.grades[R_V.j])
+        judged = sum(V.grades[R_V.compared.i] != V.grades[R_V.compared.j])
         right = 1 - len(VP_i) / judged
         if (score, right) > best_score:
             best, best_score = copy.deepcopy(C), (score, right)
@@ -146,7 +149,7 @@ def test_of_equal_rank_quality_is_kept_what_got_more_pairs_right(monkeypatch):
     def sorts_as_told(comparator, queries, *, start):
         order = np.array(next(sorts))
         i, j = np.triu_indices(5, 1)
-        yield slice(0, 5), Sorting(order, order[i], order[j], np.ones(10, np.float32))
+        yield slice(0, 5), Sorting(order, ComparedPairs.of(order[i], order[j], margin=1))
 
     monkeypatch.setattr("sortnet.learning.iteration_steps.sorted_to_check", sorts_as_told)
     records, states = [], []

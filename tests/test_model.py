@@ -58,7 +58,9 @@ def test_a_loaded_model_ranks_like_the_one_that_was_saved(tmp_path, settings):
     model.save(tmp_path / "m")
     loaded = Model.load(tmp_path / "m")
     test = made(3)
-    np.testing.assert_array_equal(model.sort(test).margin, loaded.sort(test).margin)
+    np.testing.assert_array_equal(
+        model.sort(test).compared.margin, loaded.sort(test).compared.margin
+    )
     np.testing.assert_array_equal(model.scores(test), loaded.scores(test))
     i, j = np.triu_indices(10, 1)
     np.testing.assert_array_equal(model.margins(test, i, j), loaded.margins(test, i, j))

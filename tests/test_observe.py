@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
-from sortnet.core import Queries, Sorting
-from sortnet.learning.judges import judge_by_grades, wrong_pairs
+from sortnet.core import ComparedPairs, Queries, Sorting
+from sortnet.learning.judges import judge_by_grades
 from sortnet.sorting import sort
 from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS, Tally
 
@@ -24,7 +24,7 @@ class StoneScissorsPaper:
 
 def observe(queries: Queries, sorting: Sorting, answers, comparator=None) -> dict:
     tally = Tally(queries)
-    tally.see(slice(0, queries.n_docs), sorting, answers)
+    tally.see(slice(0, queries.n_docs), sorting.order, sorting.compared.judged(answers))
     return tally.facts(comparator or StoneScissorsPaper())
 
 
@@ -47,7 +47,8 @@ def counted(queries: Queries, sorting: Sorting, wrong: set[frozenset[int]]):
     rank = {}
     for first, end in zip(queries.offsets, queries.offsets[1:], strict=False):
         rank |= {int(doc): k for k, doc in enumerate(sorting.order[first:end], start=1)}
-    for i, j, margin in zip(sorting.i.tolist(), sorting.j.tolist(), sorting.margin, strict=True):
+    made = sorting.compared
+    for i, j, margin in zip(made.i.tolist(), made.j.tolist(), made.margin, strict=True):
         missed = frozenset((i, j)) in wrong
         if missed or queries.grades[i] != queries.grades[j]:
             margins[int(missed)][sum(abs(float(margin)) >= edge for edge in MARGIN_EDGES)] += 1
@@ -60,10 +61,11 @@ def counted(queries: Queries, sorting: Sorting, wrong: set[frozenset[int]]):
 @given(seed=st.integers(0, 99), sizes=st.lists(st.integers(0, 70), min_size=1, max_size=4))
 def test_margins_and_ranks_are_those_of_counting_one_by_one(seed, sizes):
     queries, sorting = made(seed, sizes)
-    answers = judge_by_grades(queries, sorting.i, sorting.j)
-    wrong = wrong_pairs(sorting, answers)
+    answers = judge_by_grades(queries, sorting.compared.i, sorting.compared.j)
+    judged = sorting.compared.judged(answers)
+    wrong = judged.where(judged.wrong)
     found = observe(queries, sorting, answers)
-    as_sets = {frozenset(p) for p in zip(wrong.winner.tolist(), wrong.loser.tolist(), strict=True)}
+    as_sets = {frozenset(p) for p in zip(wrong.i.tolist(), wrong.j.tolist(), strict=True)}
     margins, ranks = counted(queries, sorting, as_sets)
     assert [found["margins"]["right"], found["margins"]["wrong"]] == margins.tolist()
     assert found["ranks"]["compared"] == ranks.sum(axis=0).tolist()
@@ -73,9 +75,7 @@ def test_margins_and_ranks_are_those_of_counting_one_by_one(seed, sizes):
 
 def one_comparison(margin: float) -> tuple[Queries, Sorting]:
     queries = Queries.from_arrays([[0.0], [0.0]])
-    one = np.array([margin], np.float32)
-    i, j = np.array([0], np.int32), np.array([1], np.int32)
-    return queries, Sorting(np.array([0, 1]), i, j, one)
+    return queries, Sorting(np.array([0, 1]), ComparedPairs.of([0], [1], margin=margin))
 
 
 @pytest.mark.parametrize(("answer", "counted"), [(0.2, 1), (0.0, 1), (0.5, 0), (np.nan, 0)])
@@ -99,7 +99,7 @@ def test_circles_are_sampled_with_the_comparator():
     queries = Queries.from_arrays([[0.0], [1.0], [2.0]], [0, 1, 2])
     comparator = StoneScissorsPaper()
     sorting = sort(comparator, queries)
-    answers = judge_by_grades(queries, sorting.i, sorting.j)
+    answers = judge_by_grades(queries, sorting.compared.i, sorting.compared.j)
     found = observe(queries, sorting, answers, comparator)
     assert found["cycles"] == {"share": 1.0, "sampled": 1}
     assert json.loads(json.dumps(found)) == found
@@ -109,7 +109,7 @@ def test_no_documents_are_nothing_to_observe():
     queries = Queries.from_arrays(np.zeros((0, 2)))
     comparator = CmpNN(2, hidden=2, seed=0)
     sorting = sort(comparator, queries)
-    answers = judge_by_grades(queries, sorting.i, sorting.j)
+    answers = judge_by_grades(queries, sorting.compared.i, sorting.compared.j)
     found = observe(queries, sorting, answers, comparator)
     assert found["cycles"] == {"share": 0.0, "sampled": 0}
     assert sum(found["margins"]["right"]) == 0

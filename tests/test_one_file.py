@@ -523,6 +523,22 @@ def test_the_model_remembers_names_and_parts_for_every_command(shop_model):
     assert done("rank", m, "renamed.csv", "--query", "looked for").splitlines() == lines
 
 
+def test_new_rows_need_no_ids_where_features_are_made_of_a_text():
+    generator = np.random.default_rng(2)
+    words = ["slow", "rare", "cheap", "bright", "good"]
+    texts = [" ".join(generator.choice(words, 8)) for _ in range(125)]
+    shop().assign(description=texts).to_csv("texts.csv", index=False)
+    done("train", "texts.csv", *TYPED, "--ranker", "err", "--out", "m")
+    assert load_ranker("m").describer is not None
+    new = shop(2).drop(columns="stars").assign(description=texts[:10])
+    new.to_csv("new.csv", index=False)
+    with_ids = [line.split(",") for line in done("rank", "m", "new.csv").splitlines()[1:]]
+    new.drop(columns="product").to_csv("new.csv", index=False)
+    without = [line.split(",") for line in done("rank", "m", "new.csv").splitlines()[1:]]
+    assert without == [[qid, "", *places] for qid, _, *places in with_ids]
+    assert len(without) == 10
+
+
 def test_a_changed_file_is_refused_and_a_moved_one_found(shop_model):
     m = shop_model / "m"
     text = Path("all.csv").read_text()

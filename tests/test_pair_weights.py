@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pairs_made import table
 
-from sortnet.core import Pairs, Queries
+from sortnet.core import ComparedPairs, Queries
 from sortnet.learning.pair_weights import CHANGES, exchange_changes, weights_by_quality
 from sortnet.metrics import MEASURES, parse_metric, per_query
 
 NAMES = ("ndcg", "ndcg@3", "nDCG@4", "map", "p@2", "mrr", "err")
 
 
-def ranked_queries(sizes: list[int], seed: int) -> tuple[Queries, np.ndarray, Pairs]:
+def ranked_queries(sizes: list[int], seed: int) -> tuple[Queries, np.ndarray, ComparedPairs]:
     """Graded queries, a random ranking of them, and all their pairs of two grades."""
     rng = np.random.default_rng(seed)
     grades = rng.integers(0, 5, sum(sizes)) * rng.integers(0, 2, sum(sizes))
@@ -29,7 +30,7 @@ def ranked_queries(sizes: list[int], seed: int) -> tuple[Queries, np.ndarray, Pa
         (queries.query_of_docs()[:, None] == queries.query_of_docs())
         & (queries.grades[:, None] > queries.grades)
     )
-    return queries, np.concatenate(orders), Pairs(winner, loser)
+    return queries, np.concatenate(orders), table(winner, loser)
 
 
 def measured(metric, queries: Queries, order: np.ndarray) -> np.ndarray:
@@ -45,7 +46,7 @@ def test_a_change_is_that_of_the_measure_with_both_documents_exchanged(name, dis
     whole = metric if metric.row.needs_cutoff else replace(metric, cutoff=None)
     before = measured(whole, queries, order)
     expected = []
-    for winner, loser in zip(pairs.winner, pairs.loser, strict=True):
+    for winner, loser in zip(pairs.i, pairs.j, strict=True):
         exchanged = order.copy()
         exchanged[order == winner], exchanged[order == loser] = loser, winner
         expected.append(np.abs(measured(whole, queries, exchanged) - before).max())
@@ -66,7 +67,7 @@ def test_weights_are_half_even_and_half_by_the_change(seed):
     metric = parse_metric("p@2")
     changes = exchange_changes(metric, queries, order, pairs)
     weights = weights_by_quality(metric, queries, order, pairs)
-    query = queries.query_of_docs()[pairs.winner]
+    query = queries.query_of_docs()[pairs.i]
     for number in range(3):
         own = query == number
         if not changes[own].any():

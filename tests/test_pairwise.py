@@ -16,7 +16,7 @@ from sortnet.rankers.pairwise import PairwiseSettings, chosen_pairs
 
 def pairs_of(strategy: str, part: Queries) -> set[tuple[int, int]]:
     pairs = chosen_pairs(part, DirectRanker(3), strategy, np.random.default_rng(0))
-    return set(zip(pairs.winner.tolist(), pairs.loser.tolist(), strict=True))
+    return set(zip(pairs.i.tolist(), pairs.j.tolist(), strict=True))
 
 
 def test_all_pairs_are_those_of_different_grades_and_neighbours_those_of_adjacent_ones():

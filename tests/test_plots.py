@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sortnet.core import SPLITS
@@ -111,6 +112,18 @@ def points(frame: pd.DataFrame, column: str) -> list[list[float]]:
 
 def texts(figure: Figure) -> list[str]:
     return [text.get_text() for axes in figure.axes for text in axes.texts]
+
+
+def test_the_word_that_marks_the_kept_iteration_is_above_every_line(iterations):
+    iterations["tp"] = 276  # as high behind the kept iteration as at it
+    figure = plots.pair_growth(iterations)
+    FigureCanvasAgg(figure).draw()
+    for axes in figure.axes:
+        (word,) = axes.texts
+        lowest = word.get_window_extent().y0
+        drawn = [line for line in axes.lines if line.get_gid() != "kept"]
+        tops = [axes.transData.transform(line.get_xydata())[:, 1].max() for line in drawn]
+        assert len(tops) == 2 and max(tops) + 3 < lowest  # pixels, half of a point's mark
 
 
 def test_pair_growth_draws_sizes_and_new_pairs_and_marks_the_kept(iterations):

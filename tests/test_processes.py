@@ -56,7 +56,7 @@ def learned(group, case: dict) -> dict:
     return {
         "records": facts,
         "pairs": pairs,
-        "weights": {name: t.numpy() for name, t in model.tensors().items()},
+        "weights": model.tensors(),
     }
 
 

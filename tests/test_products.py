@@ -6,11 +6,12 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import torch
+from pairs_made import table
 
 from sortnet.comparators import CmpNN, DirectRanker, SoftTrees
 from sortnet.comparators.base import product
 from sortnet.config import Training
-from sortnet.core import Pairs, Queries
+from sortnet.core import Queries
 from sortnet.learning.training import train_on_pairs
 from sortnet.sorting import sort
 from sortnet.threads import one_thread_an_operation
@@ -49,14 +50,14 @@ def test_a_sort_is_the_same_by_any_number_of_threads(make, queries):
     for number in (1, 2, 3, 4):
         with threads(number):
             made = sort(make(FEATURES), queries)
-        found.append((made.order.tobytes(), made.margin.tobytes()))
+        found.append((made.order.tobytes(), made.compared.margin.tobytes()))
     assert len(set(found)) == 1
 
 
 @pytest.mark.parametrize("make", NETS.values(), ids=NETS)
 def test_a_training_is_the_same_by_any_number_of_threads(make, queries):
     i = np.arange(0, queries.n_docs, 2)
-    pairs, found = Pairs(i, i + 1), []
+    pairs, found = table(i, i + 1), []
     # One mini-batch of all documents: more than are multiplied as one block.
     how = Training(epochs=2, loss="logistic", batch_size=len(i))
     for number in (1, 2, 3):

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_made import FAST, copy_run, done, fault, invoke, letor, make_fold
+from pairs_made import table
 from test_web_browser import seen, violations
 
 import cli.report.page
@@ -22,7 +23,6 @@ from cli.inputs.opened_store import is_before_the_end_of_training
 from cli.report.page import PLOTS, render
 from cli.report.sources import Sources
 from sortnet import Queries
-from sortnet.core import Pairs
 from sortnet.rankers.sortnet import Model
 from store import Run, open_store
 from store.frames import measure_names
@@ -105,7 +105,7 @@ def made_run(
 
 def record(run: Run, i: int = 0) -> None:
     """An iteration as older versions kept it: without what was observed."""
-    pairs = Pairs(np.array([0, 1]), np.array([1, 3]))
+    pairs = table(np.array([0, 1]), np.array([1, 3]))
     for split in ("train", "vali"):
         run.add(split, i, pairs)
     counts = dict.fromkeys(("miscompared_train", "miscompared_vali", "tp", "vp"), 2)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
 from sortnet.config import PAIRS, Config, LoopTraining
-from sortnet.core import Queries
-from sortnet.core.pairs import moved, packed, unordered, unpacked
+from sortnet.core import ComparedPairs, Queries
+from sortnet.core.pairs import moved, packed, unpacked
 from sortnet.core.shard import Alone, sharded
 from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
@@ -26,6 +26,7 @@ from sortnet.learning.pairs_to_ask import (
     kept_share,
     selected,
 )
+from sortnet.rankers.sortnet import fit
 from sortnet.sorting import sort
 
 NET = CmpNN(2, hidden=3, seed=5)
@@ -51,8 +52,8 @@ def shown(queries: Queries, wanted: int | None = None, asked=(), seed: int = 0) 
     made = sort(NET, queries)
     before = np.array(asked, np.int64)
     return Shown(
-        queries, NET, wanted, rng, before, order=made.order, i=made.i, j=made.j,
-        comparisons=len(made.i),
+        queries, NET, wanted, rng, before, order=made.order, compared=made.compared,
+        comparisons=len(made.compared),
     )  # fmt: skip
 
 
@@ -111,7 +112,9 @@ def test_all_are_all_and_compared_what_the_sort_compared(queries):
     key = STRATEGIES["all"](seen)
     assert as_set(key) == all_pairs(queries)
     assert len(key) == len(all_pairs(queries))
-    assert as_set(STRATEGIES["compared"](seen)) == as_set(unordered(seen.i, seen.j))
+    compared = zip(seen.compared.i.tolist(), seen.compared.j.tolist(), strict=True)
+    expected = {(min(pair), max(pair)) for pair in compared}
+    assert as_set(STRATEGIES["compared"](seen)) == expected
 
 
 def test_even_takes_about_equally_many_of_each_query_and_all_of_a_short_one():
@@ -275,7 +278,7 @@ def test_two_processes_choose_what_one_chooses(strategy, sizes, wanted, n_asked,
         first = part.shard.first_doc
         own_before = before[(before >> 32 >= first) & (before >> 32 < first + part.n_docs)]
         seen = shown(part, wanted, moved(own_before, -first))
-        n_compared = int(part.shard.group.sum(len(seen.i)))
+        n_compared = int(part.shard.group.sum(len(seen.compared)))
         seen = replace(seen, done=0.5, comparisons=n_compared)
         return moved(selected(strategy, seen)[0], first)
 
@@ -293,6 +296,31 @@ def test_where_answers_are_limited_the_default_is_top_and_grades_weigh_nothing()
     assert (given.pairs, given.training.pair_weight) == ("even", "quality")
     net = Config(judgements=40, comparator="cmpnn").with_defaults
     assert (net.pairs, net.training.pair_weight) == ("even", "none")
+
+
+def test_where_accuracy_of_judged_pairs_chooses_the_default_is_uncertain_wherever_pairs_stand():
+    by_pairs = Config(judgements=40, quality="accuracy")
+    assert by_pairs.with_defaults.pairs == "uncertain" == by_pairs.strategy
+    assert by_pairs.with_defaults.training.pair_weight == "none"
+    assert Config(judgements=40, quality="ndcg@10").strategy == "top"
+    assert Config(quality="accuracy").strategy == "compared"
+    assert Config(judgements=40, quality="accuracy", pairs="top").strategy == "top"
+    assert Config(judgements=40, quality="accuracy", comparator="cmpnn").strategy == "even"
+
+
+def test_a_run_whose_judge_is_asked_about_both_parts_asks_uncertain_pairs_unless_told_otherwise():
+    rng = np.random.default_rng(0)
+    grades = rng.integers(0, 3, 60)
+
+    def judge(queries, i, j):
+        return (grades[i] > grades[j]).astype(np.float32)
+
+    X = np.stack([grades + rng.normal(size=60), rng.normal(size=60)], axis=1)
+    part = replace(Queries.from_arrays(X, group=[6] * 10), judge=judge)
+    settings = Config(judgements=30, trees=2, depth=2, max_iter=2).changed(epochs=2)
+    assert fit(part, part, settings).config.pairs == "uncertain"
+    graded = Queries.from_arrays(X, grades, group=[6] * 10)
+    assert fit(graded, graded, settings).config.pairs == "top"
 
 
 @pytest.mark.parametrize("pairs", ["compared", "uncertain", "top"])
@@ -324,10 +352,12 @@ def test_of_many_compared_pairs_a_run_keeps_the_same_share_in_every_sort():
     assert kept_share("wrong", many, 11) == kept_share("even", many, 11) == 1
     rng = np.random.default_rng(0)
     i, j = rng.choice(1 << 20, (2, 100_000)).astype(np.int32)
-    kept = is_kept(many, i, j, share)
+    i, j = i[i != j], j[i != j]
+    kept = is_kept(many, ComparedPairs.of(i, j), share)
     assert abs(kept.mean() - share) < 4 * np.sqrt(share / 100_000)  # four standard errors
-    np.testing.assert_array_equal(is_kept(many, j, i, share), kept)  # whichever is first
-    assert is_kept(many, i, j, 1).all()
+    turned = ComparedPairs.of(j, i)
+    np.testing.assert_array_equal(is_kept(many, turned, share), kept)  # whichever is first
+    assert is_kept(many, turned, 1).all()
     few_documents = Queries.from_arrays(np.zeros((1 << 22, 1)), group=[2] * (1 << 21))
     assert kept_share("compared", few_documents, 11) == 1  # there are no more than 2 million pairs
 
@@ -343,6 +373,7 @@ def test_a_shard_keeps_the_pairs_that_the_whole_keeps():
     second = sharded(whole, _Second())
     i, j = np.array(sorted(all_pairs(whole)), np.int64).T
     later = i >= second.shard.first_doc
-    kept = is_kept(whole, i, j, 0.3)[later]
+    kept = is_kept(whole, ComparedPairs.of(i, j), 0.3)[later]
     first = second.shard.first_doc
-    np.testing.assert_array_equal(is_kept(second, i[later] - first, j[later] - first, 0.3), kept)
+    own = ComparedPairs.of(i[later] - first, j[later] - first)
+    np.testing.assert_array_equal(is_kept(second, own, 0.3), kept)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_made import done, fault, invoke
+from pairs_made import table
 
 from sortnet import Queries
 from sortnet.config import Config
-from sortnet.core import Pairs
 from store import Run, Store, open_store
 
 WAIT = 600.0
@@ -44,7 +44,7 @@ def make(store: Store, **facts: Any) -> Run:
 
 
 def record(run: Run, i: int) -> None:
-    run.add("train", i, Pairs(np.array([0]), np.array([i % 3 + 1])))
+    run.add("train", i, table(np.array([0]), np.array([i % 3 + 1])))
     names = ("comparisons_train", "comparisons_vali", "miscompared_train", "miscompared_vali",
              "new_train", "new_vali", "tp", "vp")  # fmt: skip
     run.record(

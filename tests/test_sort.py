@@ -70,7 +70,9 @@ def assert_sorted_as_by_hand(sorting, queries, start, margin):
         part = sorting.order[queries.offsets[q] : queries.offsets[q + 1]]
         assert part.tolist() == expected
         made += pairs
-    assert sorted(zip(sorting.i.tolist(), sorting.j.tolist(), strict=True)) == sorted(made)
+    assert sorted(
+        zip(sorting.compared.i.tolist(), sorting.compared.j.tolist(), strict=True)
+    ) == sorted(made)
 
 
 @given(sizes, st.integers(0, 2**16))
@@ -81,7 +83,9 @@ def test_any_margins_at_all_give_the_plain_merge_sorts_order_and_comparisons(siz
     queries, start = numbered(sizes), np.arange(n)
     sorting = sort(Table(margins), queries, start=start)
     assert_sorted_as_by_hand(sorting, queries, start, lambda a, b: margins[a, b])
-    np.testing.assert_array_equal(sorting.margin, margins[sorting.i, sorting.j])
+    np.testing.assert_array_equal(
+        sorting.compared.margin, margins[sorting.compared.i, sorting.compared.j]
+    )
 
 
 direct_rankers = st.builds(
@@ -95,8 +99,8 @@ direct_rankers = st.builds(
 
 
 def comparisons(sorting):
-    at = np.lexsort((sorting.j, sorting.i))
-    return np.stack((sorting.i[at], sorting.j[at])), sorting.margin[at]
+    at = np.lexsort((sorting.compared.j, sorting.compared.i))
+    return np.stack((sorting.compared.i[at], sorting.compared.j[at])), sorting.compared.margin[at]
 
 
 @given(sizes, st.integers(0, 2**16), direct_rankers, st.sampled_from([1, 30, 1e4]))
@@ -194,8 +198,8 @@ def test_a_saturated_net_still_sorts_by_its_margin():
     huge = queries.with_features(queries.features * 1e4)
     sorting = sort(net, huge)
     assert sorted(sorting.order.tolist()) == list(range(20))
-    direct = net.prefer(net.prepare(huge.features), sorting.i, sorting.j)
-    np.testing.assert_allclose(sorting.margin, direct, atol=1e-5)
+    direct = net.prefer(net.prepare(huge.features), sorting.compared.i, sorting.compared.j)
+    np.testing.assert_allclose(sorting.compared.margin, direct, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [CmpNN, DirectRanker])

@@ -31,7 +31,7 @@ comparators = [CmpNN(8, hidden=(10,), seed=0), DirectRanker(8, hidden=(64,), see
 
 def sorted_by_each(_):
     found = [sort(comparator, queries) for comparator in comparators]
-    return [(one.order.tolist(), one.i.tolist()) for one in found]
+    return [(one.order.tolist(), one.compared.i.tolist()) for one in found]
 
 expected = sorted_by_each(0)
 for way in sys.argv[1:]:
@@ -131,7 +131,7 @@ class Listener(event.Listener):
 listener = Listener()
 event.register("numba:compile", listener)
 from sortnet.comparators import CmpNN, DirectRanker
-from sortnet.learning.judges import judge_by_grades, wrong_pairs
+from sortnet.learning.judges import judged_by_data
 from sortnet.sorting import sort
 from sortnet.sorting.diagnostics import Tally
 from sortnet.core import Queries
@@ -139,10 +139,10 @@ X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 queries = Queries.from_arrays(X, np.arange(60) % 3, group=[30, 30])
 for net in (CmpNN(3), DirectRanker(3)):
     made = sort(net, queries)
-    answers = judge_by_grades(queries, made.i, made.j)
-    wrong_pairs(made, answers)
+    judged = judged_by_data(queries, made.compared)
+    judged.where(judged.wrong).in_order()
     tally = Tally(queries)
-    tally.see(slice(0, 60), made, answers)
+    tally.see(slice(0, 60), made.order, judged)
     tally.facts(net)
 event.unregister("numba:compile", listener)
 print(len(compiled), torch.get_num_threads())

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pairs_made import table
 from sqlalchemy import Engine, event, text
 
 from sortnet.config import Config
-from sortnet.core import Pairs, Queries
+from sortnet.core import ComparedPairs, Queries
 from sortnet.errors import StoreError
 from sortnet.learning.iterations import Iteration
 from store import Run, Store, open_store
@@ -36,8 +37,9 @@ def start(store: Store, **changes: Any) -> Run:
     return store.start_run(**{**facts, **parts(), **changes})
 
 
-def pairs(*rows: tuple[int, int]) -> Pairs:
-    return Pairs(*np.array(rows, np.int64).T)
+def pairs(*rows: tuple[int, int]) -> ComparedPairs:
+    winner, loser = np.array(rows, np.int64).T
+    return table(winner, loser)
 
 
 def fault(url: str | Path) -> str:
@@ -356,7 +358,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_half_written(tmp_path: Path) -> 
         run.add("train", 0, pairs((0, 1)))
         _allow_pages(store.database.engine, 60)
         with pytest.raises(StoreError, match="database or disk is full"):
-            run.add("train", 1, Pairs(winner, loser))
+            run.add("train", 1, table(winner, loser))
         assert run.pairs_frame()["times"].tolist() == [1]
 
 

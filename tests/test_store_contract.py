@@ -15,9 +15,10 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pairs_made import table
 from sqlalchemy import Connection, text
 
-from sortnet.core import NEVER_ADDED, NEVER_WRONG, SPLITS, Pairs, Queries, Split
+from sortnet.core import NEVER_ADDED, NEVER_WRONG, SPLITS, ComparedPairs, Queries, Split
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.pair_sinks import MemoryPairs
 from store import Run, Store, open_store
@@ -37,13 +38,13 @@ def queries(sizes: tuple[int, ...] = SIZES) -> Queries:
     return Queries.from_arrays(np.zeros((sum(sizes), 2)), group=sizes)
 
 
-def pairs_of(rows: list[Row]) -> Pairs:
-    table = np.array(rows, np.int64).reshape(-1, 2)
-    return Pairs(table[:, 0], table[:, 1])
+def pairs_of(rows: list[Row], *, wrong: bool = True) -> ComparedPairs:
+    winner, loser = np.array(rows, np.int64).reshape(-1, 2).T
+    return table(winner, loser, wrong=wrong)
 
 
-def rows_of(pairs: Pairs) -> list[Row]:
-    return list(zip(pairs.winner.tolist(), pairs.loser.tolist(), strict=True))
+def rows_of(pairs: ComparedPairs) -> list[Row]:
+    return list(zip(pairs.i.tolist(), pairs.j.tolist(), strict=True))
 
 
 def start(store: Store, part: Queries | None = None) -> Run:
@@ -125,12 +126,12 @@ def counted_of(sink: Sink, split: Split) -> list[tuple[Row, list[int]]]:
     if isinstance(sink, MemoryPairs):
         counted = sink.counted(split)
         columns = np.stack([getattr(counted, name) for name in COUNTED], axis=1)
-        return list(zip(rows_of(Pairs.of_keys(counted.key)), columns.tolist(), strict=True))
+        return list(zip(rows_of(ComparedPairs.of_keys(counted.key)), columns.tolist(), strict=True))
     frame = sink.pairs_frame(split, min_times=0)
     assert set(frame["split"]) <= {split}
     first = frame["first_iteration"].fillna(NEVER_ADDED)
     table = frame[COUNTED].fillna(NEVER_WRONG).assign(first_iteration=first)
-    rows = rows_of(Pairs(frame["winner"], frame["loser"]))
+    rows = rows_of(ComparedPairs.of(frame["winner"], frame["loser"]))
     return list(zip(rows, table.to_numpy(int).tolist(), strict=True))
 
 
@@ -154,7 +155,8 @@ def test_any_adds_in_any_order_leave_what_the_model_says(
     sink, model = new_sink(), Model()
     for split, iteration, rows, wrong in adds:
         wrong_pairs = None if wrong is None else pairs_of(wrong)
-        added = sink.add(split, iteration, pairs_of(rows), wrong_pairs)
+        pairs = pairs_of(rows, wrong=wrong is None)
+        added = sink.add(split, iteration, pairs, wrong_pairs)
         assert added == model.add(split, iteration, rows, wrong)
         model.check(sink, before)
 
@@ -179,17 +181,17 @@ def test_many_chunks_of_pairs_come_back_in_order(
     winner = rng.integers(0, 700, 30_000)
     loser = (winner + rng.integers(1, 700, 30_000)) % 700
     expected = sorted(set(zip(winner.tolist(), loser.tolist(), strict=True)))
-    assert sink.add("train", 3, Pairs(winner, loser)) == len(expected)
-    assert sink.add("train", 4, Pairs(winner, loser)) == 0
+    assert sink.add("train", 3, table(winner, loser)) == len(expected)
+    assert sink.add("train", 4, table(winner, loser)) == 0
     assert rows_of(sink.pairs("train")) == expected
 
 
 def test_only_pairs_that_were_wrong_are_counted(new_run: New) -> None:
     sink = new_run()
-    both, one = pairs_of([(0, 1), (5, 6)]), pairs_of([(5, 6)])
+    both, one = pairs_of([(0, 1), (5, 6)], wrong=False), pairs_of([(5, 6)])
     assert sink.add("train", 0, both, wrong=one) == 2
     assert sink.add("train", 1, both, wrong=pairs_of([])) == 0
-    assert sink.add("train", 2, both, wrong=both) == 0
+    assert sink.add("train", 2, pairs_of([(0, 1), (5, 6)])) == 0
     assert sink.pairs_frame()[COUNTED].to_numpy().tolist() == [[0, 2, 2, 1], [0, 0, 2, 2]]
 
 
@@ -197,10 +199,10 @@ def test_a_wrong_pair_that_no_iteration_added_is_counted_and_not_learned_from(
     new_sink: New,
 ) -> None:
     sink = new_sink()
-    right, wrong = pairs_of([(0, 1)]), pairs_of([(5, 6), (2, 3)])
+    right, wrong = pairs_of([(0, 1)], wrong=False), pairs_of([(5, 6), (2, 3)])
     assert sink.add("train", 0, right, wrong) == 1
     assert rows_of(sink.pairs("train")) == [(0, 1)]
-    assert sink.add("train", 1, pairs_of([(5, 6)]), pairs_of([])) == 1, "now it is"
+    assert sink.add("train", 1, pairs_of([(5, 6)], wrong=False), pairs_of([])) == 1, "now it is"
     assert rows_of(sink.pairs("train")) == [(0, 1), (5, 6)]
     assert rows_of(sink.pairs("train", before=1)) == [(0, 1)]
     never = [NEVER_WRONG, NEVER_WRONG, 0]
@@ -217,12 +219,12 @@ def test_four_writers_on_one_run_count_what_each_of_them_gave(
 ) -> None:
     monkeypatch.setattr("store.runs.postgresql_pairs.ROWS_A_CHUNK", 97)
     sink = new_run(queries((40,)))
-    keys = np.random.default_rng(0).permutation(rows_of(Pairs(*np.nonzero(1 - np.eye(40)))))
+    keys = np.random.default_rng(0).permutation(rows_of(table(*np.nonzero(1 - np.eye(40)))))
 
     def write(k: int) -> list[int]:
         part = keys[mine(k) :: 4]  # of all documents, as those of the others
-        half = Pairs(*part[: len(part) // 2].T)
-        return [sink.add("train", i, pairs) for i, pairs in ((0, half), (1, Pairs(*part.T)))]
+        half = table(*part[: len(part) // 2].T)
+        return [sink.add("train", i, pairs) for i, pairs in ((0, half), (1, table(*part.T)))]
 
     with ThreadPoolExecutor(4) as pool:
         returned = np.array(list(pool.map(write, range(4))))
@@ -239,7 +241,8 @@ def test_pairs_added_in_parts_are_added_as_in_one(
 ) -> None:
     monkeypatch.setattr("store.runs.run._ADDED_AT_ONCE", 97)
     sink = new_run(queries((40,)))
-    every, some = Pairs(*np.nonzero(1 - np.eye(40))), Pairs(*np.triu_indices(40, 1))
+    every = table(*np.nonzero(1 - np.eye(40)), wrong=False)
+    some = table(*np.triu_indices(40, 1))
     assert sink.add("train", 0, some) == len(some)
     for _ in range(2):  # as after a kill
         assert sink.add("train", 1, every, wrong=some) == len(every) - len(some)
@@ -270,7 +273,7 @@ def test_a_connection_that_ends_during_a_copy_leaves_nothing_and_is_tried_again(
 ) -> None:
     with open_store(postgresql_url) as store:
         run, written, copy = start(store, queries((60,))), [], postgresql_pairs._copy
-        before, pairs = pairs_of([(1, 0)]), Pairs(*np.nonzero(1 - np.eye(60)))
+        before, pairs = pairs_of([(1, 0)]), table(*np.nonzero(1 - np.eye(60)))
         run.add("train", 0, before)
 
         def ended(connection: Connection, into: str, *columns: Any) -> None:

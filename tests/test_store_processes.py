@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pairs_made import table
 
-from sortnet.core import Pairs
 from store import open_store
 
 PREAMBLE = """
 import os, signal, sys
 import numpy as np
 from sqlalchemy import event
-from sortnet.core import Pairs, Queries
+from pairs_made import table
+from sortnet.core import Queries
 from store import open_store
 
 def start(store, n):
@@ -32,7 +34,7 @@ winner, loser = np.triu_indices(200, 1)
 half = len(winner) // 2
 store = open_store(url)
 run = start(store, 200)
-print(run.add("train", 0, Pairs(winner[:half], loser[:half])), flush=True)
+print(run.add("train", 0, table(winner[:half], loser[:half])), flush=True)
 seen = 0
 
 def die(*_):
@@ -48,7 +50,7 @@ if when == "commit":
     event.listen(store.database.engine, "commit", die)
 else:
     event.listen(store.database.engine, "before_cursor_execute", count)
-run.add("train", 1, Pairs(winner, loser))
+run.add("train", 1, table(winner, loser))
 print("not killed", flush=True)
 """
 
@@ -62,7 +64,7 @@ with open_store(url) as store:
     rng = np.random.default_rng(seed)
     for iteration in range(10):
         winner = rng.integers(0, 40, 300)
-        run.add("train", iteration, Pairs(winner, (winner + rng.integers(1, 40, 300)) % 40))
+        run.add("train", iteration, table(winner, (winner + rng.integers(1, 40, 300)) % 40))
         run.record({"iteration": iteration, "tp": len(run.pairs("train"))})
     run.finish("done")
     print(run.id)
@@ -72,7 +74,9 @@ with open_store(url) as store:
 def process(code: str, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", PREAMBLE + code, *arguments]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    env = os.environ | {"PYTHONPATH": paths}
+    return subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe, env=env)
 
 
 @pytest.mark.parametrize("when", ["1", "3", "commit"])
@@ -88,9 +92,9 @@ def test_a_kill_in_the_middle_of_an_add_leaves_all_or_nothing(tmp_path: Path, wh
         run = store.run("last")
         assert run.status == "killed"
         stored = run.pairs("train")
-        assert stored.winner.tolist() == winner[:half].tolist()
-        assert stored.loser.tolist() == loser[:half].tolist()
-        assert run.add("train", 1, Pairs(winner, loser)) == len(winner) - half
+        assert stored.i.tolist() == winner[:half].tolist()
+        assert stored.j.tolist() == loser[:half].tolist()
+        assert run.add("train", 1, table(winner, loser)) == len(winner) - half
         assert run.pairs_frame()["times"].sum() == half + len(winner)
 
 
@@ -118,7 +122,7 @@ def test_processes_that_make_and_write_one_store_at_once_lose_nothing(
         for seed, run_id in enumerate(results):
             expected = _pairs_of(seed)
             stored = store.run(run_id).pairs("train")
-            assert list(zip(stored.winner, stored.loser, strict=True)) == sorted(expected)
+            assert list(zip(stored.i, stored.j, strict=True)) == sorted(expected)
             assert store.run(run_id).iterations_frame()["tp"].iloc[-1] == len(expected)
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from collections_made import made_items
+from pairs_made import table
 from sqlalchemy import Connection, inspect, text
 
-from sortnet.core import Pairs
+from sortnet.core import ComparedPairs
 from sortnet.errors import StoreError
 from store import open_store
 from store.database import upgrade
@@ -164,11 +165,11 @@ def test_pairs_of_an_older_store_have_no_iterations_in_which_nobody_counted_and_
     for name in ("first_wrong", "last_wrong"):
         pd.testing.assert_series_equal(frame[name], NOT_COUNTED, check_names=False)
     with open_store(url) as store:
-        run, pair = store.run("abc"), Pairs(np.array([2]), np.array([1]))
-        new_pair = Pairs(np.array([0]), np.array([1]))
+        run, pair = store.run("abc"), table(np.array([2]), np.array([1]))
+        new_pair = table(np.array([0]), np.array([1]))
         run.add("train", 4, pair)  # the iteration that a kill cut off is done again
         assert run.pairs_frame()["times"].tolist() == [3]
-        assert run.add("train", 5, new_pair, pair | new_pair) == 1
+        assert run.add("train", 5, new_pair, ComparedPairs.joined([new_pair, pair])) == 1
         counted = run.pairs_frame()
     columns = ["winner", "first_iteration", "first_wrong", "last_wrong", "times"]
     assert counted[columns].fillna(-1).to_numpy(int).tolist() == [

@@ -221,10 +221,12 @@ def test_columns_that_are_missing_twice_or_not_numeric_are_refused(tmp_path):
         ("qid,label,x,x\n1,0,1,2\n", "there are two columns 'x'"),
         ("label,x\n1,0\n", "there is no column 'qid'"),
         ("qid,label\n1,0\n", "there is no feature column"),
+        ("qid,label,x,y\n1,0,,n/a\n", "there is no feature: there is no value in x, y"),
+        ("qid,label,x,note\n1,0,,a\n", "there is no feature: there is no value in x"),
     ):
         assert what in fault(written(tmp_path, text))
     for values in (["a"], [1j], [b"x"], [None]):
-        with pytest.raises(DataError, match=r"frame: (there is no feature column|no column can)"):
+        with pytest.raises(DataError, match=r"frame: (there is no feature|no column can)"):
             from_frame(pd.DataFrame({"qid": [1], "label": [0], "x": values}))
     with pytest.raises(DataError, match=r"frame, row 0: column 'x' holds a nested value: \[1, 2\]"):
         from_frame(pd.DataFrame({"qid": [1], "label": [0], "x": [[1, 2]]}))

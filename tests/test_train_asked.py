@@ -285,6 +285,69 @@ def test_an_interrupted_run_keeps_its_answers_and_asks_the_others_when_it_goes_o
     assert len(asked()) <= 61 and sum(stored().values()) == 60
 
 
+BY_WEIGHT = GOOD.replace("better(asked(line))", "heavier(asked(line))")
+HEAVIER = """
+def heavier(q):
+    left, right = (q[side]["features"]["weight"] for side in ("left", "right"))
+    return "left" if left > right else "right"
+"""
+
+
+def model_of_sizes(folder: str) -> None:
+    """A model folder that learned from grades that larger products are better."""
+    header, *rows = Path("products.csv").read_text().splitlines()
+    lines = [header]
+    for row in rows:
+        *columns, _ = row.split(",")
+        grade = int(float(columns[3]) > 0)
+        lines.append(",".join([*columns, str(grade)]))
+    Path("graded.csv").write_text("\n".join(lines) + "\n")
+    words = ["--query", "search", "--id", "product", "--grade", "label"]
+    done("train", "graded.csv", *words, *FAST, "--out", folder)
+
+
+def test_a_run_from_a_model_learns_what_the_judge_says_otherwise_and_keeps_to_its_budget():
+    model_of_sizes("base")
+    words = command("--from", "base", "--json", code=HEAVIER + BY_WEIGHT)
+    facts = json.loads(done(*words))
+    questions = [pair(question) for _, question in asked()]
+    assert len({*questions}) == len(questions) == 60
+    assert sum(facts["judge"]["answers"].values()) == 60 and facts["judge"]["answers"] == stored()
+    assert facts["from"]["path"] == "base" and facts["config"]["scaling"] == "query"
+    first, *_, last = facts["iterations"]
+    assert first["train_accuracy"] < 0.75  # the larger one is the heavier one by chance only
+    assert last["train_accuracy"] > first["train_accuracy"] + 0.15
+    assert facts["best_iteration"] > 0
+
+
+def test_a_run_from_a_model_that_the_judge_agrees_with_begins_with_its_answers_right():
+    model_of_sizes("base")
+    facts = json.loads(done(*command("--from", "base", "--json")))
+    from_random = json.loads(done(*command("--out", "from-random", "--json")))
+    assert facts["iterations"][0]["train_accuracy"] > 0.9
+    assert from_random["iterations"][0]["train_accuracy"] < 0.9
+
+
+def test_a_killed_run_from_a_model_asks_no_answered_pair_again_although_the_model_is_gone():
+    model_of_sizes("base")
+    code = HEAVIER + BY_WEIGHT
+    done(*command("--from", "base", "--out", "whole", code=code))
+    unkilled = {pair(question) for _, question in asked()}
+    Path("asked").write_text("")
+    stop = "    if len(open('asked').readlines()) > 30:\n        sys.exit('broken')\n"
+    broken = code.replace("    print(", f"{stop}    print(")
+    result = invoke(*command("--from", "base", "--out", "killed", code=broken))
+    assert result.exit_code == 2 and 0 < sum(stored().values()) < 60
+    answered = sum(stored().values())
+    Path("base").rename("elsewhere")
+    Path("asked").write_text("")
+    program(code)
+    done("train", "--resume", "--out", "killed")
+    again = [pair(question) for _, question in asked()]
+    assert len(again) == len({*again}) == 60 - answered and {*again} <= unkilled
+    assert weights("killed") == weights("whole")
+
+
 def texts(n_queries: int = 12, n_docs: int = 5) -> None:
     """A table of texts, whose longer one is better."""
     rng = np.random.default_rng(1)
@@ -327,8 +390,28 @@ def test_both_orders_are_asked_and_their_mean_is_learned():
         result = invoke(*by_model(url, "--judgements", 20, "--both-orders"))
     assert len(model.prompts) == 8 and len({frozenset(pair) for pair in model.pairs}) == 4
     assert result.exit_code == 2  # all of V are ties
-    assert "no judgement prefers one of two documents" in result.stderr
+    fault = "--model: answered with 4 ties and 0 skips about validation pairs, so there is nothing"
+    assert fault in result.stderr
     assert stored() == {"vali": 8}
+
+
+# A program that answers as it is told to, and prefers no document of the training part.
+UNDECIDED = """
+for line in sys.stdin:
+    pair = asked(line)
+    answer = better(pair) if pair["id"].startswith("vali") else "skip"
+    print(json.dumps({"answer": answer}), flush=True)
+"""
+
+
+def test_a_judge_that_prefers_no_document_of_a_part_is_named():
+    ties = UNDECIDED.replace("better(pair)", "'tie'")
+    line = invoke(*command(code=ties, judgements=10)).stderr.splitlines()[-1]
+    assert line.startswith("sortnet: --judge: answered with 2 ties and 0 skips about validation ")
+    line = invoke(*command("--overwrite", code=UNDECIDED, judgements=10)).stderr.splitlines()[-1]
+    n_skips = stored()["train"]
+    fault = f"answered with 0 ties and {n_skips} skips about training pairs, so there is nothing"
+    assert line == f"sortnet: --judge: {fault} to learn"
 
 
 def test_a_limit_of_calls_ends_the_asking_and_what_was_answered_is_learned():
@@ -349,6 +432,8 @@ def test_nothing_is_asked_or_written_for_a_prompt_or_an_estimate(tmp_path):
     common = ("train", "texts.csv", "--query", "question")
     prompt = json.loads(done(*common, "--show-prompt", "--question", "Longer?", "--json"))
     assert prompt["prompt"].startswith("Longer?\n") and "Both belong to: why" in prompt["prompt"]
+    of_model = json.loads(done(*common, "--model", "m", "--show-prompt", "--json"))
+    assert of_model["prompt"].count("Both belong to: why") == 1  # and no server was named
     estimate = json.loads(done(
         *common, "--estimate", "--judgements", 70, "--both-orders", "--price-in", 1, "--json"
     ))  # fmt: skip
@@ -424,10 +509,31 @@ def test_what_cannot_be_asked_is_refused_in_one_line(args, said):
     assert not Path("model").exists() and not Path("s.db").exists()
 
 
-def test_a_program_that_cannot_be_started_is_one_line_and_another_one_goes_on():
+@pytest.mark.parametrize(
+    ("typed", "why"),
+    [
+        ("no-such-program", "No such file or directory"),
+        ("./judge.py 1", "Permission denied"),
+        ("./folder", "Permission denied"),
+    ],
+)
+def test_a_program_that_cannot_be_started_is_refused_before_the_last_run_is_replaced(typed, why):
+    words = command(judgements=10)
+    done(*words)
+    Path("folder").mkdir()
+    before = {path.name: path.read_bytes() for path in Path("model").iterdir()}
+    words[words.index("--judge") + 1] = typed
+    line = invoke(*words, "--overwrite").stderr.splitlines()[-1]
+    assert line == f"sortnet: --judge: cannot start '{typed.split()[0]}': {why}"
+    assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == before
+    with open_store("s.db", write=False) as store:
+        assert store.runs_frame()["status"].tolist() == ["done"]
+
+
+def test_after_a_program_that_ends_at_once_another_one_goes_on():
     words = command()
-    words[words.index("--judge") + 1] = "no-such-program"
-    assert "cannot start 'no-such-program'" in invoke(*words).stderr
+    words[words.index("--judge") + 1] = f"{shlex.quote(sys.executable)} -c pass"
+    assert "failed" in invoke(*words).stderr.splitlines()[-1]
     done("train", "--resume", "--out", "model", "--judge", program())
     assert sum(stored().values()) == 60
 

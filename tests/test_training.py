@@ -14,30 +14,31 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pairs_made import table
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker
 from sortnet.config import Config, Training
-from sortnet.core import Pairs, Queries
+from sortnet.core import ComparedPairs, Queries
 from sortnet.errors import ComparatorError, DataError, DivergedError
 from sortnet.learning.budget import Budget, Share
 from sortnet.learning.mini_batches import QueryPairs
 from sortnet.learning.training import OptimiserState, train_on_pairs, train_share
 
 
-def made(n_queries: int, size: int, seed: int) -> tuple[Queries, Pairs]:
+def made(n_queries: int, size: int, seed: int) -> tuple[Queries, ComparedPairs]:
     """Queries ordered by their first feature, and some of their pairs."""
     rng = np.random.default_rng(seed)
     X = rng.normal(0, 1, (n_queries * size, 3)).astype(np.float32)
     queries = Queries.from_arrays(X, group=[size] * n_queries)
     i, j = rng.integers(0, size, (2, n_queries * 8)) + np.repeat(queries.offsets[:-1], 8)
     winner, loser = np.where(X[i, 0] > X[j, 0], i, j), np.where(X[i, 0] > X[j, 0], j, i)
-    return queries, Pairs(winner[i != j], loser[i != j])
+    return queries, table(winner[i != j], loser[i != j])
 
 
-def mean_loss(net, queries: Queries, pairs: Pairs) -> float:
+def mean_loss(net, queries: Queries, pairs: ComparedPairs) -> float:
     with torch.no_grad():
         e = net.embed(torch.from_numpy(queries.features))
-        return float(net.loss(e[pairs.winner], e[pairs.loser]).mean())
+        return float(net.loss(e[pairs.i], e[pairs.j]).mean())
 
 
 def batches_of(queries, pairs, size, most=None, seed=0, long=500):
@@ -69,7 +70,7 @@ def test_batches_hold_every_pair_once_with_its_own_features(
         assert float(batch.weight.sum()) == pytest.approx(1)
     assert all(len(batch.winner) == batch_size for batch in batches[:-1])
     X = queries.features
-    expected = zip(map(bytes, X[pairs.winner]), map(bytes, X[pairs.loser]), strict=True)
+    expected = zip(map(bytes, X[pairs.i]), map(bytes, X[pairs.j]), strict=True)
     assert sorted(seen) == sorted(expected)
 
 
@@ -79,7 +80,7 @@ def test_a_query_of_many_pairs_is_divided_into_batches(batch_size):
     winner, loser = np.triu_indices(80, 1)
     some = np.sort(rng.permutation(len(winner))[:2000])
     queries = Queries.from_arrays(rng.normal(size=(80, 3)), group=[80])
-    batches = batches_of(queries, Pairs(winner[some], loser[some]), batch_size)
+    batches = batches_of(queries, table(winner[some], loser[some]), batch_size)
     assert len(batches) == -(-2000 // batch_size)
     winners = set(batches[0].winner.tolist())
     assert len(winners) > min(batch_size, 80) / 3  # a random part, not a few winners
@@ -109,8 +110,8 @@ def test_queries_that_are_not_long_are_trained_as_if_none_were(
 @settings(max_examples=30, deadline=None)
 def test_an_epoch_takes_some_pairs_of_a_query_or_six_of_each_document_that_counts(most, seed, long):
     queries, pairs = made(4, 30, seed)
-    of_query = np.bincount(queries.query_of_docs()[pairs.winner], minlength=4)
-    docs = [np.unique(np.concatenate((pairs.winner, pairs.loser)))]
+    of_query = np.bincount(queries.query_of_docs()[pairs.i], minlength=4)
+    docs = [np.unique(np.concatenate((pairs.i, pairs.j)))]
     n_docs = np.bincount(queries.query_of_docs()[docs[0]], minlength=4)
     expected = np.minimum(of_query, np.maximum(most, 6 * np.minimum(n_docs, long)))
     taken = sum(len(batch.winner) for batch in batches_of(queries, pairs, 7, most, seed, long))
@@ -120,13 +121,13 @@ def test_an_epoch_takes_some_pairs_of_a_query_or_six_of_each_document_that_count
 def test_the_heavier_query_is_followed_where_each_has_mini_batches_of_its_own():
     X = np.tile(np.arange(8, dtype=np.float32)[:, None], (2, 1))
     i, j = np.triu_indices(8, 1)  # the second query is ordered the other way round
-    pairs = Pairs(np.append(j, 8 + i), np.append(i, 8 + j))
+    pairs = table(np.append(j, 8 + i), np.append(i, 8 + j))
     for heavy in (0, 1):
         weights = np.where(np.arange(2) == heavy, 9.0, 1.0)
         queries = Queries.from_arrays(X, np.zeros(16), group=[8, 8], weights=weights)
         net = CmpNN(1, hidden=3, seed=0)
         how = Training(epochs=20, batch_size=28, query_pairs=None, optimizer="sgd", lr=0.1)
-        train_on_pairs(net, queries, pairs, queries, Pairs.empty(), how)
+        train_on_pairs(net, queries, pairs, queries, ComparedPairs.empty(), how)
         up = net.prefer(net.prepare(X), np.array([7]), np.array([0]))[0] > 0
         assert up == (heavy == 0)
 
@@ -159,9 +160,9 @@ def test_pairs_are_weighed_by_the_grade_of_their_better_document():
     queries, how = replace(queries, grades=grades), Training(loss="squared", pair_weight="grade")
     net = DirectRanker(3, hidden=3, seed=0)
     found = train_on_pairs(net, queries, pairs, queries, pairs, how).vali_loss
-    r = net.prefer(net.prepare(queries.features), pairs.winner, pairs.loser)
-    cost = grades[pairs.winner] * (1 - r) ** 2
-    assert found == pytest.approx(cost.sum() / grades[pairs.winner].sum(), rel=1e-4)
+    r = net.prefer(net.prepare(queries.features), pairs.i, pairs.j)
+    cost = grades[pairs.i] * (1 - r) ** 2
+    assert found == pytest.approx(cost.sum() / grades[pairs.i].sum(), rel=1e-4)
     assert found != pytest.approx(mean_loss(net, queries, pairs), rel=1e-2)
     nothing = replace(queries, grades=0 * grades)
     with pytest.raises(DataError, match="all pairs to learn from have weight 0"):
@@ -177,7 +178,9 @@ def test_the_epoch_best_by_rank_quality_is_kept():
         weights.append(one.v.detach().clone())
         return next(scores)
 
-    trained = train_on_pairs(net, train, tp, train, Pairs.empty(), Training(epochs=10), score=score)
+    trained = train_on_pairs(
+        net, train, tp, train, ComparedPairs.empty(), Training(epochs=10), score=score
+    )
     assert len(weights) == 5 and trained.kept_epoch == 9  # of equals the later one
     assert torch.equal(net.v, weights[3])
 
@@ -187,12 +190,12 @@ def test_one_full_batch_of_plain_sgd_is_one_gradient_step():
     net = CmpNN(3, hidden=4, seed=2)
     by_hand = copy.deepcopy(net)
     e = by_hand.embed(torch.from_numpy(queries.features))
-    by_hand.loss(e[pairs.winner], e[pairs.loser]).mean().backward()
+    by_hand.loss(e[pairs.i], e[pairs.j]).mean().backward()
     how = Training(
         loss="squared", schedule="steps", epochs=1, batch_size=10**6, lr=0.1, optimizer="sgd",
         momentum=0, weight_decay=0,
     )  # fmt: skip
-    train_on_pairs(net, queries, pairs, queries, Pairs.empty(), how)
+    train_on_pairs(net, queries, pairs, queries, ComparedPairs.empty(), how)
     for ours, theirs in zip(net.parameters(), by_hand.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs - 0.1 * theirs.grad)
 
@@ -204,19 +207,19 @@ def test_training_learns_to_order_pairs_it_has_not_seen(make, optimizer):
     net = make(3, seed=0)
     how = Training(epochs=30, batch_size=64, lr=0.02, optimizer=optimizer, weight_decay=0)
     train_on_pairs(net, train, tp, vali, vp, how)
-    assert (net.prefer(net.prepare(test.features), pairs.winner, pairs.loser) > 0).mean() > 0.9
+    assert (net.prefer(net.prepare(test.features), pairs.i, pairs.j) > 0).mean() > 0.9
 
 
 def test_the_kept_epoch_is_the_best_on_the_validation_pairs():
     train, tp = made(6, 6, 1)
     vali, right = made(6, 6, 2)
-    wrong = Pairs(right.loser, right.winner)  # the better it learns, the worse it gets on these
+    wrong = table(right.j, right.i)  # the better it learns, the worse it gets on these
     net, last = (CmpNN(3, hidden=4, seed=3) for _ in range(2))
     how = Training(loss="squared", epochs=8, lr=0.05, batch_size=1024)
     trained = train_on_pairs(net, train, tp, vali, wrong, how)
     assert (trained.epochs, trained.kept_epoch) == (8, 1)
     assert trained.vali_loss == pytest.approx(mean_loss(net, vali, wrong), rel=1e-5)
-    assert train_on_pairs(last, train, tp, vali, Pairs.empty(), how).kept_epoch == 8
+    assert train_on_pairs(last, train, tp, vali, ComparedPairs.empty(), how).kept_epoch == 8
     assert mean_loss(last, vali, wrong) > trained.vali_loss
 
 
@@ -225,13 +228,13 @@ def test_patience_ends_training_that_no_longer_helps():
     vali, right = made(6, 6, 2)
     how = Training(epochs=50, lr=0.05, patience=3)
     net = CmpNN(3, hidden=4, seed=3)
-    trained = train_on_pairs(net, train, tp, vali, Pairs(right.loser, right.winner), how)
+    trained = train_on_pairs(net, train, tp, vali, table(right.j, right.i), how)
     assert trained.epochs == trained.kept_epoch + 3
 
 
 def test_the_same_seed_trains_the_same_weights_whatever_the_order_of_the_pairs():
     queries, pairs = made(10, 6, 1)
-    turned = Pairs(pairs.winner[::-1], pairs.loser[::-1])
+    turned = table(pairs.i[::-1], pairs.j[::-1])
     nets = [Committee([CmpNN(3, dropout=0.3, seed=s) for s in (1, 2)]) for _ in range(3)]
     for net, seed, p in zip(nets, (5, 5, 6), (pairs, turned, pairs), strict=True):
         train_on_pairs(net, queries, p, queries, p, Training(epochs=2, batch_size=16), seed=seed)
@@ -330,11 +333,11 @@ def test_shares_of_a_budget_end_like_one_training_without_looks_at_validation():
     for first, end in ((0, 2), (2, 5), (5, 8)):
         share = Share(first, end, 8, 1)
         trained, state = train_share(
-            shared, queries, pairs, queries, Pairs.empty(), how, share, before=state
+            shared, queries, pairs, queries, ComparedPairs.empty(), how, share, before=state
         )
         assert trained.epochs == end - first
     whole = CmpNN(3, hidden=4, seed=3)
-    train_on_pairs(whole, queries, pairs, queries, Pairs.empty(), how)
+    train_on_pairs(whole, queries, pairs, queries, ComparedPairs.empty(), how)
     assert state.steps == 8
     # Whole batches, so the order of the queries changes no more than the rounding of sums.
     for ours, theirs in zip(shared.parameters(), whole.parameters(), strict=True):

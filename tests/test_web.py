@@ -755,6 +755,15 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
     assert site.client.get(f"{site.admin}/passwords.csv").status == 404
 
 
+def test_an_annotator_whose_name_is_a_formula_is_escaped_in_the_page_s_csv_file(site):
+    answered(site, "=cmd|' /C calc'!A0", 1)
+    text = site.client.get(f"{site.admin}/judgements.csv").body.decode()
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert row["annotator"] == "'=cmd|' /C calc'!A0"
+    (line,) = site.client.get(f"{site.admin}/judgements.jsonl").body.decode().splitlines()
+    assert json.loads(line)["annotator"] == "=cmd|' /C calc'!A0"
+
+
 def test_answers_of_other_processes_are_seen_and_the_ranking_follows(store, collection):
     with served(store.collection("essays"), background=True) as site:
         service = LabellingService(collection)

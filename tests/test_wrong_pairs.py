@@ -14,7 +14,7 @@ from cli_made import done
 
 from sortnet.comparators import CmpNN, TrainableComparator
 from sortnet.config import PAIRS, Config, Training
-from sortnet.core import NEVER_ADDED, SPLITS, Pairs, Queries, Split
+from sortnet.core import NEVER_ADDED, SPLITS, ComparedPairs, Queries, Split
 from sortnet.learning.iterations import Iteration, State
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pair_sinks import MemoryPairs
@@ -28,8 +28,8 @@ class Added(NamedTuple):
 
     split: Split
     iteration: int
-    pairs: Pairs
-    wrong: Pairs
+    pairs: ComparedPairs
+    wrong: ComparedPairs | None
 
 
 class RecordingPairs(MemoryPairs):
@@ -39,8 +39,13 @@ class RecordingPairs(MemoryPairs):
         super().__init__()
         self.calls: list[Added] = []
 
-    def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
-        assert wrong is not None
+    def add(
+        self,
+        split: Split,
+        iteration: int,
+        pairs: ComparedPairs,
+        wrong: ComparedPairs | None = None,
+    ) -> int:
         self.calls.append(Added(split, iteration, pairs, wrong))
         return super().add(split, iteration, pairs, wrong)
 
@@ -98,13 +103,18 @@ def config_of(strategy: str) -> Config:
     )
 
 
+def wrong_rows(table: ComparedPairs) -> set[tuple[int, int]]:
+    rows = zip(table.i.tolist(), table.j.tolist(), table.margin.tolist(), strict=True)
+    return {(i, j) for i, j, margin in rows if margin <= 0}
+
+
 def iterations_wrong(calls: list[Added], split: Split) -> dict[tuple[int, int], list[int]]:
     """{(winner, loser): the iterations in which the pair was wrong}, by plain Python."""
     iterations: dict[tuple[int, int], list[int]] = {}
     for call in calls:
         if call.split == split:
-            rows = zip(call.wrong.winner.tolist(), call.wrong.loser.tolist(), strict=True)
-            for pair in rows:
+            tables = [call.pairs] if call.wrong is None else [call.pairs, call.wrong]
+            for pair in set().union(*(wrong_rows(table) for table in tables)):
                 iterations.setdefault(pair, []).append(call.iteration)
     return iterations
 

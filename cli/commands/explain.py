@@ -17,9 +17,8 @@ from cli.inputs.model_and_data import (
 )
 from cli.options import Whole, json_option
 from cli.output import (
-    BAR,
     DEFAULT_WIDTH,
-    bar,
+    bars,
     fit_cells,
     print_json,
     print_table,
@@ -125,15 +124,8 @@ def _json(explained: Explanation) -> dict[str, Any]:
 def _print(explained: Explanation, answer: dict[str, Any], top: int) -> None:
     put(f"\nA is {_name_of(answer['a'])}, B is {_name_of(answer['b'])}")
     parts = explained.by_column()
-    most = abs(parts[0].value)
     rows = [
-        [
-            printable(part.column.name),
-            _cell(part.a),
-            _cell(part.b),
-            f"{part.value:+.4g}",
-            bar(part.value, most),
-        ]
+        [printable(part.column.name), _cell(part.a), _cell(part.b), f"{part.value:+.4g}"]
         for part in parts[:top]
     ]
     below = {}
@@ -142,9 +134,16 @@ def _print(explained: Explanation, answer: dict[str, Any], top: int) -> None:
     if explained.baseline:
         below["two at the query's mean"] = explained.baseline
     below["margin of A over B"] = explained.margin
-    rows += [[what, "", "", f"{value:+.4g}", " " * BAR] for what, value in below.items()]
-    header = ["feature", "in A", "in B", "value", "+ for A, - for B".ljust(BAR)]
-    print_table(header, fit_cells(header, rows, [0, 1, 2], width() or DEFAULT_WIDTH))
+    rows += [[label, "", "", f"{value:+.4g}"] for label, value in below.items()]
+    header = ["feature", "in A", "in B", "value"]
+    wide = width() or DEFAULT_WIDTH
+    drawn = bars([part.value for part in parts[:top]], [header, *rows], wide)
+    longest = len(drawn[0])
+    of_bars = "+ for A, - for B" if longest >= len("+ for A, - for B") else "+ A, - B"
+    header = [*header, of_bars.ljust(longest)]
+    drawn += [" " * longest] * len(below)
+    rows = [[*row, drawn_bar] for row, drawn_bar in zip(rows, drawn, strict=True)]
+    print_table(header, fit_cells(header, rows, [0, 1, 2], wide))
     put("values add up to the margin, from that of two documents at the query's mean")
 
 

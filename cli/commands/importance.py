@@ -10,9 +10,8 @@ import click
 from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import SEED, Whole, json_option, output_option
 from cli.output import (
-    BAR,
     DEFAULT_WIDTH,
-    bar,
+    bars,
     fit_cells,
     print_json,
     print_table,
@@ -115,18 +114,16 @@ def _print_importance(
 ) -> None:
     name, repeats = found.metric.name, found.drops.shape[1]
     put(f"{name} {found.quality:.4f} on {source}")
-    most = max(abs(row["mean"]) for row in shown)
+    numbers = [number for number in ("mean", "std", "splits") if number in shown[0]]
     rows = [
-        [
-            printable(row["feature"]),
-            *(f"{row[k]:.4f}" for k in ("mean", "std", "splits") if k in row),
-            bar(row["mean"], most),
-        ]
-        for row in shown
+        [printable(row["feature"]), *(f"{row[number]:.4f}" for number in numbers)] for row in shown
     ]
-    splits = [] if found.splits is None else ["splits"]
-    header = ["feature", "drop", "std", *splits, " " * BAR]
-    print_table(header, fit_cells(header, rows, [0], width() or DEFAULT_WIDTH))
+    header = ["feature", "drop", *numbers[1:]]
+    wide = width() or DEFAULT_WIDTH
+    drawn = bars([row["mean"] for row in shown], [header, *rows], wide)
+    header = [*header, " " * len(drawn[0])]
+    rows = [[*row, drawn_bar] for row, drawn_bar in zip(rows, drawn, strict=True)]
+    print_table(header, fit_cells(header, rows, [0], wide))
     if len(shown) < len(found.columns):
         put(f"{len(found.columns) - len(shown)} more: --top {len(found.columns)} shows all")
     times = "once" if repeats == 1 else f"{repeats} times"

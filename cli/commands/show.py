@@ -171,7 +171,9 @@ def _show_model(folder: str, *, as_json: bool) -> None:
         put(f"kept     {kept_model(info['kept'])}")
     elif "quality" in info:
         put(f"quality  {config['quality']} {float(info['quality']):.4f} on validation")
-    put(f"features {ranker.n_features}: {listed(map(printable, ranker.feature_names or ()))}")
+    described = ranker.describer
+    names = ranker.feature_names if described is None else described.readable_names()
+    put(f"features {ranker.n_features}: {listed(map(printable, names or ()))}")
     _show_scaling(config)
     put(f"next     {shlex.join(['sortnet', 'evaluate', folder, 'TEST'])}")
 

@@ -31,6 +31,7 @@ from sortnet.errors import SortNetError
 from sortnet.items import Items
 from sortnet.judges import LanguageModel
 from sortnet.judges.asked_pairs import pair_of_items
+from sortnet.judges.program import refuse_missing_program
 from sortnet.judges.prompts import Prompt
 from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.preference.study import LONGEST, QUESTION
@@ -122,6 +123,8 @@ class CommandJudge:
         """
         if not job.is_asked:
             return {}
+        if self.values["judge"] is not None:
+            refuse_missing_program(self.values["judge"])
         progress("reading what is shown of the documents")
         parts: dict[Split, Any] = {"train": job.train, "vali": job.vali}
         documents = {
@@ -129,9 +132,10 @@ class CommandJudge:
             for split, part in parts.items()
         }
         judge = judge_of(self.values)
-        if judge is not None:
-            judge.connect()  # refuses a key or a server that cannot be used
+        if isinstance(judge, LanguageModel):
             refuse_without_content(documents["train"], judge)
+        if judge is not None and not self.only_shows:
+            judge.connect()  # refuses a key or a server that cannot be used
         return documents
 
     def show(self, job: TrainingJob, documents: Items, *, as_json: bool) -> None:

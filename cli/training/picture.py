@@ -19,7 +19,7 @@ _FAINT, _WRONG = "#767676", "#c44e00"  # distinguishable for colour-blind reader
 _TINT = np.array([1.0, 0.91, 0.83])  # paper of an image in a wrong place
 _LINE = 1.5  # height of a line of images with their numbers, in images
 _STRIP = 0.6  # height of a line of small images, in images
-_MARGINS = 3.1, 2.4  # left and right of small images: what their caption and remark need
+_MARGINS = 3.5, 2.4  # left and right of small images: what their caption and remark need
 _INCHES = 0.56  # an image with its margin
 
 

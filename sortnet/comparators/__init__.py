@@ -1,25 +1,34 @@
-"""Comparators: soft trees, CmpNN, DirectRanker, and committees of nets."""
+"""Comparators: soft trees, CmpNN, DirectRanker, and committees of nets.
 
-from sortnet.comparators.base import Margin, NeuralComparator, margin_of
-from sortnet.comparators.cmpnn import CmpNN
-from sortnet.comparators.committee import Committee
-from sortnet.comparators.directranker import DirectRanker
-from sortnet.comparators.forms import DualUnits, Form, Score
-from sortnet.comparators.make import (
-    Make,
-    MakeFor,
-    MakeOne,
-    TrainableComparator,
-    kind_of,
-    make_comparator,
-)
-from sortnet.comparators.soft_trees import SoftTrees
+Names are imported when first used: trees that were learned rank without torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sortnet.comparators.base import Margin, NeuralComparator, margin_of
+    from sortnet.comparators.cmpnn import CmpNN
+    from sortnet.comparators.committee import Committee
+    from sortnet.comparators.directranker import DirectRanker
+    from sortnet.comparators.fitted_trees import FittedTrees
+    from sortnet.comparators.forms import DualUnits, Form, Score
+    from sortnet.comparators.make import (
+        Make,
+        MakeFor,
+        MakeOne,
+        TrainableComparator,
+        kind_of,
+        make_comparator,
+    )
+    from sortnet.comparators.soft_trees import SoftTrees
 
 __all__ = [
     "CmpNN",
     "Committee",
     "DirectRanker",
     "DualUnits",
+    "FittedTrees",
     "Form",
     "Make",
     "MakeFor",
@@ -33,3 +42,27 @@ __all__ = [
     "make_comparator",
     "margin_of",
 ]
+
+_NAMES_OF_MODULE = {
+    "base": ("Margin", "NeuralComparator", "margin_of"),
+    "cmpnn": ("CmpNN",),
+    "committee": ("Committee",),
+    "directranker": ("DirectRanker",),
+    "fitted_trees": ("FittedTrees",),
+    "forms": ("DualUnits", "Form", "Score"),
+    "make": ("TrainableComparator", "Make", "MakeFor", "MakeOne", "kind_of", "make_comparator"),
+    "soft_trees": ("SoftTrees",),
+}
+_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
+
+if not TYPE_CHECKING:  # a type checker that saw this would accept every misspelt name
+
+    def __getattr__(name):
+        if name not in _MODULE_OF_NAME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from sortnet.comparators.forms import Form, OnDevice
-from sortnet.core import F32
+from sortnet.core import F32, F64
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
-from sortnet.threads import one_thread_an_operation, threads_set_aside
+from sortnet.threads import one_thread_an_operation, threads_set_aside, use_set_threads
+
+use_set_threads()
 
 Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 Numbers: TypeAlias = NDArray[np.integer[Any]]  # of documents
@@ -86,6 +88,16 @@ class NeuralComparator(nn.Module, ABC):
 
     def score(self, prepared: Tensor) -> Tensor | None:
         """(n, width) -> (n,) g, where the margins are an odd function of its differences."""
+        return None
+
+    @torch.no_grad()
+    def scores(self, X: F32) -> F32 | None:
+        """(n, n_features) scaled features -> (n,) g, where the net has a `score`."""
+        g = self.score(self.prepare(X))
+        return None if g is None else g.cpu().numpy()
+
+    def feature_shares(self) -> F64 | None:
+        """(n_features,) the share of all splits that each column has; None of what has no trees."""
         return None
 
     def votes(self, e_i: Tensor, e_j: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from sortnet.comparators.base import (
 )
 from sortnet.comparators.forms import Score
 from sortnet.config import hidden_sizes
+from sortnet.core import F32, F64
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
 
@@ -111,7 +112,16 @@ class DirectRanker(NeuralComparator):
     def kernel(self) -> Score | None:
         if not self._compares_as(DirectRanker, _COMPILED):
             return None
-        return Score(self.prepare, self.tau, self._tau)
+
+        def scores(X: F32) -> F64:
+            g: F64 = self.score(self.prepare(X)).cpu().double().numpy()
+            return g
+
+        def of_differences(difference: F32) -> F32:
+            margin: F32 = self._tau(torch.from_numpy(difference)).numpy()
+            return margin
+
+        return Score(scores, self.tau, of_differences)
 
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
         return (1 - self.margin(e_winner, e_loser)) ** 2

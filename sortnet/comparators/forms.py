@@ -4,32 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from sortnet.core import F32
+from sortnet.core import F32, F64
 
-Embed: TypeAlias = Callable[[F32], Tensor]  # of (n, d) documents
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+# Torch is loaded where a net needs it: trees that were learned are ranked with without it.
+
+
+# exp(2p) below e^175 keeps (1 + e)(1 + e'), with e = exp(2p) exp(2q), within a float64.
+_LARGEST = 175.0
 
 
 @dataclass(frozen=True, eq=False)
 class DualUnits:
     """One layer of dual units on the CPU: margin(i, j) = w (s(p_i + q_j) - s(p_j + q_i))."""
 
-    embed: Embed  # (n, d) documents -> (n, 2H) float32, p and q side by side
+    embed: Callable[[F32], Tensor]  # (n, d) documents -> (n, 2H) float32, p and q side by side
     w: Tensor  # (H,) float32
     units: str  # `tanh` or `sigmoid`, s
+
+    def numbers(self, X: F32) -> tuple[F64, F64] | None:
+        """Prepare documents for the compiled sort: exp(κp) | exp(κq), (n, 2H), and weights, (H,).
+
+        None if these would leave the floating-point range, which unscaled features can do. With
+        e = exp(κ(p_i + q_j)) and e' = exp(κ(p_j + q_i)) a dual pair of units contributes
+
+            tanh (κ = 2):    tanh(·) - tanh(·)' = 2 (e - e') / ((1 + e)(1 + e'))
+            sigmoid (κ = 1):    σ(·) - σ(·)'    =   (e - e') / ((1 + e)(1 + e'))
+
+        to the margin, times w_> - w_<: no transcendental function is left for the comparisons.
+        """
+        import torch
+
+        kappa = 2.0 if self.units == "tanh" else 1.0
+        with torch.no_grad():
+            embedded = self.embed(X).mul_(kappa)
+            if embedded.numel() and not (
+                embedded.min() >= -_LARGEST and embedded.max() <= _LARGEST
+            ):
+                return None
+            e: F64 = embedded.double().exp_().numpy()
+            weights: F64 = (kappa * self.w).double().numpy()
+        return e, weights
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
     """margin(i, j) = τ(g_i - g_j), with τ odd and sign-preserving: the order is that of g."""
 
-    embed: Embed  # (n, d) documents -> (n, 1), g
+    scores: Callable[[F32], F64]  # (n, d) documents -> (n,), g
     tau: str  # `tanh`, `identity` or `sigmoid` (as 2σ - 1)
-    of_differences: Callable[[Tensor], Tensor]  # τ, of a tensor
+    of_differences: Callable[[F32], F32]  # τ
 
     def as_units(self) -> DualUnits | None:
         """The same margin of one dual unit, p = g and q = -g; None for the identity.
@@ -39,8 +70,10 @@ class Score:
         if self.tau == "identity":
             return None
 
+        import torch
+
         def both(X: F32) -> Tensor:
-            g = self.embed(X).cpu()
+            g = torch.from_numpy(self.scores(X)).float()[:, None]
             return torch.cat((g, -g), dim=1)
 
         return DualUnits(both, torch.tensor([0.5 if self.tau == "tanh" else 1.0]), self.tau)
@@ -68,18 +101,20 @@ def joined(forms: Sequence[Form | None]) -> Form | None:
         return forms[0]
     scores = [form for form in forms if isinstance(form, Score) and form.tau == "identity"]
     if len(scores) == len(forms):
-        embeds = [score.embed for score in scores]
 
-        def total(X: F32) -> Tensor:
+        def total(X: F32) -> F64:
             # In float64, in which the sums of a few float32 are exact but for extremes: documents
             # whose scores are equal tie, and no others.
-            return torch.stack([embed(X).double() for embed in embeds]).sum(0)
+            g: F64 = np.sum([score.scores(X) for score in scores], axis=0)
+            return g
 
         return Score(total, "identity", scores[0].of_differences)
     units = [form.as_units() if isinstance(form, Score) else form for form in forms]
     layers = [layer for layer in units if layer is not None]
     if len(layers) < len(forms) or len({layer.units for layer in layers}) > 1:
         return None
+
+    import torch
 
     def side_by_side(X: F32) -> Tensor:
         p, q = zip(*(layer.embed(X).chunk(2, dim=1) for layer in layers), strict=True)

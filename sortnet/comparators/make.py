@@ -14,6 +14,7 @@ from sortnet.comparators.base import NeuralComparator
 from sortnet.comparators.cmpnn import CmpNN
 from sortnet.comparators.committee import Committee
 from sortnet.comparators.directranker import DirectRanker, Layers
+from sortnet.comparators.fitted_trees import FittedTrees
 from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Config
 from sortnet.errors import ComparatorError
@@ -91,6 +92,24 @@ def kind_of(comparator: TrainableComparator) -> str | None:
         of_type = {ours: kind for kind, ours in KINDS.items()}
         kinds.add(None if own else of_type.get(type(net)))
     return kinds.pop() if len(kinds) == 1 else None
+
+
+def fitted(comparator: TrainableComparator) -> TrainableComparator | FittedTrees:
+    """The comparator that a model keeps: of trees on the CPU a copy as arrays, else itself."""
+    if type(comparator) is SoftTrees and comparator.device.type == "cpu":
+        return comparator.fitted()
+    return comparator
+
+
+def trainable(comparator: TrainableComparator | FittedTrees) -> TrainableComparator:
+    """A comparator that has gradients: of trees that are arrays a net, else itself."""
+    if not isinstance(comparator, FittedTrees):
+        return comparator
+    sizes = {name: getattr(comparator, name) for name in ("committee", "trees", "depth")}
+    net = SoftTrees(comparator.n_features, **sizes)
+    weights = {name: torch.from_numpy(array) for name, array in comparator.weights.items()}
+    net.load_state_dict(weights)  # copies
+    return net
 
 
 def resolve_device(name: str) -> torch.device:

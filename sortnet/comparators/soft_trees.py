@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sortnet.comparators.base import NeuralComparator, product
+from sortnet.comparators.fitted_trees import FittedTrees
 from sortnet.comparators.forms import Score
 from sortnet.comparators.tree_kernels import (
     LANES,
@@ -19,8 +20,8 @@ from sortnet.comparators.tree_kernels import (
     blocks_of,
     fill_gradients,
     fill_scores,
-    fill_scores_in_threads,
 )
+from sortnet.core import F32, F64
 from sortnet.core.memory import refuse_too_large
 from sortnet.threads import one_thread_an_operation
 
@@ -28,7 +29,6 @@ _SHARPEST = 8.0  # the factor of the logits that choose features, at the end of 
 _SHARPENED = 0.7  # the share of a training in which it grows from 1
 _STEEPNESS, _THRESHOLDS, _LEAVES = 2.0, 0.7, 0.05  # initial: a value, two standard deviations
 _COPIES = 24  # bytes for each number: it, its gradient, Adam's moments, the softmax, its gradient
-_AT_ONCE = 1 << 14  # documents that are scored together, in several threads
 _LARGEST = 350.0  # exp of a score and of its negative stay within a float64
 _COMPARED = ("prepare", "embed", "margin", "prefer", "score")  # what the compiled sort relies on
 
@@ -96,9 +96,14 @@ class SoftTrees(NeuralComparator):
         now = 1 + (_SHARPEST - 1) * min(1.0, share / _SHARPENED)
         self.sharpness.fill_(max(now, float(self.sharpness)))
 
-    def feature_shares(self) -> Tensor:
+    def fitted(self) -> FittedTrees:
+        """A copy of what it has learned so far, which ranks without torch."""
+        weights = {name: w.detach().cpu().numpy().copy() for name, w in self.state_dict().items()}
+        return FittedTrees(self.committee, weights)
+
+    def feature_shares(self) -> F64:
         """(d,) the share of all splits that each column has, by the softmax; they sum to 1."""
-        return self._chosen().detach().mean(dim=1)
+        return self.fitted().feature_shares()
 
     def _chosen(self) -> Tensor:
         with one_thread_an_operation():  # torch's softmax is rounded as threads divide it
@@ -107,7 +112,7 @@ class SoftTrees(NeuralComparator):
     def embed(self, x: Tensor) -> Tensor:
         """(n, d) -> (n, H), the scores g_h."""
         if x.device.type == "cpu" and not torch.is_grad_enabled():
-            return self._scored(x)
+            return torch.from_numpy(self.fitted().prepare(x.numpy()))
         inputs = product(x, self._chosen()).to(self.leaves.dtype).contiguous()
         splits = self.thresholds, self.log_steepness
         if x.device.type == "cpu":
@@ -117,21 +122,6 @@ class SoftTrees(NeuralComparator):
         half = torch.addcmul(shift, inputs, scale)
         half = half.view(len(x), self.committee, self.trees, self.depth)
         return leaf_values((1 + half.tanh()) / 2, self.leaves)
-
-    def _scored(self, x: Tensor) -> Tensor:
-        """Scores without gradients, of few enough documents at a time that they stay in the cache.
-
-        The last documents are scored together with some before them again: a product of fewer rows
-        may be rounded in another way, and a document would differ from its twin.
-        """
-        chosen = self._chosen()
-        scale, shift = half_logits(self.thresholds, self.log_steepness)
-        out = x.new_empty(len(x), self.committee, dtype=self.leaves.dtype)
-        for start in range(0, len(x), _AT_ONCE):
-            docs = slice(max(0, min(start, len(x) - _AT_ONCE)), start + _AT_ONCE)
-            inputs = product(x[docs], chosen).to(self.leaves.dtype).contiguous()
-            fill_scores_in_threads(*_arrays(inputs, scale, shift, self.leaves, out[docs]))
-        return out
 
     def score(self, prepared: Tensor) -> Tensor:
         with one_thread_an_operation():
@@ -152,7 +142,12 @@ class SoftTrees(NeuralComparator):
     def kernel(self) -> Score | None:
         if not self._compares_as(SoftTrees, _COMPARED):
             return None
-        return Score(lambda X: self.score(self.prepare(X))[:, None], "identity", lambda z: z)
+
+        def scores(X: F32) -> F64:
+            g: F64 = self.score(self.prepare(X)).cpu().double().numpy()
+            return g
+
+        return Score(scores, "identity", lambda z: z)
 
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
         """The mean over heads of (1 - margin)^2."""

@@ -17,11 +17,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from sortnet.core import F64, I64
-from sortnet.threads import in_threads
 
 Floats = NDArray[np.floating[Any]]
 
@@ -72,18 +71,6 @@ def fill_scores(
         docs = slice(block * LANES, (block + 1) * LANES)
         _fill_sides(inputs[docs], scale, shift, sides[block])
         _fill_block(sides[block], leaves, out[docs])
-
-
-@in_threads
-def fill_scores_in_threads(
-    inputs: Floats, scale: Floats, shift: Floats, leaves: Floats, out: Floats
-) -> None:
-    """Fill the scores that `fill_scores` does, in several threads, and keep nothing else."""
-    for block in prange((len(inputs) + LANES - 1) // LANES):
-        sides = np.empty((len(scale), LANES), inputs.dtype)
-        docs = slice(block * LANES, (block + 1) * LANES)
-        _fill_sides(inputs[docs], scale, shift, sides)
-        _fill_block(sides, leaves, out[docs])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})

@@ -1,4 +1,4 @@
-"""The types of the project: Queries, Pairs, Sorting, and the protocols between its parts."""
+"""The types of the project: Queries, compared pairs, and the protocols between its parts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sortnet.core.compared_pairs import ComparedPairs as ComparedPairs
 from sortnet.core.float32 import refuse_lost
 from sortnet.core.memory import rows_of, texts
 from sortnet.core.named_columns import UNNAMED
@@ -37,7 +38,7 @@ class Queries:
     """The documents of many queries, stored query by query.
 
     Query `k` has the documents `offsets[k]:offsets[k + 1]`; a *document number* is an index into
-    these arrays, as used by `Pairs` and `Sorting`.
+    these arrays, as used by `Pairs` and `ComparedPairs`.
 
     Attributes:
         features: (n_docs, n_features) float32; NaN where a value is missing.
@@ -293,15 +294,11 @@ class Sorting:
 
     Attributes:
         order: (n_docs,) int64 document numbers, query by query, best first.
-        i: (m,) int32 the first document of every comparison made.
-        j: (m,) int32 the second document.
-        margin: (m,) float32 the comparator's margin of i over j; i went first where it is > 0.
+        compared: every comparison made, without answers.
     """
 
     order: I64
-    i: I32
-    j: I32
-    margin: F32
+    compared: ComparedPairs
 
 
 @runtime_checkable
@@ -338,21 +335,28 @@ class PairSink(Protocol):
     Adding the same iteration again changes nothing.
     """
 
-    def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
+    def add(
+        self,
+        split: Split,
+        iteration: int,
+        pairs: ComparedPairs,
+        wrong: ComparedPairs | None = None,
+    ) -> int:
         """Add an iteration's pairs to TP or VP; returns how many of them are new in this iteration.
 
-        The pairs of `wrong` (None: all of `pairs`) were in the wrong order in this iteration, which
-        is counted, also of pairs that are in neither TP nor VP. What several writers of different
-        pairs return sums to the new pairs.
+        It is counted which pairs were wrong in this iteration: those of `pairs`, and those of
+        `wrong`, which may be in neither TP nor VP. Both tables are `in_order`. What several writers
+        of different pairs return sums to the new pairs.
         """
         ...
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
-    ) -> Pairs:
-        """The pairs of TP or VP that were added before that iteration, by (winner, loser).
+    ) -> ComparedPairs:
+        """The pairs of TP or VP that were added before that iteration, `in_order`.
 
-        With `docs` only those whose winner is docs[0] to docs[1] - 1.
+        Margins and answers are not kept: they are as `ComparedPairs.of_keys` gives them. With
+        `docs` only pairs whose better document is docs[0] to docs[1] - 1.
         """
         ...
 

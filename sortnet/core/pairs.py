@@ -67,20 +67,34 @@ def unique(keys: _I64) -> _I64:
     return once
 
 
-class Pairs:
-    """A set of pairs of documents of one query, the better one first.
+def refuse_no_pairs(i: _Ints, j: _Ints) -> None:
+    """Refuse columns of documents that are no pairs.
 
-    Each pair is there once, ordered by (winner, loser).
+    Raises:
+        DataError: on columns that do not fit each other, a document compared with itself, or a
+            number that is no document's.
+    """
+    if i.shape != j.shape or i.ndim != 1:
+        raise DataError(f"pairs: {i.shape} documents but {j.shape} others")
+    bad = (i == j) | ((i | j) >> 31 != 0)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise DataError(f"pair {at}: documents {i[at]} and {j[at]} are no pair")
+
+
+class Pairs:
+    """Judged pairs of documents of one query, the better one first.
+
+    Each pair is there once, ordered by (winner, loser). See `judged` for judges who are not sure.
 
     Args:
-        winner: (m,) numbers of the documents that should be first, in any order.
+        winner: (m,) numbers of the documents that are surely better, in any order.
         loser: (m,) document numbers.
 
     Attributes:
         key: (m,) int64, ascending: winner * 2^32 + loser. (Document numbers fit 31 bits.)
-        target: (m,) float32 of `judged` pairs, the share of the judgements for the winner, from ½,
-            a tie, to 1; else None: the winner is known.
-        weight: (m,) float32 of `judged` pairs, above 0; else None: 1.
+        target: (m,) float32 the share of the judgements for the winner, from ½, a tie, to 1.
+        weight: (m,) float32 of the judgements, above 0.
 
     Raises:
         DataError: on a document number below 0 or from 2^31, or a document paired with itself.
@@ -88,7 +102,7 @@ class Pairs:
     >>> pairs = Pairs(np.array([7, 2, 7]), np.array([1, 9, 1]))
     >>> pairs.winner, pairs.loser
     (array([2, 7]), array([9, 1]))
-    >>> len(pairs | Pairs(np.array([0, 2]), np.array([1, 9])))
+    >>> len(pairs | Pairs(np.array([0]), np.array([1])))
     3
 
     Cost: one sort.
@@ -96,21 +110,18 @@ class Pairs:
 
     __slots__ = ("key", "target", "weight")
     key: _I64
-    target: _F32 | None
-    weight: _F32 | None
+    target: _F32
+    weight: _F32
 
     def __init__(self, winner: ArrayLike, loser: ArrayLike) -> None:
         i, j = np.asarray(winner, np.int64), np.asarray(loser, np.int64)
-        if i.shape != j.shape or i.ndim != 1:
-            raise DataError(f"pairs: {i.shape} winners but {j.shape} losers")
-        bad = (i == j) | ((i | j) >> 31 != 0)
-        if bad.any():
-            at = int(np.argmax(bad))
-            raise DataError(f"pair {at}: document {i[at]} over {j[at]} is no pair")
-        self.key, self.target, self.weight = unique(packed(i, j)), None, None
+        refuse_no_pairs(i, j)
+        self.key = unique(packed(i, j))
+        self.target = np.ones(len(self.key), np.float32)
+        self.weight = np.ones(len(self.key), np.float32)
 
     @classmethod
-    def of_keys(cls, key: _I64, target: _F32 | None = None, weight: _F32 | None = None) -> Self:
+    def of_keys(cls, key: _I64, target: _F32, weight: _F32) -> Self:
         """The pairs of keys that are ascending, each once."""
         pairs = cls.__new__(cls)
         pairs.key, pairs.target, pairs.weight = key, target, weight
@@ -118,7 +129,7 @@ class Pairs:
 
     @classmethod
     def empty(cls) -> Self:
-        return cls.of_keys(np.empty(0, np.int64))
+        return cls([], [])
 
     @classmethod
     def judged(
@@ -182,32 +193,18 @@ class Pairs:
         return len(self.key)
 
     def __or__(self, other: Pairs) -> Pairs:
-        """The pairs of both sets; of judged ones, which no two documents are in both of."""
-        both = np.concatenate([self.key, other.key])
-        if self.target is None or self.weight is None:
-            return Pairs.of_keys(unique(both))
-        assert other.target is not None and other.weight is not None
-        order = np.argsort(both)
-        target = np.concatenate([self.target, other.target])[order]
-        return Pairs.of_keys(
-            both[order], target, np.concatenate([self.weight, other.weight])[order]
-        )
-
-    def __and__(self, other: Pairs) -> Pairs:
-        """The pairs that are in both sets."""
-        return Pairs.of_keys(np.intersect1d(self.key, other.key, assume_unique=True))
-
-    def is_in(self, others: Pairs | None) -> NDArray[np.bool_]:
-        """(m,) whether each pair is one of the others; None: all are."""
-        if others is None:
-            return np.ones(len(self), np.bool_)
-        return is_in(self.key, others.key)
+        """The pairs of both sets, which have none in common."""
+        key = np.concatenate([self.key, other.key])
+        target = np.concatenate([self.target, other.target])
+        weight = np.concatenate([self.weight, other.weight])
+        order = np.argsort(key)
+        return Pairs.of_keys(key[order], target[order], weight[order])
 
     @property
     def sure(self) -> _F64:
         """(m,) how much each counts in a measure: nothing if the judges were undecided."""
-        sure = np.ones(len(self)) if self.weight is None else self.weight.astype(np.float64)
-        return sure if self.target is None else sure * (2 * self.target.astype(np.float64) - 1)
+        sure: _F64 = self.weight.astype(np.float64) * (2 * self.target.astype(np.float64) - 1)
+        return sure
 
     def answers_for(self, i: _Ints, j: _Ints) -> tuple[_F32, _F32]:
         """(m,) targets for document i of judged pairs (i, j), NaN if nobody compared them; weights.
@@ -215,7 +212,7 @@ class Pairs:
         The weight of a pair that nobody compared is 1.
         """
         target, weight = np.full(len(i), np.nan, np.float32), np.ones(len(i), np.float32)
-        if len(self) and self.target is not None and self.weight is not None:
+        if len(self):
             for turned, key in enumerate((packed(i, j), packed(j, i))):
                 at = np.minimum(np.searchsorted(self.key, key), len(self) - 1)
                 there = self.key[at] == key
@@ -226,10 +223,7 @@ class Pairs:
 
     def where(self, rows: NDArray[Any]) -> Pairs:
         """Some of the pairs, by a mask or their places, which ascend."""
-        target, weight = (
-            None if each is None else each[rows] for each in (self.target, self.weight)
-        )
-        return Pairs.of_keys(self.key[rows], target, weight)
+        return Pairs.of_keys(self.key[rows], self.target[rows], self.weight[rows])
 
     def renumbered(self, number: _I64) -> Pairs:
         """The pairs by other document numbers; those of documents with -1 are left out."""

@@ -6,10 +6,11 @@ features, and so is what a `Describer` makes of its texts and images.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import fields as fields_of
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from sortnet.tables.roles import (
     kept_as_read,
 )
 from sortnet.tables.rows import Rows, listed, no_column, read_rows, rows_of_frame
+from sortnet.tables.values import is_missing
 
 _LONGEST_NAME = 1024
 
@@ -148,7 +150,7 @@ def queries_of(
         matrix, names = np.concatenate([matrix, made], axis=1), describer.feature_names
         describer = describer if describer.made or like is not None else None
     if not names:
-        raise DataError(f"{rows.path}: there is no feature column in {listed(rows.columns)}")
+        _refuse_without_features(rows, {*left_out, named.grade, named.group, named.id})
     queries = Queries.from_arrays(
         matrix,
         grades if labelled else None,
@@ -166,6 +168,20 @@ def queries_of(
         roles=_all_roles(rows, roles),
         dates=roles.dates,
     )
+
+
+def _refuse_without_features(rows: Rows, no_features: Collection[str | None]) -> NoReturn:
+    """Refuse a table without a feature, which the columns `no_features` cannot be."""
+    empty = [
+        name
+        for name, cells in rows.columns.items()
+        if name not in no_features and all(map(is_missing, cells))
+    ]
+    if empty:
+        fault = f"there is no feature: there is no value in {listed(empty)}"
+    else:
+        fault = f"there is no feature column in {listed(rows.columns)}"
+    raise DataError(f"{rows.path}: {fault}")
 
 
 def named_roles(
@@ -187,7 +203,7 @@ def named_roles(
         roles = replace(roles, group=None if names.query == ALL_ROWS else names.query)
     if names.id is not None:
         roles = replace(roles, id=names.id)
-    if describer is None and typed.id is None and roles.id not in rows.columns:
+    if typed.id is None and roles.id not in rows.columns:
         roles = replace(roles, id=None)
     by_name = (column for column in rows.columns if column.lower() in GRADES)
     grade = names.grade or next(by_name, GRADES[0])

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.core import F32, F64, I64, Bool, Queries
@@ -32,7 +31,7 @@ _EDGE = 1e-7  # how near 0 and 1 a quantile may come: 5.2 standard deviations
 _BINS = 16  # of `piecewise`, at most
 _CLIP_QUERY, _CLIP = 5.0, 10.0  # standard deviations that `zscore`, and `standard` and `log`, keep
 _SIDE_BY_SIDE = 64  # values searched for among the quantiles
-_MISSING = np.uint64(0xFFFFFFFF)  # ranks behind all numbers
+_MISSING = np.uint32(0xFFFFFFFF)  # ranks behind all numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,47 +299,61 @@ def _centred(X: F32, offsets: I64) -> tuple[F64, I64, I64, NDArray[Any]]:
 
 
 def _ranks(X: F32, offsets: I64, table: F64) -> F64:
-    """All features and queries in one sort by (feature, query, value)."""
+    """The queries of each size side by side: many short sorts are faster than a long one."""
     sizes = np.diff(offsets)
-    sizes, starts = sizes[sizes > 0], offsets[:-1][sizes > 0]
-    values = np.ascontiguousarray(X.T)
-    query = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
-    keys = _ordered(values) + (query << np.uint64(32))
-    keys[np.isnan(values)] |= _MISSING
-    ranks = np.empty(keys.shape)
-    _fill_ranks(keys, np.argsort(keys, axis=1), starts, sizes, ranks)
-    return ranks.T
+    bits = (X + np.float32(0)).view(np.uint32)  # -0 as 0
+    ranks = np.empty(X.shape)
+    for size in np.unique(sizes[sizes > 0]):
+        starts = offsets[:-1][sizes == size]
+        keys = np.empty((len(starts), X.shape[1], size), np.uint64)
+        _fill_keys(bits, starts, keys)
+        keys.sort(axis=2)
+        _fill_ranks(keys, starts, ranks)
+    return ranks
 
 
 @njit(cache=True, nogil=True)
-def _fill_ranks(keys: NDArray[np.uint64], order: I64, starts: I64, sizes: I64, ranks: F64) -> None:
-    """The ranks of each feature's values in their query, given their order by query and value."""
-    for feature in range(len(keys)):
-        key, rank = keys[feature], ranks[feature]
-        docs = order[feature]
-        for query in range(len(starts)):
-            begin, end = starts[query], starts[query] + sizes[query]
-            while end > begin and key[docs[end - 1]] & _MISSING == _MISSING:
+def _fill_keys(bits: NDArray[np.uint32], starts: I64, keys: NDArray[np.uint64]) -> None:
+    """Fill whole numbers in the order of the values, given their bits; missing ones are the last.
+
+    The lower half of a number is the document's place in its query.
+    """
+    sign, infinity = np.uint32(1 << 31), np.uint32(0x7F800000)
+    for query in range(len(starts)):
+        for place in range(keys.shape[2]):
+            values = bits[starts[query] + place]
+            for feature in range(len(values)):
+                value = values[feature]
+                number = ~value if value & sign else value | sign
+                if value & ~sign > infinity:
+                    number = _MISSING
+                key = (np.uint64(number) << np.uint64(32)) | np.uint64(place)
+                keys[query, feature, place] = key
+
+
+@njit(cache=True, nogil=True)
+def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
+    """Fill the ranks of each feature's values in their query, given its sorted keys."""
+    half = np.uint64(32)
+    for query in range(len(starts)):
+        begin = starts[query]
+        for feature in range(keys.shape[1]):
+            key = keys[query, feature]
+            end = len(key)
+            while end > 0 and key[end - 1] >> half == _MISSING:
                 end -= 1
-                rank[docs[end]] = 0
-            varies = end - begin > 1
-            factor = 2 / (end - begin - 1) if varies else 0.0
-            first = begin
+                ranks[begin + np.uint32(key[end]), feature] = 0
+            varies = end > 1
+            factor = 2 / (end - 1) if varies else 0.0
+            first = 0
             while first < end:  # equal values have their mean place
                 after = first + 1
-                while after < end and key[docs[after]] == key[docs[first]]:
+                while after < end and key[after] >> half == key[first] >> half:
                     after += 1
-                place = first - begin + (after - first - 1) / 2
-                for doc in docs[first:after]:
-                    rank[doc] = place * factor - varies
+                mean_place = first + (after - first - 1) / 2
+                for k in range(first, after):
+                    ranks[begin + np.uint32(key[k]), feature] = mean_place * factor - varies
                 first = after
-
-
-def _ordered(x: F32) -> NDArray[np.uint64]:
-    """Whole numbers below 2^32 in the order of the floating-point numbers, -0 as 0."""
-    bits = (x + np.float32(0)).view(np.uint32)
-    sign = np.uint32(1 << 31)
-    return np.where(bits & sign, ~bits, bits | sign).astype(np.uint64)
 
 
 def _standard(X: F32, offsets: I64, table: F64) -> F64:
@@ -356,6 +369,8 @@ def _logarithm(X: F32) -> F32:
 
 
 def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
+    from scipy.special import ndtri  # an eighth of a second to import
+
     level = np.empty(X.shape)
     _fill_levels(X, np.ascontiguousarray(table.T), level)
     normal: F32 = (ndtri(level, out=level) / divisor).astype(np.float32)

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, Unpack, cast
 
@@ -225,7 +226,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             X: of `fit`; it names the columns of a model that no estimator has saved.
 
         Raises:
-            DataError: if its comparator cannot be trained further, or with `tune`.
+            DataError: if it is nothing of these, its comparator cannot be trained further, or with
+                `tune`.
         """
         if init_model is None:
             return None
@@ -238,6 +240,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             model: Ranker
             if isinstance(init_model, Ranker):
                 model = init_model
+            elif not isinstance(init_model, str | PathLike):
+                expected = "a fitted estimator, a Model or a model folder"
+                raise DataError(f"init_model is {expected}, not {shown(init_model)}")
             else:
                 model = load_ranker(init_model, **parameters.custom(self.comparator))
             about = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)

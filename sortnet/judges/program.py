@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import selectors
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
@@ -13,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sortnet.errors import SortNetError
@@ -104,6 +107,18 @@ def command_of(typed: str) -> list[str]:
     if not words:
         raise SortNetError("a program as judge: no command")
     return words
+
+
+def refuse_missing_program(typed: str) -> None:
+    """Refuse a command whose program is not there or is no program, without starting it.
+
+    Raises:
+        SortNetError: naming the program, as if it had been started.
+    """
+    program = command_of(typed)[0]
+    if shutil.which(program) is None:
+        number = errno.EACCES if Path(program).exists() else errno.ENOENT
+        raise SortNetError(f"cannot start {program!r}: {os.strerror(number)}")
 
 
 class RunningProgram:

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from sortnet.comparators import Make, TrainableComparator
 from sortnet.config import Config
-from sortnet.core import I64, Pairs, Progress, Queries
+from sortnet.core import I64, ComparedPairs, Progress, Queries
 from sortnet.core.shard import gathered, summed
 from sortnet.learning.budget import Budget
-from sortnet.learning.iterations import Sorted, State
-from sortnet.learning.judges import (
-    check_can_be_learned,
-    in_order,
-    judge_by_data,
-    sorted_to_check,
-)
+from sortnet.learning.iterations import Iteration, SortResult, State
+from sortnet.learning.judges import check_can_be_learned, judged_by_data, sorted_to_check
 from sortnet.learning.pair_sinks import keys_of_all, own_keys
 from sortnet.learning.pair_weights import weights_by_quality
 from sortnet.learning.pairs_to_ask import (
     Shown,
+    answered,
     answered_pairs,
     answers_about_vali,
     ask,
     compares,
     is_kept,
     kept_share,
+    pairs_to_learn,
     selected,
     wanted,
 )
 from sortnet.learning.training import OptimiserState, Trained, train_on_pairs, train_share
-from sortnet.metrics import Empty, Metric, evaluate
-from sortnet.sorting.diagnostics import Tally, mistakes
+from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
+from sortnet.sorting.diagnostics import Tally, share_right
 from sortnet.sorting.sort import arrangement, order_of
+
+Rows: TypeAlias = Literal["all", "answered", "wrong"]  # of a table of comparisons
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class IterationSteps:
         check_can_be_learned(train)
         return train, replace(state, asked=gathered(train, keys_of_all(train, asked)))
 
-    def sort_train(self, comparator: TrainableComparator, train: Queries) -> Sorted:
+    def sort_train(self, comparator: TrainableComparator, train: Queries) -> SortResult:
         """Sort T, and judge what the comparator compared."""
         is_compared = compares(self.config.strategy, train)
         return sort_part(
@@ -105,46 +105,74 @@ class IterationSteps:
             self.metrics,
             self.config.empty,
             start=self.start_train,
-            compared=is_compared,
+            rows="all" if is_compared else "wrong",
             share=self.kept_train,
         )
 
-    def sort_vali(self, comparator: TrainableComparator, vali: Queries) -> Sorted:
+    def sort_vali(self, comparator: TrainableComparator, vali: Queries) -> SortResult:
         """Sort V, and judge what the comparator compared."""
-        is_answered = self.config.strategy != "wrong"
         return sort_part(
             comparator,
             vali,
             self.metrics,
             self.config.empty,
             start=self.start_vali,
-            answered=is_answered,
+            rows="wrong" if self.config.strategy == "wrong" else "answered",
             share=self.kept_vali,
         )
+
+    def scored(self, state: State, ranking: SortResult) -> State:
+        """The state after RankQuality of C_i on V: C_i is C* if that is the best so far."""
+        quality = ranking.measures[self.config.rank_quality.name]
+        return state.scored(quality, share_right(ranking.observed))
+
+    def record(
+        self,
+        state: State,
+        rankings: tuple[SortResult, SortResult],
+        new: tuple[int, int],
+        train: tuple[Queries, ComparedPairs],
+        vali: tuple[Queries, ComparedPairs],
+        answers: int,
+        others: Mapping[str, Queries],
+    ) -> Iteration:
+        """The record of the iteration, without a training.
+
+        `rankings` and `new` pairs are of (T, V), `train` has T and TP, `vali` has V and VP;
+        `answers` is what the judge gave so far, and C_i is measured on `others`, too.
+        """
+        sizes = [int(summed(queries, len(pairs))) for queries, pairs in (train, vali)]
+        measures = {name: self.measure(state.comparator, part) for name, part in others.items()}
+        quality = self.config.rank_quality.name
+        return Iteration.of(state, quality, rankings, measures, new, (sizes[0], sizes[1]), answers)
 
     def measure(self, comparator: TrainableComparator, queries: Queries) -> dict[str, float]:
         """The measures of the comparator on queries that decide nothing."""
         order = order_of(comparator, queries)
         return evaluate(queries, order, self.metrics, empty=self.config.empty)
 
-    def pairs_of_train(self, train: Queries, ranking: Sorted, state: State) -> tuple[Pairs, I64]:
+    def pairs_of_train(
+        self, train: Queries, ranking: SortResult, state: State
+    ) -> tuple[ComparedPairs, I64]:
         """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
         shown = replace(
             self._shown(train, state),
             order=ranking.order,
-            i=ranking.i,
-            j=ranking.j,
+            compared=ranking.compared,
             comparisons=ranking.comparisons,
         )
-        chosen, asked = selected(self.config.strategy, shown)
-        pairs = answered_pairs(train, chosen)
+        key, asked = selected(self.config.strategy, shown)
+        if compares(self.config.strategy, train):
+            pairs = pairs_to_learn(train, key, ranking.compared)
+        else:
+            pairs = answered_pairs(train, key)
         if self.config.strategy == "wrong":
-            pairs = pairs & ranking.wrong
+            pairs = pairs.where(pairs.wrong)
         return pairs, gathered(train, keys_of_all(train, asked))
 
-    def pairs_of_vali(self, ranking: Sorted) -> Pairs:
+    def pairs_of_vali(self, ranking: SortResult) -> ComparedPairs:
         """VP_i, the pairs of V by which a training may choose its epoch."""
-        return ranking.wrong if self.config.strategy == "wrong" else ranking.answered
+        return ranking.compared.in_order()
 
     def is_last(self, state: State, new: tuple[int, int]) -> bool:
         """Whether the run ends with this iteration, which brought `new` pairs of T and V.
@@ -160,8 +188,8 @@ class IterationSteps:
     def train(
         self,
         state: State,
-        train: tuple[Queries, Pairs, I64],
-        vali: tuple[Queries, Pairs],
+        train: tuple[Queries, ComparedPairs, I64],
+        vali: tuple[Queries, ComparedPairs],
         progress: Progress,
     ) -> tuple[TrainableComparator, OptimiserState, Trained]:
         """Train C_{i+1} on TP: by its share of the budget, or by a training of its own.
@@ -208,6 +236,23 @@ class IterationSteps:
         return int(sequence.generate_state(1)[0])
 
 
+def answered_parts(
+    train: Queries, vali: Queries, config: Config, state: State
+) -> tuple[Queries, Queries, Config]:
+    """T and V with what their judges answered so far, and the settings for the rest of the run.
+
+    Raises:
+        DataError: if there is nothing to learn from, or RankQuality scores every ranking of V
+            alike.
+    """
+    if train.judge is None:  # the answers of a judge are checked when they have been given
+        check_can_be_learned(train)
+    T = answered(train, own_keys(train, state.asked))
+    V, config = answered_vali(vali, config, state.comparator)
+    check_can_choose(config.rank_quality, V)
+    return T, V, config
+
+
 def answered_vali(
     vali: Queries, config: Config, comparator: TrainableComparator
 ) -> tuple[Queries, Config]:
@@ -229,51 +274,34 @@ def sort_part(
     empty: Empty,
     *,
     start: I64,
-    compared: bool = False,
-    answered: bool = False,
+    rows: Rows,
     share: float = 1.0,
-) -> Sorted:
+) -> SortResult:
     """Sort a part and judge its comparisons, some queries at a time, which bounds memory.
 
     Args:
         start: (n_docs,) the arrangement that is sorted.
-        compared: whether the result has the compared pairs, `i` and `j`.
-        answered: whether the result has the pairs as the judge orders them.
+        rows: which of the comparisons are kept.
         share: of the pairs that are kept, see `is_kept`; counts and measures are of all
             comparisons.
     """
     started = time.perf_counter()
     order, tally = np.empty(part.n_docs, np.int64), Tally(part)
     n_compared = n_wrong = 0
-    nothing = np.empty(0, np.int32)
-    compared_i, compared_j = [nothing], [nothing]
-    answered_sets, wrong_sets = [Pairs.empty()], [Pairs.empty()]
+    kept = [ComparedPairs.empty()]
     for docs, sorting in sorted_to_check(comparator, part, start=start):
-        answers = judge_by_data(part, sorting.i, sorting.j)
-        is_wrong = mistakes(sorting, answers)
+        compared = judged_by_data(part, sorting.compared)
         order[docs] = sorting.order
-        tally.see(docs, sorting, answers)
-        n_compared += len(sorting.i)
-        n_wrong += int(is_wrong.sum())
-        i, j = sorting.i, sorting.j
-        if share < 1:
-            rows = is_kept(part, i, j, share)
-            i, j, answers, is_wrong = i[rows], j[rows], answers[rows], is_wrong[rows]
-        wrong_sets.append(in_order(i[is_wrong], j[is_wrong], answers[is_wrong]))
-        if compared:
-            compared_i.append(i)
-            compared_j.append(j)
-        if answered:
-            answered_sets.append(in_order(i, j, answers))
+        tally.see(docs, sorting.order, compared)
+        n_compared += len(compared)
+        n_wrong += int(np.count_nonzero(compared.wrong))
+        kept.append(_kept(part, compared, rows, share))
     seconds = time.perf_counter() - started
     totals = summed(part, np.array([n_compared, n_wrong]))
-    return Sorted(
+    return SortResult(
         comparisons=int(totals[0]),
         miscompared=int(totals[1]),
-        i=np.concatenate(compared_i),
-        j=np.concatenate(compared_j),
-        answered=_joined(answered_sets),
-        wrong=_joined(wrong_sets),
+        compared=ComparedPairs.joined(kept),
         order=order,
         measures=evaluate(part, order, metrics, empty=empty),
         observed=tally.facts(comparator),
@@ -281,6 +309,12 @@ def sort_part(
     )
 
 
-def _joined(sets: Sequence[Pairs]) -> Pairs:
-    """Pairs of several sets, of documents whose numbers ascend from set to set."""
-    return Pairs.of_keys(np.concatenate([pairs.key for pairs in sets]))
+def _kept(part: Queries, compared: ComparedPairs, rows: Rows, share: float) -> ComparedPairs:
+    """The rows of some comparisons that are kept."""
+    if rows == "wrong":
+        compared = compared.where(compared.wrong)
+    elif rows == "answered":
+        compared = compared.where(compared.answered)
+    if share < 1:
+        compared = compared.where(is_kept(part, compared, share))
+    return compared

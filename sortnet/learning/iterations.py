@@ -9,24 +9,26 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sortnet.comparators import TrainableComparator
-from sortnet.core import I32, I64, Pairs
-from sortnet.learning.training import OptimiserState, Trained
+from sortnet.core import I64, ComparedPairs
+from sortnet.learning.training import NONE, OptimiserState, Trained
 
 
 @dataclass(frozen=True)
-class Sorted:
+class SortResult:
     """What sorting one part with C_i showed; of a shard, counts and measures are of the whole."""
 
     comparisons: int  # how many were made
     miscompared: int  # how many of them were wrong
-    i: I32  # (m,) documents of the comparisons, i and j; none where they were not kept
-    j: I32
-    answered: Pairs  # the compared pairs, as the judge orders them; none where they were not kept
-    wrong: Pairs  # the pairs that were mis-compared
+    compared: ComparedPairs  # the judged comparisons that were kept, see `sort_part`
     order: I64  # (n_docs,) the ranking, document numbers query by query
     measures: dict[str, float]  # {metric name: mean over the queries}
     observed: dict[str, Any]  # what `Tally` says of the sort
     seconds: float  # of sorting and judging, by the clock
+
+    @property
+    def wrong(self) -> ComparedPairs:
+        """The pairs that were mis-compared, in order."""
+        return self.compared.where(self.compared.wrong).in_order()
 
 
 @dataclass(frozen=True)
@@ -75,25 +77,38 @@ class Iteration:
         cls,
         state: State,
         quality: str,
-        parts: tuple[Sorted, Sorted],
+        parts: tuple[SortResult, SortResult],
         others: Mapping[str, dict[str, float]],
         new: tuple[int, int],
         kept: tuple[int, int],
         answers: int,
-        trained: Trained,
     ) -> Iteration:
-        """The record of the iteration that `state` was scored in; parts, new and kept pairs are
-        of (T, V), `others` measures of further queries, `answers` what the judge gave so far."""
+        """The record of the iteration that `state` was scored in, before its training.
+
+        Parts, new and kept pairs are of (T, V), `others` measures of further queries, `answers`
+        what the judge gave so far.
+        """
         T, V = parts
         return cls(
             state.iteration, T.comparisons, V.comparisons, T.miscompared, V.miscompared,
             *new, *kept,
             V.measures[quality], state.best_iteration == state.iteration,
             {"train": T.measures, "vali": V.measures, **others},
-            trained.epochs, trained.kept_epoch, trained.train_loss, trained.vali_loss,
-            T.seconds + V.seconds, trained.seconds,
+            NONE.epochs, NONE.kept_epoch, NONE.train_loss, NONE.vali_loss,
+            T.seconds + V.seconds, NONE.seconds,
             {"train": T.observed | {"answers": answers}, "vali": V.observed},
         )  # fmt: skip
+
+    def with_training(self, trained: Trained) -> Iteration:
+        """The record with the training that made C_{i+1}."""
+        return replace(
+            self,
+            epochs=trained.epochs,
+            kept_epoch=trained.kept_epoch,
+            train_loss=trained.train_loss,
+            vali_loss=trained.vali_loss,
+            seconds_train=trained.seconds,
+        )
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sortnet.core import F32, I32, I64, Comparator, Pairs, Queries, Sorting
+from sortnet.core import F32, I32, I64, Comparator, ComparedPairs, Queries, Sorting
 from sortnet.core.shard import summed
 from sortnet.data.divide import only_single_documents
 from sortnet.errors import DataError
-from sortnet.sorting.diagnostics import mistakes
 from sortnet.sorting.sort import order_of, sorted_runs
 
 
@@ -38,6 +37,11 @@ def judge_by_grades(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
     return np.where(of_i == of_j, np.float32(np.nan), (of_i > of_j).astype(np.float32))
 
 
+def judged_by_data(queries: Queries, pairs: ComparedPairs) -> ComparedPairs:
+    """The pairs with what the data say of them, see `judge_by_data`."""
+    return pairs.judged(judge_by_data(queries, pairs.i, pairs.j))
+
+
 def sorted_to_check(
     comparator: Comparator, queries: Queries, *, start: I64 | None = None
 ) -> Iterator[tuple[slice, Sorting]]:
@@ -50,35 +54,8 @@ def sorted_to_check(
         return
     i, j = (each.astype(np.int32) for each in (queries.judged.winner, queries.judged.loser))
     margin = comparator.prefer(comparator.prepare(queries.features), i, j)
-    yield slice(0, queries.n_docs), Sorting(order_of(comparator, queries), i, j, margin)
-
-
-def in_order(i: I64 | I32, j: I64 | I32, answers: F32) -> Pairs:
-    """The pairs that a judge gave an answer to, the better document first.
-
-    Of a tie, which teaches that the two are alike, the document of the lower number.
-    """
-    known = ~np.isnan(answers)
-    i, j, p = i[known].astype(np.int64), j[known].astype(np.int64), answers[known]
-    first = (p > 0.5) | ((p == 0.5) & (i < j))
-    return Pairs(np.where(first, i, j), np.where(first, j, i))
-
-
-def wrong_pairs(sorting: Sorting, answers: F32) -> Pairs:
-    """The mis-compared pairs among those that a sort compared, in their right order.
-
-    See `sortnet.sorting.diagnostics.mistakes`.
-
-    >>> i, j = np.array([0, 1, 2], np.int32), np.array([1, 2, 0], np.int32)
-    >>> made = Sorting(np.arange(3), i, j, np.array([-1, -1, -1], np.float32))
-    >>> wrong = wrong_pairs(made, np.array([1, 0, 0], np.float32))
-    >>> list(zip(wrong.winner.tolist(), wrong.loser.tolist()))
-    [(0, 1)]
-
-    Cost: linear in the comparisons, and a sort of the wrong ones.
-    """
-    wrong = mistakes(sorting, answers)
-    return in_order(sorting.i[wrong], sorting.j[wrong], answers[wrong])
+    compared = ComparedPairs.of(i, j, margin=margin)
+    yield slice(0, queries.n_docs), Sorting(order_of(comparator, queries), compared)
 
 
 def can_be_learned(queries: Queries) -> bool:

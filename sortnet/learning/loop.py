@@ -25,15 +25,10 @@ from dataclasses import replace
 from sortnet.comparators import Make
 from sortnet.config import Config
 from sortnet.core import PairSink, Progress, Queries
-from sortnet.core.shard import summed
-from sortnet.learning.iteration_steps import IterationSteps, answered_vali
-from sortnet.learning.iterations import Callback, Iteration, State
-from sortnet.learning.judges import check_can_be_learned
-from sortnet.learning.pair_sinks import MemoryPairs, own_keys, own_pairs
-from sortnet.learning.pairs_to_ask import answered
-from sortnet.learning.training import NONE
-from sortnet.metrics import Metric, check_can_choose
-from sortnet.sorting.diagnostics import share_right
+from sortnet.learning.iteration_steps import IterationSteps, answered_parts
+from sortnet.learning.iterations import Callback, State
+from sortnet.learning.pair_sinks import MemoryPairs, own_pairs
+from sortnet.metrics import Metric
 
 
 def learn_to_sort(
@@ -76,14 +71,9 @@ def learn_to_sort(
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
     config = config.with_defaults
-    if train.judge is None:  # else its answers are checked
-        check_can_be_learned(train)
     state = state or State(0, make(config.seed))
-    T = answered(train, own_keys(train, state.asked))
-    V, config = answered_vali(vali, config, state.comparator)
-    check_can_choose(config.rank_quality, V)
+    T, V, config = answered_parts(train, vali, config, state)
     steps = IterationSteps.of(T, V, make, config, metrics)
-    quality = config.rank_quality.name
     sink = own_pairs(MemoryPairs() if sink is None else sink, T, V)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
@@ -93,21 +83,22 @@ def learn_to_sort(
         report("sorting")
         R_T = steps.sort_train(state.comparator, T)
         R_V = steps.sort_vali(state.comparator, V)
-        state = state.scored(R_V.measures[quality], share_right(R_V.observed))
+        state = steps.scored(state, R_V)
 
         TP_i, asked = steps.pairs_of_train(T, R_T, state)
         VP_i = steps.pairs_of_vali(R_V)
-        new = sink.add("train", i, TP_i, R_T.wrong), sink.add("vali", i, VP_i, R_V.wrong)
+        new = sink.add("train", i, TP_i, R_T.wrong), sink.add("vali", i, VP_i)
         TP, VP = TP | TP_i, VP | VP_i
-        finished = steps.is_last(state, new)
 
-        measures = {k: steps.measure(state.comparator, q) for k, q in (extra_parts or {}).items()}
-        C_next, optimiser, trained = state.comparator, state.optimiser, NONE
+        finished = steps.is_last(state, new)
+        record = steps.record(
+            state, (R_T, R_V), new, (T, TP), (V, VP), len(asked), extra_parts or {}
+        )
+        C_next, optimiser = state.comparator, state.optimiser
         if not finished:
             C_next, optimiser, trained = steps.train(state, (T, TP, R_T.order), (V, VP), report)
+            record = record.with_training(trained)
 
-        sizes = int(summed(T, len(TP))), int(summed(V, len(VP)))
-        record = Iteration.of(state, quality, (R_T, R_V), measures, new, sizes, len(asked), trained)
         state = replace(
             state, iteration=i + 1, comparator=C_next, optimiser=optimiser, asked=asked,
             finished=finished,

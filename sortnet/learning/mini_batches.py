@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators.base import to_device
-from sortnet.core import F32, F64, I32, I64, Pairs, Queries
+from sortnet.core import F32, F64, I32, I64, ComparedPairs, Queries
 from sortnet.core.shard import before, gathered, summed
-from sortnet.learning.judges import judge_by_data
 
 _A_DOCUMENT = 6  # pairs for each document of a query with many
 _LONG = 500  # but of no more documents than this
@@ -68,11 +67,11 @@ class QueryPairs:
     def of(
         cls,
         queries: Queries,
-        pairs: Pairs,
+        pairs: ComparedPairs,
         pair_weight: str = "none",
         gain: F32 | None = None,
     ) -> QueryPairs:
-        """Pairs of some queries; `gain` is (m,) what each one's weight is multiplied by."""
+        """Pairs of some queries, in order; `gain` is (m,) what the weights are multiplied by."""
         winner, loser, weight = _weighted(queries, pairs, pair_weight, gain)
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = occurs[loser] = True
@@ -211,7 +210,7 @@ def pairs_in_epoch(n_pairs: I64, n_docs: I64, most: int | None) -> I64:
 
 
 def _weighted(
-    queries: Queries, pairs: Pairs, pair_weight: str, gain: F32 | None
+    queries: Queries, pairs: ComparedPairs, pair_weight: str, gain: F32 | None
 ) -> tuple[I32, I32, F32 | None]:
     """Winners, losers and weights of the pairs, 1 in the mean unless all are 0; None: 1. Ordered by
     the winner.
@@ -219,7 +218,7 @@ def _weighted(
     The weight of a pair is that of its judgement times those of its documents, times the grade
     of the better one if `pair_weight` says so, and times its `gain`.
     """
-    winner, loser = pairs.winner.astype(np.int32), pairs.loser.astype(np.int32)
+    winner, loser = pairs.i, pairs.j
     weight: F32 | F64 = np.ones(len(pairs), np.float32) if gain is None else gain
     if queries.weights is not None:  # a product may leave float32's range
         weight = weight * queries.weights[winner].astype(np.float64) * queries.weights[loser]
@@ -227,15 +226,13 @@ def _weighted(
         weight = weight * queries.grades[winner]
     if queries.judged is not None:
         weight = weight * queries.judged.answers_for(winner, loser)[1]
-        p = weight.copy()
-        for start in range(0, len(p), AT_ONCE):
-            some = slice(start, start + AT_ONCE)
-            p[some] = np.nan_to_num(judge_by_data(queries, winner[some], loser[some]), nan=1.0)
-        if (unsure := p < 1).any():
-            weight = np.append(weight * p, (weight * (1 - p))[unsure])
-            winner, loser = np.append(winner, loser[unsure]), np.append(loser, winner[unsure])
-            order = np.argsort(winner, kind="stable")
-            winner, loser, weight = winner[order], loser[order], weight[order]
+    unsure = pairs.answer < 1
+    if unsure.any():
+        p = np.nan_to_num(pairs.answer, nan=1.0)
+        weight = np.append(weight * p, (weight * (1 - p))[unsure])
+        winner, loser = np.append(winner, loser[unsure]), np.append(loser, winner[unsure])
+        order = np.argsort(winner, kind="stable")
+        winner, loser, weight = winner[order], loser[order], weight[order]
     extremes = [weight.min(), weight.max()] if len(weight) else []
     ends = gathered(queries, np.array(extremes, np.float64))
     if not len(ends) or (ends[0] > 0 and (ends == ends[0]).all()):

@@ -12,13 +12,14 @@ from sortnet.core import (
     NEVER_ADDED,
     NEVER_WRONG,
     SPLITS,
-    Pairs,
+    ComparedPairs,
     PairSink,
     Queries,
     Split,
 )
-from sortnet.core.pairs import is_in, moved, unique
+from sortnet.core.pairs import is_in, moved
 from sortnet.core.shard import summed
+from sortnet.learning.judges import judged_by_data
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,7 @@ class CountedPairs:
     """Pairs, ascending, with what is counted of each, (m,) arrays.
 
     Attributes:
-        key: the pairs, as `Pairs` has them.
+        key: the pairs, as `ComparedPairs.key` has them.
         first_iteration: the iteration that added the pair to TP or VP, else NEVER_ADDED.
         first_wrong, last_wrong: iterations in which the pair was wrong, else NEVER_WRONG.
         times: the number of iterations in which the pair was wrong.
@@ -41,7 +42,7 @@ class CountedPairs:
     @classmethod
     def empty(cls) -> CountedPairs:
         none = np.empty(0, np.int32)
-        return cls(Pairs.empty().key, none, none, none, none)
+        return cls(np.empty(0, np.int64), none, none, none, none)
 
     def with_rows_for(self, keys: I64) -> CountedPairs:
         """These pairs and the others of some ascending keys, which are not counted yet."""
@@ -75,41 +76,49 @@ class MemoryPairs:
     """A `PairSink` in memory: 24 bytes a pair.
 
     >>> sink = MemoryPairs()
-    >>> sink.add("train", 0, Pairs(np.array([4, 0]), np.array([5, 2])))
+    >>> sink.add("train", 0, ComparedPairs.of([0, 4], [2, 5], margin=[-1, 1], answer=1))
     2
-    >>> sink.add("train", 1, Pairs(np.array([4, 4]), np.array([5, 6])))
+    >>> sink.add("train", 1, ComparedPairs.of([4, 4], [5, 6], margin=-1, answer=1))
     1
-    >>> sink.pairs("train").loser, sink.pairs("train", before=1).loser
-    (array([2, 5, 6]), array([2, 5]))
+    >>> sink.pairs("train").j.tolist(), sink.pairs("train", before=1).j.tolist()
+    ([2, 5, 6], [2, 5])
     >>> sink.counted("train").times
-    array([1, 2, 1], dtype=int32)
+    array([1, 1, 1], dtype=int32)
     """
 
     def __init__(self) -> None:
         self._counted: dict[Split, CountedPairs] = dict.fromkeys(SPLITS, CountedPairs.empty())
 
-    def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
+    def add(
+        self,
+        split: Split,
+        iteration: int,
+        pairs: ComparedPairs,
+        wrong: ComparedPairs | None = None,
+    ) -> int:
         """Add an iteration's pairs and count those that were wrong, see `PairSink`.
 
         Cost: a copy of all pairs.
         """
-        wrong = pairs if wrong is None else wrong
-        keys = unique(np.concatenate([pairs.key, wrong.key]))
-        counted = self._counted[split].with_rows_for(keys)
-        counted.count(wrong.key, iteration)
+        counted = self._counted[split].with_rows_for(pairs.key)
+        counted.count(pairs.key[pairs.wrong], iteration)
+        if wrong is not None:
+            key = wrong.key[wrong.wrong]
+            counted = counted.with_rows_for(key)
+            counted.count(key, iteration)
         self._counted[split] = counted
         return counted.add(pairs.key, iteration)
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
-    ) -> Pairs:
+    ) -> ComparedPairs:
         """The pairs that were added before that iteration, see `PairSink`."""
         counted = self._counted[split]
         key, first = counted.key, counted.first_iteration
         if docs is not None:
             some = slice(*np.searchsorted(key, np.array(docs, np.int64) << 32).tolist())
             key, first = key[some], first[some]
-        return Pairs.of_keys(key[first < (NEVER_ADDED if before is None else before)])
+        return ComparedPairs.of_keys(key[first < (NEVER_ADDED if before is None else before)])
 
     def counted(self, split: Split) -> CountedPairs:
         """Every pair that was added or wrong, with what is counted of it."""
@@ -117,9 +126,7 @@ class MemoryPairs:
 
 
 def own_pairs(sink: PairSink, train: Queries, vali: Queries) -> PairSink:
-    """The sink of this process, which counts what all add; the sink itself where there is one."""
-    if train.shard is None and vali.shard is None:
-        return sink
+    """The sink of this process, which counts what all add and gives its own pairs, with answers."""
     return _OwnPairs(sink, {"train": train, "vali": vali})
 
 
@@ -143,20 +150,26 @@ class _OwnPairs:
     sink: PairSink
     parts: dict[Split, Queries]
 
-    def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
+    def add(
+        self,
+        split: Split,
+        iteration: int,
+        pairs: ComparedPairs,
+        wrong: ComparedPairs | None = None,
+    ) -> int:
         part = self.parts[split]
-        of_all, wrong_of_all = (
-            None if each is None else Pairs.of_keys(keys_of_all(part, each.key))
-            for each in (pairs, wrong)
-        )
-        assert of_all is not None
-        return int(summed(part, self.sink.add(split, iteration, of_all, wrong_of_all)))
+        first = 0 if part.shard is None else part.shard.first_doc
+        if first:
+            pairs, wrong = pairs.moved(first), None if wrong is None else wrong.moved(first)
+        return int(summed(part, self.sink.add(split, iteration, pairs, wrong)))
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
-    ) -> Pairs:
+    ) -> ComparedPairs:
         part = self.parts[split]
         first = 0 if part.shard is None else part.shard.first_doc
         low, high = (0, part.n_docs) if docs is None else docs
-        found = self.sink.pairs(split, before, (first + low, first + high))
-        return Pairs.of_keys(own_keys(part, found.key))
+        pairs = self.sink.pairs(split, before, (first + low, first + high))
+        if first:
+            pairs = pairs.moved(-first)
+        return pairs if part.judged is None else judged_by_data(part, pairs)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sortnet.core import F32, F64, I64, Pairs, Queries
+from sortnet.core import F32, F64, I64, ComparedPairs, Queries
 from sortnet.core.shard import summed
 from sortnet.metrics import Metric
 
@@ -152,7 +152,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
-def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Pairs) -> F64:
+def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs) -> F64:
     """|change of the query's measure| if the two documents of a pair exchanged places, (m,).
 
     Args:
@@ -163,7 +163,7 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Pairs)
 
     >>> from sortnet.metrics import parse_metric
     >>> queries = Queries.from_arrays([[0.0]] * 3, [0, 1, 0])
-    >>> pairs = Pairs([1, 1], [0, 2])
+    >>> pairs = ComparedPairs.of([1, 1], [0, 2])
     >>> exchange_changes(parse_metric("mrr"), queries, np.array([0, 1, 2]), pairs).round(3)
     array([0.5  , 0.167])
 
@@ -177,13 +177,16 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Pairs)
     changes = np.empty(len(pairs))
     for start in range(0, len(pairs), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
-        winner, loser = place[pairs.winner[some]], place[pairs.loser[some]]
-        upper, lower = np.minimum(winner, loser), np.maximum(winner, loser)
+        better, worse = place[pairs.i[some]], place[pairs.j[some]]
+        upper = np.minimum(better, worse)
+        lower = np.maximum(better, worse, out=worse)  # in place: this is where memory peaks
         changes[some] = CHANGES[metric.kind](ranking, upper, lower)
     return changes
 
 
-def weights_by_quality(metric: Metric, queries: Queries, order: I64, pairs: Pairs) -> F32 | None:
+def weights_by_quality(
+    metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs
+) -> F32 | None:
     """(m,) the weights of pairs by the changes of RankQuality, see the top of this file.
 
     None where all weigh 1: for judged pairs, and for a measure that has no change by exchange.
@@ -193,7 +196,7 @@ def weights_by_quality(metric: Metric, queries: Queries, order: I64, pairs: Pair
     if queries.judged is not None or metric.kind not in CHANGES:
         return None
     changes = exchange_changes(metric, queries, order, pairs)
-    query = queries.query_of_docs()[pairs.winner]
+    query = queries.query_of_docs()[pairs.i]
     query_changes = np.bincount(query, changes, minlength=len(queries))
     total, number = summed(queries, np.array([changes.sum(), len(changes)]))
     mean = total / max(number, 1)

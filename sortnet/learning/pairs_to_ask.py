@@ -13,11 +13,12 @@ import numpy as np
 
 from sortnet.comparators import TrainableComparator
 from sortnet.config import LEARNING, PAIRS
-from sortnet.core import F32, F64, I32, I64, Bool, Pairs, Queries
+from sortnet.core import F32, F64, I64, Bool, ComparedPairs, Pairs, Queries
+from sortnet.core.compared_pairs import is_better_first
 from sortnet.core.pairs import is_in, moved, packed, unique, unordered, unpacked
 from sortnet.core.shard import before, gathered, offsets_of_all, own, summed
 from sortnet.errors import DataError
-from sortnet.learning.judges import in_order, judge_by_data
+from sortnet.learning.judges import judge_by_data, judged_by_data
 from sortnet.sorting.sort import certainty_of, sort
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` or `top` chooses,
@@ -47,9 +48,8 @@ class Shown:
     done: float = 0.0  # share of the run's trainings that are done, 1 before the last one
     order: I64 = field(default_factory=lambda: np.empty(0, np.int64))  # (n_docs,) the ranking
     # what the sort compared, where it was kept, see `compares`
-    i: I32 = field(default_factory=lambda: np.empty(0, np.int32))
-    j: I32 = field(default_factory=lambda: np.empty(0, np.int32))
-    comparisons: int = 0  # how many that were
+    compared: ComparedPairs = field(default_factory=ComparedPairs.empty)
+    comparisons: int = 0  # how many comparisons the sort made in all
 
     @property
     def number(self) -> int:
@@ -62,7 +62,7 @@ Strategy = Callable[[Shown], I64]
 
 def compared(shown: Shown) -> I64:
     """All that the sort compared, n ceil(log2 n) a query at most."""
-    return unordered(shown.i, shown.j)
+    return shown.compared.unordered_key
 
 
 def every(shown: Shown) -> I64:
@@ -131,7 +131,7 @@ def top(shown: Shown) -> I64:
     """
     if not summed(shown.queries, len(shown.asked)):
         return random(shown)
-    key = np.append(_new_random(shown), unordered(shown.i, shown.j))
+    key = np.append(_new_random(shown), compared(shown))
     key = unique(key[~is_in(key, shown.asked)])
     i, j = unpacked(key)
     certainty = gathered(shown.queries, certainty_of(shown.comparator, shown.queries, i, j))
@@ -148,7 +148,7 @@ _OF_THE_SORT = (compared, top)  # look at the pairs that a sort compared
 
 
 def compares(strategy: str, queries: Queries) -> bool:
-    """Whether the strategy looks at the pairs that a sort compared, `Shown.i` and `j`."""
+    """Whether the strategy looks at the pairs that a sort compared."""
     return queries.judged is not None or STRATEGIES[strategy] in _OF_THE_SORT
 
 
@@ -168,15 +168,15 @@ def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
     return float(min(1.0, _IN_ALL / max(most, 1)))
 
 
-def is_kept(queries: Queries, i: I32, j: I32, share: float) -> Bool:
+def is_kept(queries: Queries, compared: ComparedPairs, share: float) -> Bool:
     """(m,) whether each compared pair is one of the share to keep, the same ones in each sort.
 
     A hash of the two documents' numbers decides, so that a pair that is compared again is kept
     again, and the pairs do not depend on the number of processes.
     """
     if share >= 1:
-        return np.ones(len(i), np.bool_)
-    key = unordered(i, j)
+        return np.ones(len(compared), np.bool_)
+    key = compared.unordered_key
     if queries.shard is not None:
         key = moved(key, queries.shard.first_doc)
     bits = key.astype(np.uint64)
@@ -251,18 +251,41 @@ def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:
     return key, asked
 
 
-def answered_pairs(queries: Queries, key: I64) -> Pairs:
-    """The pairs of some comparisons, none twice, that the data can answer, in their right order.
+def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
+    """The chosen pairs that the data can answer, in order: the rows of the sort that compared them.
+
+    A pair that the sort did not compare has a row without a margin.
+
+    Args:
+        key: (m,) the chosen pairs, see `selected`.
+        compared: what the sort compared, judged.
+    """
+    key_of_rows = compared.unordered_key
+    order = np.argsort(key_of_rows)
+    key_of_rows = key_of_rows[order]
+    rows = compared.where(order[is_in(key_of_rows, key)])
+    new_pairs = answered_pairs(queries, key[~is_in(key, key_of_rows)])
+    if len(new_pairs):
+        rows = ComparedPairs.joined([rows, new_pairs])
+    return rows.in_order()
+
+
+def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
+    """The pairs of some `keys`, none twice, that the data can answer, in order.
 
     Cost: temporaries for a million of them, and a sort.
     """
-    parts = [Pairs.empty().key]
+    keys_in_order = [np.empty(0, np.int64)]
     for start in range(0, len(key), _AT_ONCE):
         i, j = unpacked(key[start : start + _AT_ONCE])
-        parts.append(in_order(i, j, judge_by_data(queries, i, j)).key)
-    found = np.concatenate(parts)
-    found.sort()
-    return Pairs.of_keys(found)
+        answer = judge_by_data(queries, i, j)
+        stays = is_better_first(i, j, answer)
+        key_in_order = packed(np.where(stays, i, j), np.where(stays, j, i))
+        keys_in_order.append(key_in_order[~np.isnan(answer)])
+    key = np.concatenate(keys_in_order)
+    key.sort()
+    pairs = ComparedPairs.of_keys(key)
+    return pairs if queries.judged is None else judged_by_data(queries, pairs)
 
 
 def ask(strategy: str, shown: Shown) -> tuple[Queries, I64]:
@@ -280,8 +303,10 @@ def ask(strategy: str, shown: Shown) -> tuple[Queries, I64]:
         return shown.queries, shown.asked
     ungraded = replace(shown.queries, judged=None)
     run = sort(shown.comparator, ungraded)
-    made = int(summed(ungraded, len(run.i)))
-    shows = replace(shown, queries=ungraded, i=run.i, j=run.j, comparisons=made, order=run.order)
+    made = int(summed(ungraded, len(run.compared)))
+    shows = replace(
+        shown, queries=ungraded, compared=run.compared, comparisons=made, order=run.order
+    )
     key, asked = selected(strategy, shows)
     return answered(shown.queries, key[~is_in(key, shown.asked)]), asked
 
@@ -314,8 +339,8 @@ def all_pairs(offsets: I64) -> tuple[I64, I64]:
     return i, i + 1 + np.arange(len(i)) - np.repeat(np.cumsum(n_after) - n_after, n_after)
 
 
-def pairs_of_grades(part: Queries) -> Pairs:
-    """Every pair of documents of one query that differ in grade."""
+def pairs_of_grades(part: Queries) -> ComparedPairs:
+    """Every pair of documents of one query that differ in grade, in order."""
     return answered_pairs(part, unordered(*all_pairs(part.offsets)))
 
 

@@ -25,7 +25,7 @@ from torch import Tensor
 from sortnet.comparators import NeuralComparator, TrainableComparator
 from sortnet.comparators.losses import pair_loss
 from sortnet.config import FIXED, Training
-from sortnet.core import F32, Pairs, Progress, Queries
+from sortnet.core import F32, ComparedPairs, Progress, Queries
 from sortnet.core.shard import Shard, summed
 from sortnet.errors import DataError, DivergedError
 from sortnet.learning.budget import (
@@ -91,9 +91,9 @@ class OptimiserState:
 def train_on_pairs(
     comparator: TrainableComparator,
     train: Queries,
-    tp: Pairs,
+    tp: ComparedPairs,
     vali: Queries,
-    vp: Pairs,
+    vp: ComparedPairs,
     how: Training,
     *,
     score: Score | None = None,
@@ -112,8 +112,8 @@ def train_on_pairs(
             its own mini-batches.
         train: scaled queries, to whose document numbers TP refers; where they have weights, a pair
             counts by the product of its documents'.
-        tp: training pairs; of one that people or a judge are not sure of, p < 1, the reverse is
-            learned too: the two count p and 1 - p.
+        tp: training pairs, in order; of one that people or a judge are not sure of, with an answer
+            p < 1, the reverse is learned too: the two count p and 1 - p.
         score: RankQuality of a comparator on V, by which the best of a few epochs in the second
             half is kept. Left out, or where the settings keep it by loss: the epoch of the lowest
             loss on VP, the last one where VP is empty.
@@ -141,9 +141,9 @@ def train_on_pairs(
 def train_share(
     comparator: TrainableComparator,
     train: Queries,
-    tp: Pairs,
+    tp: ComparedPairs,
     vali: Queries,
-    vp: Pairs,
+    vp: ComparedPairs,
     how: Training,
     share: Share,
     *,
@@ -187,9 +187,9 @@ def train_share(
 def _pairs_of(
     comparator: TrainableComparator,
     train: Queries,
-    tp: Pairs,
+    tp: ComparedPairs,
     vali: Queries,
-    vp: Pairs,
+    vp: ComparedPairs,
     how: Training,
     gain: F32 | None,
 ) -> tuple[QueryPairs, QueryPairs]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from scipy.special import log_ndtr, xlogy
 
-from sortnet.core import F64, Bool, Pairs, Queries
+from sortnet.core import F64, Bool, ComparedPairs, Queries
+from sortnet.core.pairs import packed, unique
 from sortnet.preference.cached_on_disk import Arrays, cached
 from sortnet.preference.laplace import Fitted, choose_scales, fit
 from sortnet.preference.problem import Scales
@@ -225,8 +226,9 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
     return standard
 
 
-def _pairs(votes: Votes) -> Pairs:
+def _pairs(votes: Votes) -> ComparedPairs:
     """The likelier winner of each vote first; of a tie, either."""
     first = np.append(votes.target >= 0.5, votes.target > 0.5)
     left, right = np.tile(votes.left, 2), np.tile(votes.right, 2)
-    return Pairs(np.where(first, left, right), np.where(first, right, left))
+    better, worse = np.where(first, left, right), np.where(first, right, left)
+    return ComparedPairs.of_keys(unique(packed(better, worse)))

@@ -127,16 +127,16 @@ def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> 
     several = counts > 1
     if not several.any():
         return ""
-    where = f"{np.count_nonzero(judged & several[groups.of])} items"
+    where = f"{np.count_nonzero(judged & several[groups.of]):,} items"
     n_groups, n_parts = int(several.sum()), int(counts[several].sum())
     if len(groups) > 1:
-        where += f" of {n_groups} group{'s' if n_groups > 1 else ''}"
+        where += f" of {n_groups:,} group{'s' if n_groups > 1 else ''}"
     unknown = "their order across sets is unknown"
     order = "features alone decide their order across sets" if features else unknown
     # A tree of answers that joins the parts of each group.
     n_joining = n_parts - n_groups
-    joining = "1 answer" if n_joining == 1 else f"{n_joining} answers"
+    joining = "1 answer" if n_joining == 1 else f"{n_joining:,} answers"
     return (
-        f"{where} fall into {n_parts} sets without any answer between the sets, so {order}: "
+        f"{where} fall into {n_parts:,} sets without any answer between the sets, so {order}: "
         f"keep answering, at least {joining} must link the sets, and such pairs are asked early"
     )

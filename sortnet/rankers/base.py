@@ -8,7 +8,8 @@ A kind is a row of `KINDS`, which names a class of `sortnet.config.Settings` wit
     read(saved, n_columns)            -> learned        of `folder.Saved`
 
 Everything that takes a ranker takes all of them. Features are scaled where the settings have a
-`scaling`. SortNet alone has a `fit` and a `load` of its own, in `sortnet.rankers.sortnet`.
+`scaling`. SortNet alone has a `fit` and a `load` of its own, in `sortnet.rankers.sortnet` and
+`sortnet.rankers.model`.
 """
 
 from __future__ import annotations
@@ -18,15 +19,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from numpy.typing import ArrayLike
 
 from sortnet import __version__
-from sortnet.comparators import Margin
 from sortnet.config import COMPARATOR, SCALINGS, Config, Settings, choose_quality, setting
 from sortnet.core import F32, F64, I64, NamedColumns, Progress, Queries
 from sortnet.core.named_columns import UNNAMED
@@ -36,9 +34,12 @@ from sortnet.files import shown
 from sortnet.items.features import Describer
 from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.learning.judges import check_can_be_learned
-from sortnet.rankers.folder import Saved, described, digest_of, read_folder, write_folder
-from sortnet.rankers.weights import scaler_tensors, take_scaler
+from sortnet.rankers.folder import Array, Saved, digest_of, read_folder, write_folder
+from sortnet.rankers.saved_scaler import scaler_arrays, take_scaler
 from sortnet.sorting.sort import arrangement
+
+if TYPE_CHECKING:
+    from sortnet.comparators.base import Margin
 
 KINDS: dict[str, str] = {
     "sortnet": "sortnet.config:Config",
@@ -54,7 +55,8 @@ KINDS: dict[str, str] = {
     "rankboost": "sortnet.rankers.stumps:StumpSettings",
     "adarank-ndcg": "sortnet.rankers.adarank:AdaRankSettings",
 }
-_LOOP = "sortnet.rankers.sortnet"  # whose `fit` and `load` are the loop's own
+_LOOP = "sortnet.rankers.sortnet"  # whose `fit` is the loop's own
+_MODEL = "sortnet.rankers.model"  # whose `load` is of comparators
 # Names of kinds with other settings than their own by default.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "directranker-neighbours": ("directranker", {"pairs_from": "neighbours"}),
@@ -130,12 +132,12 @@ class Ranker(ABC):
         return self.scores(queries)
 
     @abstractmethod
-    def learned(self) -> dict[str, Tensor]:
+    def learned(self) -> dict[str, Array]:
         """What it has learned, by name, as `read` of its settings takes it."""
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Array]:
         """What `save` keeps, by name."""
-        return self.learned() | scaler_tensors(self.scaler)
+        return self.learned() | scaler_arrays(self.scaler)
 
     def facts(self) -> dict[str, Any]:
         """What else model.json is to say."""
@@ -235,11 +237,11 @@ class Ranker(ABC):
         """Hash of the weights as `save` writes them, those of its inputs included."""
         return digest_of(self._saved_tensors())
 
-    def _saved_tensors(self) -> dict[str, Tensor]:
+    def _saved_tensors(self) -> dict[str, Array]:
         if self.describer is None:
             return self.tensors()
         arrays = arrays_of(self.describer).items()
-        of_items = {f"{_ITEMS}{name}": torch.from_numpy(array.copy()) for name, array in arrays}
+        of_items = {f"{_ITEMS}{name}": array for name, array in arrays}
         return self.tensors() | of_items
 
     def _by_scores(self, queries: Queries, start: I64) -> I64:
@@ -393,13 +395,14 @@ def _loaded(saved: Saved, own: Mapping[str, Any]) -> Ranker:
     items = saved.about.get("items")
     names = [name for name in saved.tensors if items is not None and name.startswith(_ITEMS)]
     tensors = {name: saved.tensors.pop(name) for name in names}
-    ranker: Ranker = import_module(_LOOP).load(saved, **own) if settings is Config else _load(saved)
+    of_loop = settings is Config
+    ranker: Ranker = import_module(_MODEL).load(saved, **own) if of_loop else _load(saved)
     columns = NamedColumns.from_json(saved.about.get("columns", {}), saved.path)
     ranker = replace(ranker, columns=columns)
     if items is None:
         return ranker
     try:
-        arrays = {name.removeprefix(_ITEMS): _array(name, t) for name, t in tensors.items()}
+        arrays = {name.removeprefix(_ITEMS): array for name, array in tensors.items()}
         return replace(ranker, describer=load_describer(items, arrays))
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
@@ -412,12 +415,6 @@ def _load(saved: Saved) -> Ranker:
     made = {"feature_names": saved.feature_names, "info": saved.info}
     ranker: Ranker = config.ranker(config, scaler, learned, **made)
     return ranker
-
-
-def _array(name: str, tensor: Tensor) -> NDArray[Any]:
-    if tensor.dtype not in (torch.uint8, torch.int64, torch.float32, torch.float64):
-        raise ModelError(f"{name} is {described(tensor)}")  # NumPy has not all types of torch
-    return tensor.numpy()
 
 
 def library_of(config: Settings) -> Any:

@@ -1,7 +1,9 @@
-"""Choose the inputs of the comparator, and of few answers its weight decay, by short trials.
+"""Choose the inputs of the comparator, and of judged pairs its weight decay, by short trials.
 
 The inputs are equation 5 and ranks within the query, or the quantiles of each feature as normal
 deviates, or both: three trials at most. Without trials the settings are `Config.with_defaults`.
+There are none where answers are limited or a judge is to be asked: a trial would look at answers
+that the budget does not count.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ STRONGER = (10.0, 100.0)  # times the fixed weight decay
 _HEADS, _EPOCHS, _ITERATIONS, _EPOCH_STEPS = 2, 6, 3, 8
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
 # Standard errors by which a setting must be better than the first to be preferred. Two would keep
-# the first inputs for small tables, to which another is much better. With few answers a weight
+# the first inputs for small tables, to which another is much better. Of judged pairs a weight
 # decay that is too weak does more harm than one that is too strong.
 _SURE, _SURE_OF_FEW = 1.0, 0.5
 
@@ -46,7 +48,7 @@ def choose(
     ended: Sequence[Trial] = (),
     on_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> tuple[Config, list[Trial]]:
-    """Choose the scaling where it is left open, and the weight decay of few answers.
+    """Choose the scaling where it is left open, and the weight decay of judged pairs.
 
     Args:
         train: labelled queries, not scaled.
@@ -59,18 +61,18 @@ def choose(
 
     Returns:
         The settings, nothing open; and the trials, as JSON values: `scaling`, `weight_decay`, the
-        `outcomes` and their mean, the RankQuality, as `quality`. Where a judge would be asked there
-        are no trials, and a scaling left open is all of `INPUTS` together.
+        `outcomes` and their mean, the RankQuality, as `quality`. Where answers are limited
+        (`judgements`) or a judge would be asked there are no new trials, and a scaling left open
+        is all of `INPUTS` together.
 
     Cost: at most three short trainings of a small committee, on 20,000 documents of each part at
-    most; two more where answers are few.
+    most; two more of judged pairs.
     """
     best, trials = config.with_defaults, list(ended)
-    few = config.training.weight_decay is None and (
-        train.judged is not None or config.judgements is not None
-    )
+    few = config.training.weight_decay is None and train.judged is not None
     missing = "+missing" if np.isnan(train.features).any() else ""
-    if train.judge is not None or vali.judge is not None:  # whose answers may be dear
+    is_asked = train.judge is not None or vali.judge is not None
+    if is_asked or config.judgements is not None:
         return best.changed(scaling=config.scaling or INPUTS[-1] + missing), trials
     if config.scaling is not None and not few:
         return best, trials

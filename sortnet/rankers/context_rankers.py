@@ -18,9 +18,9 @@ from sortnet.context.nets import PAIR_NETS, UNITS, FateNet, FetaNet
 from sortnet.core import F32, I64, Progress, Queries
 from sortnet.core.memory import runs_of_queries
 from sortnet.rankers.base import Ranker, scaling_setting
-from sortnet.rankers.folder import Saved
+from sortnet.rankers.folder import Array, Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
-from sortnet.rankers.weights import load_weights, refuse_few
+from sortnet.rankers.weights import arrays_of, load_weights, refuse_few
 from sortnet.threads import one_thread_an_operation
 
 _DOCUMENTS = 1 << 14  # at once, but a query is not divided
@@ -50,8 +50,8 @@ class SetRanker(Ranker):
     def order_before(self, queries: Queries) -> I64:
         return replace(self, net=self.config.net(self.scaler.n_columns)).order(queries)
 
-    def learned(self) -> dict[str, Tensor]:
-        return {name: weight.clone() for name, weight in self.net.state_dict().items()}
+    def learned(self) -> dict[str, Array]:
+        return arrays_of(self.net)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-import torch
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load, save
-from torch import Tensor
+from safetensors.numpy import load
+from safetensors.numpy import save as save_contiguous
 
 from sortnet.config import Settings
 from sortnet.core.memory import free_memory
@@ -47,6 +48,7 @@ _LEFT = re.compile(
     r"|\.((model|run|tuning)\.json|(state|weights(-[0-9a-f]{16})?)\.safetensors)\.[0-9]+"
 )
 
+Array: TypeAlias = NDArray[Any]
 R = TypeVar("R")
 S = TypeVar("S", bound=Settings)
 
@@ -60,7 +62,7 @@ class Saved:
     n_features: int  # of the data it was fitted on
     feature_names: tuple[str, ...] | None  # of these data, too
     info: dict[str, Any]  # how it came about
-    tensors: dict[str, Tensor]  # by name; `take` takes them out, and what is left is refused
+    tensors: dict[str, Array]  # by name; `take` takes them out, and what is left is refused
     path: Path  # model.json, for messages
     weights: Path  # the file of the tensors, for messages
 
@@ -75,8 +77,8 @@ class Saved:
         except SortNetError as error:
             raise ModelError(f"{self.path}: {error}") from None
 
-    def take(self, name: str, dtype: torch.dtype, *shape: int) -> Tensor:
-        """One tensor of finite numbers.
+    def take(self, name: str, dtype: DTypeLike, *shape: int) -> Array:
+        """One array of finite numbers.
 
         Raises:
             ModelError: if it is not there, of another type or shape, or has NaN or infinity.
@@ -85,7 +87,7 @@ class Saved:
 
 
 def write_folder(
-    folder: str | Path, about: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    folder: str | Path, about: Mapping[str, Any], tensors: Mapping[str, Array]
 ) -> None:
     """Write the weights under a name of their own, then `model.json`, which names them.
 
@@ -100,7 +102,7 @@ def write_folder(
     old = None
     with suppress(ModelError):
         old = _weights_of(_document(read_bytes(folder / _JSON), folder / _JSON), folder)
-    raw = save(dict(tensors))
+    raw = tensors_as_bytes(tensors)
     digest = hashlib.sha256(raw).hexdigest()
     form = {"format": FORMAT, "format_version": FORMAT_VERSION}
     document = {**form, **about, "weights_sha256": digest}
@@ -119,9 +121,15 @@ def write_folder(
                 path.unlink()
 
 
-def digest_of(tensors: Mapping[str, Tensor]) -> str:
+def digest_of(tensors: Mapping[str, Array]) -> str:
     """SHA-256 of tensors as a folder holds them."""
-    return hashlib.sha256(save(dict(tensors))).hexdigest()
+    return hashlib.sha256(tensors_as_bytes(tensors)).hexdigest()
+
+
+def tensors_as_bytes(tensors: Mapping[str, Array], metadata: dict[str, str] | None = None) -> bytes:
+    """A safetensors file of arrays, with texts beside them."""
+    contiguous = {name: np.asarray(array, order="C") for name, array in tensors.items()}
+    return save_contiguous(contiguous, metadata)
 
 
 def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
@@ -195,7 +203,7 @@ def read_bytes(path: Path) -> bytes:
         raise ModelError(f"{path}: {what}: {error.strerror or error}") from None
 
 
-def parse_tensors(raw: bytes, path: Path) -> dict[str, Tensor]:
+def parse_tensors(raw: bytes, path: Path) -> dict[str, Array]:
     with _faults_of_tensors(path):
         return load(raw)
 
@@ -204,27 +212,27 @@ def parse_tensors(raw: bytes, path: Path) -> dict[str, Tensor]:
 def _faults_of_tensors(path: Path) -> Iterator[None]:
     try:
         yield
-    # A type that torch has not, a shape too large to be one, also beside a 0: safetensors lets them
+    # A type that numpy has not, a shape too large to be one, also beside a 0: safetensors lets them
     # through.
-    except (SafetensorError, KeyError, RuntimeError, OverflowError, TypeError) as error:
-        reason = str(error).partition("\n")[0]  # torch adds where in its own code
+    except (SafetensorError, KeyError, ValueError, OverflowError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
         raise ModelError(f"{path}: not a readable safetensors file: {reason}") from None
 
 
 def take(
-    tensors: dict[str, Tensor], name: str, dtype: torch.dtype, shape: Sequence[int], path: Path
-) -> Tensor:
+    tensors: dict[str, Array], name: str, dtype: DTypeLike, shape: Sequence[int], path: Path
+) -> Array:
     """As `Saved.take`, of tensors that were read from that path."""
     found = tensors.pop(name, None)
     if found is None or (found.dtype, tuple(found.shape)) != (dtype, tuple(shape)):
         expected = _described(dtype, shape)
         raise ModelError(f"{path}: {name} is {described(found)}, not {expected}")
-    if not bool(torch.isfinite(found).all()):
+    if not np.isfinite(found).all():
         raise ModelError(f"{path}: {name} has NaN or infinity")
     return found
 
 
-def refuse_rest(tensors: Mapping[str, Tensor], path: Path) -> None:
+def refuse_rest(tensors: Mapping[str, Array], path: Path) -> None:
     """Refuse tensors that nobody has taken."""
     if tensors:
         raise ModelError(
@@ -232,10 +240,10 @@ def refuse_rest(tensors: Mapping[str, Tensor], path: Path) -> None:
         )
 
 
-def described(tensor: Tensor | None) -> str:
-    """`float32 3x20` of a tensor, for messages."""
-    return "missing" if tensor is None else _described(tensor.dtype, tensor.shape)
+def described(array: Array | None) -> str:
+    """`float32 3x20` of an array, for messages."""
+    return "missing" if array is None else _described(array.dtype, array.shape)
 
 
-def _described(dtype: torch.dtype, shape: Sequence[int]) -> str:
-    return f"{str(dtype).removeprefix('torch.')} {'x'.join(map(str, shape)) or '1'}"
+def _described(dtype: DTypeLike, shape: Sequence[int]) -> str:
+    return f"{np.dtype(dtype)} {'x'.join(map(str, shape)) or '1'}"

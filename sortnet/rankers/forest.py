@@ -10,14 +10,12 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from sortnet.config import Settings
 from sortnet.core import F32, F64, I64, Bool, Queries
 from sortnet.errors import ModelError
 from sortnet.rankers.base import Ranker, order_by
-from sortnet.rankers.folder import Saved
+from sortnet.rankers.folder import Array, Saved
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +110,8 @@ class ForestRanker(Ranker):
         scores: F32 = self.forest(self.scaled(queries).features).astype(np.float32)
         return scores
 
-    def learned(self) -> dict[str, Tensor]:
-        return {
-            f.name: torch.from_numpy(np.ascontiguousarray(getattr(self.forest, f.name)))
-            for f in fields(self.forest)
-        }
+    def learned(self) -> dict[str, Array]:
+        return {f.name: getattr(self.forest, f.name) for f in fields(self.forest)}
 
     def facts(self) -> dict[str, Any]:
         sizes = {"n_nodes": len(self.forest.feature), "n_trees": len(self.forest.roots)}
@@ -146,10 +141,10 @@ class ForestSettings(Settings):
         """
         named = {}
         for f in fields(Forest):
-            tensor = saved.tensors.get(f.name)
-            n = tensor.numel() if tensor is not None else 0
-            kind = {"threshold": torch.float64, "missing": torch.bool}.get(f.name, torch.int64)
-            named[f.name] = saved.take(f.name, kind, n).numpy()
+            array = saved.tensors.get(f.name)
+            n = array.size if array is not None else 0
+            kind = {"threshold": np.float64, "missing": np.bool_}.get(f.name, np.int64)
+            named[f.name] = saved.take(f.name, kind, n)
         lengths = {len(array) for name, array in named.items() if name != "roots"}
         forest = Forest(**named)
         fault = "arrays of different lengths" if len(lengths) > 1 else forest.fault(n_columns)

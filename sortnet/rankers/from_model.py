@@ -11,7 +11,8 @@ import copy
 from typing import Any
 
 from sortnet.comparators import TrainableComparator
-from sortnet.comparators.make import resolve_device
+from sortnet.comparators.fitted_trees import FittedTrees
+from sortnet.comparators.make import resolve_device, trainable
 from sortnet.config import COMPARATOR, Config, own_settings
 from sortnet.core import Queries
 from sortnet.errors import DataError
@@ -89,9 +90,11 @@ def with_epochs(train: Queries, config: Config) -> Config:
     return config.changed(epochs=-(-epochs // 2))
 
 
-def first_comparator(trained: TrainableComparator, config: Config) -> TrainableComparator:
+def first_comparator(
+    trained: TrainableComparator | FittedTrees, config: Config
+) -> TrainableComparator:
     """C0: a copy of a model's comparator, on the device of the settings."""
-    comparator = copy.deepcopy(trained)
+    comparator = copy.deepcopy(trainable(trained))
     device = resolve_device(config.device)
     for member in comparator.members:
         member.to(device)

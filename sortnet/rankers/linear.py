@@ -13,22 +13,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.stats import rankdata
-from torch import Tensor
 
-from sortnet.comparators import Margin
 from sortnet.config import TRAINING, Settings, setting
 from sortnet.core import F32, F64, Progress, Queries
 from sortnet.core.pairs import packed
 from sortnet.learning.pairs_to_ask import pairs_of_grades
 from sortnet.rankers.base import Ranker, library_of, order_by, scaling_setting
-from sortnet.rankers.folder import Saved
+from sortnet.rankers.folder import Array, Saved
+
+if TYPE_CHECKING:
+    from sortnet.comparators.base import Margin
 
 _ENOUGH = 1e-8  # the gradient at which to end, relative to that of w = 0
 _SCALINGS = ["query+rank", "query", "normal"]
@@ -45,11 +45,13 @@ class LinearRanker(Ranker):
         return scores
 
     def differentiable(self) -> Margin:
+        import torch
+
         w = torch.from_numpy(self.w)
         return lambda x, y: (x - y) @ w
 
-    def learned(self) -> dict[str, Tensor]:
-        return {"w": torch.from_numpy(self.w)}
+    def learned(self) -> dict[str, Array]:
+        return {"w": self.w}
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class LinearSettings(Settings):
     scaling: str | None = scaling_setting("query+rank")
 
     def read(self, saved: Saved, n_columns: int) -> F64:
-        return saved.take("w", torch.float64, n_columns).numpy()
+        return saved.take("w", np.float64, n_columns)
 
 
 def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> F64:
@@ -102,9 +104,7 @@ def _pair_matrix(part: Queries) -> csr_array:
     pairs = pairs_of_grades(part)
     m = len(pairs)
     index = np.int32 if 2 * m < 2**31 else np.int64  # half the memory
-    columns = np.stack(
-        (pairs.winner, pairs.loser), axis=1, dtype=index, casting="same_kind"
-    ).ravel()
+    columns = np.stack((pairs.i, pairs.j), axis=1, dtype=index, casting="same_kind").ravel()
     signs, starts = np.tile([1.0, -1.0], m), np.arange(0, 2 * m + 1, 2, dtype=index)
     return csr_array((signs, columns, starts), shape=(m, part.n_docs))
 

@@ -21,7 +21,7 @@ from torch import nn
 from sortnet.comparators import DirectRanker, Make, TrainableComparator
 from sortnet.comparators.directranker import Polynomial
 from sortnet.config import COMPARATOR, FIXED, RUN, TRAINING, Settings, Training, setting
-from sortnet.core import F32, I64, Pairs, Progress, Queries
+from sortnet.core import F32, I64, ComparedPairs, Progress, Queries
 from sortnet.core.pairs import unordered
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.pairs_to_ask import Shown, answered_pairs, selected
@@ -140,7 +140,11 @@ class PairwiseSettings(NetSettings):
         net = self.make(T.n_features)(self.seed)
         rng = np.random.default_rng(self.seed)
         TP = chosen_pairs(T, net, self.pairs_from, rng)
-        VP = chosen_pairs(V, net, self.pairs_from, rng) if can_be_learned(V) else Pairs.empty()
+        VP = (
+            chosen_pairs(V, net, self.pairs_from, rng)
+            if can_be_learned(V)
+            else ComparedPairs.empty()
+        )
         trained = train_on_pairs(
             net, T, TP, V, VP, self.training,
             score=lambda net: self.quality_of(V, sort(net, V).order),
@@ -151,7 +155,7 @@ class PairwiseSettings(NetSettings):
 
 def chosen_pairs(
     part: Queries, net: TrainableComparator, strategy: str, rng: np.random.Generator
-) -> Pairs:
+) -> ComparedPairs:
     """The pairs of a part that are learned from; as many random ones as a sort would compare."""
     if part.judged is not None:
         key = np.sort(unordered(part.judged.winner, part.judged.loser))

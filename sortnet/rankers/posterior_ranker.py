@@ -10,14 +10,11 @@ features it cannot learn.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
-from sortnet.comparators import Margin
 from sortnet.config import Settings
 from sortnet.core import F32, F64, I64, Pairs, Progress, Queries
 from sortnet.core.pairs import unordered, unpacked
@@ -25,7 +22,12 @@ from sortnet.errors import DataError
 from sortnet.preference.laplace import fit as fit_scores
 from sortnet.preference.vote_arrays import Votes
 from sortnet.rankers.base import Ranker, scaling_setting
-from sortnet.rankers.folder import Saved
+from sortnet.rankers.folder import Array, Saved
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sortnet.comparators.base import Margin
 
 _MENU = ("standard", "normal", "zscore")  # tried where the scaling is open
 
@@ -67,6 +69,8 @@ class PosteriorRanker(Ranker):
         return self.comparator.prefer(prepared, np.asarray(i), np.asarray(j))
 
     def differentiable(self) -> Margin:
+        import torch
+
         mean, draws = (torch.from_numpy(w) for w in (self.comparator.mean, self.comparator.draws))
         residual = self.comparator.residual
 
@@ -77,10 +81,9 @@ class PosteriorRanker(Ranker):
 
         return margin
 
-    def learned(self) -> dict[str, Tensor]:
-        residual = np.array([self.comparator.residual])
-        arrays = (self.comparator.mean, self.comparator.draws, residual)
-        return dict(zip(("mean", "draws", "residual"), map(torch.from_numpy, arrays), strict=True))
+    def learned(self) -> dict[str, Array]:
+        of = self.comparator
+        return {"mean": of.mean, "draws": of.draws, "residual": np.array([of.residual])}
 
 
 @dataclass(frozen=True)
@@ -114,14 +117,13 @@ class PosteriorSettings(Settings):
     def read(self, saved: Saved, n_columns: int) -> Scores:
         draws = saved.tensors.get("draws")
         k = len(draws) if draws is not None and draws.ndim == 2 else 0
-        mean = saved.take("mean", torch.float64, n_columns).numpy()
-        drawn = saved.take("draws", torch.float64, k, n_columns).numpy()
-        return Scores(mean, drawn, max(float(saved.take("residual", torch.float64, 1)[0]), 0.0))
+        mean = saved.take("mean", np.float64, n_columns)
+        drawn = saved.take("draws", np.float64, k, n_columns)
+        return Scores(mean, drawn, max(float(saved.take("residual", np.float64, 1)[0]), 0.0))
 
 
 def _votes(known: Pairs) -> Votes:
     """Soft targets as answers of one annotator: p wins and 1 - p losses; an even one is a tie."""
-    assert known.target is not None and known.weight is not None
     # The lower number is on the left: winners all on one side would show a bias to that side.
     left, right = unpacked(unordered(known.winner, known.loser))
     tied, for_winner = known.target == 0.5, known.target.astype(np.float64)

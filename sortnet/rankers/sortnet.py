@@ -3,225 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, cast
-
-import numpy as np
-from numpy.typing import ArrayLike
-from torch import Tensor
+from typing import Any
 
 from sortnet import __version__
-from sortnet.comparators import (
-    Make,
-    MakeFor,
-    Margin,
-    SoftTrees,
-    TrainableComparator,
-    kind_of,
-    make_comparator,
-    margin_of,
-)
-from sortnet.comparators.make import least_numbers
+from sortnet.comparators.make import MakeFor, fitted, make_comparator
 from sortnet.config import Config, choose_quality
-from sortnet.core import F32, F64, I64, Comparator, PairSink, Progress, Queries, Sorting
-from sortnet.core.memory import runs_of_queries
+from sortnet.core import PairSink, Progress, Queries
 from sortnet.core.shard import Alone, Group, sharded
 from sortnet.data.scaling import Scaler, fit_scaler
-from sortnet.errors import DataError, ModelError
+from sortnet.errors import DataError
 from sortnet.learning.distributed import broadcast
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.loop import learn_to_sort
 from sortnet.metrics import measured
-from sortnet.rankers.base import Ranker, check_same_features, load_ranker, name_of
+from sortnet.rankers.base import check_same_features
 from sortnet.rankers.choose_inputs import choose
-from sortnet.rankers.folder import Saved
 from sortnet.rankers.from_model import checked_settings, first_comparator, with_epochs
-from sortnet.rankers.weights import filled, refuse_few, take_scaler, tensors_of
-from sortnet.sorting import sort
-from sortnet.sorting.sort import arrangement
+from sortnet.rankers.model import Model, as_model
+
+__all__ = ["ALONE", "Model", "as_model", "fit"]
 
 ALONE = Alone()
-_PAIRS = 1 << 17  # compared at a time, so that the hidden units of a pair stay small
-OWN = "own"  # a comparator that is neither of ours
-
-
-@dataclass(frozen=True, eq=False)
-class Model(Ranker):
-    """Ranks documents: scales their features, then sorts with the comparator.
-
-    Attributes:
-        config: the settings it was learned with.
-        scaler: fitted on the training part.
-        comparator: C*.
-        feature_names: where the training data had them.
-        info: how it came about (iteration, RankQuality, seed, versions, data), as JSON.
-    """
-
-    config: Config
-    comparator: TrainableComparator
-
-    def sort(self, queries: Queries) -> Sorting:
-        """The ranking of every query, and the comparisons made on the way.
-
-        Raises:
-            ModelError: if the features are not those the model was trained on.
-        """
-        return sort(self.comparator, self.scaled(queries))
-
-    def order(self, queries: Queries) -> I64:
-        """(n_docs,) document numbers query by query, the best first; as `sort` gives them."""
-        return self.sort(queries).order
-
-    def scores(self, queries: Queries) -> F32:
-        """(n_docs,) the documents of a lower rank in the same query: n - 1 for the first, 0 last.
-
-        A comparator need not come from a score; what it gives is an order, so this is the order.
-        """
-        order = self.order(queries)
-        scores = np.empty(queries.n_docs, np.float32)
-        last = np.repeat(queries.offsets[1:], queries.sizes) - 1
-        scores[order] = last - np.arange(queries.n_docs)
-        return scores
-
-    def real_scores(self, queries: Queries) -> F32:
-        """(n_docs,) the sum of g(x) where each comparator has one, else the mean margins.
-
-        A sum of g(x) can be compared across queries where the scaling does not depend on the
-        query. The order of a committee of nets is by margins, and may differ from that by the sum.
-
-        Cost: one pass over the documents; see `mean_margins` for the others.
-        """
-        X = self.scaled(queries).features
-        each = [net.score(net.prepare(X)) for net in self.comparator.members]
-        found = [g.cpu().numpy() for g in each if g is not None]
-        if len(found) < len(each):
-            return self.mean_margins(queries)
-        total: F32 = np.sum(found, axis=0, dtype=np.float32)
-        return total
-
-    def mean_margins(self, queries: Queries) -> F32:
-        """(n_docs,) mean over the other documents j of its query of margin(i, j); 0 without others.
-
-        They say nothing across queries. The order by them is that of the margins' signs where a
-        margin is the difference of two scores; an intransitive comparator may sort otherwise.
-
-        Cost: n^2 comparisons a query, 2^17 or n at a time.
-        """
-        comparator: Comparator = self.comparator
-        prepared = comparator.prepare(self.scaled(queries).features)
-        sizes = np.repeat(queries.sizes, queries.sizes)
-        first = np.repeat(queries.offsets[:-1], queries.sizes)
-        ends = np.append(0, np.cumsum(sizes))  # of each document's pairs
-        means = np.zeros(queries.n_docs)
-        for start, stop in runs_of_queries(ends, _PAIRS):
-            begin, n = ends[start:stop] - ends[start], sizes[start:stop]
-            i = np.repeat(np.arange(start, stop), n)
-            j = np.arange(len(i)) + np.repeat(first[start:stop] - begin, n)
-            margins = comparator.prefer(prepared, i, j).astype(np.float64)
-            margins[i == j] = 0
-            means[start:stop] = np.add.reduceat(margins, begin) / np.maximum(n - 1, 1)
-        return means.astype(np.float32)
-
-    def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
-        """(m,) margins of documents i over documents j (document numbers): above 0, i goes first.
-
-        With a scaling by the query (`query`, `zscore`, `rank`) a margin depends on the other
-        documents of the query, see `depends_on_query`.
-        """
-        comparator: Comparator = self.comparator
-        prepared = comparator.prepare(self.scaled(queries).features)
-        return comparator.prefer(prepared, np.asarray(i), np.asarray(j))
-
-    def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
-        """What every comparator of the model says; CmpNN has two outputs besides its margin."""
-        X = self.scaler(queries).features[[i, j]]
-        nets = self.comparator.members
-        return [verdict for net in nets for verdict in net.verdicts(net.prepare(X), 0, 1)]
-
-    def split_shares(self) -> F64 | None:
-        net = self.comparator.members[0]
-        if not isinstance(net, SoftTrees):
-            return None
-        shares = net.feature_shares().double().cpu().numpy()
-        return np.bincount(self.scaler.sources, shares, self.n_features).astype(np.float64)
-
-    def differentiable(self) -> Margin:
-        return margin_of(self.comparator)
-
-    def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
-        # Scaled once for all: every scaling commutes with shuffling a feature within a query.
-        scaled = self.scaler(queries)
-        start = arrangement(scaled)
-
-        def order(changed: Queries) -> I64:
-            return sort(self.comparator, changed, start=start).order
-
-        return scaled, order, self.scaler.sources
-
-    def untrained(self) -> Model:
-        """C0, the comparator of random weights that the first iteration sorted with."""
-        make = make_comparator(self.config, self.scaler.n_columns)
-        return replace(self, comparator=make(self.config.seed))
-
-    def order_before(self, queries: Queries) -> I64:
-        return self.untrained().order(queries)
-
-    def learned(self) -> dict[str, Tensor]:
-        return tensors_of(self.comparator, "comparator")
-
-    def facts(self) -> dict[str, Any]:
-        comparator = kind_of(self.comparator) or OWN
-        return {"comparator": comparator, **super().facts()}
-
-    @classmethod
-    def load(cls, folder: str | Path, *, make: Make | None = None) -> Model:
-        """Read a model folder.
-
-        Args:
-            folder: what `save` wrote.
-            make: makes the comparator from a seed, where its architecture is the caller's own.
-
-        Raises:
-            ModelError: if a file is missing, damaged, foreign, of another kind of ranker (which
-                `load_ranker` reads) or of another format version.
-        """
-        own: dict[str, Any] = {} if make is None else {"make_for": lambda config, n: make}
-        found = load_ranker(folder, **own)
-        if found.config.kind != Config.kind:
-            raise ModelError(
-                f"{folder}: a ranker of kind {found.config.kind!r}, which sortnet.load_ranker reads"
-            )
-        return cast(Model, found)
-
-
-def as_model(ranker: Ranker, source: object) -> Model:
-    """The ranker as a model that a run can begin with, see `fit`.
-
-    Raises:
-        ModelError: if it is of another kind than SortNet.
-    """
-    if not (isinstance(ranker, Model) and isinstance(ranker.config, Config)):
-        # Nets that other losses train are models, too, of settings of their own.
-        raise ModelError(
-            f"{source}: a ranker of kind {name_of(ranker.config)} cannot be trained further; a "
-            "model of kind sortnet can (trees, cmpnn, directranker, and committees of them)"
-        )
-    return ranker
-
-
-def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
-    """The model in a folder, of a comparator of its settings, or of `make_for` as in `fit`."""
-    config = saved.settings(Config)
-    scaler = take_scaler(saved, str(config.scaling))
-    if make_for is None:
-        if saved.about.get("comparator") == OWN:
-            raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
-        refuse_few(saved.tensors, least_numbers(config, scaler.n_columns), saved.weights)
-    make = (make_for or make_comparator)(config, scaler.n_columns)
-    learner = filled(make, "comparator", saved.tensors, saved.weights)
-    return Model(config, scaler, learner, feature_names=saved.feature_names, info=saved.info)
 
 
 def fit(
@@ -269,6 +72,7 @@ def fit(
             scores every ranking of `vali` alike, or the settings do not fit `from_model`.
         ModelError: if the features are not those of `from_model`.
 
+    >>> import numpy as np
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
     >>> model = fit(q, q, Config(scaling="query", max_iter=2))
@@ -336,7 +140,7 @@ def _model_of(
     return Model(
         config,
         scaler,
-        state.best,
+        fitted(state.best),
         feature_names=train.feature_names,
         describer=train.describer,
         columns=train.columns,

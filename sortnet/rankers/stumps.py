@@ -84,7 +84,7 @@ def boosted(
     rightly and wrongly, and for RankBoost's half of the others besides, so that W± = (1 ± r) / 2.
     """
     pairs = pairs_of_grades(train)
-    winner, loser = pairs.winner, pairs.loser
+    winner, loser = pairs.i, pairs.j
     query = train.query_of_docs()[winner]
     start = 1 / np.bincount(query)[query] if weigh is by_fidelity else np.ones(len(pairs))
     codes, thresholds = _binned(train.features)

@@ -1,29 +1,29 @@
-"""The weights of comparators as tensors: of a model, and of a run that can be resumed."""
+"""The weights of nets as arrays: of a model, and of a run that can be resumed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from safetensors.torch import save
 from torch import nn
 
 from sortnet.comparators import Committee, Make, TrainableComparator
-from sortnet.config import scaling_parts
-from sortnet.data.scaling import Scaler, table_rows, unscaled
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.iterations import State
 from sortnet.learning.training import OptimiserState
-from sortnet.rankers.folder import Saved, parse_tensors, read_bytes, refuse_rest, take
+from sortnet.rankers.folder import (
+    Array,
+    parse_tensors,
+    read_bytes,
+    refuse_rest,
+    take,
+    tensors_as_bytes,
+)
 
-_SCALER = "scaler"
-_VARYING = "scaler.varying"
 _ASKED = "asked"
 _STATE = {"iteration": int, "best_iteration": int, "best_right": float, "finished": bool}
 _OPTIMISER = "optimiser"
@@ -32,15 +32,15 @@ _MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})  # of Adam, 
 
 def save_state(path: str | Path, state: State) -> None:
     """Write what a run needs to go on into one file, in one step."""
-    tensors = tensors_of(state.comparator, "current") | {_ASKED: torch.from_numpy(state.asked)}
+    tensors = weights_of(state.comparator, "current") | {_ASKED: state.asked}
     if state.best is not None:
-        tensors |= tensors_of(state.best, "best")
+        tensors |= weights_of(state.best, "best")
     for member, moments in enumerate(state.optimiser.moments):
-        tensors |= {f"{_OPTIMISER}.{member}.{name}": value for name, value in moments.items()}
+        tensors |= {f"{_OPTIMISER}.{member}.{k}": _array(value) for k, value in moments.items()}
     about = {name: getattr(state, name) for name in (*_STATE, "best_quality")}
     about |= {"has_best": state.best is not None, "steps": state.optimiser.steps}
     metadata = {"state": json.dumps(about)}
-    write_atomically(Path(path), lambda file: file.write_bytes(save(tensors, metadata)))
+    write_atomically(Path(path), lambda file: file.write_bytes(tensors_as_bytes(tensors, metadata)))
 
 
 def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | None = None) -> State:
@@ -67,18 +67,18 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     if not -1 <= about["best_iteration"] <= about["iteration"]:
         raise ModelError(f"{path}: iteration cannot be {shown(about['iteration'])}")
     refuse_few(tensors, least, path)
-    asked = tensors.setdefault(_ASKED, torch.empty(0, dtype=torch.int64))
-    take(tensors, _ASKED, torch.int64, [asked.numel()], path)
+    n_asked = tensors.setdefault(_ASKED, np.empty(0, np.int64)).size
+    asked = take(tensors, _ASKED, np.int64, [n_asked], path)
     current = filled(make, "current", tensors, path)
     best = filled(make, "best", tensors, path) if about["has_best"] else None
     optimiser = _optimiser_state(current, about["steps"], tensors, path)
     refuse_rest(tensors, path)
     known = {name: about[name] for name in (*_STATE, *(["best_quality"] if best else []))}
-    return State(comparator=current, best=best, asked=asked.numpy(), optimiser=optimiser, **known)
+    return State(comparator=current, best=best, asked=asked, optimiser=optimiser, **known)
 
 
 def _optimiser_state(
-    learner: TrainableComparator, steps: int, tensors: dict[str, torch.Tensor], path: Path
+    learner: TrainableComparator, steps: int, tensors: dict[str, Array], path: Path
 ) -> OptimiserState:
     """The state of each member's optimiser, taken out of the tensors."""
     if steps < 0:
@@ -98,22 +98,32 @@ def _optimiser_state(
         for name in names:
             parameter, _, moment = name.rpartition(":")
             shape = [] if moment == "step" else list(weights[parameter].shape)
-            member_moments[name] = take(tensors, prefix + name, torch.float32, shape, path)
+            array = take(tensors, prefix + name, np.float32, shape, path)
+            member_moments[name] = torch.from_numpy(array.copy())
         moments.append(member_moments)
     return OptimiserState(steps, tuple(moments))
 
 
-def tensors_of(learner: TrainableComparator, prefix: str) -> dict[str, torch.Tensor]:
+def weights_of(learner: TrainableComparator, prefix: str) -> dict[str, Array]:
+    """The weights of each net, by `prefix`, its number and their names."""
     return {
-        f"{prefix}.{k}.{name}": value.detach().cpu().contiguous().clone()
+        f"{prefix}.{k}.{name}": array
         for k, member in enumerate(learner.members)
-        for name, value in member.state_dict().items()
+        for name, array in arrays_of(member).items()
     }
 
 
-def filled(
-    make: Make, prefix: str, tensors: dict[str, torch.Tensor], path: Path
-) -> TrainableComparator:
+def arrays_of(net: nn.Module) -> dict[str, Array]:
+    """A copy of the weights of a net, by their names."""
+    return {name: _array(value) for name, value in net.state_dict().items()}
+
+
+def _array(tensor: torch.Tensor) -> Array:
+    array: Array = tensor.detach().cpu().numpy().copy()
+    return array
+
+
+def filled(make: Make, prefix: str, tensors: dict[str, Array], path: Path) -> TrainableComparator:
     """A comparator of as many members as the tensors are of, with these weights."""
     learner = make(0)
     count = len({name.split(".")[1] for name in tensors if name.startswith(f"{prefix}.")})
@@ -124,50 +134,20 @@ def filled(
     return learner
 
 
-def load_weights(net: nn.Module, prefix: str, tensors: dict[str, torch.Tensor], path: Path) -> None:
-    """Move tensors into a net; all of them must be there and fit."""
-    weights = net.state_dict().items()
-    net.load_state_dict(
-        {name: take(tensors, prefix + name, own.dtype, own.shape, path) for name, own in weights}
-    )
+def load_weights(net: nn.Module, prefix: str, tensors: dict[str, Array], path: Path) -> None:
+    """Move arrays into a net; all of them must be there and fit."""
+    weights = {
+        name: take(tensors, prefix + name, own.dtype, own.shape, path)
+        for name, own in arrays_of(net).items()
+    }
+    net.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in weights.items()})
 
 
-def refuse_few(tensors: Mapping[str, torch.Tensor], least: int, path: Path) -> None:
+def refuse_few(tensors: Mapping[str, Array], least: int, path: Path) -> None:
     """Refuse weights too few for the comparator, before memory is taken for it."""
-    numbers = sum(tensor.numel() for tensor in tensors.values())
+    numbers = sum(tensor.size for tensor in tensors.values())
     if numbers < least:
         raise ModelError(
             f"{path}: not the weights of this comparator: {numbers:,} numbers, "
             f"and it has {least:,} or more"
         )
-
-
-def scaler_tensors(scaler: Scaler) -> dict[str, torch.Tensor]:
-    """The table of each part of the scaling, as `take_scaler` finds it."""
-    if not scaler.tables:
-        return {}
-    arrays: dict[str, NDArray[Any]] = {
-        f"{_SCALER}.{part}": table for part, table in scaler.tables.items()
-    }
-    arrays[_VARYING] = scaler.varying
-    return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
-
-
-def take_scaler(saved: Saved, spec: str | None) -> Scaler:
-    """The scaling of those parts, taken out of the tensors; None: features as they are."""
-    if spec is None:
-        return unscaled(saved.n_features)
-    parts = scaling_parts(spec)
-    if _SCALER in saved.tensors:  # version 0.2 had scalings of one part
-        saved.tensors[f"{_SCALER}.{parts[0]}"] = saved.tensors.pop(_SCALER)
-    tables, shape = {}, (2, saved.n_features)
-    for part in parts:
-        low, high = table_rows(part)
-        found = saved.tensors.get(f"{_SCALER}.{part}")
-        rows = len(found) if found is not None and found.dim() else 0
-        rows = rows if low <= rows <= high else int(low)
-        table = saved.take(f"{_SCALER}.{part}", torch.float64, rows, saved.n_features)
-        tables[part] = table.numpy()
-    if saved.about["format_version"] < 3:  # which did not know
-        return Scaler(tables, np.ones(shape, np.bool_))
-    return Scaler(tables, saved.take(_VARYING, torch.bool, *shape).numpy())

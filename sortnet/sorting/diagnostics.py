@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from sortnet.comparators.forms import Score
-from sortnet.core import F32, I32, I64, Bool, Comparator, Queries, Sorting
+from sortnet.core import I32, I64, Bool, Comparator, ComparedPairs, Queries, Sorting
 from sortnet.core.shard import offsets_of_all, own, summed
 from sortnet.errors import ComparatorError
 from sortnet.sorting.sort import arrangement, refuse_nan, sort
@@ -185,7 +185,8 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         by_side = np.argsort(3 * part + side, kind="stable")
         order = order[by_side]
         part = np.unique((3 * part + side)[by_side], return_inverse=True)[1].astype(np.int64)
-    return Sorting(order, *(np.concatenate(parts) for parts in zip(*batches, strict=True)))
+    i, j, margins = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    return Sorting(order, ComparedPairs.of(i, j, margin=margins))
 
 
 def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
@@ -247,10 +248,9 @@ class Tally:
     `ranks["compared"]` are equal.
 
     >>> q = Queries.from_arrays([[0.0], [0.0], [0.0]], [2, 0, 1])
-    >>> i, j = np.array([0, 1, 2], np.int32), np.array([1, 2, 0], np.int32)
-    >>> made = Sorting(np.array([1, 2, 0]), i, j, np.array([-1, 0.5, 0.5], np.float32))
+    >>> compared = ComparedPairs.of([0, 1, 2], [1, 2, 0], margin=[-1, 0.5, 0.5], answer=[1, 0, 0])
     >>> tally = Tally(q)
-    >>> tally.see(slice(0, 3), made, np.array([1, 0, 0], np.float32))
+    >>> tally.see(slice(0, 3), np.array([1, 2, 0]), compared)
 
     Cost: one compiled pass over the comparisons, about 5 nanoseconds each.
     """
@@ -261,16 +261,22 @@ class Tally:
         self._margins = np.zeros((2, len(MARGIN_EDGES) + 1), np.int64)
         self._ranks = np.zeros((2, len(RANK_BINS), len(RANK_BINS)), np.int64)
 
-    def see(self, docs: slice, sorting: Sorting, answers: F32) -> None:
-        """Count the comparisons of the sort of these documents, those of whole queries."""
+    def see(self, docs: slice, order: I64, compared: ComparedPairs) -> None:
+        """Count the judged comparisons of the sort of these documents, those of whole queries.
+
+        `order` is the ranking of these documents.
+        """
         offsets = self._queries.offsets
         first, last = np.searchsorted(offsets, (docs.start, docs.stop), side="right") - 1
         starts, sizes = offsets[first:last], self._queries.sizes[first:last]
         place = np.arange(docs.start, docs.stop) - np.repeat(starts, sizes)
-        self._bins[sorting.order] = _BIN_OF_PLACE[np.minimum(place, len(_BIN_OF_PLACE) - 1)]
-        bits = np.ascontiguousarray(sorting.margin, np.float32).view(np.int32)
-        ordered, wrong = ~np.isnan(answers) & (answers != 0.5), mistakes(sorting, answers)
-        _tally(sorting.i, sorting.j, bits, ordered, wrong, self._bins, self._margins, self._ranks)
+        self._bins[order] = _BIN_OF_PLACE[np.minimum(place, len(_BIN_OF_PLACE) - 1)]
+        bits = np.ascontiguousarray(compared.margin, np.float32).view(np.int32)
+        ordered = compared.answered & (compared.answer != 0.5)
+        _tally(
+            compared.i, compared.j, bits, ordered, compared.wrong,
+            self._bins, self._margins, self._ranks,
+        )  # fmt: skip
 
     def facts(self, comparator: Comparator) -> dict[str, Any]:
         """Of a shard, the counts of the whole; the comparator is the one that sorted.
@@ -291,17 +297,6 @@ class Tally:
             "ranks": {"compared": ranks.sum(axis=0).tolist(), "wrong": ranks[1].tolist()},
             "cycles": {"share": found.share, "sampled": found.sampled},
         }
-
-
-def mistakes(sorting: Sorting, answers: F32) -> Bool:
-    """(m,) whether a comparison is wrong: the better document did not win it.
-
-    A margin of 0, which prefers neither, is wrong too. Documents that are equally good, or of which
-    the judge cannot say, cannot be mis-compared.
-    """
-    better = np.sign(answers - np.float32(0.5))
-    wrong: Bool = (np.abs(better) == 1) & (np.sign(sorting.margin) != better)
-    return wrong
 
 
 def share_right(observed: Mapping[str, Any]) -> float:

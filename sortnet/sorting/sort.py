@@ -6,15 +6,12 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 from numba import njit, prange
 
-from sortnet.comparators import DualUnits, Form, Score
-from sortnet.comparators.forms import OnDevice
-from sortnet.core import F32, F64, I32, I64, Comparator, Queries, Sorting
+from sortnet.comparators.forms import DualUnits, Form, OnDevice, Score
+from sortnet.core import F32, F64, I32, I64, Comparator, ComparedPairs, Queries, Sorting
 from sortnet.core.memory import runs_of_queries
 from sortnet.errors import ComparatorError
-from sortnet.sorting.gpu import merge_sort_on_device
 from sortnet.sorting.levels import merge_sort_levels
 from sortnet.threads import in_threads
 
@@ -25,8 +22,6 @@ _BATCHED_CHUNK = 1 << 17
 _DEVICE_CHUNK = 1 << 19
 _VALUES = 1 << 26  # of features, whatever the chunk
 _LEAST_SPREAD = 1e-6  # of votes
-# exp(2p) below e^175 keeps (1 + e)(1 + e'), with e = exp(2p) exp(2q), within a float64.
-_LARGEST = 175.0
 _LINEAR, _MISSING = 1024.0, 2048.0
 
 
@@ -63,10 +58,14 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     """
     if start is not None and len(start) != queries.n_docs:
         raise ComparatorError(f"start has {len(start)} documents, the data {queries.n_docs}")
-    nothing = Sorting(np.empty(0, np.int64), *_room_for(0))
+    nothing = Sorting(np.empty(0, np.int64), ComparedPairs.empty())
     parts = [nothing, *(run for _, run in sorted_runs(comparator, queries, start=start))]
-    fields = ((run.order, run.i, run.j, run.margin) for run in parts)
-    return Sorting(*(np.concatenate(each) for each in zip(*fields, strict=True)))
+    order = np.concatenate([run.order for run in parts])
+    i, j, margin = (
+        np.concatenate([getattr(run.compared, column) for run in parts])
+        for column in ("i", "j", "margin")
+    )
+    return Sorting(order, ComparedPairs.of(i, j, margin=margin))
 
 
 def sorted_runs(
@@ -105,20 +104,22 @@ def _sorted_run(
         order = _arranged(X, offsets)
     else:
         order = np.asarray(start[part], np.int64) - part.start
-    ready = None if form is None else _in_numbers(form, X)
-    if ready is not None:
-        i, j, margin = _sort_compiled(*ready, order, offsets, part.start)
+    numbers = None if form is None else _numbers_of(form, X)
+    if numbers is not None:
+        i, j, margin = _sort_compiled(*numbers, order, offsets, part.start)
         if isinstance(form, Score):  # the kernel wrote the differences
-            margin = form.of_differences(torch.from_numpy(margin)).numpy()
+            margin = form.of_differences(margin)
     else:
         prepared = comparator.prepare(X)
         if there is None:
             order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
         else:
+            from sortnet.sorting.gpu import merge_sort_on_device
+
             order, i, j, margin = merge_sort_on_device(there, prepared, order, offsets)
         i, j = i + np.int32(part.start), j + np.int32(part.start)
     refuse_nan(margin, queries, i)
-    return part, Sorting(order + part.start, i, j, margin)
+    return part, Sorting(order + part.start, ComparedPairs.of(i, j, margin=margin))
 
 
 def order_of(comparator: Comparator, queries: Queries) -> I64:
@@ -203,28 +204,11 @@ def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
         )
 
 
-@torch.no_grad()
-def _in_numbers(form: Form, X: F32) -> tuple[F64, F64] | None:
-    """Prepare documents for the kernel: scores, (n,), and no weights; or exp(κp) | exp(κq),
-    (n, 2H), and weights, (H,): None if these would leave the floating-point range, which unscaled
-    features can do.
-
-    With e = exp(κ(p_i + q_j)) and e' = exp(κ(p_j + q_i)) a dual pair of units contributes
-
-        tanh (κ = 2):    tanh(·) - tanh(·)' = 2 (e - e') / ((1 + e)(1 + e'))
-        sigmoid (κ = 1):    σ(·) - σ(·)'    =   (e - e') / ((1 + e)(1 + e'))
-
-    to the margin, times w_> - w_<: no transcendental function is left for the comparisons.
-    """
+def _numbers_of(form: Form, X: F32) -> tuple[F64, F64] | None:
+    """Prepare documents for the kernel: scores, (n,), and no weights; or `DualUnits.numbers`."""
     if isinstance(form, Score):  # of two float32 scores float64 rounds the same difference
-        return form.embed(X)[:, 0].cpu().double().numpy(), np.empty(0)
-    kappa = 2.0 if form.units == "tanh" else 1.0
-    embedded = form.embed(X).mul_(kappa)
-    if embedded.numel() and not (embedded.min() >= -_LARGEST and embedded.max() <= _LARGEST):
-        return None
-    e: F64 = embedded.double().exp_().numpy()
-    weights: F64 = (kappa * form.w).double().numpy()
-    return e, weights
+        return form.scores(X), np.empty(0)
+    return form.numbers(X)
 
 
 # reassoc lets the sum over units be vectorised; nothing else may be allowed: a fused
@@ -256,7 +240,7 @@ def merge_sort(
     """Sort `order` within each query in place, best first; returns each query's comparisons.
 
     Args:
-        E, w: what `_in_numbers` returns.
+        E, w: what `_numbers_of` returns.
         order: (n,) document numbers in the arrangement to start from.
         offsets: (n_queries + 1,) of the queries in `order`.
         room: (n_queries + 1,) where each query may write its comparisons.

@@ -101,7 +101,7 @@ def by_iteration(axes: Axes, frame: pd.DataFrame) -> None:
     axes.xaxis.set_major_locator(whole_numbers())
     if (kept := frame.attrs.get("kept")) is not None:
         axes.axvline(kept, color=FAINT, linestyle=":", linewidth=1.2, zorder=0, gid="kept")
-        axes.annotate("kept", (kept, 1), (2, -1), xycoords=axes.get_xaxis_transform(),
+        axes.annotate("kept", (kept, 1), (4, -1), xycoords=axes.get_xaxis_transform(),
                       textcoords="offset points", fontsize=7.5, va="top", color=FAINT)  # fmt: skip
 
 

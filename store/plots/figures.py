@@ -59,6 +59,7 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
     wrong.set_title("comparisons that were wrong", fontsize=9)
     wrong.yaxis.set_major_formatter(draw.percent())
     for axes in (sizes, new, wrong):
+        axes.margins(y=0.12)  # room for the word that marks the kept iteration
         axes.set_ylim(bottom=0)
         draw.by_iteration(axes, iterations)
     draw.legend(figure, sizes)
@@ -255,6 +256,7 @@ def seconds(iterations: pd.DataFrame) -> Figure:
     axes.bar(number, train, 0.7, label="training", **BARS["train"])
     axes.bar(number, sort, 0.7, bottom=train, label="sorting", **BARS["vali"])
     axes.set_ylabel("seconds")
+    axes.margins(y=0.12)
     draw.by_iteration(axes, iterations)
     draw.legend(figure, axes)
     return figure

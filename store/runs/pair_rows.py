@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tuple_
 
-from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, Pairs, Split
+from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, ComparedPairs, Split
 from sortnet.core.pairs import packed
 from store.database.schema import PairRow
 from store.runs.postgresql_pairs import COLUMNS, AddedPairs, changes, copy_pairs
@@ -51,7 +51,7 @@ def read_pairs(
     split: Split,
     *only: ColumnElement[bool],
     docs: tuple[int, int] | None = None,
-) -> Pairs:
+) -> ComparedPairs:
     """A run's pairs in order of (winner, loser), whose winner is docs[0] to docs[1] - 1.
 
     `only` are further conditions. A ValueError on a document number that is none.
@@ -65,11 +65,11 @@ def read_pairs(
     ]
     first, last, *losers = connection.execute(select(*ends).where(*of_split, *_within(docs))).one()
     if first is None:
-        return Pairs.empty()
+        return ComparedPairs.empty()
     for document in (first, last, *losers):
         if not 0 <= document < 2**31:
             raise ValueError(f"{split} pairs of run {run} have a document {document}")
-    key = PairRow.winner * 2**32 + PairRow.loser  # as `Pairs` has it
+    key = PairRow.winner * 2**32 + PairRow.loser  # as `ComparedPairs` has it
     joined = select(func.aggregate_strings(cast(key, Text), ",")).where(*of_split, *only)
     starts = range(first, last + 1, DOCS_A_CHUNK)
     parts = ((start, min(start + DOCS_A_CHUNK, last + 1)) for start in starts)
@@ -77,7 +77,7 @@ def read_pairs(
     texts = (connection.execute(joined.where(*_within(part))).scalar() for part in parts)
     # A database may join in any order; sorting sorted numbers is quick.
     chunks = [np.sort(np.fromstring(text, np.int64, sep=",")) for text in texts if text]
-    return Pairs.of_keys(np.concatenate([np.empty(0, np.int64), *chunks]))
+    return ComparedPairs.of_keys(np.concatenate([np.empty(0, np.int64), *chunks]))
 
 
 def read_table(
@@ -142,16 +142,18 @@ def _within(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
 def _insert(connection: Connection, added: AddedPairs) -> int:
     """`add_pairs` in SQLite, where nobody else writes during a transaction that does."""
     pairs, iteration = added.pairs, added.iteration
-    docs = int(pairs.winner[0]), int(pairs.winner[-1]) + 1
+    rows = np.stack([added.query, pairs.i, pairs.j], 1)
+    if not added.in_set:
+        _upsert(connection, added, rows[pairs.wrong], NEVER_ADDED, iteration)
+        return 0
+    docs = int(pairs.i[0]), int(pairs.i[-1]) + 1
     new = PairRow.first_iteration == iteration
     n_before = count_pairs(connection, added.run, added.split, new, *_within(docs))
-    rows = np.stack([added.query, pairs.winner, pairs.loser], 1)
-    _upsert(connection, added, rows[added.in_set & added.wrong], iteration, iteration)
-    _upsert(connection, added, rows[added.in_set & ~added.wrong], iteration, NEVER_WRONG)
-    _upsert(connection, added, rows[~added.in_set], NEVER_ADDED, iteration)
+    _upsert(connection, added, rows[pairs.wrong], iteration, iteration)
+    _upsert(connection, added, rows[~pairs.wrong], iteration, NEVER_WRONG)
     if n_before:  # an earlier call or another process added pairs in this iteration
-        in_set = pairs.where(added.in_set)
-        return len(in_set & read_pairs(connection, added.run, added.split, new, docs=docs))
+        of_iteration = read_pairs(connection, added.run, added.split, new, docs=docs)
+        return int(np.count_nonzero(pairs.is_in(of_iteration)))
     return count_pairs(connection, added.run, added.split, new, *_within(docs))
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from sortnet.core import I32, I64, NEVER_ADDED, NEVER_WRONG, Bool, Pairs, Split
+from sortnet.core import I32, I64, NEVER_ADDED, NEVER_WRONG, ComparedPairs, Split
 
 ROWS_A_CHUNK = 100_000
 UNIQUE_VIOLATION = "23505"
@@ -19,21 +19,20 @@ COLUMNS = "run, split, query, winner, loser, first_iteration, last_iteration, ti
 
 
 class AddedPairs(NamedTuple):
-    """Pairs of an iteration.
+    """Rows of an iteration to be stored.
 
     Attributes:
+        pairs: the pairs, in order, with those that were wrong.
         query: (m,) the number of each pair's query.
-        in_set: (m,) whether the iteration adds the pair to TP or VP.
-        wrong: (m,) whether the comparator put the pair in the wrong order.
+        in_set: whether the iteration adds the pairs to TP or VP.
     """
 
     run: int
     split: Split
     iteration: int
-    pairs: Pairs
+    pairs: ComparedPairs
     query: I64
-    in_set: Bool
-    wrong: Bool
+    in_set: bool
 
 
 def changes(new: str) -> tuple[str, str]:
@@ -64,8 +63,8 @@ def copy_pairs(connection: Connection, added: AddedPairs) -> int:
     """
     pairs = added.pairs
     iteration, never = np.int32(added.iteration), np.int32(NEVER_WRONG)
-    first_iteration = np.where(added.in_set, iteration, np.int32(NEVER_ADDED))
-    wrong_in = np.where(added.wrong, iteration, never)
+    first_iteration = iteration if added.in_set else np.int32(NEVER_ADDED)
+    wrong_in = np.where(pairs.wrong, iteration, never)
     while True:
         try:
             with connection.begin_nested():
@@ -77,28 +76,29 @@ def copy_pairs(connection: Connection, added: AddedPairs) -> int:
                     np.int32(added.run),
                     np.bytes_(added.split),
                     added.query[new].astype(np.int32),
-                    pairs.winner[new],
-                    pairs.loser[new],
-                    first_iteration[new],
+                    pairs.i[new].astype(np.int64),
+                    pairs.j[new].astype(np.int64),
+                    first_iteration,
                     wrong_in[new],
-                    added.wrong[new].astype(np.int32),
+                    pairs.wrong[new].astype(np.int32),
                     wrong_in[new],
                 )
-            return int(np.count_nonzero(added.in_set)) - n_older
+            return len(pairs) - n_older if added.in_set else 0
         except IntegrityError as error:
             if getattr(error.orig, "sqlstate", None) != UNIQUE_VIOLATION:
                 raise
 
 
 def _update_stored(
-    connection: Connection, added: AddedPairs, first_iteration: I32, wrong_in: I32
+    connection: Connection, added: AddedPairs, first_iteration: np.int32, wrong_in: I32
 ) -> tuple[I64, int]:
     """Update the stored pairs among the added ones.
 
     Returns:
         Their keys, and how many of those added to TP or VP another iteration had added before.
     """
-    execute, winner = connection.exec_driver_sql, added.pairs.winner
+    execute = connection.exec_driver_sql
+    winner, loser = (column.astype(np.int64) for column in (added.pairs.i, added.pairs.j))
     of_run = f"pairs.run = {int(added.run)} AND pairs.split = '{added.split}'"
     docs = f"pairs.winner BETWEEN {winner[0]} AND {winner[-1]}"
     if execute(f"SELECT 1 FROM pairs WHERE {of_run} AND {docs} LIMIT 1").first() is None:
@@ -109,7 +109,7 @@ def _update_stored(
         connection,
         "given (winner, loser, first_iteration, last_iteration)",
         winner,
-        added.pairs.loser,
+        loser,
         first_iteration,
         wrong_in,
     )

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, false, select, update
 
-from sortnet.core import I64, NEVER_ADDED, SPLITS, Pairs, Split
-from sortnet.core.pairs import is_in, unique
+from sortnet.core import I64, NEVER_ADDED, SPLITS, ComparedPairs, Split
 from sortnet.errors import StoreError
 from sortnet.files import plain
 from store import frames
@@ -101,41 +100,45 @@ class Run:
         """Read the settings again, which the process of the run may have changed by `settle`."""
         self.config = self._row().config
 
-    def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
+    def add(
+        self,
+        split: Split,
+        iteration: int,
+        pairs: ComparedPairs,
+        wrong: ComparedPairs | None = None,
+    ) -> int:
         """Add an iteration's pairs to TP or VP, all or none; returns how many of them are new.
 
-        The pairs of `wrong` (None: all of `pairs`) were in the wrong order: that is counted once an
-        iteration, also of pairs that are in neither TP nor VP. Adding the same iteration again (as
-        a resumed run does) changes nothing and returns the same. Several processes may add pairs
-        of one run at once: if no two add the same pair, what they return sums to the new pairs.
+        The wrong ones of `pairs`, and of `wrong`, which may be in neither TP nor VP, are counted
+        once an iteration. Adding the same iteration again (as a resumed run does) changes nothing
+        and returns the same. Several processes may add pairs of one run at once: if no two add the
+        same pair, what they return sums to the new pairs.
 
         Raises:
             StoreError: on a pair that is not of one query, or an error of the database.
-            DataError: on a document paired with itself.
 
         Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a known one.
         """
-        wrong = pairs if wrong is None else wrong
-        wrong_only = wrong.key[~is_in(wrong.key, pairs.key)]
-        keys = pairs.key
-        if len(wrong_only):
-            keys = unique(np.concatenate([keys, wrong_only]))
+        tables = [(pairs, True)]
+        if wrong is not None:
+            is_marked = wrong.is_in(pairs.where(pairs.wrong))
+            tables.append((wrong.where(wrong.wrong & ~is_marked), False))
 
         def add(connection: Connection) -> int:
             n_new = 0
-            for start in range(0, len(keys), _ADDED_AT_ONCE):
-                part = Pairs.of_keys(keys[start : start + _ADDED_AT_ONCE])
-                query = self._queries[split].of_pairs(part)
-                in_set, in_wrong = part.is_in(pairs), part.is_in(wrong)
-                added = AddedPairs(self.number, split, iteration, part, query, in_set, in_wrong)
-                n_new += add_pairs(connection, added)
+            for table, in_set in tables:
+                for start in range(0, len(table), _ADDED_AT_ONCE):
+                    part = table.where(slice(start, start + _ADDED_AT_ONCE))
+                    query = self._queries[split].of_pairs(part)
+                    added = AddedPairs(self.number, split, iteration, part, query, in_set)
+                    n_new += add_pairs(connection, added)
             return n_new
 
         return self.database.retrying(add, write=True)
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
-    ) -> Pairs:
+    ) -> ComparedPairs:
         """The pairs of TP or VP added before that iteration (None: all), by (winner, loser).
 
         With `docs` only pairs whose winner is docs[0] to docs[1] - 1 are read.
@@ -392,15 +395,15 @@ class _QueryTable:
         self.sizes = np.array([row.size for row in rows], np.int64)
         self.n_docs = int(rows[-1].first + rows[-1].size) if rows else 0
 
-    def of_pairs(self, pairs: Pairs) -> I64:
+    def of_pairs(self, pairs: ComparedPairs) -> I64:
         """(m,) the query's number of each pair."""
-        winner = np.searchsorted(self.first, pairs.winner, side="right") - 1
-        loser = np.searchsorted(self.first, pairs.loser, side="right") - 1
-        bad = (winner != loser) | (np.maximum(pairs.winner, pairs.loser) >= self.n_docs)
+        winner = np.searchsorted(self.first, pairs.i, side="right") - 1
+        loser = np.searchsorted(self.first, pairs.j, side="right") - 1
+        bad = (winner != loser) | (np.maximum(pairs.i, pairs.j) >= self.n_docs)
         if bad.any():
             at = int(np.argmax(bad))
             raise StoreError(
-                f"{self.split} pair of documents {pairs.winner[at]} and {pairs.loser[at]}: "
+                f"{self.split} pair of documents {pairs.i[at]} and {pairs.j[at]}: "
                 f"not two documents of one query (there are {self.n_docs} documents)"
             )
         return winner.astype(np.int64, copy=False)

@@ -15,7 +15,7 @@ import numpy as np
 from sortnet.comparators import TrainableComparator
 from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
-from sortnet.errors import SortNetError
+from sortnet.errors import DataError, SortNetError
 from sortnet.items import Items
 from sortnet.judges.asked_pairs import Pair, pair_of_items
 from sortnet.judges.connection import JudgeConnection, Worker
@@ -30,6 +30,7 @@ from store.service.patience import StorePatience
 PairOfSplit: TypeAlias = tuple[Split, int, int]  # the documents' numbers, the lower one first
 
 ATTEMPTS = 2  # at a pair at which the judge fails
+_PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
 
 def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, seed: int) -> I64:
@@ -170,10 +171,19 @@ class RunJudge:
 
     @contextmanager
     def opened(self) -> Iterator[RunJudge]:
-        """Keep connections and programs until the end."""
+        """Keep connections and programs until the end.
+
+        Raises:
+            SortNetError: naming the judge, if the body fails as its answers prefer no document.
+        """
         try:
             with self._connected:
                 yield self
+        except DataError:
+            undecided = self._undecided()
+            if undecided is None:
+                raise
+            raise SortNetError(f"{self.judge.name}: {undecided}") from None
         finally:
             for worker in self._workers:
                 worker.end()
@@ -200,6 +210,17 @@ class RunJudge:
             if other == split
         }
         return replace(part, judge=None, judged=judged_pairs(of_split))
+
+    def _undecided(self) -> str | None:
+        """The fault that all answers about a part are ties or skips; None if there is none."""
+        for split, part in _PARTS.items():
+            targets = [target for (name, *_), target in self._pool.targets.items() if name == split]
+            n_skipped = sum(map(math.isnan, targets))
+            n_ties = targets.count(0.5)
+            if targets and n_skipped + n_ties == len(targets):
+                answers = f"{count(n_ties, 'tie')} and {count(n_skipped, 'skip')}"
+                return f"answered with {answers} about {part} pairs, so there is nothing to learn"
+        return None
 
     def facts(self) -> dict[str, Any]:
         """What was asked and what it cost, as JSON."""
