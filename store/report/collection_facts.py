@@ -17,6 +17,7 @@ from sortnet.items.base import words_of
 from sortnet.messages import count, cut
 from sortnet.preference.annotator_agreement import agreement
 from sortnet.preference.cycles import CycleTest, cycle_test
+from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.pairs_in_doubt import Doubt, in_doubt
 from store import Collection
@@ -48,6 +49,7 @@ def facts_for_programs(
 def facts_of_criteria(
     collection: Collection,
     *,
+    goal: Goal | None = None,
     top: int | None = None,
     pictures: bool = True,
     progress: Progress = lambda text: None,
@@ -56,24 +58,29 @@ def facts_of_criteria(
     parts = []
     for criterion in collection.asked():
         progress(f"fitting the answers of {criterion.name}")
-        parts.append(facts_of(criterion, top=top, pictures=pictures))
+        parts.append(facts_of(criterion, goal=goal, top=top, pictures=pictures))
     return parts
 
 
 def facts_of(
-    collection: Collection, *, top: int | None = None, pictures: bool = True
+    collection: Collection,
+    *,
+    goal: Goal | None = None,
+    top: int | None = None,
+    pictures: bool = True,
 ) -> dict[str, Any]:
     """All that the report of a collection with one question says, as plain values.
 
     Args:
         collection: the items and their judgements.
+        goal: when the asking is to stop; None: the collection's own goal.
         top: the number of items of each group that are shown; None: all on the page, for programs
             those of the goal, else 10.
         pictures: whether they are drawn.
 
     Cost: a fit to all judgements, and 400 simulations of the answers about 50,000 triples.
     """
-    service = LabellingService(collection)
+    service = LabellingService(collection, goal=goal)
     service.settle()
     session, items, study = service.session, service.items, service.study
     events, everything = session.judgements(), service.judgements()

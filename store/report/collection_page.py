@@ -10,6 +10,7 @@ from markupsafe import Markup
 from sortnet.core import Progress
 from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
+from sortnet.preference.goal import Goal
 from store import Collection
 from store.report.collection_facts import facts_of_criteria
 from store.report.html_page import PageFile, refuse_page_file, render_template, write_page
@@ -25,6 +26,7 @@ def write_collection_page(
     collection: Collection,
     file: PageFile,
     *,
+    goal: Goal | None = None,
     top: int | None = None,
     progress: Progress = lambda text: None,
 ) -> None:
@@ -33,6 +35,7 @@ def write_collection_page(
     Args:
         collection: the items and their judgements.
         file: a path, replaced if it exists, or an open text file.
+        goal: when the asking is to stop; None: the collection's own goal.
         top: the number of items of each group that are shown; None: all.
         progress: gets the name of each step.
 
@@ -42,7 +45,7 @@ def write_collection_page(
     Cost: for each criterion a fit to all judgements, and about a second to draw.
     """
     refuse_page_file(file)
-    parts = facts_of_criteria(collection, top=top, progress=progress)
+    parts = facts_of_criteria(collection, goal=goal, top=top, progress=progress)
     write_page(file, render(parts, collection.name))
 
 
