@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from cli.output import refuse_output
 from sortnet.config import GONE, LARGEST_SEED, Config, settings_of
 from sortnet.data import default_cache_dir
+from sortnet.files import refuse_output
 
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal

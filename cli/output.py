@@ -5,28 +5,23 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from glob import glob
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
 from sortnet.core import Progress
-from sortnet.errors import SortNetError
+from sortnet.files import write_file
 from sortnet.messages import cut, printable
 
 BAR, LEAST_BAR = 20, 8  # characters of the longest bar in a table that has room, and that has none
 DEFAULT_WIDTH = 80  # of tables, if the width of a line is unknown
 _LEAST = 12  # characters that are left of a cell
-# A store's connection string, where a file or a folder is to be named.
-_HAS_PASSWORD = re.compile(r"\b(ssl)?password\s*=", re.IGNORECASE)
-_STORE_INSTEAD = "that is a connection string: a store is given as --store postgresql://..."
 
 
 def put(text: str = "", *, err: bool = False, bold: bool = False) -> None:
@@ -203,79 +198,3 @@ def write_output(to: str, write: Callable[[IO[str]], object]) -> None:
             write(file)
 
     write_file(to, write_text)
-
-
-def write_file(to: str, write: Callable[[Path], object]) -> None:
-    """Let `write` write a file, which appears whole or not at all."""
-    from sortnet.files import write_atomically
-
-    refuse_output(to)
-    path = Path(os.path.realpath(to))
-    if not path.exists() or path.is_file():
-        write_atomically(path, write)
-        return
-    try:  # a device or a named pipe is written to, not replaced
-        write(path)
-    except OSError as error:
-        raise SortNetError(f"cannot write {to}: {error.strerror or error}") from None
-
-
-def refuse_output(to: str, *inputs: str) -> None:
-    """Refuse to write where something would be lost: an input, a store, a part of a model.
-
-    `inputs` are files that are read, or folders or patterns of them.
-    """
-    if to != "-" and (fault := _unfit(to, inputs)):
-        raise SortNetError(f"cannot write {to!r}: {fault}")
-
-
-def _unfit(to: str, inputs: Sequence[str]) -> str | None:
-    """Why a file must not be written; None if it may."""
-    path = Path(os.path.realpath(to))
-    if not to:
-        return "it does not name a file"
-    if _HAS_PASSWORD.search(to):
-        return _STORE_INSTEAD
-    if path.is_dir():
-        return "that is a folder: name a file in it"
-    if not path.parent.is_dir():
-        return f"there is no folder {str(Path(to).parent)!r}: make it first"
-    for name in inputs if path.exists() else ():
-        named = Path(name).iterdir() if Path(name).is_dir() else map(Path, glob(name))  # noqa: PTH207
-        if any(map(path.samefile, filter(Path.exists, (Path(name), *named)))):
-            return f"{name!r} is read, and would be lost: name another file"
-    documents = (path.parent / name for name in ("model.json", "run.json"))
-    if any(b'"sortnet-' in _beginning(file) for file in documents):
-        return "its folder is that of a model: name a file in another folder"
-    if _is_database(path):
-        return "that is a database, and would be lost: name another file"
-    return None
-
-
-def _is_database(path: Path) -> bool:
-    """Whether it is an SQLite file, or one of SQLite's companion files."""
-    for ending in ("-wal", "-shm", "-journal"):
-        path = path.with_name(path.name.removesuffix(ending) or path.name)
-    return _beginning(path).startswith(b"SQLite format 3\0")
-
-
-def _beginning(path: Path) -> bytes:
-    """The first bytes of a file; none if it is no regular file."""
-    if not path.is_file():
-        return b""
-    with path.open("rb") as file:
-        return file.read(99)
-
-
-def refuse_folder(to: str) -> None:
-    """Refuse a folder that cannot be made, before the work that is to fill it."""
-    path = Path(to)
-    if not to:
-        raise SortNetError("cannot write '': it does not name a folder")
-    if _HAS_PASSWORD.search(to):
-        raise SortNetError(f"cannot write {to!r}: {_STORE_INSTEAD}")
-    if path.exists() and not path.is_dir():
-        raise SortNetError(f"cannot write {to!r}: that is a file, not a folder")
-    if not Path(os.path.realpath(path)).parent.is_dir():
-        missing = f"there is no folder {str(path.parent)!r}: make it first"
-        raise SortNetError(f"cannot make {to!r}: {missing}")

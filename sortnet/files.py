@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import os
+import re
 import reprlib
 import stat
 import zlib
@@ -16,9 +17,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import UnionType
-from typing import Any, BinaryIO, Literal, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Union, cast, get_args, get_origin
 
 from sortnet.errors import DataError, ModelError, SortNetError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 PARTS_OF_A_FOLD = ("train", "vali", "valid", "validation", "test")
@@ -37,6 +41,10 @@ _SHOWN = 60  # characters of a value that a message shows
 _PIECE = 1 << 16
 _PIECES = 16
 _LARGEST = 2**63  # whole numbers that fit numpy, torch and the store
+
+# A store's connection string, where a file or a folder is to be named.
+_HAS_PASSWORD = re.compile(r"\b(ssl)?password\s*=", re.IGNORECASE)
+_STORE_INSTEAD = "that is a connection string: a store is given as --store postgresql://..."
 
 
 @contextmanager
@@ -202,6 +210,85 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             temporary.unlink()
 
 
+def write_file(to: str, write: Callable[[Path], object]) -> None:
+    """Let `write` write a file, which appears whole or not at all.
+
+    Raises:
+        SortNetError: if something would be lost, the disk is full, or the folder cannot be written.
+    """
+    refuse_output(to)
+    path = Path(os.path.realpath(to))
+    if not path.exists() or path.is_file():
+        write_atomically(path, write)
+        return
+    try:  # a device or a named pipe is written to, not replaced
+        write(path)
+    except OSError as error:
+        raise SortNetError(f"cannot write {to}: {error.strerror or error}") from None
+
+
+def refuse_output(to: str, *inputs: str) -> None:
+    """Refuse to write where something would be lost: an input, a store, a part of a model.
+
+    `inputs` are files that are read, or folders or patterns of them.
+    """
+    if to != "-" and (fault := _unfit(to, inputs)):
+        raise SortNetError(f"cannot write {to!r}: {fault}")
+
+
+def _unfit(to: str, inputs: Sequence[str]) -> str | None:
+    """Why a file must not be written; None if it may."""
+    path = Path(os.path.realpath(to))
+    if not to:
+        return "it does not name a file"
+    if _HAS_PASSWORD.search(to):
+        return _STORE_INSTEAD
+    if path.is_dir():
+        return "that is a folder: name a file in it"
+    if not path.parent.is_dir():
+        return f"there is no folder {str(Path(to).parent)!r}: make it first"
+    for name in inputs if path.exists() else ():
+        matches = map(Path, glob.glob(name))  # noqa: PTH207  # the pattern may be absolute
+        named = Path(name).iterdir() if Path(name).is_dir() else matches
+        if any(map(path.samefile, filter(Path.exists, (Path(name), *named)))):
+            return f"{name!r} is read, and would be lost: name another file"
+    documents = (path.parent / name for name in ("model.json", "run.json"))
+    if any(b'"sortnet-' in _beginning(file) for file in documents):
+        return "its folder is that of a model: name a file in another folder"
+    if _is_database(path):
+        return "that is a database, and would be lost: name another file"
+    return None
+
+
+def _is_database(path: Path) -> bool:
+    """Whether it is an SQLite file, or one of SQLite's companion files."""
+    for ending in ("-wal", "-shm", "-journal"):
+        path = path.with_name(path.name.removesuffix(ending) or path.name)
+    return _beginning(path).startswith(b"SQLite format 3\0")
+
+
+def _beginning(path: Path) -> bytes:
+    """The first bytes of a file; none if it is no regular file."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(99)
+
+
+def refuse_folder(to: str) -> None:
+    """Refuse a folder that cannot be made, before the work that is to fill it."""
+    path = Path(to)
+    if not to:
+        raise SortNetError("cannot write '': it does not name a folder")
+    if _HAS_PASSWORD.search(to):
+        raise SortNetError(f"cannot write {to!r}: {_STORE_INSTEAD}")
+    if path.exists() and not path.is_dir():
+        raise SortNetError(f"cannot write {to!r}: that is a file, not a folder")
+    if not Path(os.path.realpath(path)).parent.is_dir():
+        missing = f"there is no folder {str(path.parent)!r}: make it first"
+        raise SortNetError(f"cannot make {to!r}: {missing}")
+
+
 def make_folder(path: Path) -> None:
     """Make a folder if there is none yet; its parent folder must exist.
 
@@ -299,6 +386,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """A frame as rows of values that JSON has: None in place of NaN."""
+    known = frame.astype(object).where(frame.notna(), None)
+    rows: list[dict[str, Any]] = plain(known.to_dict("records"))
+    return rows
 
 
 def one_line(error: BaseException) -> str:

@@ -11,8 +11,8 @@ import pytest
 from cli_made import done, fault, weights_of
 
 import cli.main
-from cli.output import refuse_output
 from sortnet.errors import SortNetError
+from sortnet.files import refuse_output
 
 WRITERS = {  # {what it is: how it is called but for the file it writes}
     "rank": ("rank", "m", "fold/test.txt", "--output"),

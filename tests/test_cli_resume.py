@@ -23,11 +23,11 @@ from pandas.testing import assert_frame_equal
 import cli.training.training_run
 import sortnet.rankers.choose_inputs
 import sortnet.rankers.sortnet
-from cli.inputs.remembered_data import find_data
 from sortnet.config import MEASURES, PAPER, Config, settings_of
 from sortnet.errors import SortNetError
 from sortnet.rankers.sortnet import Model
 from store import Run, Store, open_store
+from store.runs.remembered_data import find_data
 
 SETTINGS = (  # with trials of what is left open, as a run with no settings has them
     *("--committee", "2", "--trees", "2", "--depth", "3", "--epochs", "8", "--pairs", "wrong"),

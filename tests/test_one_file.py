@@ -16,7 +16,6 @@ import pandas as pd
 import pytest
 from cli_made import FAST, done, fault, invoke, letor
 
-from cli.report.sources import find_sources, read_part
 from sortnet import SortNetRanker, from_frame, load_ranker
 from sortnet.core import NamedColumns, Queries
 from sortnet.data import fingerprint, read_queries
@@ -27,6 +26,7 @@ from sortnet.errors import DataError, ModelError
 from sortnet.lab.splits import HoldOutOfFile, OfficialFold
 from sortnet.metrics import evaluate
 from store import open_store
+from store.report.sources import find_sources, read_part
 
 PARTS = ("train", "vali", "test")
 NAMES = NamedColumns(query="search", grade="stars", id="product")

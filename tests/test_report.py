@@ -18,14 +18,14 @@ from cli_made import FAST, copy_run, done, fault, invoke, letor, make_fold
 from pairs_made import table
 from test_web_browser import seen, violations
 
-import cli.report.page
-from cli.inputs.opened_store import is_before_the_end_of_training
-from cli.report.page import PLOTS, render
-from cli.report.sources import Sources
+import store.report.run_page
 from sortnet import Queries
 from sortnet.rankers.sortnet import Model
 from store import Run, open_store
 from store.frames import measure_names
+from store.report.run_page import PLOTS, render
+from store.report.sources import Sources
+from store.runs.unfinished import is_before_the_end_of_training
 
 MQ2008 = Path(__file__).resolve().parents[2] / "shared/data/mq2008/Fold1"
 VOID = {"meta", "img", "br", "link", "hr", "input"}
@@ -81,7 +81,7 @@ def text(trained, tmp_path_factory) -> str:
 @pytest.fixture
 def few_plots(monkeypatch):
     """Only two of the plots of a run: what is tested is not among them."""
-    monkeypatch.setattr(cli.report.page, "PLOTS", PLOTS[:2])
+    monkeypatch.setattr(store.report.run_page, "PLOTS", PLOTS[:2])
 
 
 @pytest.fixture
@@ -404,13 +404,13 @@ def test_a_model_or_data_that_went_elsewhere_are_told_and_can_be_named(
     out = tmp_path / "r.html"
     done("report", "last", "--store", store, "-o", out)
     page = Page(out.read_text())
-    assert len(page.of("img")) == len(cli.report.page.PLOTS)
+    assert len(page.of("img")) == len(store.report.run_page.PLOTS)
     for name in ("gone/m", "gone/train.txt", "gone/vali.txt", "--model", "--data"):
         assert name in page.words
     named = ("--model", tmp_path / "m", "--data", moved / "vali.txt")
     done("report", "last", "--store", store, "-o", out, *named)
     page = Page(out.read_text())
-    assert len(page.of("img")) == len(cli.report.page.PLOTS) + 3
+    assert len(page.of("img")) == len(store.report.run_page.PLOTS) + 3
     assert "gone/train.txt" in page.words and "--model" not in page.words
 
 

@@ -15,9 +15,9 @@ from cli_made import done, fault, invoke
 from test_report import NASTY, Page
 from test_web_browser import seen, violations
 
-from cli.report.labelling_pictures import growth_of
 from sortnet.preference import Judgement
 from store import open_store
+from store.report.labelling_pictures import growth_of
 from store.service.labelling import LabellingService
 
 N = 8
@@ -180,7 +180,7 @@ def policy_of(page: Page) -> dict[str, str]:
 def test_the_only_script_that_may_run_is_the_one_that_sorts_the_table():
     answer(*by_score("ana"))
     text = done("report", "t", "-o", "-")
-    code = (files("cli.report") / "templates" / "ranking.js").read_text(encoding="utf-8")
+    code = (files("store.report") / "templates" / "ranking.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     assert policy_of(Page(text))["script-src"] == f"'sha256-{digest}'"
     assert f"<script>{code}</script>" in text
@@ -218,7 +218,7 @@ def test_instructions_are_formatted_and_nothing_in_them_runs(monkeypatch):
     assert "<strong>Be</strong>" in text and "<h3>Rules</h3>" in text and "**" not in text
     assert [link["href"] for link in Page(text).of("a") if link.get("rel")] == ["https://a.example"]
     assert "&lt;script&gt;alert(1)" in text
-    monkeypatch.setitem(sys.modules, "cli.printing.markdown", None)  # as without the extra
+    monkeypatch.setitem(sys.modules, "store.report.markdown", None)  # as without the extra
     text = done("report", "t", "-o", "-")
     assert "**Be** fair" in text and "&lt;script&gt;alert(1)" in text
 

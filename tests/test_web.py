@@ -34,7 +34,6 @@ from PIL import Image
 from sqlalchemy import event, update
 from web_made import WAIT, Client, listening, running, served
 
-from cli.printing.markdown import rendered
 from cli.web import server
 from cli.web.app import _app_of
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, PAGES, Names
@@ -44,6 +43,7 @@ from sortnet.preference.session import Session
 from sortnet.preference.study import Decision
 from store import open_store
 from store.database.schema import LeaseRow, ServerRow
+from store.report.markdown import rendered
 from store.service.labelling import LabellingService
 
 SCRIPT = "<script>document.title = 'taken'</script>"

@@ -13,7 +13,7 @@ import numpy as np
 
 from cli.inputs.opened_store import open_to_write
 from cli.options import SEED, Whole, command_line, store_and_json
-from cli.output import print_json, progress, put, refuse_folder, table
+from cli.output import print_json, progress, put, table
 from cli.printing import iterations
 from cli.terminal.signals import signals_as_ctrl_c
 from sortnet.config import Config
@@ -21,7 +21,7 @@ from sortnet.core import F64, I64, SPLITS, Queries
 from sortnet.data import Fold
 from sortnet.data.digits import SIDE, digits_fold
 from sortnet.errors import SortNetError
-from sortnet.files import write_atomically
+from sortnet.files import refuse_folder, write_atomically
 from sortnet.messages import count
 from sortnet.metrics import parse_metric, per_query
 from sortnet.tables.letor_writer import write_letor

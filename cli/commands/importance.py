@@ -20,9 +20,9 @@ from cli.output import (
     width,
     write_output,
 )
-from cli.printing.conventions import conventions_of
 from sortnet.core import NamedColumns
 from sortnet.messages import printable
+from store.report.conventions import conventions_of
 
 if TYPE_CHECKING:
     from sortnet.explain.permutation import Importance

@@ -15,16 +15,15 @@ from cli.inputs.opened_store import ITEMS_MAKER, open_collection, open_existing,
 from cli.options import Whole, files, store_and_json, store_option
 from cli.output import DEFAULT_WIDTH, print_json, print_table, progress, put, say, width
 from cli.printing.columns import feature_groups, listed_names, put_facts
-from cli.printing.item_rankings import words_of
-from cli.printing.iterations import rows_of
 from sortnet.errors import StoreError
-from sortnet.files import is_table
+from sortnet.files import is_table, rows_of
 from sortnet.items import (
     Columns,
     Items,
     read_with_roles,
     readable_names,
 )
+from sortnet.items.base import words_of
 from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
 from sortnet.messages import count, cut, printable
 from sortnet.tables.values import date_text

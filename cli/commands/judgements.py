@@ -21,7 +21,7 @@ from cli.output import (
     width,
     write_output,
 )
-from cli.printing.iterations import rows_of
+from sortnet.files import rows_of
 from sortnet.messages import count, cut, printable
 from sortnet.preference.base import TARGETS
 

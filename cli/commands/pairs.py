@@ -13,10 +13,11 @@ import click
 
 from cli.inputs.opened_store import open_run, run_ids
 from cli.options import output_option, store_option
-from cli.output import progress, say, write_file, write_output
-from cli.printing.iterations import LABELLING, quality_of
+from cli.output import progress, say, write_output
 from sortnet.core import SPLITS, Split, Str
 from sortnet.errors import SortNetError
+from sortnet.files import write_file
+from store.report.iteration_table import LABELLING, quality_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,7 @@ def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | 
 
 def _docids(run: Run, only: Split | None) -> dict[Split, Str]:
     """The document ids of each part of a run whose data still exists and has ids."""
-    from cli.report.sources import PARTS, read_part
+    from store.report.sources import PARTS, read_part
 
     found: dict[Split, Str] = {}
     for split in [only] if only else SPLITS:

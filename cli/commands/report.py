@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from cli.inputs.opened_store import open_collection, open_existing, open_run, run_ids
-from cli.inputs.remembered_data import find_data
 from cli.options import (
     Whole,
     data_option,
@@ -20,16 +20,10 @@ from cli.options import (
     store_and_json,
     threads_option,
 )
-from cli.output import print_json, progress, put, refuse_output, say, write_output
-from cli.printing.conventions import conventions_of, metrics_of
+from cli.output import print_json, progress, put, say
 from cli.training.model_folders import is_model_folder, run_of_folder
-from sortnet.config import Config
 from sortnet.errors import StoreError
 from sortnet.threads import set_threads
-
-if TYPE_CHECKING:
-    from cli.report.sources import Sources
-    from store import Run
 
 
 @click.command()
@@ -109,45 +103,50 @@ def report(
     if collection is not None:
         _of_collection(store, collection, output, top, as_json=as_json)
         return
-    from cli.report.page import refuse_without_iterations, render
-    from cli.report.sources import find_sources
+    from store.report.run_page import write_run_page
 
-    with progress() as status, open_run(store, name) as found:
+    with progress() as status, open_run(store, name) as run:
         set_threads(threads)
-        refuse_without_iterations(found)
-        to = f"report-{found.id}.html" if output is None else output
-        refuse_output(to, *(find_data(facts) for facts in found.data.values() if "path" in facts))
-        sources = find_sources(found, model, data, cache=cache, progress=status)
-        status("drawing")
-        text = render(found, sources, _conventions(found, sources), top=queries)
-    for note in sources.notes:
+        to = f"report-{run.id}.html" if output is None else output
+        page = _page_file(to)
+        notes = write_run_page(
+            run, page, model=model, data=data, top=queries, cache=cache, progress=status
+        )
+    for note in notes:
         say(f"not in the report: {note}")
-    _write(to, text)
+    _put_page(page)
 
 
 def _of_collection(
     store: str | None, name: str, output: str | None, top: int | None, *, as_json: bool
 ) -> None:
-    from cli.report.collection_facts import FOR_THE_PAGE, facts_of
-    from cli.report.collection_page import render
+    """Print the facts of a collection, or write its page."""
+    from store.report.collection_facts import facts_for_programs
+    from store.report.collection_page import write_collection_page
 
-    with progress() as status, open_collection(store, name) as collection:
-        parts = []
-        for criterion in collection.asked():
-            status(f"fitting the answers of {criterion.name}")
-            parts.append(facts_of(criterion, top=top, pictures=not as_json))
     if as_json:
-        for_programs = [{k: part[k] for k in part if k not in FOR_THE_PAGE} for part in parts]
-        print_json(for_programs if parts[0]["criterion"] else for_programs[0])
+        with progress() as status, open_collection(store, name) as collection:
+            facts = facts_for_programs(collection, top=top, progress=status)
+        print_json(facts)
         return
     plain_name = re.sub(r"[^\w.-]+", "-", name)
-    _write(f"report-{plain_name}.html" if output is None else output, render(parts, name))
+    page = _page_file(f"report-{plain_name}.html" if output is None else output)
+    with progress() as status, open_collection(store, name) as collection:
+        write_collection_page(collection, page, top=top, progress=status)
+    _put_page(page)
 
 
-def _write(to: str, text: str) -> None:
-    write_output(to, lambda file: file.write(text))
-    if to != "-":
-        put(to)
+def _page_file(to: str) -> str | StringIO:
+    """The file to write a page to: a path, or memory if it is to be printed."""
+    return StringIO() if to == "-" else to
+
+
+def _put_page(page: str | StringIO) -> None:
+    """Print where a page was written, or the page itself if it is in memory."""
+    if isinstance(page, str):
+        put(page)
+    else:
+        sys.stdout.write(page.getvalue())
 
 
 def _collection_of(store: str | None, name: str) -> str | None:
@@ -177,16 +176,3 @@ def _collection_of(store: str | None, name: str) -> str | None:
         return None
     say(f"collection {name} is taken; the run: sortnet report {run}")
     return name
-
-
-def _conventions(run: Run, sources: Sources) -> list[str]:
-    from cli.report.sources import PARTS
-
-    if not sources.data:  # nor need the run have settings of a training
-        return []
-    known = Config.from_json({k: v for k, v in run.config.items() if k not in ("tuning", "from")})
-    return [
-        f"{PARTS[split]}: {line}"
-        for split, queries in sources.data.items()
-        for line in conventions_of(queries, metrics_of(known), known.empty)
-    ]

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import again, is_before_the_end_of_training, open_run, run_ids
+from cli.inputs.opened_store import open_run, run_ids
 from cli.options import Real, store_and_json
 from cli.output import print_json, progress, put, say
 from cli.printing import iterations
-from cli.printing.kept_models import kept_model
-from cli.printing.origins import from_which
 from cli.training.model_folders import is_model_folder, run_of_folder
 from sortnet.errors import StoreError
+from sortnet.files import rows_of
 from sortnet.messages import count, printable
+from store.report import iteration_table
+from store.report.iteration_table import quality_of
+from store.report.kept_models import kept_model
+from store.report.origins import from_which
+from store.runs.unfinished import again, is_before_the_end_of_training, with_phase
 
 if TYPE_CHECKING:
     from sortnet.core import Progress
@@ -71,7 +75,7 @@ def show(
         if follow:
             _follow(found, interval)
         elif as_json:
-            iterations_of_run = iterations.rows_of(found.iterations_frame())
+            iterations_of_run = rows_of(found.iterations_frame())
             created = found.created.isoformat()
             print_json({**_facts(found), "created": created, "iterations": iterations_of_run})
         else:
@@ -88,9 +92,9 @@ def _facts(run: Run) -> dict[str, Any]:
 
 def _show_run(run: Run) -> None:
     facts = _facts(run)
-    rows = iterations.rows_of(run.iterations_frame())
+    rows = rows_of(run.iterations_frame())
     put(f"id       {run.id}")
-    put(f"status   {iterations.with_phase(run.status_text, run.phase)}")
+    put(f"status   {with_phase(run.status_text, run.phase)}")
     put(f"command  {run.command}")
     if run.out is not None:
         put(f"out      {run.out}")
@@ -105,9 +109,12 @@ def _show_run(run: Run) -> None:
         )
     _show_scaling(run.config)
     put()
-    quality = iterations.quality_of(run.config)
+    quality = quality_of(run.config)
     _show_trials(run.config, quality)
-    for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
+    for text in (
+        *iteration_table.header(quality),
+        *(iteration_table.line(row, quality) for row in rows),
+    ):
         put(text)
     if not rows:
         say("no iteration has ended yet")
@@ -193,25 +200,25 @@ def _follow(run: Run, interval: float) -> None:
 
 def _rows_until_it_ends(run: Run, interval: float, progress: Progress) -> tuple[str, int]:
     """Its last status with its phase, and the number of its iterations."""
-    quality, shown = iterations.quality_of(run.config), 0
+    quality, shown = quality_of(run.config), 0
     show_trial, n_trials = iterations.trial_shower(quality, put), 0
     while True:
         status = run.status  # read before the rows: an ended run has all of them
         run.refresh()
-        progress(iterations.with_phase(run.status_text, run.phase))
+        progress(with_phase(run.status_text, run.phase))
         trials = run.config.get("tuning", [])
         for trial in trials[n_trials:]:
             show_trial(trial)
         n_trials = len(trials)
-        rows = iterations.rows_of(run.iterations_frame())
+        rows = rows_of(run.iterations_frame())
         if rows and not shown:
             if trials:
                 _show_chosen(run.config)
-            for text in iterations.header(quality):
+            for text in iteration_table.header(quality):
                 put(text, bold=True)
         for row in rows[shown:]:
-            put(iterations.line(row, quality))
+            put(iteration_table.line(row, quality))
         shown = len(rows)
         if status != "running":
-            return iterations.with_phase(status, run.phase), shown
+            return with_phase(status, run.phase), shown
         time.sleep(interval)

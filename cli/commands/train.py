@@ -26,18 +26,20 @@ from cli.options import (
     threads_option,
     typed_settings,
 )
-from cli.output import print_json, progress, put, refuse_folder, say, silent
+from cli.output import print_json, progress, put, say, silent
 from cli.printing import iterations
-from cli.printing.conventions import conventions_of, interval, measures
-from cli.printing.kept_models import kept_model
+from cli.printing.conventions import interval, measures
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
 from sortnet.config import PRESETS, Config
 from sortnet.core import SPLITS, NamedColumns, Progress
 from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import SortNetError
+from sortnet.files import refuse_folder, rows_of
 from sortnet.messages import count
 from sortnet.metrics import can_choose
 from sortnet.threads import set_threads
+from store.report.conventions import conventions_of
+from store.report.kept_models import kept_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -414,7 +416,7 @@ def _asked(
 
 def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool) -> None:
     job, folder = training.job, training.folder
-    rows = iterations.rows_of(training.run.iterations_frame())
+    rows = rows_of(training.run.iterations_frame())
     best = rows[model.info["iteration"]]
     names = [metric.name for metric in job.metrics]
     parts: dict[str, Queries] = {split: training.judged(split) for split in SPLITS}

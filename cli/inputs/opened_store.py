@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import shlex
 import sqlite3
 import traceback
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from cli.output import say
-from sortnet.config import Config
 from sortnet.errors import SortNetError, StoreError
 
 if TYPE_CHECKING:
@@ -149,31 +147,6 @@ def collection_behind(path: str, url: URL | str | None) -> str:
         if path in collections_of(url):
             return f"; the collection of that name is {PREFIX}{path}"
     return ""
-
-
-def resume(out: str) -> str:
-    """The command that resumes the run whose model is in that folder."""
-    return shlex.join(["sortnet", "train", "--resume", "--out", out])
-
-
-def again(run: Run) -> str | None:
-    """The command that resumes an unfinished run; None if it is done."""
-    return None if run.status == "done" or run.out is None else resume(run.out)
-
-
-def is_before_the_end_of_training(run: Run) -> bool:
-    """Whether an unfinished run ended before the learning rate of its one training came down.
-
-    Runs of versions before 0.4 had a whole cycle of the learning rate in each iteration.
-    """
-    if run.phase != "training":
-        return False
-    version = run.versions.get("sortnet", "")
-    if version.startswith(("0.1.", "0.2.", "0.3.")):
-        return False
-    added = ("tuning", "from")
-    settings = {name: value for name, value in run.config.items() if name not in added}
-    return Config.from_json(settings).divides_one_training
 
 
 def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

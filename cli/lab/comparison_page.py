@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.lab.comparison import Comparison, published_rows, settings_rows
-from cli.report.page import rendered
-from cli.report.svg import picture
+from store.report.html_page import render_template
+from store.report.svg import picture
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,7 @@ _ALPHA = 0.05
 def render(made: Comparison, command: str) -> str:
     """The page; cost: a second or two to draw."""
     parts = list(dict.fromkeys(made.figures["part"]))
-    return rendered(
+    return render_template(
         "experiment.html",
         title=f"Rankers on {Path(made.data).resolve().name}",
         about=f"{len(made.summary)} rankers on {len(parts)} parts of the data, each with the same "

@@ -12,8 +12,7 @@ from cli.lab.comparison import Comparison, published_rows
 from cli.lab.work import RunOptions, results_of
 from cli.options import command_line
 from cli.output import print_json, print_table, progress, put, say, write_output
-from cli.printing.iterations import rows_of
-from sortnet.files import make_folder
+from sortnet.files import make_folder, rows_of
 from sortnet.lab.cells import Cell
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from cli.options import SEED, Whole, data_option, folders, json_option, store_option
-from cli.output import refuse_folder
+from sortnet.files import refuse_folder
 
 C = TypeVar("C", bound=Callable[..., Any])
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.options import SEED, Real, Whole, files, json_option, output_option
-from cli.output import print_json, print_table, progress, say, write_file
-from cli.printing.iterations import rows_of
+from cli.output import print_json, print_table, progress, say
 from sortnet.errors import DataError
+from sortnet.files import rows_of, write_file
 
 if TYPE_CHECKING:
     import pandas as pd

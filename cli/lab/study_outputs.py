@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from cli.lab.comparison import mean_text
 from cli.lab.work import RunOptions, results_of
-from cli.output import print_json, print_table, progress, put, say, write_file, write_output
-from cli.printing.iterations import rows_of
+from cli.output import print_json, print_table, progress, put, say, write_output
 from sortnet.errors import SortNetError
-from sortnet.files import make_folder
+from sortnet.files import make_folder, rows_of, write_file
 from sortnet.lab.studies import STUDIES, Point, Study, frame_of
 from sortnet.messages import count
 

@@ -9,7 +9,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from cli.output import fit_cells, table
-from cli.printing.iterations import rows_of
+from sortnet.files import rows_of
+from sortnet.items.base import file_of, words_of
 from sortnet.messages import cut, printable
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def ranking_lines(
             give the answer away to an annotator.
     """
     known = zip(frame.index, frame["id"], strict=True)
-    ids = [id if files or not _file_of(items, k) else "-" for k, id in known]
+    ids = [id if files or not file_of(items, k) else "-" for k, id in known]
     facts = frame[[name for name in COLUMNS if name != "id"]].itertuples(index=False)
     head = ["rank", "id", "score", "90 %", "judged"]
     rows = [
@@ -84,14 +85,3 @@ def _with_headings(groups: Sequence[str], lines: Sequence[str], width: int) -> I
         yield ""
         yield cut(printable(group), width)
         yield from (line for _, line in rows)
-
-
-def words_of(items: Items, k: int, *, files: bool = True) -> str:
-    """The start of an item's text, or the path of its image or sound, or which of them it is."""
-    kind = "image" if items.images[k] else "sound" if items.audio[k] else ""
-    what = items.texts[k] or (_file_of(items, k) if files else kind)
-    return printable(" ".join(what[:1000].split()))
-
-
-def _file_of(items: Items, k: int) -> str:
-    return items.images[k] or items.audio[k] or ""

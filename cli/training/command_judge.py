@@ -10,8 +10,6 @@ from typing import Any
 import click
 import numpy as np
 
-from cli.inputs.opened_store import resume
-from cli.inputs.remembered_data import find_data
 from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
 from cli.judges.judge_options import (
     NAMES,
@@ -35,6 +33,8 @@ from sortnet.judges.program import refuse_missing_program
 from sortnet.judges.prompts import Prompt
 from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.preference.study import LONGEST, QUESTION
+from store.runs.remembered_data import find_data
+from store.runs.unfinished import resume
 from store.service.run_judge import RunJudge
 
 _SHOWING = ("show_prompt", "estimate")

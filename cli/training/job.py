@@ -13,7 +13,6 @@ import numpy as np
 from sqlalchemy import URL
 
 from cli.inputs.opened_store import collection_behind, judged_source, open_collection
-from cli.inputs.remembered_data import exists, find_data, remembered
 from cli.output import put, say
 from cli.printing.columns import (
     division_line,
@@ -22,7 +21,6 @@ from cli.printing.columns import (
     put_facts,
     training_facts,
 )
-from cli.printing.conventions import metrics_of
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, choose_quality
 from sortnet.core import F32, I32, I64, NamedColumns, Progress, Queries
@@ -35,6 +33,8 @@ from sortnet.files import check_fields
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.metrics import Metric, check_can_choose, evaluate
 from sortnet.rankers.base import Ranker, check_same_features
+from store.report.conventions import metrics_of
+from store.runs.remembered_data import exists, find_data, remembered
 from store.service.judged import Source, read_judged
 
 HELD_OUT = "held_out"  # the fact of a collection's part V that names its items or groups

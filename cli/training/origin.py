@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from cli.inputs.model_and_data import load_model
-from cli.inputs.remembered_data import remembered
 from cli.output import put, say
-from cli.printing.origins import from_which
 from cli.training.run_folder import Folder
 from sortnet.core import Progress, Queries
 from sortnet.errors import ModelError, SortNetError
 from sortnet.rankers.base import load_ranker
 from sortnet.rankers.sortnet import Model, as_model
+from store.report.origins import from_which
+from store.runs.remembered_data import remembered
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from sqlalchemy import URL
 
-from cli.inputs.opened_store import open_existing, resume
+from cli.inputs.opened_store import open_existing
 from cli.printing.iterations import Trial
 from cli.training.job import TrainingJob
 from cli.training.origin import Origin
@@ -46,6 +46,7 @@ from sortnet.rankers.sortnet import ALONE, Model, fit
 from sortnet.rankers.weights import load_state, save_state
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
+from store.runs.unfinished import resume
 from store.service.run_judge import RunJudge, vali_pairs
 from store.store import new_run_id
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cli.printing.markdown import rendered
 from cli.web.fault_notes import FaultNotes
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Remaining, range_in_words
 from store import Collection
+from store.report.markdown import rendered
 from store.service.criteria import Asked, Criteria
 from store.service.labelling import LabellingService
 

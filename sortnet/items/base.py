@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sortnet.core import F32
 from sortnet.errors import DataError
+from sortnet.messages import printable
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,3 +66,15 @@ def other_context(groups: Sequence[str], contexts: Sequence[str | None]) -> int 
         if first.setdefault(group, context) != context:
             return row
     return None
+
+
+def words_of(items: Items, k: int, *, files: bool = True) -> str:
+    """The start of an item's text, or the path of its image or sound, or which of them it is."""
+    kind = "image" if items.images[k] else "sound" if items.audio[k] else ""
+    what = items.texts[k] or (file_of(items, k) if files else kind)
+    return printable(" ".join(what[:1000].split()))
+
+
+def file_of(items: Items, k: int) -> str:
+    """The path of an item's image or sound, relative to the root; empty if it has none."""
+    return items.images[k] or items.audio[k] or ""

@@ -131,6 +131,7 @@ def sort(
                 answered_in_all=service.session.n_votes,
                 spent={a: connection.spent_facts() for a, (connection, _) in connections.items()},
                 seed=seed,
+                goal=goal,
             )
 
 

@@ -16,6 +16,7 @@ from sortnet.core import F32, Queries
 from sortnet.errors import SortNetError
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.messages import count, printable
+from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.rankers.posterior_ranker import PosteriorRanker, PosteriorSettings
@@ -46,6 +47,7 @@ class SortedItems:
         answered_in_all: answers in the collection.
         spent: calls, tokens and cost of each language model in this call.
         seed: of the ranker's training.
+        goal: when the asking was to stop; None: the collection's own goal.
     """
 
     frame: pd.DataFrame
@@ -57,6 +59,7 @@ class SortedItems:
     answered_in_all: int
     spent: Mapping[str, Mapping[str, Any]]
     seed: int = field(default=0, repr=False)
+    goal: Goal | None = field(default=None, repr=False)
 
     @property
     def items(self) -> list[Any]:
@@ -85,7 +88,7 @@ class SortedItems:
         from store.report.collection_page import write_collection_page
 
         with open_store(self.store, write=False) as store:
-            write_collection_page(store.collection(self.name), file)
+            write_collection_page(store.collection(self.name), file, goal=self.goal)
 
     def __repr__(self) -> str:
         return f"SortedItems({self.name!r}, {self._summary()})"

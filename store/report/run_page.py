@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from cli.inputs.opened_store import again, is_before_the_end_of_training
-from cli.printing import iterations
-from cli.printing.iterations import LABELLING, quality_of, share, with_phase
-from cli.printing.kept_models import Kept, kept_figure, kept_model, kept_name
-from cli.printing.origins import from_which
-from cli.report.hardest import hardest, recurring
-from cli.report.sources import Sources
-from cli.report.svg import picture
+from sortnet.config import Config
+from sortnet.core import Progress
 from sortnet.errors import DataError, SortNetError
+from sortnet.files import rows_of
 from sortnet.messages import count
 from store import Run
 from store.frames import after_the_first, counted_iterations, measure_names
 from store.plots import figures as plots
+from store.report import iteration_table
+from store.report.conventions import conventions_of, metrics_of
+from store.report.hardest import hardest, recurring
+from store.report.html_page import PageFile, refuse_page_file, render_template, write_page
+from store.report.iteration_table import LABELLING, quality_of, share
+from store.report.kept_models import Kept, kept_figure, kept_model, kept_name
+from store.report.origins import from_which
+from store.report.sources import PARTS, Sources, find_sources
+from store.report.svg import picture
+from store.runs.remembered_data import find_data
+from store.runs.unfinished import again, is_before_the_end_of_training, with_phase
 
 
 class _Plot(NamedTuple):
@@ -63,6 +65,57 @@ _LABELLING = (
 )  # fmt: skip
 
 
+def write_run_page(
+    run: Run,
+    file: PageFile,
+    *,
+    model: str | None = None,
+    data: Sequence[str] = (),
+    top: int = 3,
+    cache: Path | None = None,
+    progress: Progress = lambda text: None,
+) -> Sequence[str]:
+    """Write the page of a run, which needs no network, to a file in one step.
+
+    Args:
+        run: the run; it has an iteration.
+        file: a path, replaced if it exists, or an open text file.
+        model: folder of the run's model, if it was moved.
+        data: files of the run's training or validation queries, if they were moved.
+        top: number of hardest queries per part.
+        cache: folder of parsed data; None: none.
+        progress: gets the name of each step.
+
+    Returns a line for each part of the page that is missing, as the model or data were not found.
+
+    Raises:
+        SortNetError: if the run has no iteration, `model` or `data` is not the run's, or the file
+            cannot be written.
+
+    Cost: about 3 seconds to draw the plots, and reading the run's pairs and data.
+    """
+    refuse_without_iterations(run)
+    paths = [find_data(facts) for facts in run.data.values() if "path" in facts]
+    refuse_page_file(file, *paths)
+    sources = find_sources(run, model, data, cache=cache, progress=progress)
+    progress("drawing")
+    write_page(file, render(run, sources, _conventions(run, sources), top=top))
+    return sources.notes
+
+
+def _conventions(run: Run, sources: Sources) -> list[str]:
+    """The conventions of the run's measures on each part whose data were found."""
+    if not sources.data:  # nor need the run have settings of a training
+        return []
+    settings = {name: run.config[name] for name in run.config if name not in ("tuning", "from")}
+    config = Config.from_json(settings)
+    return [
+        f"{PARTS[split]}: {line}"
+        for split, queries in sources.data.items()
+        for line in conventions_of(queries, metrics_of(config), config.empty)
+    ]
+
+
 def render(
     run: Run,
     sources: Sources | None = None,
@@ -94,7 +147,7 @@ def render(
         [part, *map(facts.get, ("path", "n_queries", "n_docs", "n_features")), _digest(facts)]
         for part, facts in run.data.items()
     ]
-    return rendered(
+    return render_template(
         "report.html",
         title=f"SortNet run {run.id}",
         run=run,
@@ -105,8 +158,8 @@ def render(
         labelling="\n".join(_labelling_lines(frame)) if labelling else None,
         measures=names,
         iterations=[
-            (iterations.cells(row, names, "{:,}"), row["iteration"] == frame.attrs.get("kept"))
-            for row in iterations.rows_of(frame)
+            (iteration_table.cells(row, names, "{:,}"), row["iteration"] == frame.attrs.get("kept"))
+            for row in rows_of(frame)
         ],
         pictures=pictures,
         notes=[*([] if labelling else sources.notes), *missing],
@@ -126,43 +179,15 @@ def _counted(pairs: pd.DataFrame) -> pd.DataFrame:
         return after_the_first(pairs.head(0))
 
 
-def rendered(template: str, *, script: str | None = None, **values: Any) -> str:
-    """A page of a template, with its style inside and the time it was written.
-
-    Its Content-Security-Policy allows only that style, images inside, and the script of that file
-    if one is named.
-    """
-    style = _part("report.css")
-    code = None if script is None else _part(script)
-    policy = f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
-    if code is not None:
-        policy += f"script-src '{_hash(code)}'; "
-    policy += "base-uri 'none'; form-action 'none'"
-    page = Environment(
-        loader=PackageLoader("cli.report"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    ).get_template(template)  # fmt: skip
-    written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return page.render(style=style, script=code, policy=policy, written=written, **values)
-
-
-def _part(name: str) -> str:
-    """The text of a file beside the templates."""
-    return (files("cli.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """Name of a style or a script inside the page, as a policy has it."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
 def _digest(facts: Mapping[str, Any]) -> str:
     return Markup("<code>{}</code>").format(facts.get("fingerprint") or "not recorded")
 
 
 def _labelling_lines(frame: pd.DataFrame) -> list[str]:
-    rows = iterations.rows_of(frame)
-    return iterations.header(LABELLING) + [iterations.line(row, LABELLING) for row in rows]
+    rows = rows_of(frame)
+    return iteration_table.header(LABELLING) + [
+        iteration_table.line(row, LABELLING) for row in rows
+    ]
 
 
 def _pictures(
@@ -191,8 +216,8 @@ def _in_words(name: str, frame: pd.DataFrame) -> str:
     first, last = (frame.iloc[k].to_dict() for k in (0, -1))
     kept = frame.attrs.get("kept")
     if name == "pair_growth":
-        rows = iterations.rows_of(frame)
-        wrong = [iterations.wrong_share(rows[k], "train") for k in (0, -1)]
+        rows = rows_of(frame)
+        wrong = [iteration_table.wrong_share(rows[k], "train") for k in (0, -1)]
         return (
             f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs. "
             f"Wrong of the training comparisons: {wrong[0]} to {wrong[1]}."
@@ -221,7 +246,7 @@ def _in_words(name: str, frame: pd.DataFrame) -> str:
 
 def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
     """The summary of the run as names and values."""
-    rows = iterations.rows_of(frame)
+    rows = rows_of(frame)
     quality = quality_of(run.config)
     facts = [("Run", run.id), ("Status", run.status_text)]
     facts.append(("Started", run.created.strftime("%Y-%m-%d %H:%M UTC")))
@@ -240,9 +265,9 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
     if rows and labelling:
         facts.append(("Judgements", str(rows[-1]["iteration"])))
     elif rows:
-        tp, vp = (iterations.total(rows[-1][name], number="{:,}") for name in ("tp", "vp"))
+        tp, vp = (iteration_table.total(rows[-1][name], number="{:,}") for name in ("tp", "vp"))
         facts.append(("Pairs kept", f"{tp} training, {vp} validation"))
-        seconds = sum(map(iterations.seconds, rows))
+        seconds = sum(map(iteration_table.seconds, rows))
         facts.append(("Time", f"{seconds:,.1f} seconds of sorting and training"))
     return facts
 

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from cli.report.svg import picture
 from sortnet.errors import DataError
 from sortnet.files import plain
 from sortnet.messages import count
@@ -20,6 +19,7 @@ from store.plots.labelling import (
     certainty_growth,
     ranking_intervals,
 )
+from store.report.svg import picture
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService, new_session
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.inputs.remembered_data import find_data
-from cli.printing.item_rankings import words_of
 from sortnet.core import SPLITS, Progress, Queries, Split
 from sortnet.errors import DataError, ModelError, SortNetError, StoreError
+from sortnet.items.base import words_of
 from sortnet.messages import cut
+from store.runs.remembered_data import find_data
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker

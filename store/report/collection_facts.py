@@ -10,40 +10,77 @@ from typing import Any
 
 import numpy as np
 
-from cli.printing.item_rankings import words_of
-from cli.report.labelling_pictures import pictures_of
+from sortnet.core import Progress
 from sortnet.files import plain
 from sortnet.items import Items
+from sortnet.items.base import words_of
 from sortnet.messages import count, cut
 from sortnet.preference.annotator_agreement import agreement
 from sortnet.preference.cycles import CycleTest, cycle_test
+from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.pairs_in_doubt import Doubt, in_doubt
 from store import Collection
+from store.report.labelling_pictures import pictures_of
 from store.service.labelling import LabellingService
 
 TOP = 10
 DOUBTS = 20
-FOR_THE_PAGE = ("rows", "pictures")  # what programs are not told
+_FOR_THE_PAGE = ("rows", "pictures")  # what programs are not told
 SURELY_MORE = 0.05  # p below which cycles are more than noise
 _TEXT = 200  # characters of an item's text
 _COUNTED = ("calls", "tokens_in", "tokens_out")
 
 
+def facts_for_programs(
+    collection: Collection, *, top: int | None = None, progress: Progress = lambda text: None
+) -> dict[str, Any] | list[dict[str, Any]]:
+    """The facts of the page of a collection for JSON, with the top items only and no pictures.
+
+    A list with the facts of each criterion, if the collection has criteria.
+    """
+    parts = [
+        {name: part[name] for name in part if name not in _FOR_THE_PAGE}
+        for part in facts_of_criteria(collection, top=top, pictures=False, progress=progress)
+    ]
+    return parts if parts[0]["criterion"] else parts[0]
+
+
+def facts_of_criteria(
+    collection: Collection,
+    *,
+    goal: Goal | None = None,
+    top: int | None = None,
+    pictures: bool = True,
+    progress: Progress = lambda text: None,
+) -> list[dict[str, Any]]:
+    """The facts of each criterion of a collection, see `facts_of`; of one without, its own."""
+    parts = []
+    for criterion in collection.asked():
+        progress(f"fitting the answers of {criterion.name}")
+        parts.append(facts_of(criterion, goal=goal, top=top, pictures=pictures))
+    return parts
+
+
 def facts_of(
-    collection: Collection, *, top: int | None = None, pictures: bool = True
+    collection: Collection,
+    *,
+    goal: Goal | None = None,
+    top: int | None = None,
+    pictures: bool = True,
 ) -> dict[str, Any]:
     """All that the report of a collection with one question says, as plain values.
 
     Args:
         collection: the items and their judgements.
+        goal: when the asking is to stop; None: the collection's own goal.
         top: the number of items of each group that are shown; None: all on the page, for programs
             those of the goal, else 10.
         pictures: whether they are drawn.
 
     Cost: a fit to all judgements, and 400 simulations of the answers about 50,000 triples.
     """
-    service = LabellingService(collection)
+    service = LabellingService(collection, goal=goal)
     service.settle()
     session, items, study = service.session, service.items, service.study
     events, everything = session.judgements(), service.judgements()

@@ -7,15 +7,46 @@ from typing import Any
 
 from markupsafe import Markup
 
-from cli.report.instructions import instructions_html
-from cli.report.page import rendered
+from sortnet.core import Progress
 from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
+from sortnet.preference.goal import Goal
+from store import Collection
+from store.report.collection_facts import facts_of_criteria
+from store.report.html_page import PageFile, refuse_page_file, render_template, write_page
+from store.report.instructions import instructions_html
 
 _ROWS = 100_000  # of the ranking; more would be tens of megabytes
 _WRITTEN = 100  # of them that are there without the script
 _ANSWERS = 12  # about a pair
 _SMALL = Markup("{} <small>{}</small>")
+
+
+def write_collection_page(
+    collection: Collection,
+    file: PageFile,
+    *,
+    goal: Goal | None = None,
+    top: int | None = None,
+    progress: Progress = lambda text: None,
+) -> None:
+    """Write the page of a collection, which needs no network, to a file in one step.
+
+    Args:
+        collection: the items and their judgements.
+        file: a path, replaced if it exists, or an open text file.
+        goal: when the asking is to stop; None: the collection's own goal.
+        top: the number of items of each group that are shown; None: all.
+        progress: gets the name of each step.
+
+    Raises:
+        SortNetError: if the file cannot be written, or the collection has fewer than two items.
+
+    Cost: for each criterion a fit to all judgements, and about a second to draw.
+    """
+    refuse_page_file(file)
+    parts = facts_of_criteria(collection, goal=goal, top=top, progress=progress)
+    write_page(file, render(parts, collection.name))
 
 
 def render(parts: Sequence[dict[str, Any]], name: str) -> str:
@@ -33,7 +64,7 @@ def render(parts: Sequence[dict[str, Any]], name: str) -> str:
     ]
     if parts[0]["criterion"]:
         sections = [(f"summary-{k}", part["criterion"], True) for k, part in enumerate(parts, 1)]
-    return rendered(
+    return render_template(
         "collection.html",
         script="ranking.js",
         title=f"SortNet: {name}",

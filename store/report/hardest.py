@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from cli.printing.iterations import rows_of
-from cli.report.sources import PARTS, Sources
-from cli.report.svg import picture
 from sortnet.core import SPLITS, Queries, Split
+from sortnet.files import rows_of
 from store.frames import counted_iterations, order_frame
 from store.plots.figures import before_after
+from store.report.sources import PARTS, Sources
+from store.report.svg import picture
 
 PAIRS, DOCUMENTS = 12, 20  # maximum rows per query
 RECURRING = 20  # rows

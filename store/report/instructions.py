@@ -17,7 +17,7 @@ def instructions_html(text: str) -> Markup:
     if not text:
         return Markup()
     try:
-        from cli.printing.markdown import rendered
+        from store.report.markdown import rendered
     except ImportError:
         return _AS_TEXT.format(text)
     # What looks like HTML in the text is text in what is rendered.

@@ -1,1 +1,0 @@
-"""The report and the live page of a run."""

@@ -1,0 +1,26 @@
+"""The measures of a run or of an evaluation, with the conventions that hold for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sortnet.config import Settings
+from sortnet.core import Queries
+from sortnet.metrics import Empty, Metric, conventions, count_empty, measured, outcomes
+
+
+def metrics_of(config: Settings) -> list[Metric]:
+    """All measures, the RankQuality first."""
+    quality = config.rank_quality
+    return list(dict.fromkeys((quality, *map(config.metric, measured(quality)))))
+
+
+def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) -> list[str]:
+    """Conventions of the measures, one line for all with the same number of empty queries."""
+    by_count: dict[int, list[Metric]] = {}
+    for metric in metrics:
+        values = outcomes(metric, queries, np.arange(queries.n_docs))
+        by_count.setdefault(count_empty(values), []).append(metric)
+    return [conventions(some, empty, n, len(queries)) for n, some in by_count.items()]

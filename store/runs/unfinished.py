@@ -1,0 +1,45 @@
+"""A run that is not done: its phase in words, the command that resumes it, how far it came."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from sortnet.config import Config
+
+if TYPE_CHECKING:
+    from store.runs.run import Run
+
+
+def resume(out: str) -> str:
+    """The command that resumes the run whose model is in that folder."""
+    return shlex.join(["sortnet", "train", "--resume", "--out", out])
+
+
+def again(run: Run) -> str | None:
+    """The command that resumes an unfinished run; None if it is done."""
+    return None if run.status == "done" or run.out is None else resume(run.out)
+
+
+def is_before_the_end_of_training(run: Run) -> bool:
+    """Whether an unfinished run ended before the learning rate of its one training came down.
+
+    Runs of versions before 0.4 had a whole cycle of the learning rate in each iteration.
+    """
+    if run.phase != "training":
+        return False
+    version = run.versions.get("sortnet", "")
+    if version.startswith(("0.1.", "0.2.", "0.3.")):
+        return False
+    added = ("tuning", "from")
+    settings = {name: value for name, value in run.config.items() if name not in added}
+    return Config.from_json(settings).divides_one_training
+
+
+def with_phase(status: str, phase: str | None) -> str:
+    """A status, and the phase of the run while it is choosing its settings.
+
+    >>> with_phase("running", "choosing"), with_phase("killed", "training")
+    ('running, choosing', 'killed')
+    """
+    return f"{status}, {phase}" if phase == "choosing" else status

@@ -1,0 +1,76 @@
+"""Reports from Python: the page of a sorted collection and of a run, without the command line."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from cli_made import FAST, invoke, make_fold
+from test_report import Page
+
+import sortnet
+from store import open_store
+from store.report.run_page import write_run_page
+
+TEXTS = ["pear", "fig", "blackcurrant", "kiwi fruit"]
+BY_LENGTH = sorted(TEXTS, key=len, reverse=True)
+
+
+def is_longer(left: str, right: str) -> str:
+    return "left" if len(left) > len(right) else "right"
+
+
+def ranked_texts(page: Page) -> list[str]:
+    """The texts of the items in the order of the page's table of the ranking."""
+    table = page.words.split("Ranking: ", 1)[1]
+    mentions = re.findall("|".join(map(re.escape, TEXTS)), table)  # also as the items' ids
+    return list(dict.fromkeys(mentions))
+
+
+def test_a_sort_writes_a_page_that_has_its_question_judge_and_ranking(tmp_path):
+    found = sortnet.sort(TEXTS, judge=is_longer, question="Which is longer?", progress=False)
+    assert found.items == BY_LENGTH
+    found.report(tmp_path / "lengths.html")
+    page = Page((tmp_path / "lengths.html").read_text(encoding="utf-8"))
+    assert ranked_texts(page) == BY_LENGTH
+    assert "Which is longer?" in page.words and "is_longer" in page.words
+    assert f"{found.answered_in_all} by 1 judge" in page.words
+
+
+def test_a_page_of_the_best_items_is_about_the_goal_of_the_sort(tmp_path):
+    found = sortnet.sort(TEXTS, judge=is_longer, top=1, progress=False)
+    found.report(str(tmp_path / "best.html"))
+    words = Page((tmp_path / "best.html").read_text(encoding="utf-8")).words
+    assert found.status[1:] in words  # the first letter of the sentence is a capital there
+
+
+def test_a_page_never_replaces_the_store_that_it_is_about(tmp_path):
+    store = tmp_path / "fruit.db"
+    found = sortnet.sort(TEXTS, judge=is_longer, store=store, progress=False)
+    with pytest.raises(sortnet.SortNetError, match="that is a database, and would be lost"):
+        found.report(store)
+    with pytest.raises(sortnet.SortNetError, match="there is no folder"):
+        found.report(tmp_path / "none" / "page.html")
+    again = sortnet.sort(TEXTS, judge=is_longer, store=store, progress=False)
+    assert again.answered == 0 and again.items == BY_LENGTH
+
+
+def test_the_page_of_a_run_is_written_from_another_folder_and_says_what_is_missing(
+    copy_of_trained, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    steps: list[str] = []
+    with open_store(copy_of_trained / "s.db", write=False) as store:
+        run = store.run("last")
+        page = io.StringIO()
+        assert write_run_page(run, page, top=1, progress=steps.append) == []
+        shutil.rmtree(str(run.out))
+        notes = write_run_page(run, "page.html", top=1)
+    assert steps[-1] == "drawing"
+    whole, part = Page(page.getvalue()), Page(Path("page.html").read_text(encoding="utf-8"))
+    assert f"SortNet run {run.id}" in whole.words
+    assert len(whole.of("img")) > len(part.of("img")) > 0  # the orders by the model are missing
+    assert len(notes) == 1 and notes[0] in part.words
