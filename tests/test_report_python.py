@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli_made import FAST, invoke, make_fold
 from test_report import Page
 
 import sortnet
