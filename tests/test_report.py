@@ -18,11 +18,11 @@ from cli_made import FAST, copy_run, done, fault, invoke, letor, make_fold
 from pairs_made import table
 from test_web_browser import seen, violations
 
-import store.report.run_page
 from sortnet import Queries
 from sortnet.rankers.sortnet import Model
 from store import Run, open_store
 from store.frames import measure_names
+from store.report import run_page
 from store.report.run_page import PLOTS, render
 from store.report.sources import Sources
 from store.runs.unfinished import is_before_the_end_of_training
@@ -81,7 +81,7 @@ def text(trained, tmp_path_factory) -> str:
 @pytest.fixture
 def few_plots(monkeypatch):
     """Only two of the plots of a run: what is tested is not among them."""
-    monkeypatch.setattr(store.report.run_page, "PLOTS", PLOTS[:2])
+    monkeypatch.setattr(run_page, "PLOTS", PLOTS[:2])
 
 
 @pytest.fixture
@@ -404,13 +404,13 @@ def test_a_model_or_data_that_went_elsewhere_are_told_and_can_be_named(
     out = tmp_path / "r.html"
     done("report", "last", "--store", store, "-o", out)
     page = Page(out.read_text())
-    assert len(page.of("img")) == len(store.report.run_page.PLOTS)
+    assert len(page.of("img")) == len(run_page.PLOTS)
     for name in ("gone/m", "gone/train.txt", "gone/vali.txt", "--model", "--data"):
         assert name in page.words
     named = ("--model", tmp_path / "m", "--data", moved / "vali.txt")
     done("report", "last", "--store", store, "-o", out, *named)
     page = Page(out.read_text())
-    assert len(page.of("img")) == len(store.report.run_page.PLOTS) + 3
+    assert len(page.of("img")) == len(run_page.PLOTS) + 3
     assert "gone/train.txt" in page.words and "--model" not in page.words
 
 
