@@ -98,11 +98,7 @@ def items_from(
         return _of_file(Path(values), named, ignore, least)
     if hasattr(values, "columns"):
         return _of_frame(values, named, ignore, least)
-    given = None
-    if isinstance(values, Iterable) and not isinstance(values, Mapping | bytes):
-        given = list(values)
-    if given is None:
-        raise DataError(f"items: {shown(values)} is no list, data frame, array or file")
+    given = _list_of(values)
     if len(given) < least:
         raise DataError(f"items: there are {len(given)}; sorting needs {least} at least")
     if given and all(isinstance(value, Mapping) for value in given):
@@ -118,6 +114,13 @@ def items_from(
     if all(isinstance(value, os.PathLike) for value in given):
         return _different(given, _of_paths([Path(value) for value in given]), least)
     return _different(given, _of_numbers(given), least)
+
+
+def _list_of(values: Any) -> list[Any]:
+    """The values in a list; a dict or bytes are one value, not several."""
+    if not isinstance(values, Iterable) or isinstance(values, Mapping | bytes):
+        raise DataError(f"items: {shown(values)} is no list, data frame, array or file")
+    return list(values)
 
 
 def _of_file(path: Path, named: Columns, ignore: Sequence[str], least: int) -> GivenItems:

@@ -171,7 +171,7 @@ class LanguageModel:
             if secret is None and self.key_variable is not None:
                 raise SortNetError(f"the variable {variable}, which is to have the key, is not set")
         if secret is not None and not isinstance(secret, str):
-            raise SortNetError(f"key: the function returned no text but a {type(secret).__name__}")
+            raise SortNetError(f"key: the function returned {type(secret).__name__}, no text")
         if secret is not None and not (secret.isascii() and secret.isprintable()):
             raise SortNetError(f"the key in {source} has characters that no key has")
         return secret

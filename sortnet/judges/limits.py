@@ -41,6 +41,5 @@ def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and math.isfinite(value) and (value > 0 or (may_be_zero and value == 0)):  # type: ignore[arg-type, operator]
         return
-    raise SortNetError(
-        f"{name}: {shown(value)} is no number {'from' if may_be_zero else 'above'} 0"
-    )
+    least = "from 0" if may_be_zero else "above 0"
+    raise SortNetError(f"{name}: {shown(value)} is no number {least}")

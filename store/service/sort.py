@@ -125,7 +125,7 @@ def sort(
             }
             end = _ask_all(service, connections, max_calls, show)
             return SortedItems(
-                frame=ranking_frame(service.ranking, given),
+                frame=ranking_frame(service.ranking, given, service.items.ids),
                 name=collection.name,
                 store=opened.database.url,
                 reason=EndReason.GOAL if end is None else end.reason,

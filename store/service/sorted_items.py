@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -180,11 +180,17 @@ def better_ranker(train: Queries, vali: Queries, *, seed: int) -> Ranker:
     return max(rankers, key=lambda ranker: float(ranker.info["quality"]))
 
 
-def ranking_frame(ranking: Ranking, given: GivenItems) -> pd.DataFrame:
-    """One row per row that was passed, see `SortedItems.frame`."""
+def ranking_frame(ranking: Ranking, given: GivenItems, ids: Sequence[str]) -> pd.DataFrame:
+    """One row per row that was passed, see `SortedItems.frame`.
+
+    Args:
+        ids: of the ranked items, in the order of the collection.
+    """
     import pandas as pd
 
-    numbers = np.asarray(given.number, np.int64)
+    number_of_id = {id: number for number, id in enumerate(ids)}
+    in_collection = np.array([number_of_id[id] for id in given.items.ids], np.int64)
+    numbers = in_collection[np.asarray(given.number, np.int64)]
     columns: dict[str, Any] = {
         "rank": ranking.rank[numbers],
         "item": pd.Series(list(given.values), dtype=object),
