@@ -52,8 +52,10 @@ def _in_notebook(display: Callable[..., Any]) -> Iterator[Progress]:
     def show(text: str) -> None:
         handle.update({"text/plain": printable(text)}, raw=True)
 
-    yield show
-    show("")
+    try:
+        yield show
+    finally:
+        show("")
 
 
 def _in_terminal() -> Iterator[Progress]:

@@ -98,15 +98,15 @@ def items_from(
         return _of_file(Path(values), named, ignore, least)
     if hasattr(values, "columns"):
         return _of_frame(values, named, ignore, least)
-    given = list(values) if isinstance(values, Iterable) else None
-    if given is None:
-        raise DataError(f"items: {shown(values)} is no list, data frame, array or file")
+    given = _list_of(values)
     if len(given) < least:
         raise DataError(f"items: there are {len(given)}; sorting needs {least} at least")
     if given and all(isinstance(value, Mapping) for value in given):
         import pandas as pd
 
-        return _of_frame(pd.DataFrame(given), named, ignore, least)
+        for number, row in enumerate(given):
+            _check_unicode(row, f"{_SOURCE}, number {number}")
+        return _of_frame(pd.DataFrame(given), named, ignore, least, given)
     if named != Columns() or ignore:
         raise DataError("items: text, id, group and ignore name columns, and a list has none")
     if all(isinstance(value, str) for value in given):
@@ -114,6 +114,13 @@ def items_from(
     if all(isinstance(value, os.PathLike) for value in given):
         return _different(given, _of_paths([Path(value) for value in given]), least)
     return _different(given, _of_numbers(given), least)
+
+
+def _list_of(values: Any) -> list[Any]:
+    """The values in a list; a dict or bytes are one value, not several."""
+    if not isinstance(values, Iterable) or isinstance(values, Mapping | bytes):
+        raise DataError(f"items: {shown(values)} is no list, data frame, array or file")
+    return list(values)
 
 
 def _of_file(path: Path, named: Columns, ignore: Sequence[str], least: int) -> GivenItems:
@@ -128,7 +135,14 @@ def _of_file(path: Path, named: Columns, ignore: Sequence[str], least: int) -> G
     return GivenItems(items, roles, values, range(len(items)))
 
 
-def _of_frame(frame: Any, named: Columns, ignore: Sequence[str], least: int) -> GivenItems:
+def _of_frame(
+    frame: Any,
+    named: Columns,
+    ignore: Sequence[str],
+    least: int,
+    dicts: Sequence[Mapping[str, Any]] | None = None,
+) -> GivenItems:
+    """Items of a data frame; their values are `dicts`, if it was made of these."""
     keep = kept_as_read(*vars(named).values())
     rows = rows_of_frame(frame, "the data frame", keep)
     if len(rows) < least:
@@ -139,12 +153,19 @@ def _of_frame(frame: Any, named: Columns, ignore: Sequence[str], least: int) -> 
     groups = group_names(rows, roles.group)
     ids = unique_ids(rows, roles.id, groups)
     items = items_of(rows, roles, ids, groups, matrix.astype(np.float32))
-    values = _row_dicts(rows)
+    cells = _row_dicts(rows)
+    values = cells if dicts is None else dicts
     if ids is not None:
         return GivenItems(items, roles, values, range(len(items)))
-    contents = [repr((groups and groups[k], value)) for k, value in enumerate(values)]
+    contents = [repr((groups and groups[k], value)) for k, value in enumerate(cells)]
     texts = [text or "" for text in items.texts]
     return _different(values, replace(items, ids=_named(texts, contents)), least, roles)
+
+
+def _check_unicode(row: Mapping[str, Any], place: str) -> None:
+    for name, cell in row.items():
+        if isinstance(cell, str):
+            checked_text(cell, cell, place, f"column {name}")
 
 
 def _row_dicts(rows: Rows) -> list[dict[str, Any]]:
@@ -201,6 +222,8 @@ def _read_text(path: Path) -> str | None:
 
 def _of_numbers(values: Sequence[Any]) -> Items:
     try:
+        if any(value is None or isinstance(value, str | bytes) for value in values):
+            raise TypeError
         matrix = np.array(values, np.float64)
     except (TypeError, ValueError):
         kinds = sorted({type(value).__name__ for value in values})

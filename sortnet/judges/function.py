@@ -17,6 +17,7 @@ from sortnet.errors import SortNetError
 from sortnet.files import one_line, shown
 from sortnet.judges.asked_pairs import Pair
 from sortnet.judges.connection import JudgeConnection
+from sortnet.judges.limits import MOST_WORKERS, check_whole_number
 from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, word_of
 
 _MAY_RETURN = f"{', '.join(REPLIES)}, a probability that the left item is better, or None"
@@ -48,8 +49,7 @@ class Function:
             raise SortNetError(f"the judge is {shown(self.function)}: give a function of two items")
         if inspect.iscoroutinefunction(self.function):
             raise SortNetError(_COROUTINE)
-        if not isinstance(self.workers, int) or not 1 <= self.workers <= 64:
-            raise SortNetError(f"workers: {shown(self.workers)} is no whole number from 1 to 64")
+        check_whole_number("workers", self.workers, most=MOST_WORKERS)
 
     @property
     def annotator(self) -> str:

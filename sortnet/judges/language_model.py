@@ -22,6 +22,7 @@ from sortnet.judges.asked_pairs import Pair
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.http_client import Connections, HttpAnswer
+from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
 from sortnet.judges.model_answers import (
     FIRST,
     LETTERS,
@@ -74,7 +75,8 @@ class LanguageModel:
         insecure: whether a server without https may be asked that is not on this machine.
 
     Raises:
-        SortNetError: on a key given as a text, or a limit of the cost without a price.
+        SortNetError: on a key given as a text, a number out of range, or a limit of the cost
+            without a price.
 
     >>> LanguageModel("qwen3", server="http://localhost:8000").annotator
     'qwen3'
@@ -102,6 +104,14 @@ class LanguageModel:
                 f"key: give a function that returns the key, or set {KEY_VARIABLE}; a text could "
                 "be printed or stored"
             )
+        check_whole_number("workers", self.workers, most=MOST_WORKERS)
+        check_number("timeout", self.timeout, may_be_zero=False)
+        check_number("patience", self.patience)
+        check_whole_number("max_calls", self.max_calls)
+        check_whole_number("max_tokens", self.max_tokens)
+        check_number("max_cost", self.max_cost, may_be_zero=False)
+        check_number("price_in", self.price_in)
+        check_number("price_out", self.price_out)
         if self.max_cost is not None and self.price_in is None and self.price_out is None:
             raise SortNetError("max_cost needs price_in or price_out")
 
@@ -153,13 +163,15 @@ class LanguageModel:
     def _secret(self) -> str | None:
         """The key; None if there is none, which only a variable that was named forbids."""
         if self.key is not None:
-            secret: str | None = self.key()
+            secret: str | None = self.key()  # as it is typed; a caller need not keep to it
             source = "the function"
         else:
             variable = self.key_variable or KEY_VARIABLE
             secret, source = os.environ.get(variable, "").strip() or None, variable
             if secret is None and self.key_variable is not None:
                 raise SortNetError(f"the variable {variable}, which is to have the key, is not set")
+        if secret is not None and not isinstance(secret, str):
+            raise SortNetError(f"key: the function returned {type(secret).__name__}, no text")
         if secret is not None and not (secret.isascii() and secret.isprintable()):
             raise SortNetError(f"the key in {source} has characters that no key has")
         return secret

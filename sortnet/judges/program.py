@@ -21,6 +21,7 @@ from typing import Any
 from sortnet.errors import SortNetError
 from sortnet.judges.asked_pairs import Pair
 from sortnet.judges.connection import JudgeConnection
+from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
 from sortnet.judges.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
 from sortnet.messages import note, printable
 
@@ -47,7 +48,7 @@ class Program:
         patience: seconds to wait for a store whose server is away.
 
     Raises:
-        SortNetError: if it is no command.
+        SortNetError: if it is no command, or a number is out of range.
 
     >>> Program("python judge.py").annotator
     'python judge.py'
@@ -61,6 +62,10 @@ class Program:
 
     def __post_init__(self) -> None:
         command_of(self.command)
+        check_number("timeout", self.timeout, may_be_zero=False)
+        check_whole_number("workers", self.workers, most=MOST_WORKERS)
+        check_whole_number("batch", self.batch)
+        check_number("patience", self.patience)
 
     @property
     def annotator(self) -> str:

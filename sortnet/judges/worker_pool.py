@@ -216,6 +216,7 @@ class WorkerPool(ABC, Generic[Q]):
         elif isinstance(error, Enough):
             return
         elif isinstance(error, Refused):
+            self.cause = error.__cause__  # not that of an earlier failure
             self.fault = self.fault or str(error)
         elif isinstance(error, Fault):
             self._note_failure(questions, error, patience)

@@ -253,15 +253,22 @@ class Session:
                 taken.add(question.pair)
             return questions
 
-    def refit(self) -> None:
+    def refit(self, *, keep_net: bool = False) -> None:
         """Fit the model to all events so far; other threads may ask and tell meanwhile.
+
+        Args:
+            keep_net: train no net now, if there are less than twice the events of the last one;
+                a later fit without it does.
 
         Cost: see `fit`; about a second at 10,000 items and 100,000 answers, 15 if the scales are
         chosen again, which happens each time there are a quarter more answers.
         """
         with self._fitting:
-            if self.stale:
-                self._refit()
+            milestone_of_net = self._fits.basis.milestone
+            keep_net = keep_net and self.events < 2 * milestone_of_net
+            is_net_old = not keep_net and milestone_of_net != self._milestone(self.events)
+            if self.stale or is_net_old:
+                self._refit(keep_net=keep_net)
 
     def ranking(self, *, fresh: bool = True, top: int | None = None) -> Ranking:
         """All items in order, with intervals; `fresh=False` takes the last fit.

@@ -110,6 +110,7 @@ class LabellingService:
         self._forecasting: threading.Thread | None = None
         self._remaining_lock = threading.Lock()
         self._pause_until = 0.0
+        self._is_net_old = False  # perhaps: the last fit was to train none
         self.fault = ""
         self._open()
         self.ranking: Ranking = self.session.ranking(fresh=False)
@@ -303,13 +304,16 @@ class LabellingService:
         """`update`, but wait for the fit if a program answers faster than the model is fitted."""
         self.update()
         if self.session.behind > max(_MOST_UNFITTED, self.session.events // 20):
-            self.settle()
+            if self._fitting is not None:
+                self._fitting.join()
+            if self.stale:
+                self._fit(keep_net=True)
 
     def settle(self) -> None:
         """Wait until `ranking` and `remaining` include every answer."""
         if self._fitting is not None:
             self._fitting.join()
-        if self.stale:
+        if self.stale or self._is_net_old:
             self._fit()
         if self.session.forecast_due:
             self._renew_forecast()
@@ -336,15 +340,15 @@ class LabellingService:
             if session is self.session:
                 self.remaining = session.remaining(fresh=False)
 
-    def _fit(self) -> None:
+    def _fit(self, *, keep_net: bool = False) -> None:
         with self._lock:
             session, events, number = self.session, self.session.events, self._last_number
         started = time.monotonic()
         with short_turns():
-            session.refit()
+            session.refit(keep_net=keep_net)
             self.ranking = session.ranking(fresh=False)
             self._renew_remaining(session)
-        self._fitted = session, events
+        self._fitted, self._is_net_old = (session, events), keep_net
         if self._convergence is not None:
             about = session.n_votes, self.remaining, session.goal
             self._convergence.add(number, *about, time.monotonic() - started)

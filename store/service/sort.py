@@ -26,10 +26,12 @@ from sqlalchemy import URL
 from sortnet.core import Progress
 from sortnet.errors import DataError, SortNetError, StoreError
 from sortnet.files import shown
+from sortnet.items import Items
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.judges import Function, LanguageModel, Program
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.estimate import CallEstimate, estimate_calls
+from sortnet.judges.limits import check_whole_number
 from sortnet.judges.prompts import Prompt
 from sortnet.messages import count
 from sortnet.preference.goal import WRONG, Goal
@@ -105,8 +107,9 @@ def sort(
     >>> found.frame["item"].tolist()
     ['ccc', 'bb', 'a']
     """
-    _check_number("top", top, least=1)
-    _check_number("max_calls", max_calls, least=1)
+    check_whole_number("top", top)
+    check_whole_number("max_calls", max_calls)
+    _check_texts(question=question, instructions=instructions)
     judges = judges_by_name(judge)
     given = items_from(items, text=text, id=id, group=group, ignore=ignore)
     goal = _goal(given, top, wrong)
@@ -122,7 +125,7 @@ def sort(
             }
             end = _ask_all(service, connections, max_calls, show)
             return SortedItems(
-                frame=ranking_frame(service.ranking, given),
+                frame=ranking_frame(service.ranking, given, service.items.ids),
                 name=collection.name,
                 store=opened.database.url,
                 reason=EndReason.GOAL if end is None else end.reason,
@@ -179,8 +182,9 @@ def estimate(
     >>> print(estimate(["a", "bb", "ccc"], judge=lambda left, right: "left"))
     about 3 questions
     """
-    _check_number("top", top, least=1)
-    _check_number("max_calls", max_calls, least=1)
+    check_whole_number("top", top)
+    check_whole_number("max_calls", max_calls)
+    _check_texts(question=question, instructions=instructions)
     judges = judges_by_name(judge)
     given = items_from(items, text=text, id=id, group=group, ignore=ignore)
     goal = _goal(given, top, wrong)
@@ -241,15 +245,15 @@ def _annotator(judge: LanguageModel | Program | Function) -> str:
     return f"{name[: _LONGEST_NAME - 9].strip()} {digest}"
 
 
-def _check_number(name: str, value: object, *, least: int) -> None:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and (not is_whole or value < least):  # type: ignore[operator]
-        raise SortNetError(f"{name}: {shown(value)} is no whole number from {least}")
+def _check_texts(**texts: object) -> None:
+    for name, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise SortNetError(f"{name}: {shown(text)} is no text")
 
 
 def _goal(given: GivenItems, top: int | None, wrong: float) -> Goal:
     """The goal of the session."""
-    if not 0 < wrong < 1:
+    if not isinstance(wrong, int | float) or not 0 < wrong < 1:
         raise SortNetError(f"wrong: {shown(wrong)} is no share between 0 and 1")
     groups = given.items.groups
     names = ("",) * len(given.items) if groups is None else groups
@@ -296,13 +300,16 @@ def _collection(
     if name in known:
         collection = store.collection(name)
         old_ids = collection.items().ids
-        missing = [id for id in old_ids if id not in {*items.ids}]
+        passed = {*items.ids}
+        missing = [id for id in old_ids if id not in passed]
         if missing:
             raise StoreError(
                 f"collection {name!r} has {count(len(missing), 'item')} that {_were(len(missing))} "
                 f"not passed, such as {shown(missing[0])}: pass all items, or another name"
             )
-    new_rows = [k for k, id in enumerate(items.ids) if id not in {*old_ids}]
+        _check_unchanged(name, collection.items(), items)
+    known_ids = {*old_ids}
+    new_rows = [k for k, id in enumerate(items.ids) if id not in known_ids]
     if new_rows:
         progress("adding the items")
         columns = None
@@ -331,6 +338,17 @@ def _collection(
 _NOT_STORED = ("notes", "ignored")
 
 
+def _check_unchanged(name: str, old: Items, new: Items) -> None:
+    """Refuse an item whose text is another one than when judges answered about it."""
+    text_of_id = dict(zip(old.ids, old.texts, strict=True))
+    for id, text in zip(new.ids, new.texts, strict=True):
+        if id in text_of_id and text != text_of_id[id]:
+            raise StoreError(
+                f"collection {name!r} has another text of item {shown(id)}, to which its answers "
+                "belong: give the item another id, or pass another name"
+            )
+
+
 def _were(n: int) -> str:
     return "was" if n == 1 else "were"
 
@@ -352,13 +370,25 @@ def _digest(given: GivenItems, question: str | None, instructions: str | None) -
     """A hash of the items, whatever their order, and of what is asked about them."""
     items = given.items
     contents = sorted(
-        repr((id, text, image, audio, features.tolist()))
+        repr((id, text, _file_hash(items, image), _file_hash(items, audio), features.tolist()))
         for id, text, image, audio, features in zip(
             items.ids, items.texts, items.images, items.audio, items.features, strict=True
         )
     )
     about = json.dumps([contents, question or QUESTION, instructions or ""])
     return hashlib.sha256(about.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _file_hash(items: Items, file: str | None) -> str | None:
+    """A hash of what an image or sound file holds."""
+    if file is None:
+        return None
+    path = Path(items.root or "", file)
+    try:
+        with path.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"items: {path}: {error.strerror}") from None
 
 
 def _ask_all(
@@ -379,6 +409,8 @@ def _ask_all(
         annotator: None if max_calls is None else max_calls - calls_of(service, annotator)
         for annotator in connections
     }
+    for annotator, (connection, _) in connections.items():
+        _limit_calls(connection, left[annotator])
     end: LabellingEnd | None = None
     waiting = [annotator for annotator, n_left in left.items() if n_left is None or n_left > 0]
     if not waiting and not service.remaining.stop:
@@ -391,7 +423,7 @@ def _ask_all(
             number = min((n for n in (n_left, n_round) if n is not None), default=None)
             end = _ask(service, annotator, connection, number, progress)
             if n_left is not None:
-                left[annotator] = n_left = n_left - _n_calls(connection, end)
+                left[annotator] = n_left = _calls_left(connection, n_left, end)
             is_spent = n_left is not None and n_left <= 0
             if is_spent:
                 end = replace(end, reason=EndReason.BUDGET)
@@ -402,9 +434,19 @@ def _ask_all(
     return end
 
 
-def _n_calls(connection: JudgeConnection, end: LabellingEnd) -> int:
-    """Calls of a judge in one round."""
-    return (2 if connection.both_orders else 1) * end.answered
+def _calls_left(connection: JudgeConnection, n_left: int, end: LabellingEnd) -> int:
+    """Calls of a judge that are left after a round; of one with a budget those of the budget."""
+    if connection.budget is not None and connection.budget.max_calls is not None:
+        return connection.budget.max_calls - connection.budget.calls
+    return n_left - end.answered
+
+
+def _limit_calls(connection: JudgeConnection, n_left: int | None) -> None:
+    """Let the judge's budget, if it has one, allow no more calls than are left."""
+    budget = connection.budget
+    if budget is not None and n_left is not None:
+        allowed = n_left if budget.max_calls is None else min(budget.max_calls, n_left)
+        budget.max_calls = allowed
 
 
 def calls_of(service: LabellingService, annotator: str) -> int:
@@ -446,11 +488,12 @@ def _ask(
     end = judging.end()
     if end.reason == EndReason.INTERRUPTED:
         raise KeyboardInterrupt
-    if end.reason == EndReason.FAULT:
+    has_only_failed = end.reason == EndReason.NOTHING_LEFT and end.failed and not end.answered
+    if end.reason == EndReason.FAULT or has_only_failed:
         kept = f"{count(service.session.answered(annotator), 'answer')} are kept"
         again = f"{kept}: the same call goes on"
         if judging.cause is not None:
             judging.cause.add_note(f"{connection.name}: {again}")
             raise judging.cause
-        raise SortNetError(f"{connection.name}: {end.fault}; {again}")
+        raise SortNetError(f"{connection.name}: {end.fault or judging.last_fault}; {again}")
     return end

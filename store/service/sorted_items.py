@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlalchemy import URL
 
+from sortnet.comparators import SoftTrees
 from sortnet.config import Config
-from sortnet.core import F32, Queries
+from sortnet.core import F64, I64, Queries
 from sortnet.errors import SortNetError
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.messages import count, printable
@@ -20,6 +21,7 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.rankers.posterior_ranker import PosteriorRanker, PosteriorSettings
+from sortnet.rankers.sortnet import Model
 from store.service.judged import read_judged
 from store.service.judging import EndReason
 from store.store import open_store
@@ -122,7 +124,9 @@ class ItemRanker:
             columns: `text`, `id`, `group` and `ignore`, as of `sortnet.sort`.
 
         Returns a frame with `rank`, `item` and `score`, indexed by the places in the input; with
-        `low` and `high`, the 90 % interval of the rank, where the ranker has a posterior.
+        `low` and `high` where the ranker says how sure it is: of a posterior the 90 % interval of
+        the rank, of soft trees or a committee the range of the ranks over its heads or members.
+        A score says how good an item is, not only its place.
 
         Raises:
             DataError: if the items lack a feature that the ranker was trained on.
@@ -134,10 +138,10 @@ class ItemRanker:
         order = self.ranker.order(queries)
         rank = np.empty(len(order), np.int64)
         rank[order] = _places(queries)
-        scores = self.ranker.scores(queries)
-        facts: dict[str, Any] = {"score": scores}
-        if isinstance(self.ranker, PosteriorRanker):
-            facts["low"], facts["high"] = _rank_intervals(self.ranker, queries)
+        facts: dict[str, Any] = {"score": self.ranker.real_scores(queries)}
+        intervals = _rank_intervals(self.ranker, queries)
+        if intervals is not None:
+            facts["low"], facts["high"] = intervals
         row_of = {row: k for k, row in enumerate(queries.rows.tolist())}
         rows = [row_of[number] for number in given.number]
         frame = pd.DataFrame(
@@ -179,11 +183,17 @@ def better_ranker(train: Queries, vali: Queries, *, seed: int) -> Ranker:
     return max(rankers, key=lambda ranker: float(ranker.info["quality"]))
 
 
-def ranking_frame(ranking: Ranking, given: GivenItems) -> pd.DataFrame:
-    """One row per row that was passed, see `SortedItems.frame`."""
+def ranking_frame(ranking: Ranking, given: GivenItems, ids: Sequence[str]) -> pd.DataFrame:
+    """One row per row that was passed, see `SortedItems.frame`.
+
+    Args:
+        ids: of the ranked items, in the order of the collection.
+    """
     import pandas as pd
 
-    numbers = np.asarray(given.number, np.int64)
+    number_of_id = {id: number for number, id in enumerate(ids)}
+    in_collection = np.array([number_of_id[id] for id in given.items.ids], np.int64)
+    numbers = in_collection[np.asarray(given.number, np.int64)]
     columns: dict[str, Any] = {
         "rank": ranking.rank[numbers],
         "item": pd.Series(list(given.values), dtype=object),
@@ -208,15 +218,35 @@ def _places(queries: Queries) -> Any:
     return np.concatenate([np.arange(1, size + 1) for size in sizes])
 
 
-def _rank_intervals(ranker: PosteriorRanker, queries: Queries) -> tuple[F32, F32]:
-    """(n_docs,) lowest and highest rank of each document in 90 % of the posterior's draws."""
-    prepared = ranker.comparator.prepare(ranker.scaled(queries).features)[:, 1:]
-    noise = np.random.default_rng(0).normal(size=prepared.shape)
-    draws = prepared + np.sqrt(ranker.comparator.residual) * noise
+def _rank_intervals(ranker: Ranker, queries: Queries) -> tuple[I64, I64] | None:
+    """(n_docs,) lowest and highest rank of each document; None if the ranker is one score alone.
+
+    Of a posterior they hold 90 % of its draws, of other rankers all heads or members.
+    """
+    if isinstance(ranker, PosteriorRanker):
+        prepared = ranker.comparator.prepare(ranker.scaled(queries).features)[:, 1:]
+        noise = np.random.default_rng(0).normal(size=prepared.shape)
+        draws = prepared + np.sqrt(ranker.comparator.residual) * noise
+        quantiles = _QUANTILES
+    elif isinstance(ranker, Model) and (scores := _scores_of_heads(ranker, queries)).shape[1] > 1:
+        draws, quantiles = scores, (0.0, 1.0)
+    else:
+        return None
     low, high = np.empty(len(draws), np.int64), np.empty(len(draws), np.int64)
     for begin, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
         ranks = np.argsort(np.argsort(-draws[begin:end], axis=0), axis=0) + 1
-        low[begin:end], high[begin:end] = np.quantile(
-            ranks, _QUANTILES, axis=1, method="nearest"
-        ).astype(np.int64)
-    return low, high  # type: ignore[return-value]
+        low[begin:end], high[begin:end] = np.quantile(ranks, quantiles, axis=1, method="nearest")
+    return low, high
+
+
+def _scores_of_heads(ranker: Model, queries: Queries) -> F64:
+    """(n_docs, k) the score by each head of soft trees, or each member of a committee."""
+    features = ranker.scaled(queries).features
+    columns: list[F64] = [np.empty((queries.n_docs, 0))]
+    for net in ranker.comparator.members:
+        prepared = net.prepare(features)
+        scores = prepared if isinstance(net, SoftTrees) else net.score(prepared)
+        if scores is None:  # margins that are no difference of scores
+            return columns[0]
+        columns.append(scores.cpu().double().numpy().reshape(queries.n_docs, -1))
+    return np.hstack(columns)

@@ -1,0 +1,291 @@
+"""sortnet.sort with language models on a real HTTP server, and with programs."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from model_made import Model, serving
+
+import sortnet
+from sortnet.errors import SortNetError
+from store.service.judging import EndReason
+from store.service.sort import _process_store
+
+TEXTS = [f"{'good ' * k}and {'bad ' * (9 - k)}words" for k in range(10)]
+KEY = "sk-very-secret-0815"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SORTNET_KEY", raising=False)
+    _process_store.cache_clear()
+    return tmp_path
+
+
+def model(**named) -> Model:
+    return Model(lambda text: 2.0 * text.count("good"), **named)
+
+
+def test_the_three_lines_run_as_written_and_again_without_a_call():
+    judged = model()
+    with serving(judged) as url:
+        found = sortnet.sort(
+            TEXTS,
+            judge=sortnet.LanguageModel("judge", server=url),
+            question="Which is more useful?",
+            top=3, max_calls=60, store="useful.db",
+        )  # fmt: skip
+        assert found.items[:3] == TEXTS[:-4:-1]
+        assert {"rank", "item", "low", "high", "score", "in_top"} <= {*found.frame}
+        n_calls = len(judged.prompts)
+        assert found.answered == n_calls <= 60
+        assert all(prompt.startswith("Which is more useful?") for prompt in judged.prompts)
+        new = ["bad bad bad words", "good good good good and words"]
+        ranked = found.ranker.rank(new)
+        assert sorted(ranked["item"]) == sorted(new) and ranked["rank"].tolist() == [1, 2]
+        again = sortnet.sort(
+            TEXTS,
+            judge=sortnet.LanguageModel("judge", server=url),
+            question="Which is more useful?",
+            top=3, max_calls=60, store="useful.db",
+        )  # fmt: skip
+        assert again.answered == 0 and len(judged.prompts) == n_calls
+        assert again.items == found.items
+        assert max(judged.pairs.values()) == 1
+
+
+@pytest.mark.parametrize("both_orders", [False, True])
+def test_no_more_calls_are_made_than_max_calls_over_all_calls_of_sort(both_orders):
+    judged = model()
+    with serving(judged) as url:
+        judge = sortnet.LanguageModel("judge", server=url, both_orders=both_orders, workers=2)
+        for most in (7, 7, 12):
+            found = sortnet.sort(TEXTS, judge=judge, max_calls=most, store="s.db", progress=False)
+            assert found.reason == EndReason.BUDGET
+            assert len(judged.prompts) == most
+
+
+def test_above_max_cost_nothing_is_sent():
+    judged = model()
+    with serving(judged) as url:
+        judge = sortnet.LanguageModel("judge", server=url, price_in=1e6, max_cost=150.0)
+        found = sortnet.sort(TEXTS, judge=judge, progress=False)
+        n_calls = len(judged.prompts)
+        (spent,) = found.spent.values()
+        assert found.reason == EndReason.BUDGET and spent["calls"] == n_calls
+        costs = [len(prompt) // 4 for prompt in judged.prompts]
+        assert sum(costs[:-1]) < 150.0 <= sum(costs)
+
+
+def test_an_estimate_sends_nothing_and_shows_what_would_be_sent():
+    judged = model()
+    with serving(judged) as url:
+        judge = sortnet.LanguageModel("judge", server=url, price_in=1e6, both_orders=True)
+        expected = sortnet.estimate(TEXTS, judge=judge, question="Which is nicer?", max_calls=9)
+    assert not judged.prompts and not list(Path().iterdir())
+    assert expected.prompt.startswith("Which is nicer?") and TEXTS[0] in expected.prompt
+    (calls,) = expected.calls.values()
+    assert calls.pairs == expected.questions == 9 and calls.cost > 0
+
+
+def test_a_prompt_of_ones_own_is_another_judge():
+    judged = model()
+    Path("own.jinja").write_text("<A>\n{{ left.text }}\n</A>\n<B>\n{{ right.text }}\n</B>\nA or B?")
+    with serving(judged) as url:
+        for prompt in (None, "own.jinja"):
+            judge = sortnet.LanguageModel("judge", server=url, prompt=prompt)
+            found = sortnet.sort(TEXTS, judge=judge, max_calls=4, store="s.db", progress=False)
+            assert found.answered == 4
+    assert len(found.spent) == 1 and [*found.spent] != ["judge"]
+    assert judged.prompts[-1].endswith("A or B?")
+
+
+def test_a_key_reaches_the_server_and_nothing_else(monkeypatch):
+    judged = model(key=KEY)
+    with serving(judged) as url:
+        judges = [sortnet.LanguageModel("judge", server=url, key=lambda: KEY)]
+        monkeypatch.setenv("OWN_KEY", KEY)
+        judges.append(sortnet.LanguageModel("judge", server=url, key_variable="OWN_KEY"))
+        for number, judge in enumerate(judges):
+            found = sortnet.sort(
+                TEXTS, judge=judge, max_calls=3 + number, store="s.db", progress=False
+            )
+            assert found.answered
+            assert KEY not in repr(judge) + repr(found) + found._repr_html_()
+        monkeypatch.setenv("OWN_KEY", "sk-wrong-4711")
+        with pytest.raises(SortNetError, match=r"takes no such key \(401\)") as raised:
+            sortnet.sort(TEXTS, judge=judges[1], max_calls=9, store="s.db", progress=False)
+        assert "4711" not in str(raised.value) and "***" in str(raised.value)
+    assert all(KEY.encode() not in file.read_bytes() for file in Path().iterdir())
+    with pytest.raises(SortNetError, match="give a function that returns the key") as raised:
+        sortnet.LanguageModel("judge", server=url, key=KEY)
+    assert KEY not in str(raised.value)
+    monkeypatch.delenv("OWN_KEY")
+    with pytest.raises(SortNetError, match="the variable OWN_KEY, which is to have the key"):
+        sortnet.sort(TEXTS, judge=judges[1], progress=False)
+
+
+def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **named):
+        if name == "httpx":
+            raise ImportError(name)
+        return real(name, *args, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    judge = sortnet.LanguageModel("judge", server="http://localhost:1")
+    with pytest.raises(SortNetError, match=r"pip install 'sortnet\[llm\]'$") as raised:
+        sortnet.sort(TEXTS, judge=judge, progress=False)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_model_is_asked_inside_a_running_event_loop():
+    judged = model()
+
+    async def main():
+        judge = sortnet.LanguageModel("judge", server=url, workers=2)
+        return sortnet.sort(TEXTS, judge=judge, max_calls=5, progress=False)
+
+    with serving(judged) as url:
+        assert asyncio.run(main()).answered == 5
+
+
+def test_no_server_is_one_error_and_the_next_call_goes_on():
+    judged = model()
+    with serving(judged) as url:
+        judge = sortnet.LanguageModel("judge", server=url)
+        sortnet.sort(TEXTS, judge=judge, max_calls=4, store="s.db", progress=False)
+    with pytest.raises(
+        SortNetError, match=r"failed 3 times.*Connection refused; 4 answers are kept"
+    ):
+        sortnet.sort(TEXTS, judge=judge, max_calls=9, store="s.db", progress=False)
+    with serving(judged) as url:
+        judge = sortnet.LanguageModel("judge", server=url)
+        found = sortnet.sort(TEXTS, judge=judge, max_calls=9, store="s.db", progress=False)
+    assert (found.answered, found.answered_in_all) == (5, 9)
+    assert max(judged.pairs.values()) == 1
+
+
+def test_a_server_that_hangs_is_given_up_after_its_timeout():
+    judged = model(seconds=30.0)
+    with serving(judged) as url:
+        judge = sortnet.LanguageModel("judge", server=url, timeout=0.2)
+        with pytest.raises(SortNetError, match=r"no answer after 0\.2 seconds; 0 answers are kept"):
+            sortnet.sort(TEXTS, judge=judge, progress=False)
+        judged.seconds = 0
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"max_calls": 0}, {"max_tokens": 0}, {"max_cost": 0, "price_in": 1}, {"max_cost": 1},
+        {"workers": 0}, {"workers": 65}, {"workers": True}, {"timeout": 0}, {"timeout": "a"},
+        {"patience": -1}, {"price_in": float("nan")},
+    ],
+)  # fmt: skip
+def test_a_number_that_a_model_cannot_have_is_refused_at_once(named):
+    with pytest.raises(SortNetError, match=next(iter(named))):
+        sortnet.LanguageModel("judge", server="http://localhost:1", **named)
+
+
+@pytest.mark.parametrize(
+    "named", [{"workers": 0}, {"batch": 0}, {"timeout": -1}, {"patience": "x"}]
+)
+def test_a_number_that_a_program_cannot_have_is_refused_at_once(named):
+    with pytest.raises(SortNetError, match=next(iter(named))):
+        sortnet.Program("cat", **named)
+
+
+PROGRAM = """
+import json, sys
+for line in sys.stdin:
+    pair = json.loads(line)
+    better = pair["left"]["text"].count("good") > pair["right"]["text"].count("good")
+    print(json.dumps({"answer": "left" if better else "right"}), flush=True)
+"""
+
+
+def program(code: str = PROGRAM) -> str:
+    Path("judge.py").write_text(code)
+    return f"{shlex.quote(sys.executable)} -S -E judge.py"
+
+
+def test_a_program_sorts_and_is_asked_nothing_when_called_again():
+    judge = sortnet.Program(program())
+    found = sortnet.sort(TEXTS, judge=judge, max_calls=40, store="s.db", progress=False)
+    assert found.items == TEXTS[::-1]
+    Path("judge.py").write_text("raise SystemExit(3)")
+    again = sortnet.sort(TEXTS, judge=judge, max_calls=40, store="s.db", progress=False)
+    assert again.answered == 0 and again.items == found.items
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("import time\ntime.sleep(60)", r"no answer after 0\.3 seconds"),
+        ("raise SystemExit(3)", "it ended with code 3"),
+        ("print('left', flush=True)\ninput()", "it sent output without|not a line of JSON"),
+        (
+            PROGRAM.replace('"right"}', '"up"}').replace('"left" if better else ', ""),
+            "its answer is",
+        ),
+    ],
+)
+def test_a_program_that_fails_is_one_error(code, fault):
+    judge = sortnet.Program(program(code), timeout=0.3 if "sleep" in code else 60.0)
+    with pytest.raises(SortNetError, match=fault) as raised:
+        sortnet.sort(TEXTS, judge=judge, progress=False)
+    assert "\n" not in str(raised.value) and "0 answers are kept" in str(raised.value)
+
+
+def test_a_program_that_is_not_there_is_named():
+    with pytest.raises(SortNetError, match="cannot start 'no-such-program'"):
+        sortnet.sort(TEXTS, judge=sortnet.Program("no-such-program"), progress=False)
+
+
+SORT = """
+import sys
+import sortnet
+texts = [f"{'good ' * k}and {'bad ' * (9 - k)}words" for k in range(10)]
+judge = sortnet.LanguageModel("judge", server=sys.argv[1], workers=2)
+found = sortnet.sort(texts, judge=judge, store="s.db", max_calls=30, progress=False)
+print(found.answered_in_all)
+"""
+
+
+def test_a_killed_process_that_asked_a_model_is_gone_on_with():
+    judged = model()
+    Path("run.py").write_text(SORT)
+    path = os.pathsep.join([str(Path(sortnet.__file__).parents[1]), *sys.path])
+    processes: list[subprocess.Popen] = []
+
+    def kill(body):
+        processes[-1].send_signal(signal.SIGKILL)
+        processes[-1].wait()
+        return None
+
+    with serving(judged) as url:
+        for killed_at in (8, 6, None):
+            if killed_at is not None:
+                judged.faults = [None] * killed_at + [kill]
+            command = [sys.executable, "run.py", url]
+            processes.append(
+                subprocess.Popen(
+                    command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )  # fmt: skip
+            answered, _ = processes[-1].communicate()
+    assert [process.returncode for process in processes] == [-signal.SIGKILL, -signal.SIGKILL, 0]
+    # Two workers: at a kill at most two calls were under way, whose answers nobody had.
+    assert int(answered) <= 30 and len(judged.prompts) <= int(answered) + 2 * 2
