@@ -212,10 +212,16 @@ def test_the_readme_s_python_runs(home, quick_training):
     names = {"X": X, "X_vali": X_vali, "X_test": X_test}
     names |= {"y": (X[:, 0] > 0).astype(int), "y_vali": (X_vali[:, 0] > 0).astype(int)}
     names |= dict.fromkeys(["qid", "qid_vali", "qid_test"], np.repeat(np.arange(6), 10))
-    found = [block for block in blocks(README) if block.kind == "python"]
-    for block in found:
-        run_python(block, README, names)
-    assert found and names["scores"].shape == (60,)
+    names["texts"] = [f"draft number {k}{' that goes on' * k}" for k in range(12)]
+    names["new_texts"] = ["short", f"long{' that goes on' * 20}"]
+    python_blocks = [block for block in blocks(README) if block.kind == "python"]
+    with serving(Model(lambda text: len(text) / 50)) as url:
+        for block in python_blocks:
+            text = block.text.replace("http://localhost:8000", url)
+            run_python(replace(block, text=text), README, names)
+    assert names["scores"].shape == (60,)
+    assert names["found"].items[0] == names["texts"][-1]
+    assert names["found"].ranker.rank(names["new_texts"])["item"].tolist()[0].startswith("long")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

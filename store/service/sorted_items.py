@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlalchemy import URL
 
-from sortnet.comparators import SoftTrees
+from sortnet.comparators.fitted_trees import FittedTrees
 from sortnet.config import Config
 from sortnet.core import F64, I64, Queries
 from sortnet.errors import SortNetError
@@ -242,11 +242,13 @@ def _rank_intervals(ranker: Ranker, queries: Queries) -> tuple[I64, I64] | None:
 def _scores_of_heads(ranker: Model, queries: Queries) -> F64:
     """(n_docs, k) the score by each head of soft trees, or each member of a committee."""
     features = ranker.scaled(queries).features
-    columns: list[F64] = [np.empty((queries.n_docs, 0))]
+    columns: list[F64] = []
     for net in ranker.comparator.members:
-        prepared = net.prepare(features)
-        scores = prepared if isinstance(net, SoftTrees) else net.score(prepared)
+        if isinstance(net, FittedTrees):
+            scores: Any = net.prepare(features)
+        else:
+            scores = net.scores(features)
         if scores is None:  # margins that are no difference of scores
-            return columns[0]
-        columns.append(scores.cpu().double().numpy().reshape(queries.n_docs, -1))
+            return np.empty((queries.n_docs, 0))
+        columns.append(np.asarray(scores, np.float64).reshape(queries.n_docs, -1))
     return np.hstack(columns)
