@@ -217,7 +217,7 @@ def test_the_readme_s_python_runs(home, quick_training):
     python_blocks = [block for block in blocks(README) if block.kind == "python"]
     with serving(Model(lambda text: len(text) / 50)) as url:
         for block in python_blocks:
-            text = block.text.replace("http://localhost:8000", url)
+            text = block.text.replace("http://localhost:8000", url).replace("qwen3", "judge")
             run_python(replace(block, text=text), README, names)
     assert names["scores"].shape == (60,)
     assert names["found"].items[0] == names["texts"][-1]
