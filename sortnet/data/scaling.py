@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numba import njit
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sortnet.config import BY_QUERY, scaling_parts
+from sortnet.data.coded_features import Codebook, CodedFeatures
 from sortnet.errors import DataError
 from sortnet.threads import side_by_side
-from sortnet.types import F32, F64, I64, Bool, Queries
+from sortnet.types import F32, F64, I64, Bool, Queries, memory
 from sortnet.types.memory import room, runs_of_queries
 
 _CHUNK = 1 << 20  # values scaled at a time, so that temporaries stay small
@@ -29,6 +30,7 @@ _SAMPLE = 200_000  # documents that means and quantiles are computed from, at mo
 _GATHERED = 1 << 24  # values of a sample copied at a time
 _REFERENCES = 1_000  # quantiles kept per feature
 _EDGE = 1e-7  # how near 0 and 1 a quantile may come: 5.2 standard deviations
+_CODED_BY = 32_768  # documents that bins of codes are made from, about
 _BINS = 16  # of `piecewise`, at most
 _CLIP_QUERY, _CLIP = 5.0, 10.0  # standard deviations that `zscore`, and `standard` and `log`, keep
 _SIDE_BY_SIDE = 64  # values searched for among the quantiles
@@ -86,8 +88,12 @@ class Scaler:
         """Whether a document's columns depend on the other documents of its query."""
         return not BY_QUERY.isdisjoint(self.tables)
 
-    def __call__(self, queries: Queries) -> Queries:
+    def __call__(self, queries: Queries, codebook: Codebook | None = None) -> Queries:
         """Scale the documents' features.
+
+        Args:
+            queries: documents with the features of the training part.
+            codebook: what `codebook` made: the result's features are `CodedFeatures`.
 
         Returns:
             The same documents with (n_docs, n_columns) features that hold no NaN.
@@ -96,7 +102,7 @@ class Scaler:
             DataError: if the number of features differs.
 
         Cost: one array of the scaled features, on disk beyond 256 MiB (see `room`), filled a run
-        of queries at a time.
+        of queries at a time; a quarter of it with a codebook.
         """
         if queries.n_features != self.n_features:
             raise DataError(
@@ -106,30 +112,91 @@ class Scaler:
         if not self.tables:
             return queries
         what = f"{queries.source}: the scaled features"
-        out: F32 = room((queries.n_docs, self.n_columns), what=what)
+        shape = queries.n_docs, self.n_columns
+        out = room(shape, np.float32 if codebook is None else np.uint8, what)
         docs_at_once = _CHUNK // max(self.n_columns, self.n_features, 1)
 
         def fill(chunk: tuple[slice, I64]) -> None:
             docs, offsets = chunk
-            self._fill(out[docs], queries.features[docs], offsets)
+            for first, block in self._blocks(queries.features[docs], offsets):
+                columns = slice(first, first + block.shape[1])
+                if codebook is None:
+                    out[docs, columns] = block
+                else:
+                    codebook.encode(block.astype(np.float32), first, out[docs, columns])
+            if codebook is None:
+                out[docs, self._silent] = 0
 
         side_by_side(fill, list(_chunks(queries.offsets, docs_at_once)))
         names = queries.feature_names
         names = None if names is None else tuple(names[k] for k in self.sources)
-        return replace(queries, features=out, feature_names=names)
+        features = out if codebook is None else CodedFeatures(out, codebook.values).as_features
+        return replace(queries, features=features, feature_names=names)
 
-    def _fill(self, out: F32, X: F32, offsets: I64) -> None:
-        """Scale whole queries; of one that is longer than a chunk, some features at a time."""
+    def codebook(self, queries: Queries, *, seed: int = 0) -> Codebook | None:
+        """Bins for the scaled features of a training part that would take more than 256 MiB.
+
+        Returns:
+            The bins, of about 32,768 documents; None for less data, which stay as they are.
+
+        Cost: scaling of the queries of these documents, and a sort of every column.
+        """
+        if not self.tables or 4 * queries.n_docs * self.n_columns <= memory.IN_MEMORY:
+            return None
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(queries))
+        n_queries = int(np.searchsorted(np.cumsum(queries.sizes[order]), _CODED_BY)) + 1
+        some = queries.take(np.sort(order[:n_queries]))
+        rows = rng.choice(some.n_docs, min(some.n_docs, _CODED_BY), replace=False)
+        rows.sort()
+        sample = np.empty((len(rows), self.n_columns), np.float32)
+        docs_at_once = _CHUNK // max(self.n_columns, self.n_features)
+        for docs, offsets in _chunks(some.offsets, docs_at_once):
+            here = slice(*np.searchsorted(rows, (docs.start, docs.stop)).tolist())
+            for first, block in self._blocks(some.features[docs], offsets):
+                columns = slice(first, first + block.shape[1])
+                sample[here, columns] = block[rows[here] - docs.start]
+        sample[:, self._silent] = 0
+        return Codebook.of(sample)
+
+    def when_read(self, queries: Queries) -> Queries:
+        """The same documents, whose features are scaled when some queries' are read: nothing is
+        kept of them."""
+        features = cast(F32, _ScaledWhenRead(self, queries)) if self.tables else queries.features
+        return replace(queries, features=features, feature_names=None)
+
+    def _blocks(self, X: F32, offsets: I64) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Scale whole queries: the first column of each block of columns, and the block.
+
+        Of queries that are longer than a chunk a block has some features.
+        """
         values = len(X) * max(self.n_columns, self.n_features)
         at_once = max(1, _CHUNK * self.n_features // max(values, 1))
         first = 0
         for part, table in self.tables.items():
             for k in range(0, self.n_features, at_once):
                 some = slice(k, k + at_once)
-                columns = _PARTS[part].scale(X[:, some], offsets, table[:, some])
-                out[:, first : first + columns.shape[1]] = columns
-                first += columns.shape[1]
-        out[:, self._silent] = 0
+                block = _PARTS[part].scale(X[:, some], offsets, table[:, some])
+                yield first, block
+                first += block.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _ScaledWhenRead:
+    scaler: Scaler
+    queries: Queries
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.scaler.n_columns
+
+    def __len__(self) -> int:
+        return self.queries.n_docs
+
+    def __getitem__(self, docs: slice) -> F32:
+        """(m, n_columns) the features of the documents of whole queries."""
+        first, last = np.searchsorted(self.queries.offsets, (docs.start, docs.stop))
+        return self.scaler(self.queries.take(np.arange(first, last))).features
 
 
 def unscaled(n_features: int) -> Scaler:
@@ -192,6 +259,11 @@ def _varying(queries: Queries) -> Bool:
         low = np.fmin(low, np.fmin.reduce(least, axis=0, initial=np.inf))
         high = np.fmax(high, np.fmax.reduce(most, axis=0, initial=-np.inf))
     return np.stack((within, high > low))
+
+
+def any_missing(features: F32) -> bool:
+    """Whether a value is missing."""
+    return any(bool(np.isnan(some).any()) for some in _runs(features))
 
 
 def table_rows(part: str) -> tuple[float, float]:

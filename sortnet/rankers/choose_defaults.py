@@ -14,7 +14,7 @@ import numpy as np
 from sortnet.comparators import MakeFor, make_comparator
 from sortnet.config import Config
 from sortnet.data.divide import query_folds
-from sortnet.data.scaling import fit_scaler
+from sortnet.data.scaling import any_missing, fit_scaler
 from sortnet.learning.budget import SMALLEST_BATCH, Budget
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.loop import learn_to_sort
@@ -69,7 +69,7 @@ def choose(
     few = config.training.weight_decay is None and (
         train.judged is not None or config.judgements is not None
     )
-    missing = "+missing" if np.isnan(train.features).any() else ""
+    missing = "+missing" if any_missing(train.features) else ""
     if train.judge is not None or vali.judge is not None:  # whose answers may be dear
         return best.changed(scaling=config.scaling or INPUTS[-1] + missing), trials
     if config.scaling is not None and not few:

@@ -68,7 +68,8 @@ class Model(Ranker):
         Raises:
             ModelError: if the features are not those the model was trained on.
         """
-        return sort(self.comparator, self.scaled(queries))
+        self.check_features(queries)
+        return sort(self.comparator, self.scaler.when_read(queries))
 
     def order(self, queries: Queries) -> I64:
         """(n_docs,) document numbers query by query, the best first; as `sort` gives them."""
@@ -275,7 +276,8 @@ def fit(
     >>> model.scores(q)[:6]
     array([0., 1., 2., 3., 4., 5.], dtype=float32)
 
-    Cost: see `learn_to_sort`; one scaled copy of the features is kept.
+    Cost: see `learn_to_sort`; one scaled copy of the features is kept, of a byte for each value
+    where the training part's would take more than 256 MiB, see `Scaler.codebook`.
     """
     if from_model is not None:
         config = checked_settings(from_model.config, config)
@@ -302,8 +304,11 @@ def fit(
         if save is not None and record.best and group.rank == 0:
             save(model_of(state))
 
+    # Of the whole training part, so that the bins do not depend on the number of processes.
+    codebook = scaler.codebook(train, seed=config.seed)
+
     def part_of(queries: Queries) -> Queries:
-        return scaler(sharded(queries, group))
+        return scaler(sharded(queries, group), codebook)
 
     state = learn_to_sort(
         part_of(train),
