@@ -39,7 +39,7 @@ from sortnet.rankers.weights import filled, refuse_few, take_scaler, tensors_of
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Comparator, PairSink, Progress, Queries, Sorting
-from sortnet.types.memory import runs_of_queries
+from sortnet.types.memory import return_freed, runs_of_queries
 from sortnet.types.shard import Alone, Group, sharded
 
 ALONE = Alone()
@@ -306,6 +306,8 @@ def fit(
 
     # Of the whole training part, so that the bins do not depend on the number of processes.
     codebook = scaler.codebook(train, seed=config.seed)
+    if codebook is not None:
+        return_freed()
 
     def part_of(queries: Queries) -> Queries:
         return scaler(sharded(queries, group), codebook)
