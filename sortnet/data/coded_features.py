@@ -52,15 +52,17 @@ class Codebook:
         values = np.zeros((d, CODES), np.float32)
         places = np.arange(1, CODES) * n // CODES
         for column in range(d if n else 0):
-            x = np.sort(sample[:, column])
+            x = np.sort(sample[:, column]).astype(np.float64)  # in which no sum overflows
             starts = np.flatnonzero(np.diff(x)) + 1
             if len(starts) >= CODES:
                 starts = np.unique(np.searchsorted(x, x[places]))
                 starts = starts[starts > 0]
-            edges[column, : len(starts)] = (x[starts - 1] + x[starts]) / 2
+            below, above = x[starts - 1], x[starts]
+            middle = ((below + above) / 2).astype(np.float32)
+            edges[column, : len(starts)] = np.where(middle < above, middle, below)
             starts = np.append(0, starts)
             counts = np.diff(np.append(starts, n))
-            sums = np.add.reduceat(x, starts, dtype=np.float64)
+            sums = np.add.reduceat(x, starts)
             values[column, : len(starts)] = sums / counts
         return cls(edges, values)
 
