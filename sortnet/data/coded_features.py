@@ -118,16 +118,16 @@ def _fill_codes(X: F32, edges: F32, codes: U8) -> None:
     counts = np.empty(_SIDE_BY_SIDE, np.int64)
     x = np.zeros(_SIDE_BY_SIDE, X.dtype)
     for column in range(X.shape[1]):
-        own = edges[column]
+        ascending = edges[column]
         for first in range(0, len(X), _SIDE_BY_SIDE):
             n = min(_SIDE_BY_SIDE, len(X) - first)
             for row in range(n):
                 x[row] = X[first + row, column]
             counts[:] = 0
-            half = (len(own) + 1) // 2
+            half = (len(ascending) + 1) // 2
             while half > 0:
                 for k in range(_SIDE_BY_SIDE):
-                    counts[k] += half * (own[counts[k] + half - 1] < x[k])
+                    counts[k] += half * (ascending[counts[k] + half - 1] < x[k])
                 half //= 2
             for row in range(n):
                 codes[first + row, column] = counts[row]

@@ -146,22 +146,24 @@ class Scaler:
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(queries))
         n_queries = int(np.searchsorted(np.cumsum(queries.sizes[order]), _CODED_BY)) + 1
-        some = queries.take(np.sort(order[:n_queries]))
-        rows = rng.choice(some.n_docs, min(some.n_docs, _CODED_BY), replace=False)
+        sampled = queries.take(np.sort(order[:n_queries]))
+        rows = rng.choice(sampled.n_docs, min(sampled.n_docs, _CODED_BY), replace=False)
         rows.sort()
         sample = np.empty((len(rows), self.n_columns), np.float32)
         docs_at_once = _CHUNK // max(self.n_columns, self.n_features)
-        for docs, offsets in _chunks(some.offsets, docs_at_once):
-            here = slice(*np.searchsorted(rows, (docs.start, docs.stop)).tolist())
-            for first, block in self._blocks(some.features[docs], offsets):
+        for docs, offsets in _chunks(sampled.offsets, docs_at_once):
+            places = slice(*np.searchsorted(rows, (docs.start, docs.stop)).tolist())
+            for first, block in self._blocks(sampled.features[docs], offsets):
                 columns = slice(first, first + block.shape[1])
-                sample[here, columns] = block[rows[here] - docs.start]
+                sample[places, columns] = block[rows[places] - docs.start]
         sample[:, self._silent] = 0
         return Codebook.of(sample)
 
     def when_read(self, queries: Queries) -> Queries:
-        """The same documents, whose features are scaled when some queries' are read: nothing is
-        kept of them."""
+        """The same documents, whose features are scaled when they are read.
+
+        They are read by whole queries, and no scaled copy is kept.
+        """
         features = cast(F32, _ScaledWhenRead(self, queries)) if self.tables else queries.features
         return replace(queries, features=features, feature_names=None)
 
@@ -175,8 +177,8 @@ class Scaler:
         first = 0
         for part, table in self.tables.items():
             for k in range(0, self.n_features, at_once):
-                some = slice(k, k + at_once)
-                block = _PARTS[part].scale(X[:, some], offsets, table[:, some])
+                features = slice(k, k + at_once)
+                block = _PARTS[part].scale(X[:, features], offsets, table[:, features])
                 yield first, block
                 first += block.shape[1]
 
@@ -263,7 +265,7 @@ def _varying(queries: Queries) -> Bool:
 
 def any_missing(features: F32) -> bool:
     """Whether a value is missing."""
-    return any(bool(np.isnan(some).any()) for some in _runs(features))
+    return any(bool(np.isnan(rows).any()) for rows in _runs(features))
 
 
 def table_rows(part: str) -> tuple[float, float]:
