@@ -104,7 +104,7 @@ def run(quick: bool) -> list[dict[str, Any]]:
             "ours": ours["seconds"], "peer": peer["seconds"],
             "ratio": ours["seconds"] / peer["seconds"],
             "bar": "<= 0.4", "ok": ours["seconds"] <= 0.4 * peer["seconds"],
-            "note": f"{ours['iterations']} sorts; CPU seconds {ours['cpu']:.0f} / {peer['cpu']:.0f}",
+            "note": f"{ours['iterations']} sorts; CPU s {ours['cpu']:.0f} / {peer['cpu']:.0f}",
         },
         {
             "what": f"{shape}: test NDCG@10 of that / LightGBM's",
