@@ -41,7 +41,8 @@ class Queries:
     these arrays, as used by `Pairs` and `ComparedPairs`.
 
     Attributes:
-        features: (n_docs, n_features) float32; NaN where a value is missing.
+        features: (n_docs, n_features) float32; NaN where a value is missing. While SortNet learns
+            from large data, it is `sortnet.data.half_features.HalfFeatures`, read by rows.
         grades: (n_docs,) int32, 0 or more; higher is more relevant.
         offsets: (n_queries + 1,) int64, from 0 to n_docs.
         qids: (n_queries,) the queries' names, unique.

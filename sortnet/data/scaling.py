@@ -11,15 +11,16 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from sortnet.config import BY_QUERY, scaling_parts
-from sortnet.core import F32, F64, I64, Bool, Queries
+from sortnet.core import F32, F64, I64, Bool, Queries, memory
 from sortnet.core.memory import allocate, runs_of_queries
+from sortnet.data.half_features import HalfFeatures
 from sortnet.errors import DataError
 from sortnet.threads import side_by_side
 
@@ -85,8 +86,12 @@ class Scaler:
         """Whether a document's columns depend on the other documents of its query."""
         return not BY_QUERY.isdisjoint(self.tables)
 
-    def __call__(self, queries: Queries) -> Queries:
+    def __call__(self, queries: Queries, *, halved: bool = False) -> Queries:
         """Scale the documents' features.
+
+        Args:
+            queries: documents with the features of the training part.
+            halved: give `HalfFeatures`, which are half as large, see `is_large`.
 
         Returns:
             The same documents with (n_docs, n_columns) features that hold no NaN.
@@ -105,30 +110,68 @@ class Scaler:
         if not self.tables:
             return queries
         what = f"{queries.source}: the scaled features"
-        out: F32 = allocate((queries.n_docs, self.n_columns), what=what)
+        shape = queries.n_docs, self.n_columns
+        out = allocate(shape, np.float16 if halved else np.float32, what)
         docs_at_once = _CHUNK // max(self.n_columns, self.n_features, 1)
 
         def fill(chunk: tuple[slice, I64]) -> None:
             docs, offsets = chunk
-            self._fill(out[docs], queries.features[docs], offsets)
+            for first, block in self._blocks(queries.features[docs], offsets):
+                out[docs, first : first + block.shape[1]] = block
+            out[docs, self._silent] = 0
 
         side_by_side(fill, list(_chunks(queries.offsets, docs_at_once)))
         names = queries.feature_names
         names = None if names is None else tuple(names[k] for k in self.sources)
-        return replace(queries, features=out, feature_names=names)
+        features = HalfFeatures(out).as_features if halved else out
+        return replace(queries, features=features, feature_names=names)
 
-    def _fill(self, out: F32, X: F32, offsets: I64) -> None:
-        """Scale whole queries; of one that is longer than a chunk, some features at a time."""
+    def is_large(self, queries: Queries) -> bool:
+        """Whether the scaled features would take more than 256 MiB in float32, where float16 will
+        do: a column of `none` has values as they are, of any size."""
+        size = 4 * queries.n_docs * self.n_columns
+        return bool(self.tables) and "none" not in self.tables and size > memory.IN_MEMORY
+
+    def when_read(self, queries: Queries) -> Queries:
+        """The same documents, of which whole queries can be read; those of large data are scaled
+        when they are read, so that no scaled copy is kept."""
+        if not self.tables or 4 * queries.n_docs * self.n_columns <= memory.IN_MEMORY:
+            return self(queries)
+        features = cast(F32, _ScaledWhenRead(self, queries))
+        return replace(queries, features=features, feature_names=None)
+
+    def _blocks(self, X: F32, offsets: I64) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Scale whole queries: the first column of each block of columns, and the block.
+
+        Of queries that are longer than a chunk a block has some features.
+        """
         values = len(X) * max(self.n_columns, self.n_features)
         at_once = max(1, _CHUNK * self.n_features // max(values, 1))
         first = 0
         for part, table in self.tables.items():
             for k in range(0, self.n_features, at_once):
-                some = slice(k, k + at_once)
-                columns = _PARTS[part].scale(X[:, some], offsets, table[:, some])
-                out[:, first : first + columns.shape[1]] = columns
-                first += columns.shape[1]
-        out[:, self._silent] = 0
+                features = slice(k, k + at_once)
+                block = _PARTS[part].scale(X[:, features], offsets, table[:, features])
+                yield first, block
+                first += block.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _ScaledWhenRead:
+    scaler: Scaler
+    queries: Queries
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.scaler.n_columns
+
+    def __len__(self) -> int:
+        return self.queries.n_docs
+
+    def __getitem__(self, docs: slice) -> F32:
+        """(m, n_columns) the features of the documents of whole queries."""
+        first, last = np.searchsorted(self.queries.offsets, (docs.start, docs.stop))
+        return self.scaler(self.queries.take(np.arange(first, last))).features
 
 
 def unscaled(n_features: int) -> Scaler:
@@ -191,6 +234,11 @@ def _varying(queries: Queries) -> Bool:
         low = np.fmin(low, np.fmin.reduce(least, axis=0, initial=np.inf))
         high = np.fmax(high, np.fmax.reduce(most, axis=0, initial=-np.inf))
     return np.stack((within, high > low))
+
+
+def any_missing(features: F32) -> bool:
+    """Whether a value is missing."""
+    return any(bool(np.isnan(rows).any()) for rows in _runs(features))
 
 
 def table_rows(part: str) -> tuple[float, float]:

@@ -22,6 +22,7 @@ SMALLEST_BATCH = 32
 # Where the number of epochs is not given: as many documents are visited, or steps made, for any
 # number of documents.
 _VISITS, _ALL_STEPS, _FEWEST = 300_000, 320, 3
+MOST_PAIRS = 1 << 21  # that an epoch draws: about as many as TP holds of large data
 MOST_OF_RUN, MOST_OF_TRAINING = 30, 60  # epochs of a run of several iterations, of one training
 
 
@@ -53,7 +54,7 @@ class Budget:
         steps: of all trainings together.
         iterations: number of trainings.
         epoch: steps of an epoch.
-        epoch_pairs: pairs that an epoch draws, if T's pairs are all known.
+        epoch_pairs: pairs that an epoch draws, if T's pairs are all known; at most `MOST_PAIRS`.
 
     >>> budget = Budget(steps=100, iterations=3, epoch=16, epoch_pairs=512)
     >>> [budget.share(i).steps for i in range(3)]
@@ -86,7 +87,7 @@ class Budget:
             _refuse_choice_of_epochs(how)
         sizes = np.diff(offsets_of_all(train))
         all_pairs = sizes * (sizes - 1) // 2
-        drawn = int(pairs_in_epoch(all_pairs, sizes, how.query_pairs).sum())
+        drawn = min(int(pairs_in_epoch(all_pairs, sizes, how.query_pairs).sum()), MOST_PAIRS)
         epoch = steps_of_epoch(drawn, how)
         epochs = how.epochs or default_epochs(int(sizes.sum()), epoch, MOST_OF_RUN)
         iterations = config.trainings

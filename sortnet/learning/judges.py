@@ -10,7 +10,7 @@ from sortnet.core import F32, I32, I64, Comparator, ComparedPairs, Queries, Sort
 from sortnet.core.shard import summed
 from sortnet.data.divide import only_single_documents
 from sortnet.errors import DataError
-from sortnet.sorting.sort import order_of, sorted_runs
+from sortnet.sorting.sort import margins_of, order_of, sorted_runs
 
 
 def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
@@ -53,7 +53,7 @@ def sorted_to_check(
         yield from sorted_runs(comparator, queries, start=start)
         return
     i, j = (each.astype(np.int32) for each in (queries.judged.winner, queries.judged.loser))
-    margin = comparator.prefer(comparator.prepare(queries.features), i, j)
+    margin = margins_of(comparator, queries, i, j)
     compared = ComparedPairs.of(i, j, margin=margin)
     yield slice(0, queries.n_docs), Sorting(order_of(comparator, queries), compared)
 

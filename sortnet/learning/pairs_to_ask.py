@@ -18,6 +18,7 @@ from sortnet.core.compared_pairs import is_better_first
 from sortnet.core.pairs import is_in, moved, packed, unique, unordered, unpacked
 from sortnet.core.shard import before, gathered, offsets_of_all, own, summed
 from sortnet.errors import DataError
+from sortnet.learning.budget import MOST_PAIRS
 from sortnet.learning.judges import judge_by_data, judged_by_data
 from sortnet.sorting.sort import certainty_of, sort
 
@@ -28,7 +29,7 @@ _ASKING = 0.6  # the share of a run's trainings over which answers are spent
 _OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least,
 _PART_OF_VALI = 5  # one answer in as many is about V, where a judge is asked about V too
 _DIFFERENT_SORTS = 3  # sorts of as many pairs as all sorts of a run compare, each pair once
-_IN_ALL = 1 << 21  # unless these are more in all; also what `compared` learns from in all, about
+_IN_ALL = MOST_PAIRS  # unless these are more in all; also what `compared` learns from in all, about
 
 
 @dataclass(frozen=True)

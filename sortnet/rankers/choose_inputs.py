@@ -17,7 +17,7 @@ from sortnet.comparators import MakeFor, make_comparator
 from sortnet.config import Config
 from sortnet.core import F64, Progress, Queries
 from sortnet.data.divide import query_folds
-from sortnet.data.scaling import fit_scaler
+from sortnet.data.scaling import any_missing, fit_scaler
 from sortnet.learning.budget import SMALLEST_BATCH, Budget
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.loop import learn_to_sort
@@ -70,7 +70,7 @@ def choose(
     """
     best, trials = config.with_defaults, list(ended)
     few = config.training.weight_decay is None and train.judged is not None
-    missing = "+missing" if np.isnan(train.features).any() else ""
+    missing = "+missing" if any_missing(train.features) else ""
     is_asked = train.judge is not None or vali.judge is not None
     if is_asked or config.judgements is not None:
         return best.changed(scaling=config.scaling or INPUTS[-1] + missing), trials

@@ -56,7 +56,8 @@ class Model(Ranker):
         Raises:
             ModelError: if the features are not those the model was trained on.
         """
-        return sort(self.comparator, self.scaled(queries))
+        self.check_features(queries)
+        return sort(self.comparator, self.scaler.when_read(queries))
 
     def order(self, queries: Queries) -> I64:
         """(n_docs,) document numbers query by query, the best first; as `sort` gives them."""

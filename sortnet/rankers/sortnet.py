@@ -10,6 +10,7 @@ from sortnet import __version__
 from sortnet.comparators.make import MakeFor, fitted, make_comparator
 from sortnet.config import Config, choose_quality
 from sortnet.core import PairSink, Progress, Queries
+from sortnet.core.memory import return_freed
 from sortnet.core.shard import Alone, Group, sharded
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError
@@ -79,7 +80,8 @@ def fit(
     >>> model.scores(q)[:6]
     array([0., 1., 2., 3., 4., 5.], dtype=float32)
 
-    Cost: see `learn_to_sort`; one scaled copy of the features is kept.
+    Cost: see `learn_to_sort`; one scaled copy of the features is kept, in float16 where the
+    training part's would take more than 256 MiB in float32, see `Scaler.is_large`.
     """
     if from_model is not None:
         config = checked_settings(from_model.config, config)
@@ -106,8 +108,10 @@ def fit(
         if save is not None and record.best and group.rank == 0:
             save(model_of(state))
 
+    halved = scaler.is_large(train)  # the whole part, whatever the number of processes
+
     def part_of(queries: Queries) -> Queries:
-        return scaler(sharded(queries, group))
+        return scaler(sharded(queries, group), halved=halved)
 
     state = learn_to_sort(
         part_of(train),
@@ -117,11 +121,15 @@ def fit(
         metrics=[config.metric(name) for name in (*measured(config.rank_quality), *metrics)],
         sink=sink,
         extra_parts={name: part_of(part) for name, part in (extra_parts or {}).items()},
-        callbacks=[save_better, *callbacks],
+        callbacks=[save_better, *_after_iterations_of(halved), *callbacks],
         progress=progress,
         state=state,
     )
     return model_of(state)
+
+
+def _after_iterations_of(large: bool) -> list[Callback]:
+    return [lambda record, state: return_freed()] if large else []
 
 
 def _model_of(

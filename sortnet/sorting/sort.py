@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numba import njit, prange
@@ -21,6 +22,7 @@ _COMPILED_CHUNK = 1 << 14
 _BATCHED_CHUNK = 1 << 17
 _DEVICE_CHUNK = 1 << 19
 _VALUES = 1 << 26  # of features, whatever the chunk
+_READ_AT_ONCE = 1 << 23  # values of features where a part is read for compiled code
 _LEAST_SPREAD = 1e-6  # of votes
 _LINEAR, _MISSING = 1024.0, 2048.0
 
@@ -75,15 +77,16 @@ def sorted_runs(
 
     So nothing but what is made of a part need be kept. Document numbers are those of `queries`.
 
-    Cost: memory for a part, 16,384, 131,072 or on a GPU 524,288 documents, or one query where that
-    is longer.
+    Cost: memory for a part, 16,384, 131,072 or on a GPU 524,288 documents, fewer of many features,
+    or one query where that is longer.
     """
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
     there = comparator.on_device() if hasattr(comparator, "on_device") else None
     at_once = _BATCHED_CHUNK if form or there is None else _DEVICE_CHUNK
     if isinstance(form, DualUnits):
         at_once = _COMPILED_CHUNK
-    for first, last in _chunks(queries, at_once):
+    values = _VALUES if form is None else _READ_AT_ONCE
+    for first, last in _chunks(queries, at_once, values):
         yield _sorted_run(comparator, queries, first, last, start, form, there)
 
 
@@ -137,7 +140,12 @@ def arrangement(queries: Queries) -> I64:
     with the same features tie, and no ranker can distinguish these: they stay in the order of the
     rows.
     """
-    return _arranged(queries.features, queries.offsets)
+    order = np.empty(queries.n_docs, np.int64)
+    for first, last in _chunks(queries, _BATCHED_CHUNK, _READ_AT_ONCE):
+        offsets = queries.offsets[first : last + 1]
+        docs = slice(int(offsets[0]), int(offsets[-1]))
+        order[docs] = docs.start + _arranged(queries.features[docs], offsets - docs.start)
+    return order
 
 
 def _arranged(X: F32, offsets: I64) -> I64:
@@ -157,21 +165,40 @@ def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F3
     """
     certainty = np.empty(len(i), np.float32)
     spread_of = getattr(comparator, "spread", lambda prepared, i, j: None)
-    by_query = np.argsort(i, kind="stable")
-    ascending = i[by_query]
-    for first, last in _chunks(queries, _BATCHED_CHUNK):
-        begin, end = queries.offsets[first], queries.offsets[last]
-        here = by_query[slice(*np.searchsorted(ascending, (begin, end)))]
-        if len(here):
-            prepared = comparator.prepare(queries.features[begin:end])
-            pair = i[here] - begin, j[here] - begin
-            margin, spread = comparator.prefer(prepared, *pair), spread_of(prepared, *pair)
-            certainty[here] = np.abs(margin) / (1 if spread is None else spread + _LEAST_SPREAD)
+    for rows, prepared, of_i, of_j in _prepared_runs(comparator, queries, i, j):
+        margin, spread = comparator.prefer(prepared, of_i, of_j), spread_of(prepared, of_i, of_j)
+        certainty[rows] = np.abs(margin) / (1 if spread is None else spread + _LEAST_SPREAD)
     return certainty
 
 
-def _chunks(queries: Queries, docs: int) -> Iterator[tuple[int, int]]:
-    return runs_of_queries(queries.offsets, min(docs, _VALUES // max(queries.n_features, 1)))
+def margins_of(comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+    """(m,) margins of documents i over documents j, each pair of one query; i in any order.
+
+    Cost: every document of these queries is prepared, those of some queries at a time.
+    """
+    margins = np.empty(len(i), np.float32)
+    for rows, prepared, of_i, of_j in _prepared_runs(comparator, queries, i, j):
+        margins[rows] = comparator.prefer(prepared, of_i, of_j)
+    return margins
+
+
+def _prepared_runs(
+    comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32
+) -> Iterator[tuple[I64, Any, I64 | I32, I64 | I32]]:
+    """Some queries at a time: the rows of their pairs, their documents as prepared, and the pairs
+    as numbers of prepared documents."""
+    by_query = np.argsort(i, kind="stable")
+    ascending = i[by_query]
+    for first, last in _chunks(queries, _BATCHED_CHUNK, _VALUES):
+        begin, end = queries.offsets[first], queries.offsets[last]
+        rows = by_query[slice(*np.searchsorted(ascending, (begin, end)))]
+        if len(rows):
+            prepared = comparator.prepare(queries.features[begin:end])
+            yield rows, prepared, i[rows] - begin, j[rows] - begin
+
+
+def _chunks(queries: Queries, docs: int, values: int) -> Iterator[tuple[int, int]]:
+    return runs_of_queries(queries.offsets, min(docs, values // max(queries.n_features, 1)))
 
 
 def _sort_compiled(

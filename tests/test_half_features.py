@@ -1,0 +1,136 @@
+"""Features kept in float16: what is read, a training on them, and a sort without a copy."""
+
+import importlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sortnet.comparators import SoftTrees
+from sortnet.config import Config
+from sortnet.core import Queries, memory
+from sortnet.data.half_features import HalfFeatures
+from sortnet.data.scaling import fit_scaler
+from sortnet.learning.budget import MOST_PAIRS, Budget
+from sortnet.learning.pair_sinks import MemoryPairs
+from sortnet.metrics import evaluate
+from sortnet.rankers.sortnet import fit
+from sortnet.sorting.sort import arrangement, margins_of, sort
+
+EVERY_PART = "query+zscore+rank+log+normal+quantile+standard+missing"
+QUICK = Config(scaling="normal", quality="ndcg@10", committee=2, trees=2, max_iter=3)
+
+
+def made(sizes, seed=0):
+    """Documents that two features order, a third one has few values, and some are missing."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(sum(sizes), 4)).astype(np.float32)
+    X[:, 2] = rng.integers(5, size=len(X))
+    grades = np.digitize(X[:, 0] + np.abs(X[:, 1]), (0.5, 1.5))
+    X[rng.random(len(X)) < 0.1, 3] = np.nan
+    return Queries.from_arrays(X, grades, group=sizes)
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Any training part is one whose scaled features take too much memory."""
+    monkeypatch.setattr(memory, "IN_MEMORY", 0)
+
+
+def test_rows_are_read_as_of_an_array():
+    X = np.random.default_rng(0).normal(size=(2000, 3)).astype(np.float16)
+    features = HalfFeatures(X)
+    table = np.asarray(features)
+    assert features.shape == table.shape and len(features) == 2000
+    assert table.dtype == np.float32
+    np.testing.assert_array_equal(table, X)
+    rows = np.array([5, 5, 1999, 0])
+    for some in (rows, slice(100, 230)):
+        assert features[some].dtype == np.float32
+        np.testing.assert_array_equal(features[some], table[some])
+
+
+@pytest.mark.parametrize("sizes", [[40] * 30, [1200], [0, 3, 1197]])
+def test_scaled_features_are_halved_to_the_nearest_number(monkeypatch, sizes):
+    """Also where a query is longer than what is scaled at a time."""
+    monkeypatch.setattr(importlib.import_module("sortnet.data.scaling"), "_CHUNK", 1 << 9)
+    queries = made(sizes)
+    scaler = fit_scaler(EVERY_PART, queries)
+    exact, halved = scaler(queries).features, scaler(queries, halved=True).features
+    assert halved.shape == exact.shape
+    np.testing.assert_allclose(halved[:], exact, rtol=2**-11, atol=2**-25)
+    assert (halved[:] != exact).any()
+
+
+def test_features_of_large_data_alone_are_halved(large, monkeypatch):
+    queries = made([40] * 30)
+    assert fit_scaler(EVERY_PART, queries).is_large(queries)
+    assert not fit_scaler("normal+none", queries).is_large(queries)  # whose values may be any
+    scaler = fit_scaler("normal", queries)
+    for room, large in ((4 * scaler.n_columns * 1200, False), (4 * scaler.n_columns * 1199, True)):
+        monkeypatch.setattr(memory, "IN_MEMORY", room)
+        assert scaler.is_large(queries) == large
+
+
+def test_a_training_on_halved_features_ranks_as_well(monkeypatch):
+    train, vali, test = (made([30] * n, seed) for seed, n in enumerate((200, 60, 200)))
+    config = QUICK.changed(epochs=9)
+    exact = fit(train, vali, config)
+    monkeypatch.setattr(memory, "IN_MEMORY", 0)
+    model = fit(train, vali, config)
+    assert model.weights_sha256() != exact.weights_sha256()
+    of_exact, of_halved = (
+        evaluate(test, each.order(test), "ndcg@10")["ndcg@10"] for each in (exact, model)
+    )
+    assert of_halved > of_exact - 0.01 and of_exact > 0.85
+
+
+def test_a_resumed_training_on_halved_features_has_the_same_weights(large):
+    train, vali = made([30] * 40), made([30] * 20, seed=1)
+    states, sink = [], MemoryPairs()
+    whole = fit(
+        train, vali, QUICK, sink=sink, callbacks=[lambda record, state: states.append(state)]
+    )
+    resumed = fit(train, vali, QUICK, sink=sink, state=states[1])
+    assert resumed.weights_sha256() == whole.weights_sha256()
+
+
+def test_a_model_sorts_as_from_a_scaled_copy(monkeypatch):
+    queries = made([30] * 20)
+    model = fit(queries, queries, QUICK.changed(scaling="query+rank"))
+    copied = sort(model.comparator, model.scaled(queries))
+    monkeypatch.setattr(memory, "IN_MEMORY", 0)
+    monkeypatch.setattr(importlib.import_module("sortnet.sorting.sort"), "_READ_AT_ONCE", 8 * 90)
+    rows, scaling = [], importlib.import_module("sortnet.data.scaling")
+    monkeypatch.setattr(
+        scaling, "room", lambda shape, *rest: rows.append(shape[0]) or np.empty(shape, *rest[:1])
+    )
+    alone = model.sort(queries)
+    assert sum(rows) == 600 and max(rows) <= 90
+    np.testing.assert_array_equal(alone.order, copied.order)
+    for name in ("i", "j", "margin"):
+        np.testing.assert_array_equal(getattr(alone.compared, name), getattr(copied.compared, name))
+
+
+def test_documents_are_prepared_some_queries_at_a_time(monkeypatch):
+    queries = made([7] * 30)
+    queries = replace(queries, features=np.nan_to_num(queries.features))
+    net = SoftTrees(4, committee=2, trees=2)
+    i = np.random.default_rng(0).permutation(np.arange(0, 210, 7))
+    whole = net.prefer(net.prepare(queries.features), i, i + 3)
+    order = arrangement(queries)
+    module = importlib.import_module("sortnet.sorting.sort")
+    for name in ("_VALUES", "_READ_AT_ONCE"):
+        monkeypatch.setattr(module, name, 4 * 20)
+    np.testing.assert_allclose(margins_of(net, queries, i, i + 3), whole, atol=1e-6)
+    np.testing.assert_array_equal(arrangement(queries), order)
+
+
+def test_an_epoch_of_large_data_draws_no_more_than_tp_holds():
+    n, size = 20_000, 100
+    queries = Queries(
+        np.zeros((n * size, 1), np.float32), np.zeros(n * size, np.int32),
+        np.arange(0, n * size + 1, size), np.arange(n).astype(str), np.arange(n * size),
+    )  # fmt: skip
+    budget = Budget.of(queries, Config().with_defaults)
+    assert budget.epoch_pairs == MOST_PAIRS and budget.epoch == 256
