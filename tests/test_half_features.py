@@ -103,7 +103,9 @@ def test_a_model_sorts_as_from_a_scaled_copy(monkeypatch):
     monkeypatch.setattr(importlib.import_module("sortnet.sorting.sort"), "_READ_AT_ONCE", 8 * 90)
     rows, scaling = [], importlib.import_module("sortnet.data.scaling")
     monkeypatch.setattr(
-        scaling, "room", lambda shape, *rest: rows.append(shape[0]) or np.empty(shape, *rest[:1])
+        scaling,
+        "allocate",
+        lambda shape, *rest: rows.append(shape[0]) or np.empty(shape, *rest[:1]),
     )
     alone = model.sort(queries)
     assert sum(rows) == 600 and max(rows) <= 90

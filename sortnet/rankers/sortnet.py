@@ -51,7 +51,7 @@ def fit(
         train: labelled queries; scaling and pairs are learned from them.
         vali: labelled queries with the same features.
         config: settings; what they leave open is chosen first, see `choose_quality` and
-            `choose_defaults`.
+            `choose_inputs`.
         make_for: the settings and the scaling's number of columns -> what makes the comparator
             from a seed, for one of the caller's own.
         sink: where mis-compared pairs go; in memory when left out.

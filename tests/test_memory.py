@@ -56,7 +56,7 @@ def test_a_large_array_takes_no_memory_of_the_process(monkeypatch):
     monkeypatch.setattr(memory, "IN_MEMORY", 1 << 20)
     tracemalloc.start()
     try:
-        large, small = memory.room((1 << 20, 4)), memory.room((1 << 10,), np.int64)
+        large, small = memory.allocate((1 << 20, 4)), memory.allocate((1 << 10,), np.int64)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
@@ -70,10 +70,10 @@ def test_its_file_is_in_tmpdir_has_no_name_and_its_space_is_taken_at_once(monkey
     monkeypatch.setattr(os, "posix_fallocate", lambda *given: reserved.append(given[1:]))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
     with pytest.raises(DataError, match=r"temporary space in .*/gone: No such file or directory"):
-        memory.room((1000,))
+        memory.allocate((1000,))
     (tmp_path / "gone").mkdir()
     monkeypatch.setattr(memory.mmap, "mmap", lambda file, n_bytes: bytearray(n_bytes))
-    memory.room((1000,))
+    memory.allocate((1000,))
     assert reserved == [(0, 4000)] and not list((tmp_path / "gone").iterdir())
 
 
