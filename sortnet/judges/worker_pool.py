@@ -102,6 +102,10 @@ class WorkerPool(ABC, Generic[Q]):
     def _progress(self) -> tuple[str, str]:
         """State in words how many were answered, and how many are left, which may be empty."""
 
+    def _most_open(self, n_workers: int) -> int:
+        """Largest number of questions that are chosen and not answered yet."""
+        return n_workers * (1 if n_workers == 1 else 2)
+
     def _hold(self) -> None:
         """Called when no answer came for some time."""
 
@@ -132,7 +136,7 @@ class WorkerPool(ABC, Generic[Q]):
         for worker in workers:
             idle.put(worker)
         asked: dict[Future[None], list[Q]] = {}
-        most = len(workers) * (1 if len(workers) == 1 else 2)
+        most = self._most_open(len(workers))
         in_caller_thread = self.judge.in_caller_thread
         pool = CallerThread() if in_caller_thread else ThreadPoolExecutor(len(workers))
         try:

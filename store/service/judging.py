@@ -25,6 +25,8 @@ from store.collections.leases import Lease
 from store.service.labelling import LabellingService
 from store.service.patience import StorePatience
 
+_LEASED_TOGETHER = 5  # questions for a judge in the caller's thread, if fits are slow
+
 
 class EndReason(Enum):
     """Why a labelling ended."""
@@ -128,6 +130,13 @@ class Judging(WorkerPool[Lease]):
         """How it ended, after `run`."""
         reason, text = self._reason()
         return LabellingEnd(reason, text, self.answered, self.n_preferences, self.failed)
+
+    def _most_open(self, n_workers: int) -> int:
+        # A model that is slow to fit does not know of the last answers anyway. Questions that are
+        # leased together take one transaction.
+        if self.judge.in_caller_thread and not self.service.session.quick:
+            return _LEASED_TOGETHER
+        return super()._most_open(n_workers)
 
     def _stop_waiting(self) -> None:
         self._patience.stop()

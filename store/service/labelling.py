@@ -36,7 +36,8 @@ SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # about fifty times, at each step of the database.
 _SWITCH_INTERVAL = 0.0005
 _PAUSE = 2.0  # after a fit in a thread, relative to its duration: answers come first
-_MOST_UNFITTED = 20  # answers that a program may give before a fit, or 5 % if that is more
+# Answers that a program may give before a fit; or 5 % of the answers or of the items, if more.
+_MOST_UNFITTED = 20
 
 
 def new_session(
@@ -303,7 +304,8 @@ class LabellingService:
     def keep_up(self) -> None:
         """`update`, but wait for the fit if a program answers faster than the model is fitted."""
         self.update()
-        if self.session.behind > max(_MOST_UNFITTED, self.session.events // 20):
+        session = self.session
+        if session.behind > max(_MOST_UNFITTED, session.events // 20, session.n_items // 20):
             if self._fitting is not None:
                 self._fitting.join()
             if self.stale:
