@@ -297,7 +297,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         keys = {name: f"eval {k}" if k else "vali" for k, name in enumerate(parts)}
         own = parameters.custom(self.comparator)
         if config.kind == Config.kind:
-            own["others"] = dict(zip([*keys.values()][1:], others, strict=True))
+            own["extra_parts"] = dict(zip([*keys.values()][1:], others, strict=True))
             own["metrics"] = [metric.name for metric in metrics[1:]]
             speak = [evaluation.say(keys, metrics[0])] if self.verbose > 0 else []
             remember: Callback = lambda record, state: history.append(record)  # noqa: E731
