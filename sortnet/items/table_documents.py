@@ -101,7 +101,11 @@ def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
 
 
 def with_described(
-    features: F64, items: Items, describer: Describer | None, roles: Columns, progress: Progress
+    features: F64,
+    items: Items,
+    describer: Describer | None,
+    roles: Columns,
+    progress: Progress = lambda text: None,
 ) -> tuple[F64, Describer]:
     """Add the features that a describer makes of texts and images to those of the documents.
 
