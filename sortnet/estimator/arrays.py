@@ -156,10 +156,11 @@ class Features:
             )
         return rows
 
-    def needed(self, columns: Collection[str]) -> set[str]:
+    def needed(self, columns: Collection[str]) -> tuple[str, ...]:
         """The columns that the features are made of, of a frame that has these columns."""
         given = self.names if self.describer is None else self.describer.given
-        return {column_of(name, columns) for name in given} | {*self._described_columns().values()}
+        of_given = [column_of(name, columns) for name in given]
+        return tuple(dict.fromkeys([*of_given, *self._described_columns().values()]))
 
     def column_of(self, feature: str) -> str:
         """The column that a feature is made of."""
@@ -175,14 +176,17 @@ class Features:
         return np.bincount(of, shares, len(self.columns)).astype(np.float64)
 
     def _described_columns(self) -> dict[str, str]:
-        """{role: column} of the texts and images that features are made of."""
+        """{role: column} of the texts and images that features are made of.
+
+        The items of a folder have no columns: in a frame these are called as the roles.
+        """
         if self.describer is None:
             return {}
         is_described = {"text": self.describer.of_texts, "image": self.describer.of_images}
         return {
-            role: column
-            for role, column in self.describer.columns.items()
-            if is_described.get(role, False)
+            role: self.describer.columns.get(role, role)
+            for role, is_needed in is_described.items()
+            if is_needed
         }
 
 
@@ -204,10 +208,8 @@ def features_of_model(
     elif describer is None:
         features = Features(names, names, is_of_table=True)
     else:
-        given = [name.partition("=")[0] for name in describer.given]
-        described = [describer.columns.get(role) for role in ("text", "image")]
-        all_columns = dict.fromkeys([*given, *filter(None, described)])
-        features = Features(tuple(all_columns), names, {}, describer, is_of_table=True)
+        features = Features((), names, {}, describer, is_of_table=True)
+        features = replace(features, columns=features.needed(()))
     if {*map(features.column_of, names)} - {*features.columns}:
         raise ValueError("not the columns of this model")
     return features

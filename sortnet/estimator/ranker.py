@@ -656,7 +656,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         allowed = fitted
         if self.features_ is not None and self.features_.is_of_table:
             describer = self.features_.describer
-            fitted = self.features_.needed(columns)
+            fitted = set(self.features_.needed(columns))
             allowed = fitted if describer is None else fitted | {*describer.columns.values()}
         extra = [name for name in columns if name not in allowed]
         if fitted and extra and fitted <= set(columns):
