@@ -88,6 +88,50 @@ def test_models_go_from_the_command_line_to_the_estimator_and_back(folder, fitte
         np.testing.assert_array_equal(again.predict(new, kind="score"), scores)
 
 
+def test_a_model_of_categories_reads_the_columns_of_a_frame(tmp_path):
+    table = goods(144).drop(columns="text")
+    table.to_csv(tmp_path / "all.csv", index=False)
+    done("train", tmp_path / "all.csv", "--out", tmp_path / "m", *OPTIONS)
+    new = goods(36, seed=5).drop(columns=["text", "label"])
+    new.to_csv(tmp_path / "new.csv", index=False)
+    expected = ranks(tmp_path / "m", tmp_path / "new.csv")
+    loaded = SortNetRanker.load(tmp_path / "m")
+    frame = new.drop(columns="docid")
+    assert loaded.rank(frame[["colour", "qid", "new", "size", "made"]]).tolist() == expected
+    loaded.save(tmp_path / "again")
+    assert SortNetRanker.load(tmp_path / "again").rank(frame).tolist() == expected
+    with pytest.raises(DataError, match="column 'docid' is not among the columns of fit"):
+        loaded.rank(new)
+
+
+def test_names_of_columns_are_remembered_by_models_of_texts(tmp_path):
+    names = {"qid": "search", "label": "stars", "docid": "product"}
+    table = goods(144).rename(columns=names)
+    table.to_csv(tmp_path / "all.csv", index=False)
+    named = ("--query", "search", "--grade", "stars", "--id", "product")
+    done("train", tmp_path / "all.csv", *named, "--out", tmp_path / "m", *OPTIONS)
+    loaded = SortNetRanker.load(tmp_path / "m")
+    expected = ranks(tmp_path / "m", tmp_path / "all.csv")
+    assert loaded.rank(table).tolist() == expected
+    ranker = small(query="search", grade="stars", id="product").fit(table)
+    assert ranker.feature_names_in_.tolist() == ["size", "made", "new", "colour", "text"]
+    assert ranker.model_.feature_names[:5] == loaded.model_.feature_names[:5]
+    ranker.save(tmp_path / "again")
+    assert ranks(tmp_path / "again", tmp_path / "all.csv") == ranker.rank(table).tolist()
+
+
+def test_all_rows_are_one_query_of_a_model_of_texts_without_queries(tmp_path):
+    table = goods(72).drop(columns="qid")
+    ranker = small(query="none", grade="label")
+    with pytest.warns(UserWarning, match="none is held out"):
+        ranker.fit(table)
+    ranker.save(tmp_path / "m")
+    table.to_csv(tmp_path / "all.csv", index=False)
+    expected = ranker.rank(table).tolist()
+    assert ranks(tmp_path / "m", tmp_path / "all.csv") == expected
+    assert SortNetRanker.load(tmp_path / "m").rank(table).tolist() == expected
+
+
 def test_columns_are_counted_named_and_their_features_added_up(fitted, tmp_path):
     columns = ["docid", "size", "made", "new", "colour", "text"]
     assert fitted.feature_names_in_.tolist() == columns and fitted.n_features_in_ == 6
