@@ -143,7 +143,9 @@ def queries_of(
         roles = replace(roles, id=None)  # a text that happens to be unique
     grades, columns = read_grades(rows, named.grade, columns, labelled=labelled)
     documents = documents_of(rows, roles, NameRule.ANY)
-    matrix, names, qids = documents.features, documents.feature_names, documents.groups
+    matrix = documents.features
+    names = documents.feature_names
+    qids = documents.groups
     if describer is not None or (like is None and (roles.text or roles.image)):
         ids = None if describer is None else unique_ids(rows, roles.id, qids)
         items = documents.items(ids)

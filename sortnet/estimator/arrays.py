@@ -102,7 +102,9 @@ class Features:
         if (roles.id or "").lower() not in IDS:
             roles = replace(roles, id=None)  # a text that happens to be unique
         documents = documents_of(rows, roles, NameRule.ANY)
-        matrix, names, describer = documents.features, documents.feature_names, None
+        matrix = documents.features
+        names = documents.feature_names
+        describer = None
         if roles.text or roles.image:
             remembered = replace(roles, id=id or roles.id, group=query)
             items = documents.items()
