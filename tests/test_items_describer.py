@@ -6,11 +6,13 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from items_made import essays, items_of, photo, ranker_of
 
+from sortnet.core import Queries
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator import SortNetRanker
 from sortnet.items import Describer, Items, describe
@@ -166,6 +168,16 @@ def test_the_estimator_keeps_what_describes_items(tmp_path):
     SortNetRanker.load(tmp_path / "m").save(tmp_path / "again")
     kept = [load_ranker(tmp_path / name).describer for name in ("m", "again")]
     same(*(describer.apply(essays(5, seed=1)) for describer in kept))
+
+
+def test_a_frame_has_the_texts_of_a_folder_in_the_column_text(tmp_path):
+    items = essays(20)
+    ranker_of(items).save(tmp_path / "m")
+    loaded = SortNetRanker.load(tmp_path / "m")
+    expected = load_ranker(tmp_path / "m").describer.apply(essays(5, seed=1))
+    queries = Queries.from_arrays(expected.features, feature_names=expected.feature_names)
+    frame = pd.DataFrame({"text": essays(5, seed=1).texts})
+    np.testing.assert_array_equal(loaded.predict(frame), loaded.model_.scores(queries))
 
 
 @pytest.mark.parametrize("kind", SPOILT)

@@ -16,6 +16,7 @@ from sortnet import SortNetRanker, from_frame
 from sortnet.data import read_fold, read_queries
 from sortnet.estimator.arrays import Features
 from sortnet.items import Columns, describe, read_items
+from sortnet.items.given_items import items_from
 from sortnet.rankers.base import load_ranker
 from sortnet.tables.roles import feature_matrix
 from sortnet.tables.rows import read_rows, rows_of_frame
@@ -73,12 +74,14 @@ def test_one_table_gives_one_answer_at_every_door_and_in_every_format(tmp_path):
             np.testing.assert_array_equal(found.features, expected)
         assert queries.grades.tolist() == frame["label"].tolist()
     X = plain.drop(columns=["label", "docid", "qid"])
-    features = Features.of(X, "X")
+    features, values = Features.fit_apply(X, "X")
     assert features.names == NAMES
-    np.testing.assert_array_equal(
-        feature_matrix(features.rows(X, "X"), NAMES).astype(np.float32), expected
-    )
+    for found in (values, features.apply(X, "X")):
+        np.testing.assert_array_equal(found.astype(np.float32), expected)
     np.testing.assert_array_equal(from_frame(plain).features, expected)
+    items = items_from(plain, id="docid", group="qid").items
+    assert items.feature_names == NAMES
+    np.testing.assert_array_equal(items.features, expected)
 
 
 def test_texts_of_training_data_are_described_as_those_of_items_are(tmp_path):

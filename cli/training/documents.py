@@ -10,7 +10,7 @@ from sortnet.data.parts import rows_at
 from sortnet.data.read_tables import names_kept
 from sortnet.errors import DataError
 from sortnet.items import Columns, Items
-from sortnet.items.read_items import items_of
+from sortnet.items.table_documents import items_of
 from sortnet.judges import LanguageModel, Program
 from sortnet.tables.roles import GRADES, kept_as_read
 from sortnet.tables.rows import Rows, read_rows

@@ -23,9 +23,10 @@ from sortnet.data.cache import cached
 from sortnet.data.divide import drawn_parts, only_single_documents
 from sortnet.data.grades import grade_numbers
 from sortnet.data.read import PARTS, Fold, are_tables, read_queries, refuse_names
-from sortnet.data.read_tables import HasFeatures, named_roles, names_kept, names_of, queries_of
+from sortnet.data.read_tables import HasFeatures, named_roles, names_kept, queries_of
 from sortnet.errors import DataError
 from sortnet.files import shown
+from sortnet.items.table_documents import names_of
 from sortnet.tables.roles import kept_as_read
 from sortnet.tables.rows import Rows, read_rows
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from sortnet.core import F32, NamedColumns, Progress, Queries
+from sortnet.core import NamedColumns, Progress, Queries
 from sortnet.core.memory import texts
 from sortnet.core.named_columns import ALL_ROWS, UNNAMED
 from sortnet.data.grades import read_grades
@@ -22,7 +22,13 @@ from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
 from sortnet.items.features import Describer
-from sortnet.items.read_items import items_of, read_with_roles, unique_ids
+from sortnet.items.read_items import read_with_roles
+from sortnet.items.table_documents import (
+    NameRule,
+    documents_of,
+    unique_ids,
+    with_described,
+)
 from sortnet.tables.roles import (
     GRADES,
     IDS,
@@ -30,13 +36,10 @@ from sortnet.tables.roles import (
     LabelledColumns,
     choose_columns,
     column_of,
-    feature_matrix,
     kept_as_read,
 )
 from sortnet.tables.rows import Rows, listed, no_column, read_rows, rows_of_frame
 from sortnet.tables.values import is_missing
-
-_LONGEST_NAME = 1024
 
 
 class HasFeatures(Protocol):
@@ -138,16 +141,18 @@ def queries_of(
     roles = choose_columns(rows, named, left_out, features)
     if describer is None and named.id is None and (roles.id or "").lower() not in IDS:
         roles = replace(roles, id=None)  # a text that happens to be unique
-    names = roles.features + roles.categories
     grades, columns = read_grades(rows, named.grade, columns, labelled=labelled)
-    matrix = feature_matrix(rows, names)
-    qids = None if roles.group is None else names_of(rows, roles.group, needed=True)
-    docids = None if roles.id is None else names_of(rows, roles.id, needed=False)
+    documents = documents_of(rows, roles, NameRule.ANY)
+    matrix = documents.features
+    names = documents.feature_names
+    qids = documents.groups
     if describer is not None or (like is None and (roles.text or roles.image)):
         ids = None if describer is None else unique_ids(rows, roles.id, qids)
-        items = items_of(rows, roles, ids or docids, qids, matrix.astype(np.float32))
-        describer, made = _described(items, describer, roles, progress)
-        matrix, names = np.concatenate([matrix, made], axis=1), describer.feature_names
+        items = documents.items(ids)
+        if describer is not None:
+            _refuse_other_kind(items, describer)
+        matrix, describer = with_described(matrix, items, describer, roles, progress)
+        names = describer.feature_names
         describer = describer if describer.made or like is not None else None
     if not names:
         _refuse_without_features(rows, {*left_out, named.grade, named.group, named.id})
@@ -155,7 +160,7 @@ def queries_of(
         matrix,
         grades if labelled else None,
         qid=None if qids is None else texts(qids, f"{rows.path}: query ids"),
-        docids=docids,
+        docids=documents.ids,
         feature_names=names,
         source=str(rows.path),
     )
@@ -243,26 +248,13 @@ def read_item_folder(
     if needed:
         raise DataError(f"{path}: a folder has no column {shown(needed[0])}: give a table")
     items, roles = read_with_roles(path, least=1, progress=progress)
-    made = _described(items, describer, roles, progress)[1]
+    _refuse_other_kind(items, describer)
+    no_features = np.empty((len(items), 0))
+    made = with_described(no_features, items, describer, roles, progress)[0]
     queries = Queries.from_arrays(
         made, docids=items.ids, feature_names=describer.feature_names, source=str(path)
     )
     return replace(queries, describer=describer)
-
-
-def _described(
-    items: Items, describer: Describer | None, roles: Columns, progress: Progress
-) -> tuple[Describer, F32]:
-    """What describes items, fitted on them if there is none yet; and the features it makes."""
-    if describer is None:
-        columns = vars(roles)
-        describer, described = Describer.fit_apply(
-            items, made=True, columns=columns, progress=progress
-        )
-    else:
-        _refuse_other_kind(items, describer)
-        described = describer.apply(items, progress=progress)
-    return describer, described.features[:, len(describer.given) :]
 
 
 def _roles(describer: Describer) -> Columns:
@@ -284,15 +276,3 @@ def _refuse_other_kind(items: Items, describer: Describer) -> None:
         raise DataError(
             f"{items.source}: the model ranks items by {missing[0]}, these have none{have}"
         )
-
-
-def names_of(rows: Rows, column: str, *, needed: bool) -> list[str]:
-    """The names of queries or documents; `needed`: in every row."""
-    names = rows.texts(column)
-    for row, name in enumerate(names):
-        if needed and not name:
-            raise DataError(f"{rows.place(row)}: there is no {column!r}")
-        if len(name) > _LONGEST_NAME:
-            fault = f"column {column!r}: a name of {len(name)} characters is too long"
-            raise DataError(f"{rows.place(row)}: {fault}")
-    return names

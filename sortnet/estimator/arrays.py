@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,18 @@ from sortnet.core import F64, I64, NamedColumns, Queries
 from sortnet.core.named_columns import ALL_ROWS
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.tables.roles import choose_features, column_of, feature_matrix
-from sortnet.tables.rows import Rows, as_pandas, rows_of_frame
+from sortnet.items.features import Describer
+from sortnet.items.table_documents import NameRule, documents_of, with_described
+from sortnet.rankers.base import Ranker
+from sortnet.tables.roles import (
+    IDS,
+    Columns,
+    choose_columns,
+    column_of,
+    feature_matrix,
+    kept_as_read,
+)
+from sortnet.tables.rows import Rows, as_pandas, no_column, rows_of_frame
 from sortnet.tables.values import is_missing, numbers_of, word
 
 
@@ -41,25 +51,44 @@ def refuse_words(X: Any, source: str) -> None:
 
 @dataclass(frozen=True)
 class Features:
-    """How the columns of a frame become features.
+    """How the columns of a frame become features, by the rule of the command line's tables.
 
     Attributes:
         columns: their names.
-        names: the features: a column, or `column=value` of a categorical one.
+        names: the features: a column, `column=value` of a categorical one, or what the describer
+            makes of a text or an image.
         ordered: {column: its levels}, whose feature is the level's place; a level that is not
             there is a missing value.
+        describer: what makes features of texts and images, if there are any.
+        is_of_table: whether the command line trained the model: columns of a frame are then found
+            by their names, in any order.
+        unused: columns with values of which no feature is made.
     """
 
     columns: tuple[str, ...]
     names: tuple[str, ...]
     ordered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    describer: Describer | None = field(default=None, compare=False)
+    is_of_table: bool = False
+    unused: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(cls, X: Any, source: str) -> Features:
-        """Those of a frame.
+    def fit_apply(
+        cls, X: Any, source: str, *, id: str | None = None, query: str | None = None
+    ) -> tuple[Features, F64]:
+        """Choose the features of a frame, and make them.
+
+        Args:
+            X: the frame, without its columns of query and grade.
+            id, query: names of columns that are not in X, for the model folder to remember.
+
+        Returns:
+            the features; and (n, n_features) their values, NaN where one is missing.
 
         Raises:
-            DataError: if a column holds names or free text.
+            DataError: if there is no feature; see `feature_matrix`.
+
+        Cost: that of `sortnet.items.describe` where there are texts or images.
         """
         columns = tuple(map(str, X.columns))
         ordered = {
@@ -68,20 +97,60 @@ class Features:
             if getattr(X.dtypes.iloc[k], "ordered", False)
         }
         rows = cls(columns, (), ordered).rows(X, source)
-        names = choose_features(rows.columns, columns)
-        of_columns = {column_of(name, columns) for name in names}
-        for name, cells in rows.columns.items():
-            if name not in of_columns and any(not is_missing(cell) for cell in cells):
-                n, m = len({*map(str, cells)}), len(rows)
-                raise DataError(
-                    f"{source}: column {shown(name)} has {n:,} different texts in {m:,} rows: "
-                    "leave names and free text out"
-                )
-        return cls(columns, names, ordered)
+        named = Columns(id="docid" if "docid" in columns else None)
+        roles = choose_columns(rows, named, (), None)
+        if (roles.id or "").lower() not in IDS:
+            roles = replace(roles, id=None)  # a text that happens to be unique
+        documents = documents_of(rows, roles, NameRule.ANY)
+        matrix = documents.features
+        names = documents.feature_names
+        describer = None
+        if roles.text or roles.image:
+            remembered = replace(roles, id=id or roles.id, group=query)
+            items = documents.items()
+            matrix, describer = with_described(matrix, items, None, remembered)
+            names = describer.feature_names
+        if describer is not None and not describer.made:
+            describer = None
+        features = cls(columns, names, ordered, describer)
+        used = {roles.id, *map(features.column_of, names)}
+        unused = [
+            name
+            for name, cells in rows.columns.items()
+            if name not in used and not all(map(is_missing, cells))
+        ]
+        return replace(features, unused=tuple(unused)), matrix
+
+    def apply(self, X: Any, source: str) -> F64:
+        """(n, n_features) the features of a frame with the columns of the first one.
+
+        Raises:
+            DataError: on a column that is missing; see `feature_matrix`.
+        """
+        rows = self.rows(X, source)
+        given = self.names if self.describer is None else self.describer.given
+        described = self._described_columns()
+        for column in described.values():
+            if column not in rows.columns:
+                raise DataError(f"{source}: {no_column(column, rows.columns)}")
+        roles = Columns(text=described.get("text"), image=described.get("image"), features=given)
+        documents = documents_of(rows, roles, NameRule.ANY)
+        if self.describer is None:
+            return documents.features
+        if not len(rows):
+            return np.empty((0, len(self.names)))
+        return with_described(documents.features, documents.items(), self.describer, roles)[0]
 
     def rows(self, X: Any, source: str) -> Rows:
         """The frame's rows, with the places of ordered levels."""
-        rows = rows_of_frame(X, source, lambda column: column in self.ordered)
+        types = dict(zip(map(str, X.columns), X.dtypes, strict=False))
+        is_kept = kept_as_read(*self._described_columns().values())
+
+        def keep(column: str) -> bool:
+            is_category = hasattr(types[column], "categories")
+            return column in self.ordered or (is_kept(column) and not is_category)
+
+        rows = rows_of_frame(X, source, keep)
         for column, levels in self.ordered.items():
             place = {level: float(k) for k, level in enumerate(levels)}
             rows.columns[column] = np.array(
@@ -89,11 +158,63 @@ class Features:
             )
         return rows
 
+    def needed(self, columns: Collection[str]) -> tuple[str, ...]:
+        """The columns that the features are made of, of a frame that has these columns."""
+        given = self.names if self.describer is None else self.describer.given
+        of_given = [column_of(name, columns) for name in given]
+        return tuple(dict.fromkeys([*of_given, *self._described_columns().values()]))
+
+    def column_of(self, feature: str) -> str:
+        """The column that a feature is made of."""
+        if self.describer is not None and feature in self.describer.made:
+            role = feature.partition(": ")[0]
+            return self.describer.columns.get(role, role)
+        return column_of(feature, self.columns)
+
     def added_up(self, shares: F64) -> F64:
         """(n_columns,) the sums over the features of each column."""
         number = {name: k for k, name in enumerate(self.columns)}
-        of = [number[column_of(name, self.columns)] for name in self.names]
+        of = [number[self.column_of(name)] for name in self.names]
         return np.bincount(of, shares, len(self.columns)).astype(np.float64)
+
+    def _described_columns(self) -> dict[str, str]:
+        """{role: column} of the texts and images that features are made of.
+
+        The items of a folder have no columns: in a frame these are called as the roles.
+        """
+        if self.describer is None:
+            return {}
+        is_described = {"text": self.describer.of_texts, "image": self.describer.of_images}
+        return {
+            role: self.describer.columns.get(role, role)
+            for role, is_needed in is_described.items()
+            if is_needed
+        }
+
+
+def features_of_model(
+    model: Ranker, columns: Sequence[str] | None, ordered: Mapping[str, tuple[str, ...]]
+) -> Features:
+    """How the columns of a frame become the features of a saved model, which have names.
+
+    Args:
+        columns: of the frame that `fit` had; None: the command line trained the model.
+
+    Raises:
+        ValueError: if the features are not made of these columns.
+    """
+    describer = model.describer
+    names = tuple(model.feature_names or ())
+    if columns is not None:
+        features = Features(tuple(columns), names, ordered, describer)
+    elif describer is None:
+        features = Features(names, names, is_of_table=True)
+    else:
+        features = Features((), names, {}, describer, is_of_table=True)
+        features = replace(features, columns=features.needed(()))
+    if {*map(features.column_of, names)} - {*features.columns}:
+        raise ValueError("not the columns of this model")
+    return features
 
 
 def columns_in(X: Any, features: tuple[str, ...] | None) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from sortnet.learning.iterations import Callback, Iteration
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
 from sortnet.rankers.sortnet import Model, as_model
-from sortnet.tables.roles import column_of, feature_matrix
 from sortnet.tables.rows import listed
 from sortnet.threads import limit_threads
 
@@ -49,7 +48,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     A column of a DataFrame is categorical if its dtype is, or if it holds short texts that repeat:
     each of its 50 most frequent levels becomes an indicator; those of an ordered dtype are numbered
     in their order. No grade is looked at. A level that `fit` did not see is no level. A date is a
-    number of days. Ids and free text are refused by name: leave these columns out.
+    number of days. A column of texts, or of image files, becomes what `sortnet.items.describe`
+    makes of them. Roles of columns are those that `sortnet train` chooses: ids are no features,
+    nor are further columns of texts, of which `fit` warns.
 
     In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: a
     `qid` given to `fit` does not reach `score`, unless it is routed there, with
@@ -447,10 +448,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             "one_query": self.one_query_,
             "feature_importances": None if shares is None else shares.tolist(),
             "categories": self._ordered(),
-            "columns": getattr(self, "feature_names_in_", np.array([])).tolist(),
-            "n_columns": self.n_features_in_,
             "history": [_plain(asdict(record)) for record in self.history_],
         }
+        if self.features_ is None or not self.features_.is_of_table:
+            about["columns"] = getattr(self, "feature_names_in_", np.array([])).tolist()
+            about["n_columns"] = self.n_features_in_
         model = replace(self.model_, info={**self.model_.info, "estimator": about})
         model.save(folder)
 
@@ -491,22 +493,25 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _with_info(self, model: Ranker, about: Mapping[str, Any]) -> Self:
         """Take over the model and the info of `save`."""
-        self.one_query_ = about.get("one_query", False)
-        self.n_features_in_ = n = int(about.get("n_columns", model.n_features))
-        names = about.get("columns", model.feature_names)
+        groups = None if model.describer is None else model.describer.columns.get("group")
+        without_groups = model.describer is not None and groups is None
+        self.one_query_ = about.get("one_query", without_groups)
+        names = about.get("columns")
         self.features_ = None
-        if names:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        if names or (names is None and model.feature_names):
             coded = about.get("categories", {}).items()
-            ordered = {names[int(k)]: (*c["levels"],) for k, c in coded if not c["one_hot"]}
-            features = Features(tuple(names), tuple(model.feature_names or ()), ordered)
-            if len(names) != n or {column_of(f, names) for f in features.names} - {*names}:
-                raise ValueError("not the columns of this model")
-            self.features_ = features
+            places = {int(k): (*c["levels"],) for k, c in coded if not c["one_hot"]}
+            ordered = {(names or [])[k]: levels for k, levels in places.items()}
+            self.features_ = arrays.features_of_model(model, names, ordered)
+            self.feature_names_in_ = np.array(self.features_.columns, dtype=object)
+        n_columns = model.n_features if self.features_ is None else len(self.features_.columns)
+        self.n_features_in_ = int(about.get("n_columns", n_columns))
+        if self.features_ is not None and self.n_features_in_ != n_columns:
+            raise ValueError("not the columns of this model")
         self.set_params(
             validation_fraction=about.get("validation_fraction", 0.2),
             single_query=about.get("single_query", False),
-            query=model.columns.query,
+            query=model.columns.query or (None if groups == "qid" else groups),
             grade=model.columns.grade,
             id=model.columns.id,
         )
@@ -545,9 +550,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         framed = hasattr(X, "columns")
         if reset:
             self.one_query_ = qid is None and group is None
-            self.features_ = Features.of(X, source) if framed and first is None else None
-        if first is not None:
-            self.features_ = first.features_
+            self.features_ = None if first is None else first.features_
         found = self._checked(X, y, reset and first is None, source)
         columns, grades = (found, None) if y is None else found
         names = None if self.features_ is None else self.features_.names
@@ -564,7 +567,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             source=source,
             weights=weights,
         )
-        return replace(queries, columns=names_of_columns) if framed else queries
+        describer = None if self.features_ is None else self.features_.describer
+        if framed:
+            queries = replace(queries, columns=names_of_columns, describer=describer)
+        return queries
 
     def _grades(
         self, column: ArrayLike | None, source: str, names: NamedColumns, *, reset: bool
@@ -589,15 +595,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             if not hasattr(X, "columns"):
                 if self.features_ is not None and self.features_.names != self.features_.columns:
                     raise DataError(
-                        f"{source} must be a DataFrame: the ranker was fitted with categorical "
-                        "columns"
+                        f"{source} must be a DataFrame: the ranker was fitted with columns of "
+                        "categories, texts or ids"
                     )
                 return validate_data(self, X, **both, reset=reset, **rules)
-            if not reset:
-                self._refuse_extra_columns(X, source)
-            validate_data(self, X, reset=reset, skip_check_array=True)  # columns by their names
-            features = self.features_ or Features.of(X, source)
-            X = feature_matrix(features.rows(X, source), features.names)
+            X = self._features_of_frame(X, reset, source)
             if y is None:
                 return check_array(X, **rules)
             return check_X_y(X, y, y_numeric=True, **rules)
@@ -607,6 +609,30 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             if "string to float" in str(error):
                 arrays.refuse_words(X, source)
             raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
+
+    def _features_of_frame(self, X: Any, reset: bool, source: str) -> F64:
+        """(n, n_features) the features of a frame, which are chosen where `reset`."""
+        if self.features_ is not None and self.features_.is_of_table:
+            self._refuse_extra_columns(X, source)
+            return self.features_.apply(X, source)
+        if not reset:
+            self._refuse_extra_columns(X, source)
+        validate_data(self, X, reset=reset, skip_check_array=True)  # columns by their names
+        if self.features_ is not None:
+            return self.features_.apply(X, source)
+        if not reset:  # fitted on an array
+            columns = tuple(map(str, X.columns))
+            return Features(columns, columns).apply(X, source)
+        query = None if self.one_query_ or self.query == ALL_ROWS else self.query or "qid"
+        self.features_, matrix = Features.fit_apply(X, source, id=self.id, query=query)
+        if self.features_.unused:
+            warnings.warn(
+                f"{source}: no features are made of {listed(map(shown, self.features_.unused))}: "
+                "columns that are called like an id or a grade, and texts besides the column of "
+                "texts that do not repeat; leave them out, or give them other names",
+                stacklevel=5,
+            )
+        return matrix
 
     def _is_as_fitted(self, X: Any) -> bool:
         """Whether X is an array of floats as scikit-learn's checks leave it, which take longer than
@@ -627,7 +653,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         fitted = set(getattr(self, "feature_names_in_", ()))
         columns = [str(name) for name in X.columns]
-        extra = [name for name in columns if name not in fitted]
+        allowed = fitted
+        if self.features_ is not None and self.features_.is_of_table:
+            describer = self.features_.describer
+            fitted = set(self.features_.needed(columns))
+            allowed = fitted if describer is None else fitted | {*describer.columns.values()}
+        extra = [name for name in columns if name not in allowed]
         if fitted and extra and fitted <= set(columns):
             names = listed(map(shown, extra))
             if len(extra) == 1:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sortnet.core import F32
 from sortnet.errors import DataError
+from sortnet.files import shown
 from sortnet.messages import printable
+
+MAX_TEXT = 1_000_000  # bytes of UTF-8
+MAX_ID = 200  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,3 +83,27 @@ def words_of(items: Items, k: int, *, files: bool = True) -> str:
 def file_of(items: Items, k: int) -> str:
     """The path of an item's image or sound, relative to the root; empty if it has none."""
     return items.images[k] or items.audio[k] or ""
+
+
+def check_id(name: str, place: str, what: str = "id") -> None:
+    """Refuse an id that is empty, too long, or holds control characters."""
+    if not name:
+        raise DataError(f"{place}: the {what} is missing")
+    if len(name) > MAX_ID:
+        raise DataError(f"{place}: the {what} has {len(name)} characters; the limit is {MAX_ID}")
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
+        raise DataError(f"{place}: the {what} {shown(name)} holds a control character")
+
+
+def checked_text(text: str, name: str, place: str, what: str = "text") -> str | None:
+    """Refuse a text that a page or a database cannot hold."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise DataError(f"{place}: the {what} of {shown(name)} is not Unicode") from None
+    if size > MAX_TEXT:
+        has = f"the {what} of {shown(name)} has {size:,} bytes"
+        raise DataError(f"{place}: {has}; the limit is {MAX_TEXT:,}")
+    if "\0" in text:
+        raise DataError(f"{place}: the {what} of {shown(name)} holds a NUL byte")
+    return text if text.strip() else None

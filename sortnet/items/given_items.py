@@ -15,23 +15,10 @@ import numpy as np
 from sortnet.core.float32 import refuse_lost
 from sortnet.errors import DataError
 from sortnet.files import is_table, shown
-from sortnet.items.base import Items
-from sortnet.items.read_items import (
-    TEXT_FILES,
-    checked_text,
-    group_names,
-    items_of,
-    read_with_roles,
-    unique_ids,
-)
-from sortnet.tables.roles import (
-    AUDIO,
-    IMAGES,
-    Columns,
-    choose_columns,
-    feature_matrix,
-    kept_as_read,
-)
+from sortnet.items.base import Items, checked_text
+from sortnet.items.read_items import TEXT_FILES, read_with_roles
+from sortnet.items.table_documents import NameRule, documents_of
+from sortnet.tables.roles import AUDIO, IMAGES, Columns, choose_columns, kept_as_read
 from sortnet.tables.rows import Rows, read_rows, rows_of_frame
 
 _SOURCE = "items"
@@ -148,14 +135,11 @@ def _of_frame(
     if len(rows) < least:
         raise DataError(f"items: there are {len(rows)}; sorting needs {least} at least")
     roles = choose_columns(rows, named, ignore, None)
-    matrix = feature_matrix(rows, roles.features + roles.categories)
-    refuse_lost(matrix, np.zeros(len(rows), np.int64), roles.features, _SOURCE)
-    groups = group_names(rows, roles.group)
-    ids = unique_ids(rows, roles.id, groups)
-    items = items_of(rows, roles, ids, groups, matrix.astype(np.float32))
+    documents = documents_of(rows, roles, NameRule.UNIQUE_IN_GROUP)
+    groups, items = documents.groups, documents.items()
     cells = _row_dicts(rows)
     values = cells if dicts is None else dicts
-    if ids is not None:
+    if documents.ids is not None:
         return GivenItems(items, roles, values, range(len(items)))
     contents = [repr((groups and groups[k], value)) for k, value in enumerate(cells)]
     texts = [text or "" for text in items.texts]
@@ -248,7 +232,7 @@ def _named(texts: Sequence[str], contents: Sequence[str]) -> tuple[str, ...]:
     """Ids of items: a short text as it is, else its beginning and a hash of the content.
 
     >>> _named(["short", ""], ["short", "a row"])
-    ('short', '13a2a6ea')
+    ('short', 'adc376f3')
     """
     ids = []
     for text, content in zip(texts, contents, strict=True):

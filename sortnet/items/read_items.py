@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import os
-import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from sortnet.core import F32, Progress, Queries
-from sortnet.core.float32 import refuse_lost
+from sortnet.core import Progress, Queries
 from sortnet.errors import DataError
 from sortnet.files import reading, shown
-from sortnet.items.base import Items, other_context
+from sortnet.items.base import MAX_TEXT, Items, check_id, checked_text
 from sortnet.items.media import inside, load_image
-from sortnet.tables.roles import (
-    AUDIO,
-    IMAGES,
-    Columns,
-    choose_columns,
-    feature_matrix,
-    kept_as_read,
-)
-from sortnet.tables.rows import Rows, decoded, read_rows
+from sortnet.items.table_documents import NameRule, documents_of
+from sortnet.tables.roles import AUDIO, IMAGES, Columns, choose_columns, kept_as_read
+from sortnet.tables.rows import decoded, read_rows
 
 LETOR = ".txt"
 TEXT_FILES = (".txt", ".md")
-MAX_TEXT = 1_000_000  # bytes of UTF-8
-MAX_ID = 200  # characters
 
 
 def read_items(
@@ -105,48 +95,12 @@ def read_with_roles(
             named = replace(named, shown=tuple(c for c in rows.columns if c in beside))
         known = None if like is None else like.feature_names
         roles = choose_columns(rows, named, ignore, features, known)
-        matrix = feature_matrix(rows, roles.features + roles.categories)
-        refuse_lost(matrix, np.zeros(len(rows), np.int64), roles.features, str(path))
-        groups = group_names(rows, roles.group)
-        ids = unique_ids(rows, roles.id)
-        items = items_of(rows, roles, ids, groups, matrix.astype(np.float32))
+        items = documents_of(rows, roles, NameRule.UNIQUE).items()
     if len(items) < least:
         has = "one" if len(items) else "no"
         raise DataError(f"{path}: has {has} item; sorting needs two at least")
     _check_images(items, progress)
     return items, roles
-
-
-def items_of(
-    rows: Rows,
-    roles: Columns,
-    ids: Sequence[str] | None,
-    groups: Sequence[str] | None,
-    features: F32,
-) -> Items:
-    """The items of a table whose columns have roles, with their features in `roles`.
-
-    Args:
-        ids, groups: of the rows; None: the numbers of the rows, and no groups.
-
-    Raises:
-        DataError: on a text or file that cannot be shown, a context that differs in a group.
-    """
-    root = Path(rows.path).parent.resolve()
-    ids = tuple(ids if ids is not None else map(str, range(1, len(rows) + 1)))
-    return Items(
-        ids=ids,
-        texts=_texts(rows, roles.text, ids),
-        images=_media(rows, roles.image, root, IMAGES),
-        audio=_media(rows, roles.audio, root, AUDIO),
-        features=features,
-        feature_names=roles.features + roles.categories,
-        root=root if roles.image or roles.audio else None,
-        source=str(rows.path),
-        groups=None if groups is None else tuple(groups),
-        contexts=_contexts(rows, roles.context, groups),
-        shown=_shown(rows, roles.shown, ids),
-    )
 
 
 def _letor(path: Path) -> tuple[Items, Columns]:
@@ -170,109 +124,6 @@ def _letor_ids(queries: Queries, groups: tuple[str, ...]) -> tuple[str, ...]:
     for id, row in zip(ids, queries.rows.tolist(), strict=True):
         check_id(id, f"{queries.source}, document {row + 1}")
     return ids
-
-
-def group_names(rows: Rows, column: str | None) -> list[str] | None:
-    """The group of each row, by its column; None without one.
-
-    Raises:
-        DataError: on a group that is missing or cannot be a name.
-    """
-    if column is None:
-        return None
-    names = [name.strip() for name in rows.texts(column)]
-    for row, name in enumerate(names):
-        check_id(name, rows.place(row), "group")
-    return names
-
-
-def _contexts(
-    rows: Rows, column: str | None, groups: Sequence[str] | None
-) -> tuple[str | None, ...] | None:
-    if column is None or groups is None:
-        return None
-    texts = _texts(rows, column, groups, "context")
-    if (row := other_context(groups, texts)) is not None:
-        first = rows.place(groups.index(groups[row])).rpartition(", ")[2]
-        what = f"the context of group {shown(groups[row])} is another than in {first}"
-        raise DataError(f"{rows.place(row)}: {what}: {shown(texts[row] or '')}")
-    return texts
-
-
-def _shown(
-    rows: Rows, columns: Sequence[str], ids: tuple[str, ...]
-) -> tuple[Mapping[str, str] | None, ...] | None:
-    if not columns:
-        return None
-    texts = [_texts(rows, column, ids, f"column {shown(column)}") for column in columns]
-    there = (
-        {c: text for c, text in zip(columns, row, strict=True) if text is not None}
-        for row in zip(*texts, strict=True)
-    )
-    return tuple(row or None for row in there)
-
-
-def _texts(
-    rows: Rows, column: str | None, names: Sequence[str], what: str = "text"
-) -> tuple[str | None, ...]:
-    both = zip(rows.texts(column), names, strict=True)
-    return tuple(
-        checked_text(text, name, rows.place(row), what) for row, (text, name) in enumerate(both)
-    )
-
-
-def unique_ids(
-    rows: Rows, column: str | None, groups: Sequence[str] | None = None
-) -> list[str] | None:
-    """The ids of a column, each there once, or once in a group.
-
-    Raises:
-        DataError: on one that is missing or there twice.
-    """
-    if column is None:
-        return None
-    names = [name.strip() for name in rows.texts(column)]
-    first: dict[tuple[str, str], int] = {}
-    for row, name in enumerate(names):
-        check_id(name, rows.place(row))
-        before = first.setdefault((groups[row] if groups else "", name), row)
-        if before != row:
-            where = f"{rows.unit} {rows.lines[before]}"
-            raise DataError(f"{rows.place(row)}: the id {shown(name)} is there twice, see {where}")
-    return names
-
-
-def check_id(name: str, place: str, what: str = "id") -> None:
-    """Refuse an id that is empty, too long, or holds control characters."""
-    if not name:
-        raise DataError(f"{place}: the {what} is missing")
-    if len(name) > MAX_ID:
-        raise DataError(f"{place}: the {what} has {len(name)} characters; the limit is {MAX_ID}")
-    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
-        raise DataError(f"{place}: the {what} {shown(name)} holds a control character")
-
-
-def checked_text(text: str, name: str, place: str, what: str = "text") -> str | None:
-    """Refuse a text that a page or a database cannot hold."""
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise DataError(f"{place}: the {what} of {shown(name)} is not Unicode") from None
-    if size > MAX_TEXT:
-        has = f"the {what} of {shown(name)} has {size:,} bytes"
-        raise DataError(f"{place}: {has}; the limit is {MAX_TEXT:,}")
-    if "\0" in text:
-        raise DataError(f"{place}: the {what} of {shown(name)} holds a NUL byte")
-    return text if text.strip() else None
-
-
-def _media(
-    rows: Rows, column: str | None, root: Path, suffixes: tuple[str, ...]
-) -> tuple[str | None, ...]:
-    return tuple(
-        inside(root, name.strip(), rows.place(row), suffixes) if name.strip() else None
-        for row, name in enumerate(rows.texts(column))
-    )
 
 
 def _check_images(items: Items, progress: Progress) -> None:

@@ -1,0 +1,228 @@
+"""Texts, ids and categories of frames: the estimator learns what the command line learns."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_made import done
+from items_made import photo
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from test_tables import goods
+
+from sortnet import SortNetRanker
+from sortnet.errors import DataError
+from sortnet.estimator.arrays import Features
+from sortnet.explain.columns import feature_names
+from sortnet.rankers.base import load_ranker
+
+SETTINGS = {"max_iter": 2, "epochs": 2, "committee": 1, "comparator": "directranker"}
+OPTIONS = ("--max-iter", "2", "--set", "epochs=2", "--committee", "1")
+OPTIONS = (*OPTIONS, "--comparator", "directranker", "--seed", "0")
+
+
+def small(**changes) -> SortNetRanker:
+    return SortNetRanker(**{**SETTINGS, "random_state": 0, **changes})
+
+
+def xy(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
+    return frame.drop(columns="label"), frame["label"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A table `all.csv`, the model that the command line makes of it, and new rows."""
+    folder = tmp_path_factory.mktemp("texts")
+    goods(144).to_csv(folder / "all.csv", index=False)
+    goods(36, seed=5).drop(columns="label").to_csv(folder / "new.csv", index=False)
+    done("train", folder / "all.csv", "--out", folder / "model", *OPTIONS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(folder) -> SortNetRanker:
+    """The estimator fitted on the same parts of the table."""
+    table = pd.read_csv(folder / "all.csv")
+    facts = load_ranker(folder / "model").info["data"]
+    parts = [table[table["qid"].astype(str).isin(facts[part]["queries"])] for part in
+             ("train", "vali")]  # fmt: skip
+    assert all(len(part) for part in parts)
+    return small().fit(*xy(parts[0]), eval_set=xy(parts[1]))
+
+
+def ranks(model: Path, table: Path) -> list[int]:
+    """The rank of each row, by the command line."""
+    rows = list(csv.DictReader(io.StringIO(done("rank", model, table, "--format", "csv"))))
+    return [int(row["rank"]) for row in sorted(rows, key=lambda row: int(row["row"]))]
+
+
+def test_the_estimator_makes_the_model_of_the_command_line(folder, fitted):
+    model = load_ranker(folder / "model")
+    assert any(name.startswith("text: ") for name in model.feature_names)
+    assert "colour=red" in model.feature_names
+    assert fitted.model_.feature_names == model.feature_names
+    assert fitted.model_.weights_sha256() == model.weights_sha256()
+    assert fitted.best_score_ == model.info["quality"]
+    assert fitted.model_.describer.columns == model.describer.columns
+
+
+def test_models_go_from_the_command_line_to_the_estimator_and_back(folder, fitted, tmp_path):
+    new = pd.read_csv(folder / "new.csv")
+    expected = ranks(folder / "model", folder / "new.csv")
+    assert fitted.rank(new).tolist() == expected
+    loaded = SortNetRanker.load(folder / "model")
+    assert loaded.rank(new).tolist() == expected
+    scores = loaded.predict(new, kind="score")
+    np.testing.assert_array_equal(scores, fitted.predict(new, kind="score"))
+    columns_elsewhere = new[[*reversed(new.columns)]]
+    np.testing.assert_array_equal(loaded.predict(columns_elsewhere, kind="score"), scores)
+    for ranker, name in ((fitted, "fitted"), (loaded, "loaded")):
+        ranker.save(tmp_path / name)
+        assert ranks(tmp_path / name, folder / "new.csv") == expected
+        again = SortNetRanker.load(tmp_path / name)
+        np.testing.assert_array_equal(again.predict(new, kind="score"), scores)
+
+
+def test_a_model_of_categories_reads_the_columns_of_a_frame(tmp_path):
+    table = goods(144).drop(columns="text")
+    table.to_csv(tmp_path / "all.csv", index=False)
+    done("train", tmp_path / "all.csv", "--out", tmp_path / "m", *OPTIONS)
+    new = goods(36, seed=5).drop(columns=["text", "label"])
+    new.to_csv(tmp_path / "new.csv", index=False)
+    expected = ranks(tmp_path / "m", tmp_path / "new.csv")
+    loaded = SortNetRanker.load(tmp_path / "m")
+    frame = new.drop(columns="docid")
+    assert loaded.rank(frame[["colour", "qid", "new", "size", "made"]]).tolist() == expected
+    loaded.save(tmp_path / "again")
+    assert SortNetRanker.load(tmp_path / "again").rank(frame).tolist() == expected
+    with pytest.raises(DataError, match="column 'docid' is not among the columns of fit"):
+        loaded.rank(new)
+
+
+def test_names_of_columns_are_remembered_by_models_of_texts(tmp_path):
+    names = {"qid": "search", "label": "stars", "docid": "product"}
+    table = goods(144).rename(columns=names)
+    table.to_csv(tmp_path / "all.csv", index=False)
+    named = ("--query", "search", "--grade", "stars", "--id", "product")
+    done("train", tmp_path / "all.csv", *named, "--out", tmp_path / "m", *OPTIONS)
+    loaded = SortNetRanker.load(tmp_path / "m")
+    expected = ranks(tmp_path / "m", tmp_path / "all.csv")
+    assert loaded.rank(table).tolist() == expected
+    ranker = small(query="search", grade="stars", id="product").fit(table)
+    assert ranker.feature_names_in_.tolist() == ["size", "made", "new", "colour", "text"]
+    assert ranker.model_.feature_names[:5] == loaded.model_.feature_names[:5]
+    ranker.save(tmp_path / "again")
+    assert ranks(tmp_path / "again", tmp_path / "all.csv") == ranker.rank(table).tolist()
+
+
+def test_all_rows_are_one_query_of_a_model_of_texts_without_queries(tmp_path):
+    table = goods(72).drop(columns="qid")
+    ranker = small(query="none", grade="label")
+    with pytest.warns(UserWarning, match="none is held out"):
+        ranker.fit(table)
+    ranker.save(tmp_path / "m")
+    table.to_csv(tmp_path / "all.csv", index=False)
+    expected = ranker.rank(table).tolist()
+    assert ranks(tmp_path / "m", tmp_path / "all.csv") == expected
+    assert SortNetRanker.load(tmp_path / "m").rank(table).tolist() == expected
+
+
+def test_columns_are_counted_named_and_their_features_added_up(fitted, tmp_path):
+    columns = ["docid", "size", "made", "new", "colour", "text"]
+    assert fitted.feature_names_in_.tolist() == columns and fitted.n_features_in_ == 6
+    shares = dict(zip(columns, fitted.feature_importances_, strict=True))
+    assert shares["docid"] == 0 and shares["text"] > 0 and shares["colour"] > 0
+    assert sum(shares.values()) == pytest.approx(1)
+    fitted.save(tmp_path / "m")
+    loaded = SortNetRanker.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.feature_importances_, fitted.feature_importances_)
+    names = feature_names(fitted.model_, fitted._queries(goods(12).drop(columns="label"), None))
+    assert any(name.startswith("text: ") for name in names) and "colour=blue" in names
+
+
+@pytest.mark.filterwarnings("ignore:two rows without their query")
+def test_rows_without_texts_and_no_rows_are_ranked(fitted):
+    new = goods(12, seed=7).drop(columns="label")
+    assert sorted(fitted.rank(new.assign(text=None))) == [*range(1, 13)]
+    assert fitted.predict(new.head(0)).shape == (0,)
+    pair = new.drop(columns="qid")
+    margins = fitted.compare(pair[:4], pair[4:8])
+    assert margins.shape == (4,) and np.isfinite(margins).all()
+
+
+def test_columns_that_fit_did_not_have_are_refused(folder, fitted):
+    new = pd.read_csv(folder / "new.csv")
+    with pytest.raises(DataError, match="column 'note' is not among the columns of fit"):
+        fitted.predict(new.assign(note="x"))
+    loaded = SortNetRanker.load(folder / "model")
+    with pytest.raises(DataError, match="column 'note' is not among the columns of fit"):
+        loaded.predict(new.assign(note="x"))
+    with pytest.raises(DataError, match="there is no column 'text'"):
+        loaded.predict(new.drop(columns="text"))
+    with pytest.raises(DataError, match="must be a DataFrame"):
+        loaded.predict(np.zeros((2, 6)), qid=[1, 1])
+
+
+def test_a_search_makes_the_features_of_each_fold_anew():
+    frame = goods(96)
+    X, y = xy(frame)
+    search = GridSearchCV(
+        small(), {"epochs": [1, 2]}, cv=GroupKFold(2), error_score="raise", refit=True
+    )
+    search.fit(X, y, groups=frame["qid"])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert any(name.startswith("text: ") for name in search.best_estimator_.model_.feature_names)
+    again = clone(search.best_estimator_).fit(X, y)
+    expected = search.best_estimator_.predict(X, kind="score")
+    np.testing.assert_array_equal(again.predict(X, kind="score"), expected)
+
+
+def test_a_model_of_texts_is_trained_further(folder, fitted):
+    X, y = xy(goods(60, seed=9))
+    for first in (folder / "model", fitted):
+        ranker = SortNetRanker(epochs=1, max_iter=1).fit(X, y, init_model=first)
+        assert ranker.model_.feature_names == fitted.model_.feature_names
+        assert ranker.model_.describer is not None
+        assert ranker.predict(X).shape == (60,)
+
+
+def test_queries_beside_the_frame_are_those_of_the_column_qid():
+    frame = goods(72)
+    X, y = xy(frame)
+    by_column = small().fit(X, y)
+    beside = small().fit(X.drop(columns="qid"), y, qid=X["qid"])
+    assert beside.model_.weights_sha256() == by_column.model_.weights_sha256()
+    assert beside.model_.describer.columns == by_column.model_.describer.columns
+
+
+def test_image_files_are_columns_of_features(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = [photo(tmp_path, f"{k}.png", seed=k, light=k / 24) for k in range(24)]
+    frame = pd.DataFrame({"qid": np.arange(24) // 8, "picture": names})
+    ranker = small().fit(frame, np.arange(24) // 6 % 3)
+    assert all(name.startswith("image: ") for name in ranker.model_.feature_names)
+    assert ranker.feature_names_in_.tolist() == ["picture"]
+    assert ranker.feature_importances_.tolist() == pytest.approx([1.0])
+    with pytest.raises(DataError, match=r"missing\.png"):
+        ranker.predict(frame.assign(picture=["missing.png", *names[1:]]))
+
+
+def test_of_two_columns_of_texts_one_is_described_and_the_other_named():
+    X, y = xy(goods(72))
+    X["note"] = [f"another long note number {k} about nothing" for k in range(len(X))]
+    with pytest.warns(UserWarning, match="no features are made of 'note'"):
+        ranker = small(epochs=1, max_iter=1).fit(X, y)
+    assert ranker.features_.unused == ("note",)
+    assert ranker.features_.describer.columns["text"] == "text"
+
+
+def test_a_category_by_its_type_is_none_of_the_texts():
+    X = pd.DataFrame({"topic": pd.Categorical(["a b c d", "e f g h"] * 3), "size": range(6)})
+    features, values = Features.fit_apply(X, "X")
+    assert features.names == ("size", "topic=a b c d", "topic=e f g h")
+    assert values[0].tolist() == [0, 1, 0]
