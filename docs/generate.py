@@ -22,6 +22,8 @@ PAIR_FIGURE = "pair-efficiency.png"
 INNER = (
     "sortnet.files",
     "sortnet.data.find_documents",
+    "sortnet.core.arrays",
+    "sortnet.core.large_arrays",
     "sortnet.core.memory",
     "sortnet.tables.letor_kernel",
     "sortnet.sorting.levels",

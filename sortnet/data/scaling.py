@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.core import F32, F64, I64, Bool, Queries
-from sortnet.core.memory import allocate, runs_of_queries
+from sortnet.core.large_arrays import allocate, runs_of_queries
 from sortnet.errors import DataError
 from sortnet.threads import side_by_side
 
