@@ -41,9 +41,6 @@ INNER = (
     "store.database",
     "store.runs.postgresql_pairs",
     "store.runs.pair_rows",
-    "store.collections.collection_rows",
-    "store.collections.judgement_rows",
-    "store.collections.server_claim",
 )
 
 
