@@ -1,19 +1,15 @@
-"""What a program or a model answered about the documents of a run, in the store."""
+"""What a program or a model answers about the documents of a run, and the pairs to learn from."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection, select
 
-from sortnet.core import Pairs, Split
+from sortnet.core import Pairs
 from sortnet.preference.base import TARGETS
-from store.database.schema import AnswerRow, upsert
-
-_KEYS = ("run", "split", "left", "right")
 
 
 @dataclass(frozen=True)
@@ -80,25 +76,3 @@ def judged_pairs(targets: Mapping[tuple[int, int], float]) -> Pairs:
     known = {pair: target for pair, target in targets.items() if not math.isnan(target)}
     documents = np.array([*known], np.int64).reshape(-1, 2)
     return Pairs.judged(documents[:, 0], documents[:, 1], soft=[*known.values()])
-
-
-def add_answers(
-    connection: Connection, run: int, split: Split, answers: Sequence[JudgeAnswer]
-) -> None:
-    """Store answers; those of the same documents in the same order replace earlier ones."""
-    if not answers:
-        return
-    rows = [{"run": run, "split": split, **asdict(answer)} for answer in answers]
-    changed = [name for name in rows[0] if name not in _KEYS]
-    table = AnswerRow.__table__
-    keys = [table.c[name].name for name in _KEYS]
-    connection.execute(upsert(connection.dialect.name, AnswerRow, keys, changed), rows)
-
-
-def read_answers(connection: Connection, run: int, split: Split) -> list[JudgeAnswer]:
-    """The answers about a split, in the order of their documents."""
-    names = list(JudgeAnswer.__dataclass_fields__)
-    columns = [getattr(AnswerRow, name) for name in names]
-    query = select(*columns).where(AnswerRow.run == run, AnswerRow.split == split)
-    rows = connection.execute(query.order_by(AnswerRow.left, AnswerRow.right))
-    return [JudgeAnswer(**dict(zip(names, row, strict=True))) for row in rows]
