@@ -589,6 +589,22 @@ def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
     return sizes
 
 
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Parse the sizes of hidden layers as typed, with commas, or with hyphens within a list.
+
+    Raises:
+        ComparatorError: if one is no whole number from 1.
+
+    >>> parse_sizes("20"), parse_sizes("32,20,5"), parse_sizes("32-20-5")
+    ((20,), (32, 20, 5), (32, 20, 5))
+    """
+    try:
+        sizes = tuple(int(size) for size in re.split("[-,]", text))
+    except ValueError:
+        raise ComparatorError(f"hidden: {text[:60]!r} is not a number") from None
+    return hidden_sizes(sizes)
+
+
 def parse_setting(name: str, kind: Any, text: str) -> Any:
     """Parse the value of a setting as typed: a number, a word, or the sizes of layers, 20-20.
 
@@ -606,7 +622,7 @@ def parse_setting(name: str, kind: Any, text: str) -> Any:
         if isinstance(kind, type):
             return kind(text)
         if name == "hidden":
-            return tuple(int(size) for size in re.split("[-,]", text))
+            return parse_sizes(text)
     except ValueError:
         raise SortNetError(f"{name}: {text[:60]!r} is not a number") from None
     return text
