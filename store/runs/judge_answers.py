@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.core import Pairs
-from sortnet.preference.base import TARGETS
+from sortnet.preference.base import TARGETS, Pair, by_pair, unordered_pair
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,11 @@ class JudgeAnswer:
     flagged: bool | None = None
     meta: str | None = None
     at: float | None = None
+
+    @property
+    def pair(self) -> Pair:
+        """The two documents, the lower number first."""
+        return unordered_pair(self.left, self.right)
 
     @property
     def target(self) -> float:
@@ -64,11 +69,7 @@ def target_of(answers: Sequence[JudgeAnswer]) -> float:
 
 def targets_of(answers: Iterable[JudgeAnswer]) -> dict[tuple[int, int], float]:
     """Probability that a pair's document of the lower number is better: {(lower, higher): p}."""
-    of_pair: dict[tuple[int, int], list[JudgeAnswer]] = {}
-    for answer in answers:
-        pair = min(answer.left, answer.right), max(answer.left, answer.right)
-        of_pair.setdefault(pair, []).append(answer)
-    return {pair: target_of(both) for pair, both in of_pair.items()}
+    return {pair: target_of(both) for pair, both in by_pair(answers).items()}
 
 
 def judged_pairs(targets: Mapping[tuple[int, int], float]) -> Pairs:
