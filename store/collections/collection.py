@@ -141,22 +141,26 @@ class Collection(DecisionRows, JudgementRows, ServerRows):
         """Decide for each criterion; one of which it holds already is no obstacle for others."""
         if {d.kind for d in decisions} & ABOUT_ONE:
             self.check_one_question()
-        who = {d.annotator for d in decisions if d.annotator is not None}
-        made: list[Decision] = []
+        names = {decision.annotator for decision in decisions if decision.annotator is not None}
+        numbered: list[Decision] = []
         faults: list[StudyError] = []
-        known = {one.name for each in (self, *criteria) for one in each.annotators()}
-        for name in who - known:
+        annotators = {
+            annotator.name
+            for collection in (self, *criteria)
+            for annotator in collection.annotators()
+        }
+        for name in names - annotators:
             self.annotator(name, create=False)
-        for each in criteria:
-            for name in who:
-                each.annotator(name)
+        for criterion in criteria:
+            for name in names:
+                criterion.annotator(name)
             try:
-                made += each.decide(*decisions)
+                numbered += criterion.decide(*decisions)
             except StudyError as fault:
                 faults.append(fault)
         if len(faults) == len(criteria):
             raise faults[0]
-        return made
+        return numbered
 
     def counted_judgements(self) -> Judgements:
         """All judgements, including undos, but those of excluded annotators."""

@@ -80,8 +80,8 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
         """Whether an annotator may not be asked: excluded or paused, or all are paused."""
         these = {"of": self.number, "after": 0, "annotator": annotator}
         with self.transaction() as connection:
-            rows = connection.execute(_ABOUT_CLOSED, these).all()
-        study = study_of([Decision(*row) for row in rows])
+            rows = connection.execute(_ABOUT_CLOSED, these)
+            study = study_of([Decision(*row) for row in rows])
         return bool(study.excluded or study.paused)
 
     def _follow(self, decision: Decision, annotator: int | None) -> None:

@@ -42,60 +42,60 @@ class ItemRows(CollectionRows):
 
     def allowed_pairs(self) -> I64 | None:
         """(m, 2) the only pairs that may be asked, the lower number first; None if all may."""
-        these = select(AllowedPairRow.low, AllowedPairRow.high)
-        these = these.where(AllowedPairRow.collection == self.items_of)
+        pairs = select(AllowedPairRow.low, AllowedPairRow.high)
+        pairs = pairs.where(AllowedPairRow.collection == self.items_of)
         with self.transaction() as connection:
-            rows = connection.execute(these.order_by(AllowedPairRow.low, AllowedPairRow.high)).all()
-        return np.array([tuple(row) for row in rows], np.int64) if rows else None
+            rows = connection.execute(pairs.order_by(AllowedPairRow.low, AllowedPairRow.high)).all()
+            return np.array([tuple(row) for row in rows], np.int64) if rows else None
 
     def allow_pairs(self, pairs: I64) -> None:
         """Add pairs that may be asked; known ones stay."""
         keys = ["collection", "low", "high"]
-        stored = upsert(self.database.dialect, AllowedPairRow, keys, ["collection"])
+        insert = upsert(self.database.dialect, AllowedPairRow, keys, ["collection"])
         rows = [dict(zip(keys, (self.number, *pair), strict=True)) for pair in pairs.tolist()]
         if rows:
             with self.locked() as connection:
-                connection.execute(stored, rows)
+                connection.execute(insert, rows)
 
     def insert_items(self, items: Items, *, replace: bool) -> None:
         """Add items, replacing known ones if `replace`, all or none."""
         with self.locked() as connection:
             about = self._about()
-            known = self._item_groups()
-            old = known.keys() & set(items.ids)
+            stored_ids = list(self._item_groups())
+            n_replaced = len({*stored_ids} & {*items.ids})
             facts = {"feature_names": list(items.feature_names), "source": items.source}
             features, root = items.features, items.root
             try:
-                numbers = places_of(list(known), items, update=replace)
-                if len(old) < len(known):
+                numbers = places_of(stored_ids, items, update=replace)
+                if n_replaced < len(stored_ids):
                     features = features[:, columns_of(about.feature_names, items)]
                     facts["feature_names"] = about.feature_names
                     root = root_of(None if about.root is None else Path(about.root), items)
             except DataError as error:
                 raise StoreError(f"collection {self.name!r}: {error}") from None
             facts["root"] = about.root if root is None else str(root)
-            this = CollectionRow.number == self.number
-            connection.execute(update(CollectionRow).where(this).values(**facts))
+            change = update(CollectionRow).where(CollectionRow.number == self.number)
+            connection.execute(change.values(**facts))
             # Items of a file with none of the columns that are shown keep what they have.
             replaced = tuple(
                 name for name in _REPLACED if name != "shown" or items.shown is not None
             )
-            stored = upsert(self.database.dialect, ItemRow, ["collection", "number"], replaced)
+            insert = upsert(self.database.dialect, ItemRow, ["collection", "number"], replaced)
             if rows := _rows(self.number, items, features, numbers):
-                connection.execute(stored, rows)
+                connection.execute(insert, rows)
             self._refuse_mixed(items.source)
 
     def _about(self) -> Any:
         """The row of the collection that has the items."""
-        this = select(CollectionRow.__table__).where(CollectionRow.number == self.items_of)
+        collection = select(CollectionRow.__table__).where(CollectionRow.number == self.items_of)
         with self.transaction() as connection:
-            return connection.execute(this).one()
+            return connection.execute(collection).one()
 
     def _item_groups(self) -> dict[str, str | None]:
         """{id: group} of all items, in the order of their numbers, from 0."""
-        these = select(ItemRow.id, ItemRow.group_name).where(ItemRow.collection == self.items_of)
+        items = select(ItemRow.id, ItemRow.group_name).where(ItemRow.collection == self.items_of)
         with self.transaction() as connection:
-            rows = connection.execute(these.order_by(ItemRow.number)).all()
+            rows = connection.execute(items.order_by(ItemRow.number)).all()
         return {row.id: row.group_name for row in rows}
 
     def _next_item(self) -> int:
@@ -116,12 +116,10 @@ class ItemRows(CollectionRows):
                 raise StoreError(f"collection {self.name!r}: {error}") from None
             if not grouped:
                 return
-            for row, what in ((JudgementRow, "judged"), (AllowedPairRow, "listed")):
+            for row, how in ((JudgementRow, "judged"), (AllowedPairRow, "listed")):
                 ids = connection.execute(_across(row, self.number).limit(1)).first()
                 if ids is not None:
-                    fault = (
-                        f"{ids[0]!r} and {ids[1]!r} are a {what} pair, so they stay in one group"
-                    )
+                    fault = f"{ids[0]!r} and {ids[1]!r} are a {how} pair, so they stay in one group"
                     raise StoreError(f"collection {self.name!r}: {source}: {fault}")
             # Questions that were asked under other groups are withdrawn.
             numbers = _across(LeaseRow, self.number).with_only_columns(LeaseRow.number)
@@ -149,12 +147,13 @@ def _items_of(about: Any, rows: Any) -> Items:
 
 def _across(row: Any, collection: int) -> Any:
     """The ids of both items of the rows' pairs whose items are of two groups; also of criteria."""
-    a, b = aliased(ItemRow), aliased(ItemRow)
+    first, second = aliased(ItemRow), aliased(ItemRow)
     left, right = (row.low, row.high) if row is AllowedPairRow else (row.left, row.right)
-    both = select(a.id, b.id).select_from(row).where(row.collection.in_(with_criteria(collection)))
-    both = both.join(a, (a.collection == collection) & (a.number == left))
-    both = both.join(b, (b.collection == collection) & (b.number == right))
-    return both.where(a.group_name != b.group_name)
+    pairs = select(first.id, second.id).select_from(row)
+    pairs = pairs.where(row.collection.in_(with_criteria(collection)))
+    pairs = pairs.join(first, (first.collection == collection) & (first.number == left))
+    pairs = pairs.join(second, (second.collection == collection) & (second.number == right))
+    return pairs.where(first.group_name != second.group_name)
 
 
 def _rows(

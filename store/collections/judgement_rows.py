@@ -82,7 +82,7 @@ class JudgementRows(CollectionRows):
         these = {"of": self.number, "lease": lease, "annotator": annotator}
         with self.transaction() as connection:
             row = connection.execute(_UNDER, these).first()
-        return None if row is None else Judgement(*row)
+            return None if row is None else Judgement(*row)
 
     def _judgement_to_undo(self, number: int) -> Judgement:
         """The judgement of that number, which must exist."""
