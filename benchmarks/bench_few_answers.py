@@ -22,7 +22,7 @@ from bench_mq2008 import DATA
 from bench_tables import smaller
 from made_tables import table
 
-from sortnet.config import TREES, TREES_OF_FEW, Config
+from sortnet.config import DEFAULTS, Config
 from sortnet.data import Fold, read_fold
 from sortnet.data.digits import digits_fold
 from sortnet.lab.pair_efficiency import countable
@@ -31,7 +31,7 @@ from sortnet.rankers.sortnet import fit
 
 SHARES = (0.02, 0.05)  # of all pairs
 STRATEGIES = ("top", "uncertain", "compared", "random")
-DEFAULT = str(TREES_OF_FEW["pairs"])
+DEFAULT = str(DEFAULTS["trees of few answers"]["pairs"])
 NEAR_BEST = 0.005  # how far the default may be below the best strategy on a made table
 DRAWS = 4
 
@@ -106,7 +106,8 @@ def quality_by_answers(
             quality="ndcg@10", empty="skip", scaling=data.scaling, pairs=strategy,
             judgements=max(1, round(share * n_pairs)), seed=draw,
         ).changed(
-            weight_decay=TREES["weight_decay"], pair_weight="none", epochs=2 if quick else None
+            weight_decay=DEFAULTS["trees"]["weight_decay"], pair_weight="none",
+            epochs=2 if quick else None,
         )  # fmt: skip
         model = fit(fold.train, fold.vali, config)
         order = model.order(fold.test)

@@ -25,7 +25,7 @@ import torch
 from sortnet.comparators import CmpNN
 from sortnet.config import Config, Training
 from sortnet.core import ComparedPairs, Queries
-from sortnet.core.memory import allocate
+from sortnet.core.large_arrays import allocate
 from sortnet.core.shard import sharded
 from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from sortnet.config import GONE, LARGEST_SEED, Config, settings_of
+from sortnet.config import GONE, LARGEST_SEED, Config, parse_sizes, settings_of
 from sortnet.data import default_cache_dir
+from sortnet.errors import ComparatorError
 from sortnet.files import refuse_output
 
 if TYPE_CHECKING:
@@ -85,12 +86,10 @@ SEED = Whole(0, largest=LARGEST_SEED)
 def units(value: Any) -> tuple[int, ...]:
     """Sizes of layers as typed: 20 or 32,20,5."""
     try:
-        sizes = tuple(int(size) for size in str(value).split(","))
-    except ValueError:
-        sizes = ()
-    if not sizes or min(sizes) < 1:
-        raise click.BadParameter(f"{value!r} is not a list of layer sizes such as 20 or 32,20,5")
-    return sizes
+        return parse_sizes(str(value))
+    except ComparatorError:
+        fault = f"{value!r} is not a list of layer sizes such as 20 or 32,20,5"
+        raise click.BadParameter(fault) from None
 
 
 SETTINGS = settings_of(Config)

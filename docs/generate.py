@@ -22,6 +22,8 @@ PAIR_FIGURE = "pair-efficiency.png"
 INNER = (
     "sortnet.files",
     "sortnet.data.find_documents",
+    "sortnet.core.arrays",
+    "sortnet.core.large_arrays",
     "sortnet.core.memory",
     "sortnet.tables.letor_kernel",
     "sortnet.sorting.levels",
@@ -39,9 +41,6 @@ INNER = (
     "store.database",
     "store.runs.postgresql_pairs",
     "store.runs.pair_rows",
-    "store.collections.collection_rows",
-    "store.collections.judgement_rows",
-    "store.collections.server_claim",
 )
 
 

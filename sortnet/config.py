@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
@@ -336,7 +336,7 @@ class Settings:
     @property
     def fixed(self) -> Mapping[str, Any]:
         """What is taken for settings left open where nothing chooses them."""
-        return FIXED
+        return DEFAULTS["nets"]
 
     def candidates(self, train: Queries) -> list[Self]:
         """These settings, nothing open; where there are several, the validation part chooses."""
@@ -477,13 +477,22 @@ class Config(Settings):
         if self.units == "relu" and "cmpnn" in kinds:
             kinds.remove("cmpnn")
         kind = self.comparator or next(iter(kinds), "trees")
-        fixed = {"comparator": kind, **(TREES if kind == "trees" else FIXED)}
-        if kind == "trees" and self.judgements is not None:
-            fixed |= TREES_OF_FEW
-            if self.quality is not None and self.rank_quality.row.of_pairs:
-                fixed |= TREES_OF_FEW_BY_PAIRS
+        fixed = {"comparator": kind}
+        for situation in self._situations(kind):
+            fixed |= DEFAULTS[situation]
         absent = given.union(_LACKING[kind])
         return self.changed(**{name: v for name, v in fixed.items() if name not in absent})
+
+    def _situations(self, comparator: str) -> Iterator[str]:
+        """The names of the rows of `DEFAULTS` that apply, with that comparator."""
+        if comparator != "trees":
+            yield "nets"
+            return
+        yield "trees"
+        if self.judgements is not None:
+            yield "trees of few answers"
+            if self.quality is not None and self.rank_quality.row.of_pairs:
+                yield "trees of few answers, by accuracy"
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Config:
@@ -503,20 +512,23 @@ class Config(Settings):
         return super().from_json(values)
 
 
-# What is taken for settings left open where nothing chooses them: of nets and others, and of trees.
-FIXED: dict[str, Any] = {
-    "hidden": (32,), "units": "tanh", "tau": "tanh", "dropout": 0.0, "scaling": "query+rank",
-    "weight_decay": 0.03, "pairs": "even", "pair_weight": "none",
+# Values of the settings that are left open where nothing chooses them, by what applies to a run;
+# of several that apply, the later one counts.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "nets": {
+        "hidden": (32,), "units": "tanh", "tau": "tanh", "dropout": 0.0, "scaling": "query+rank",
+        "weight_decay": 0.03, "pairs": "even", "pair_weight": "none",
+    },
+    "trees": {
+        "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "compared",
+        "pair_weight": "quality",
+    },
+    # What RankQuality gains from a pair cannot be known without the grades, which a judge has not
+    # given.
+    "trees of few answers": {"pairs": "top", "pair_weight": "none"},
+    # The accuracy of judged pairs counts the top of a ranking as much as the rest.
+    "trees of few answers, by accuracy": {"pairs": "uncertain"},
 }  # fmt: skip
-TREES: dict[str, Any] = {
-    "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "compared",
-    "pair_weight": "quality",
-}  # fmt: skip
-# In place of these where answers are limited: what RankQuality gains from a pair cannot be known
-# without the grades, which a judge has not given.
-TREES_OF_FEW: dict[str, Any] = {"pairs": "top", "pair_weight": "none"}
-# And where RankQuality is the accuracy of judged pairs, which counts the top as much as the rest.
-TREES_OF_FEW_BY_PAIRS: dict[str, Any] = {"pairs": "uncertain"}
 _LACKING = {  # settings that a comparator has not
     "trees": ("hidden", "units", "tau", "dropout"),
     "cmpnn": ("tau", "trees", "depth"),
@@ -589,6 +601,22 @@ def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
     return sizes
 
 
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Parse the sizes of hidden layers as typed, with commas, or with hyphens within a list.
+
+    Raises:
+        ComparatorError: if one is no whole number from 1.
+
+    >>> parse_sizes("20"), parse_sizes("32,20,5"), parse_sizes("32-20-5")
+    ((20,), (32, 20, 5), (32, 20, 5))
+    """
+    try:
+        sizes = tuple(int(size) for size in re.split("[-,]", text))
+    except ValueError:
+        raise ComparatorError(f"hidden: {text[:60]!r} is not a number") from None
+    return hidden_sizes(sizes)
+
+
 def parse_setting(name: str, kind: Any, text: str) -> Any:
     """Parse the value of a setting as typed: a number, a word, or the sizes of layers, 20-20.
 
@@ -606,7 +634,7 @@ def parse_setting(name: str, kind: Any, text: str) -> Any:
         if isinstance(kind, type):
             return kind(text)
         if name == "hidden":
-            return tuple(int(size) for size in re.split("[-,]", text))
+            return parse_sizes(text)
     except ValueError:
         raise SortNetError(f"{name}: {text[:60]!r} is not a number") from None
     return text

@@ -575,6 +575,23 @@ def conventions(
     return "; ".join(parts)
 
 
+def is_gain(gains: F64, n_errors: float, *, ddof: int = 1) -> bool:
+    """Whether the mean gain is above 0 by more than some standard errors of it.
+
+    Gains that are NaN do not count. One gain has no standard error: it only has to be above 0.
+
+    Args:
+        gains: by query, or by vote.
+        ddof: of the standard deviation, as NumPy has it.
+
+    >>> is_gain(np.array([1.0, 2.0, 3.0]), 2.0), is_gain(np.array([-1.0, 1.0, 3.0]), 2.0)
+    (True, False)
+    """
+    gains = gains[~np.isnan(gains)]
+    error = gains.std(ddof=ddof) / np.sqrt(len(gains)) if len(gains) > 1 else 0.0
+    return bool(gains.mean() > n_errors * error)
+
+
 def can_choose(metric: Metric, queries: Queries) -> Bool:
     """(n_queries,) whether two rankings of a query's documents differ in the measure.
 

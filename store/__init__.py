@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from store.collections.annotator_rows import Annotator
     from store.collections.collection import Collection
-    from store.collections.collection_rows import Annotator
     from store.collections.leases import Lease
     from store.runs.run import Run
     from store.store import Store, open_store
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Annotator", "Collection", "Lease", "Run", "Store", "open_store"]
 
 _MODULE_OF_NAME = {
-    "Annotator": "store.collections.collection_rows",
+    "Annotator": "store.collections.annotator_rows",
     "Collection": "store.collections.collection",
     "Lease": "store.collections.leases",
     "Run": "store.runs.run",

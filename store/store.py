@@ -22,10 +22,8 @@ from store.collections.collection_rows import (
     checked_new,
     collections_query,
     make_collection,
-    refuse_criterion,
-    write_items,
-    write_pairs,
 )
+from store.collections.item_rows import ItemRows
 from store.database import upgrade
 from store.database.engine import Database, utc_now
 from store.database.process import status_of, this_process
@@ -240,10 +238,12 @@ class Store:
                 checked_new(name)
                 facts = plain(settings or {})
                 number = make_collection(connection, name, seed=seed, settings=facts)
-            refuse_criterion(connection, number, name)
-            if pairs is not None:
-                write_pairs(connection, number, pairs)
-            write_items(connection, number, name, items, replace=update)
+            rows = ItemRows(self.database, number, name)
+            with rows.within_locked(connection):
+                rows.refuse_criterion()
+                if pairs is not None:
+                    rows.allow_pairs(pairs)
+                rows.insert_items(items, replace=update)
             if columns is not None:
                 this = select(CollectionRow.settings).where(CollectionRow.number == number)
                 facts = connection.execute(this).scalar_one() | {"columns": plain(columns)}

@@ -9,7 +9,7 @@ import pytest
 
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import kind_of
-from sortnet.config import FIXED, TREES, Config
+from sortnet.config import DEFAULTS, Config
 from sortnet.core import Queries
 from sortnet.errors import ComparatorError
 from sortnet.learning.budget import Budget
@@ -68,7 +68,7 @@ def test_what_is_given_is_not_tried_and_nothing_stays_open():
     given = OPEN.changed(scaling="zscore")
     assert choose(band(1), band(2), given) == (given.with_defaults, [])
     config, _ = choose(band(1), band(2), OPEN)
-    assert None not in [config.flat()[name] for name in TREES]
+    assert None not in [config.flat()[name] for name in DEFAULTS["trees"]]
     assert config == choose(band(1), band(2), OPEN)[0]
 
 
@@ -93,7 +93,7 @@ def test_where_answers_are_limited_no_grade_or_judgement_is_looked_at_to_choose(
     limited = OPEN.changed(judgements=100)
     config, trials = choose(band(1), band(2), limited)
     assert trials == [] and config.scaling == INPUTS[-1]
-    assert config.training.weight_decay == TREES["weight_decay"]
+    assert config.training.weight_decay == DEFAULTS["trees"]["weight_decay"]
     assert choose(band(1), band(2), limited.changed(scaling="zscore"))[0].scaling == "zscore"
     by_pairs = limited.changed(quality="accuracy")
     assert choose(judged(1), judged(2), by_pairs)[1] == []
@@ -174,7 +174,7 @@ def test_missing_values_get_columns_of_their_own():
 def test_the_comparator_is_the_first_that_has_what_is_given(given, kind):
     config = Config(**given)
     assert config.with_defaults.comparator == kind == kind_of(make_comparator(config, 3)(0))
-    fixed = TREES if kind == "trees" else FIXED
+    fixed = DEFAULTS["trees" if kind == "trees" else "nets"]
     assert config.with_defaults.training.weight_decay == fixed["weight_decay"]
     for name, value in given.items():
         assert config.with_defaults.flat()[name] == value

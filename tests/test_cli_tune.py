@@ -11,7 +11,7 @@ from cli_made import done, fault, invoke, make_fold
 import cli.training.training_run
 from cli.printing.iterations import chosen
 from sortnet import SortNetRanker
-from sortnet.config import PAPER, TREES, Config
+from sortnet.config import DEFAULTS, PAPER, Config
 from sortnet.rankers.sortnet import Model
 from store import open_store
 
@@ -60,7 +60,7 @@ def test_nothing_is_tried_where_nothing_is_open():
         shown = done("show", "last", "--store", "s.db")
         settled = Model.load(folder).config.flat()
         if typed != whole:
-            fixed = TREES | {"trees": 2, "depth": 3}
+            fixed = DEFAULTS["trees"] | {"trees": 2, "depth": 3}
             assert {name: settled[name] for name in fixed} == fixed
         line = "no trials: scaling {scaling}, weight_decay {weight_decay}\n\n"
         assert line.format(**settled) in shown

@@ -8,7 +8,7 @@ import pytest
 
 from sortnet.comparators import SoftTrees
 from sortnet.config import Config
-from sortnet.core import Queries, memory
+from sortnet.core import Queries, large_arrays
 from sortnet.data.half_features import HalfFeatures
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.budget import MOST_PAIRS, Budget
@@ -34,7 +34,7 @@ def made(sizes, seed=0):
 @pytest.fixture
 def large(monkeypatch):
     """Any training part is one whose scaled features take too much memory."""
-    monkeypatch.setattr(memory, "IN_MEMORY", 0)
+    monkeypatch.setattr(large_arrays, "IN_MEMORY", 0)
 
 
 def test_rows_are_read_as_of_an_array():
@@ -68,7 +68,7 @@ def test_features_of_large_data_alone_are_halved(large, monkeypatch):
     assert not fit_scaler("normal+none", queries).is_large(queries)  # whose values may be any
     scaler = fit_scaler("normal", queries)
     for room, large in ((4 * scaler.n_columns * 1200, False), (4 * scaler.n_columns * 1199, True)):
-        monkeypatch.setattr(memory, "IN_MEMORY", room)
+        monkeypatch.setattr(large_arrays, "IN_MEMORY", room)
         assert scaler.is_large(queries) == large
 
 
@@ -76,7 +76,7 @@ def test_a_training_on_halved_features_ranks_as_well(monkeypatch):
     train, vali, test = (made([30] * n, seed) for seed, n in enumerate((200, 60, 200)))
     config = QUICK.changed(epochs=9)
     exact = fit(train, vali, config)
-    monkeypatch.setattr(memory, "IN_MEMORY", 0)
+    monkeypatch.setattr(large_arrays, "IN_MEMORY", 0)
     model = fit(train, vali, config)
     assert model.weights_sha256() != exact.weights_sha256()
     of_exact, of_halved = (
@@ -99,7 +99,7 @@ def test_a_model_sorts_as_from_a_scaled_copy(monkeypatch):
     queries = made([30] * 20)
     model = fit(queries, queries, QUICK.changed(scaling="query+rank"))
     copied = sort(model.comparator, model.scaled(queries))
-    monkeypatch.setattr(memory, "IN_MEMORY", 0)
+    monkeypatch.setattr(large_arrays, "IN_MEMORY", 0)
     monkeypatch.setattr(importlib.import_module("sortnet.sorting.sort"), "_READ_AT_ONCE", 8 * 90)
     rows, scaling = [], importlib.import_module("sortnet.data.scaling")
     monkeypatch.setattr(

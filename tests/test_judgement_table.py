@@ -329,7 +329,7 @@ def test_a_collection_read_in_blocks_is_the_same(
         stored = collection.append(events(8, m=50))
         collection.decide(Decision("exclude", "p1"))
         whole = LabellingService(collection)
-        monkeypatch.setattr("store.collections.collection.BLOCK", 7)
+        monkeypatch.setattr("store.collections.judgement_rows.BLOCK", 7)
         assert [len(block) for block in collection.blocks(after=3)] == [7] * 6 + [5]
         assert collection.judgements() == stored and collection.n_judgements == len(stored) == 50
         blocks = LabellingService(collection)

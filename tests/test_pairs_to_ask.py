@@ -77,6 +77,10 @@ def as_set(key) -> set[tuple[int, int]]:
     return set(zip(i.tolist(), j.tolist(), strict=True))
 
 
+def test_every_choice_of_pairs_is_a_strategy_and_the_other_way_round():
+    assert {*STRATEGIES} == {*PAIRS}
+
+
 @pytest.mark.parametrize("strategy", PAIRS)
 @given(parts, budgets, st.integers(0, 60))
 def test_every_strategy_asks_about_pairs_of_one_query_once_and_within_the_budget(

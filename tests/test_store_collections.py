@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -28,6 +29,32 @@ def collection(store: Store) -> Collection:
 
 def said(annotator: str, left: int, right: int, **changes: object) -> Judgement:
     return replace(Judgement(annotator, left, right, "left"), **changes)  # type: ignore[arg-type]
+
+
+def test_operations_within_a_lock_are_steps_of_one_transaction(collection: Collection) -> None:
+    with pytest.raises(JudgementError, match="no item 99"), collection.locked():
+        collection.append([said("ana", 0, 1)])
+        assert collection.n_judgements == 1
+        collection.append([said("ana", 0, 99)])
+    assert collection.n_judgements == 0 and collection.annotators() == []
+
+
+def test_an_operation_of_another_thread_is_no_step_of_the_transaction(
+    collection: Collection,
+) -> None:
+    with ThreadPoolExecutor(1) as pool, collection.locked():
+        collection.append([said("ana", 0, 1)])
+        assert pool.submit(lambda: collection.n_judgements).result() == 0
+    assert collection.n_judgements == 1
+
+
+def test_nothing_is_written_in_a_transaction_that_was_opened_to_read(
+    collection: Collection,
+) -> None:
+    with collection.transaction(), pytest.raises(RuntimeError, match="opened to read"):
+        collection.append([said("ana", 0, 1)])
+    collection.append([said("ana", 0, 1)])
+    assert collection.n_judgements == 1
 
 
 def test_an_update_without_columns_to_show_keeps_those_of_before(store: Store) -> None:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.core.arrays import F32, I32, I64, Bool, Ints
 from sortnet.core.pairs import is_in, packed, refuse_no_pairs, unordered, unpacked
-
-_Bool: TypeAlias = NDArray[np.bool_]
-_F32: TypeAlias = NDArray[np.float32]
-_I32: TypeAlias = NDArray[np.int32]
-_I64: TypeAlias = NDArray[np.int64]
-_Ints: TypeAlias = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +37,10 @@ class ComparedPairs:
     (array([0, 2], dtype=int32), array([1, 1], dtype=int32))
     """
 
-    i: _I32
-    j: _I32
-    margin: _F32
-    answer: _F32
+    i: I32
+    j: I32
+    margin: F32
+    answer: F32
 
     @classmethod
     def of(
@@ -74,7 +69,7 @@ class ComparedPairs:
         return cls.of([], [])
 
     @classmethod
-    def of_keys(cls, key: _I64) -> Self:
+    def of_keys(cls, key: I64) -> Self:
         """Pairs that no sort compared, of which the first document is surely better."""
         return cls.of(*unpacked(key), answer=1)
 
@@ -88,17 +83,17 @@ class ComparedPairs:
         return len(self.i)
 
     @property
-    def key(self) -> _I64:
+    def key(self) -> I64:
         """(m,) i * 2^32 + j; ascending in a table that is `in_order`."""
         return packed(self.i, self.j)
 
     @property
-    def unordered_key(self) -> _I64:
+    def unordered_key(self) -> I64:
         """(m,) a number for each pair, whichever of the two is first."""
         return unordered(self.i, self.j)
 
     @cached_property
-    def wrong(self) -> _Bool:
+    def wrong(self) -> Bool:
         """(m,) whether the comparison is wrong: the better document did not win it.
 
         A margin of 0, which prefers neither, is wrong too. Documents that are equally good, or of
@@ -106,16 +101,16 @@ class ComparedPairs:
         """
         better = np.sign(self.answer - np.float32(0.5))
         is_compared = ~np.isnan(self.margin)
-        wrong: _Bool = (np.abs(better) == 1) & (np.sign(self.margin) != better) & is_compared
+        wrong: Bool = (np.abs(better) == 1) & (np.sign(self.margin) != better) & is_compared
         return wrong
 
     @property
-    def answered(self) -> _Bool:
+    def answered(self) -> Bool:
         """(m,) whether the judge gave an answer."""
-        answered: _Bool = ~np.isnan(self.answer)
+        answered: Bool = ~np.isnan(self.answer)
         return answered
 
-    def judged(self, answer: _F32) -> Self:
+    def judged(self, answer: F32) -> Self:
         """The table with the answers of a judge."""
         return replace(self, answer=answer)
 
@@ -144,7 +139,7 @@ class ComparedPairs:
         margin, answer = np.where(stays, margin, -margin), np.where(stays, answer, 1 - answer)
         return type(self)(i[order], j[order], margin, _compact(answer))
 
-    def is_in(self, others: ComparedPairs) -> _Bool:
+    def is_in(self, others: ComparedPairs) -> Bool:
         """(m,) whether each pair is one of the others; both tables are `in_order`."""
         return is_in(self.key, others.key)
 
@@ -162,18 +157,18 @@ class ComparedPairs:
         return ComparedPairs(i, j, _constant(np.nan, len(i)), _compact(answer))
 
 
-def is_better_first(i: _Ints, j: _Ints, answer: _F32) -> _Bool:
+def is_better_first(i: Ints, j: Ints, answer: F32) -> Bool:
     """(m,) whether i is the better document by the answer; of a tie the lower number is."""
-    is_first: _Bool = (answer > 0.5) | ((answer == 0.5) & (i < j))
+    is_first: Bool = (answer > 0.5) | ((answer == 0.5) & (i < j))
     return is_first
 
 
-def _constant(value: float, rows: int) -> _F32:
+def _constant(value: float, rows: int) -> F32:
     """(rows,) one value, which is in memory once."""
     return np.broadcast_to(np.float32(value), rows)
 
 
-def _compact(column: _F32) -> _F32:
+def _compact(column: F32) -> F32:
     """The column, as a constant one where all values are the same."""
     if len(column) and (column == column[0]).all():
         return _constant(column[0], len(column))

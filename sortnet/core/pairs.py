@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sortnet.core.arrays import F32, F64, I64, Ints
 from sortnet.errors import DataError
 
-_F32: TypeAlias = NDArray[np.float32]
-_F64: TypeAlias = NDArray[np.float64]
-_I64: TypeAlias = NDArray[np.int64]
-_Ints: TypeAlias = NDArray[np.integer[Any]]
 _LARGEST = np.finfo(np.float32).max
 _SECOND = np.int64(2**32 - 1)
 
 
-def packed(i: _Ints, j: _Ints) -> _I64:
+def packed(i: Ints, j: Ints) -> I64:
     """(m,) i * 2^32 + j: pairs as numbers, whose order is that of i, then of j."""
     return (i.astype(np.int64) << 32) | j
 
 
-def unpacked(key: _I64) -> tuple[_I64, _I64]:
+def unpacked(key: I64) -> tuple[I64, I64]:
     """(m,) and (m,) the i and the j of packed pairs."""
     return key >> 32, key & _SECOND
 
@@ -37,17 +34,17 @@ def pair_of(key: int) -> tuple[int, int]:
     return key >> 32, key & int(_SECOND)
 
 
-def unordered(i: _Ints, j: _Ints) -> _I64:
+def unordered(i: Ints, j: Ints) -> I64:
     """(m,) a number for each pair, whichever of the two is first."""
     return packed(np.minimum(i, j), np.maximum(i, j))
 
 
-def moved(key: _I64, by: int) -> _I64:
+def moved(key: I64, by: int) -> I64:
     """Packed pairs of documents whose numbers are higher by some."""
     return key + by * np.int64(2**32 + 1)
 
 
-def is_in(keys: _I64, others: _I64) -> NDArray[np.bool_]:
+def is_in(keys: I64, others: I64) -> NDArray[np.bool_]:
     """(m,) whether each number is one of the others, which are ascending."""
     if not len(others):
         return np.zeros(len(keys), np.bool_)
@@ -57,17 +54,17 @@ def is_in(keys: _I64, others: _I64) -> NDArray[np.bool_]:
     return there
 
 
-def unique(keys: _I64) -> _I64:
+def unique(keys: I64) -> I64:
     """Each of the numbers once, ascending; the array given is sorted too."""
     keys.sort()
     # np.unique would hash first, which takes ten times as long as this sort.
     new = np.ones(len(keys), np.bool_)
     np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    once: _I64 = keys[new]
+    once: I64 = keys[new]
     return once
 
 
-def refuse_no_pairs(i: _Ints, j: _Ints) -> None:
+def refuse_no_pairs(i: Ints, j: Ints) -> None:
     """Refuse columns of documents that are no pairs.
 
     Raises:
@@ -109,9 +106,9 @@ class Pairs:
     """
 
     __slots__ = ("key", "target", "weight")
-    key: _I64
-    target: _F32
-    weight: _F32
+    key: I64
+    target: F32
+    weight: F32
 
     def __init__(self, winner: ArrayLike, loser: ArrayLike) -> None:
         i, j = np.asarray(winner, np.int64), np.asarray(loser, np.int64)
@@ -121,7 +118,7 @@ class Pairs:
         self.weight = np.ones(len(self.key), np.float32)
 
     @classmethod
-    def of_keys(cls, key: _I64, target: _F32, weight: _F32) -> Self:
+    def of_keys(cls, key: I64, target: F32, weight: F32) -> Self:
         """The pairs of keys that are ascending, each once."""
         pairs = cls.__new__(cls)
         pairs.key, pairs.target, pairs.weight = key, target, weight
@@ -172,7 +169,7 @@ class Pairs:
         for_low = np.bincount(place, w * np.where(i < j, p, 1 - p), len(key))
         rounded = np.minimum(total, _LARGEST).astype(np.float32)
         some = rounded > 0
-        target: _F64 = np.clip(for_low[some] / total[some], 0, 1)
+        target: F64 = np.clip(for_low[some] / total[some], 0, 1)
         low, high = unpacked(key[some])
         key = np.where(target < 0.5, packed(high, low), key[some])
         order = np.argsort(key)
@@ -180,12 +177,12 @@ class Pairs:
         return cls.of_keys(key[order], share[order], rounded[some][order])
 
     @property
-    def winner(self) -> _I64:
+    def winner(self) -> I64:
         """(m,) int64 the documents that should be first, ascending."""
         return self.key >> 32
 
     @property
-    def loser(self) -> _I64:
+    def loser(self) -> I64:
         """(m,) int64 the documents that should be after them."""
         return self.key & _SECOND
 
@@ -201,12 +198,12 @@ class Pairs:
         return Pairs.of_keys(key[order], target[order], weight[order])
 
     @property
-    def sure(self) -> _F64:
+    def sure(self) -> F64:
         """(m,) how much each counts in a measure: nothing if the judges were undecided."""
-        sure: _F64 = self.weight.astype(np.float64) * (2 * self.target.astype(np.float64) - 1)
+        sure: F64 = self.weight.astype(np.float64) * (2 * self.target.astype(np.float64) - 1)
         return sure
 
-    def answers_for(self, i: _Ints, j: _Ints) -> tuple[_F32, _F32]:
+    def answers_for(self, i: Ints, j: Ints) -> tuple[F32, F32]:
         """(m,) targets for document i of judged pairs (i, j), NaN if nobody compared them; weights.
 
         The weight of a pair that nobody compared is 1.
@@ -225,7 +222,7 @@ class Pairs:
         """Some of the pairs, by a mask or their places, which ascend."""
         return Pairs.of_keys(self.key[rows], self.target[rows], self.weight[rows])
 
-    def renumbered(self, number: _I64) -> Pairs:
+    def renumbered(self, number: I64) -> Pairs:
         """The pairs by other document numbers; those of documents with -1 are left out."""
         i, j = number[self.winner], number[self.loser]
         kept = np.flatnonzero((i >= 0) & (j >= 0))
@@ -238,7 +235,7 @@ class Pairs:
         return f"Pairs({len(self)})"
 
 
-def _numbers(name: str, values: ArrayLike | None, like: _I64) -> _F64:
+def _numbers(name: str, values: ArrayLike | None, like: I64) -> F64:
     given = np.ones(like.shape) if values is None else np.asarray(values, np.float64)
     if given.shape != like.shape:
         raise DataError(f"judgements: {like.shape} pairs but {name} has shape {given.shape}")

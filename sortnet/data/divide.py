@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from sortnet.core import F32, I64, Bool, Pairs, Queries
-from sortnet.core.memory import allocate
+from sortnet.core.large_arrays import allocate
 from sortnet.core.pairs import moved
 from sortnet.data.read import PARTS, Fold
 from sortnet.errors import DataError

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.core import F32, I64
-from sortnet.core.memory import allocate
+from sortnet.core.large_arrays import allocate
 
 
 @dataclass(frozen=True, eq=False)

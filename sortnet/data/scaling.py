@@ -18,8 +18,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sortnet.config import BY_QUERY, scaling_parts
-from sortnet.core import F32, F64, I64, Bool, Queries, memory
-from sortnet.core.memory import allocate, runs_of_queries
+from sortnet.core import F32, F64, I64, Bool, Queries, large_arrays
+from sortnet.core.large_arrays import allocate, runs_of_queries
 from sortnet.data.half_features import HalfFeatures
 from sortnet.errors import DataError
 from sortnet.threads import side_by_side
@@ -130,12 +130,12 @@ class Scaler:
         """Whether the scaled features would take more than 256 MiB in float32, where float16 will
         do: a column of `none` has values as they are, of any size."""
         size = 4 * queries.n_docs * self.n_columns
-        return bool(self.tables) and "none" not in self.tables and size > memory.IN_MEMORY
+        return bool(self.tables) and "none" not in self.tables and size > large_arrays.IN_MEMORY
 
     def when_read(self, queries: Queries) -> Queries:
         """The same documents, of which whole queries can be read; those of large data are scaled
         when they are read, so that no scaled copy is kept."""
-        if not self.tables or 4 * queries.n_docs * self.n_columns <= memory.IN_MEMORY:
+        if not self.tables or 4 * queries.n_docs * self.n_columns <= large_arrays.IN_MEMORY:
             return self(queries)
         features = cast(F32, _ScaledWhenRead(self, queries))
         return replace(queries, features=features, feature_names=None)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sortnet.config import PAIRS, TREES
+from sortnet.config import DEFAULTS, PAIRS
 from sortnet.core import F64, Queries
 from sortnet.core.pairs import packed
 from sortnet.data.read import Fold
@@ -38,7 +38,7 @@ def cell_of(
     """SortNet that learns from the pairs of a strategy, within a budget of answers."""
     changes = {
         "pairs": strategy, "judgements": budget, "scaling": scaling, "pair_weight": "none",
-        "weight_decay": TREES["weight_decay"], "max_stale": _NEVER, "empty": empty,
+        "weight_decay": DEFAULTS["trees"]["weight_decay"], "max_stale": _NEVER, "empty": empty,
         "epochs": epochs,
     }  # fmt: skip
     given = {name: value for name, value in changes.items() if value is not None}

@@ -11,7 +11,7 @@ import numpy as np
 from sortnet.core import F64, I64, Progress
 from sortnet.errors import JudgementError
 from sortnet.lab.simulated_annotators import N_ANNOTATORS, in_parallel
-from sortnet.preference.base import Answer
+from sortnet.preference.base import Answer, unordered_pair
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
 from sortnet.preference.vote_arrays import Votes
@@ -151,12 +151,13 @@ class _Urn:
         self._of: dict[tuple[int, int], list[tuple[int, float]]] = {}
         for k in rng.permutation(len(known)).tolist():
             left, right = int(known.left[k]), int(known.right[k])
-            low, high = min(left, right), max(left, right)
-            self._of.setdefault((low, high), []).append((left, float(known.target[k])))
+            self._of.setdefault(unordered_pair(left, right), []).append(
+                (left, float(known.target[k]))
+            )
 
     def draw(self, left: int, right: int) -> Answer:
         """Draw a vote on a pair, as an answer to these sides."""
-        votes = self._of[min(left, right), max(left, right)]
+        votes = self._of[unordered_pair(left, right)]
         if not votes:
             return "cant-say"
         self.drawn += 1

@@ -14,6 +14,7 @@ from scipy.special import ndtr
 from sortnet.core import F64, Progress
 from sortnet.errors import JudgementError
 from sortnet.lab.asking_sorts import Asking, Sort, bubble_passes, heapsort, merge_sort, quicksort
+from sortnet.lab.summaries import group_means
 from sortnet.preference.base import Pair
 from sortnet.preference.design import design
 from sortnet.preference.goal import WRONG, Goal
@@ -141,9 +142,10 @@ def summary(results: Sequence[Any], values: Sequence[str], by: Sequence[str]) ->
 
     frame = pd.DataFrame([vars(result) for result in results])
     groups = frame.groupby(list(by), sort=False)
+    means = group_means(groups, values, ending="se")
     columns: dict[str, Any] = {"seeds": groups.size()}
     for value in values:
-        mean, error = groups[value].mean(), groups[value].sem()
+        mean, error = means[value], means[f"{value}_se"]
         columns |= {value: mean, f"{value}_se": error}
         columns |= {f"{value}_low": mean - 1.96 * error, f"{value}_high": mean + 1.96 * error}
     return pd.DataFrame(columns).reset_index()

@@ -32,6 +32,7 @@ from sortnet.lab.pair_efficiency import (
 from sortnet.lab.set_problems import QUALITY, SET_MODELS, MadeSets, cells_of, models_named
 from sortnet.lab.set_problems import SIZES as SET_SIZES
 from sortnet.lab.splits import OfficialFold, Split, folds_of
+from sortnet.lab.summaries import group_means
 from sortnet.lab.synthetic import Digits, MadeClasses, TrainingShare
 from sortnet.metrics import Metric, evaluate, outcomes
 
@@ -211,14 +212,22 @@ def frame_of(
         for row in study.read(point, result, lambda split=point.cell.split: test_part(split))  # type: ignore[misc]
     ]
     frame = pd.DataFrame(rows, columns=Row._fields)
-    groups = [
-        (measure, series, x.iloc[0] if x.nunique() == 1 else x.mean(), y.mean(), y.sem(), len(y))
-        for (measure, series, _), rows in frame.groupby(["measure", "series", "at"], sort=False)
-        for x, y in ((rows["x"], rows["value"]),)
+    groups = frame.groupby(["measure", "series", "at"], sort=False)
+    means = group_means(groups, ["value"])
+    table = [
+        (measure, series, _common(rows["x"]), mean, error, len(rows))
+        for ((measure, series, _), rows), mean, error in zip(
+            groups, means["value"], means["value_error"], strict=True
+        )
     ]
     return pd.DataFrame(
-        groups, columns=["measure", "series", study.x, "value", "value_error", "cells"]
+        table, columns=["measure", "series", study.x, "value", "value_error", "cells"]
     )
+
+
+def _common(x: pd.Series[Any]) -> Any:
+    """The value of all rows; their mean where they differ."""
+    return x.iloc[0] if x.nunique() == 1 else x.mean()
 
 
 def _on_folds(plan: Plan, rankers: Iterable[tuple[Entry, str, Any]], **cell: Any) -> list[Point]:

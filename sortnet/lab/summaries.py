@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -24,6 +24,38 @@ _ESCAPED = str.maketrans(
         ">": r"\textgreater{}",
     }
 )
+
+
+def group_means(
+    groups: Any, values: Sequence[str], *, spread: Spread = "error", ending: str | None = None
+) -> pd.DataFrame:
+    """The mean of columns over the rows of each group, and how they spread.
+
+    Args:
+        groups: of a frame, as its `groupby` returns them.
+        values: the columns; each gives a column of its name, and one with an ending.
+        spread: the standard error of the mean, sd / sqrt(n), or sd, both with n - 1.
+        ending: of the names of columns of the spread; None: `spread`.
+
+    Returns:
+        A row for each group, in their order; rows without a value do not count, and the spread of
+        one row is NaN.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"ranker": list("aab"), "map": [0.25, 0.75, 0.5]})
+    >>> group_means(frame.groupby("ranker"), ["map"]).values.tolist()
+    [[0.5, 0.25], [0.5, nan]]
+    """
+    import pandas as pd
+
+    columns = {}
+    for name in values:
+        of_group = groups[name]
+        columns[name] = of_group.mean()
+        columns[f"{name}_{ending or spread}"] = (
+            of_group.sem() if spread == "error" else of_group.std()
+        )
+    return pd.DataFrame(columns)
 
 
 def summary(
@@ -57,11 +89,7 @@ def summary(
     by_ranker = means.groupby("ranker", sort=False, observed=True)
     frame = by_ranker["part"].size().rename("parts").to_frame()
     frame["queries"] = figures.groupby("ranker", sort=False, observed=True).size()
-    for name in measures:
-        frame[name] = by_ranker[name].mean()
-        frame[f"{name}_{spread}"] = (
-            by_ranker[name].sem() if spread == "error" else by_ranker[name].std()
-        )
+    frame = frame.join(group_means(by_ranker, measures, spread=spread))
     in_order = frame.sort_values(list(measures[:1]), ascending=False, kind="stable")
     return in_order.reset_index()
 

@@ -70,7 +70,7 @@ def learn_to_sort(
 
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
-    config = config.with_defaults
+    config, extra_parts = config.with_defaults, extra_parts or {}
     state = state or State(0, make(config.seed))
     T, V, config = answered_parts(train, vali, config, state)
     steps = IterationSteps.of(T, V, make, config, metrics)
@@ -91,9 +91,7 @@ def learn_to_sort(
         TP, VP = TP | TP_i, VP | VP_i
 
         finished = steps.is_last(state, new)
-        record = steps.record(
-            state, (R_T, R_V), new, (T, TP), (V, VP), len(asked), extra_parts or {}
-        )
+        record = steps.record(state, (R_T, R_V), new, (T, TP), (V, VP), len(asked), extra_parts)
         C_next, optimiser = state.comparator, state.optimiser
         if not finished:
             C_next, optimiser, trained = steps.train(state, (T, TP, R_T.order), (V, VP), report)

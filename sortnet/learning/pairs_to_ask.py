@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sortnet.comparators import TrainableComparator
-from sortnet.config import LEARNING, PAIRS
+from sortnet.config import LEARNING
 from sortnet.core import F32, F64, I64, Bool, ComparedPairs, Pairs, Queries
 from sortnet.core.compared_pairs import is_better_first
 from sortnet.core.pairs import is_in, moved, packed, unique, unordered, unpacked
@@ -142,9 +142,17 @@ def top(shown: Shown) -> I64:
     return key[_lowest(shown, worth, len(key))]
 
 
-STRATEGIES: dict[str, Strategy] = dict(
-    zip(PAIRS, (compared, compared, uncertain, random, neighbours, even, every, top), strict=True)
-)
+# The choices of `Config.pairs`. Of what `wrong` compared, only the wrong pairs are learned from.
+STRATEGIES: dict[str, Strategy] = {
+    "wrong": compared,
+    "compared": compared,
+    "uncertain": uncertain,
+    "random": random,
+    "neighbours": neighbours,
+    "even": even,
+    "all": every,
+    "top": top,
+}
 _OF_THE_SORT = (compared, top)  # look at the pairs that a sort compared
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from sortnet.errors import JudgementError
 
@@ -16,6 +17,36 @@ TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
 LONGEST_COMMENT = 2000  # characters
 LONGEST_META = 4000
 HOLDOUT = "random"  # the strategy of the hold-out, which is never used to choose
+
+
+class HasPair(Protocol):
+    """Something that is about two items."""
+
+    @property
+    def pair(self) -> Pair:
+        """The two items, the lower number first."""
+        ...
+
+
+T = TypeVar("T", bound=HasPair)
+
+
+def unordered_pair(left: int, right: int) -> Pair:
+    """The two items, the lower number first, whichever was on which side."""
+    return (left, right) if left < right else (right, left)
+
+
+def by_pair(answers: Iterable[T]) -> dict[Pair, list[T]]:
+    """The answers to each pair in their order; pairs in the order of their first answers.
+
+    >>> questions = Question(3, 1, "bald", 1.0), Question(1, 3, "repeat", 1.0)
+    >>> {pair: len(asked) for pair, asked in by_pair(questions).items()}
+    {(1, 3): 2}
+    """
+    of_pair: dict[Pair, list[T]] = {}
+    for answer in answers:
+        of_pair.setdefault(answer.pair, []).append(answer)
+    return of_pair
 
 
 @dataclass(frozen=True)
@@ -39,7 +70,7 @@ class Question:
     @property
     def pair(self) -> Pair:
         """The two items, the lower number first."""
-        return min(self.left, self.right), max(self.left, self.right)
+        return unordered_pair(self.left, self.right)
 
     def answered(self, annotator: str, answer: Answer, **facts: Any) -> Judgement:
         """An answer to it as a judgement; `facts` are further fields, such as milliseconds.
@@ -124,7 +155,7 @@ class Judgement:
     @property
     def pair(self) -> Pair:
         """The two items, the lower number first."""
-        return min(self.left, self.right), max(self.left, self.right)
+        return unordered_pair(self.left, self.right)
 
 
 def check_undo(undo: Judgement, earlier: Judgement | None, *, undone: bool = False) -> None:

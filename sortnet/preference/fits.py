@@ -10,6 +10,7 @@ from scipy.special import log_ndtr, xlogy
 
 from sortnet.core import F64, Bool, ComparedPairs, Queries
 from sortnet.core.pairs import packed, unique
+from sortnet.metrics import is_gain
 from sortnet.preference.cached_on_disk import Arrays, cached
 from sortnet.preference.laplace import Fitted, choose_scales, fit
 from sortnet.preference.problem import Scales
@@ -159,7 +160,7 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
         return likelihood
 
     gain = likelihoods(others) - likelihoods(alike)
-    return bool(gain.mean() > _BETTER * gain.std() / np.sqrt(len(gain)))
+    return is_gain(gain, _BETTER, ddof=0)
 
 
 def _at_most(votes: Votes, seed: int) -> Votes:
@@ -194,7 +195,7 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     units = _hidden_units(features, votes.where(~held_out), votes.where(held_out), seed)
     without = _likelihoods(features, votes, n_annotators, held_out, seed)
     gain = _likelihoods(np.hstack((features, units)), votes, n_annotators, held_out, seed) - without
-    return units if gain.mean() > _BETTER * gain.std() / np.sqrt(len(gain)) else nothing
+    return units if is_gain(gain, _BETTER, ddof=0) else nothing
 
 
 def _likelihoods(features: F64, votes: Votes, n_annotators: int, held_out: Bool, seed: int) -> F64:

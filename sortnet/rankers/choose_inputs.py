@@ -21,7 +21,7 @@ from sortnet.data.scaling import any_missing, fit_scaler
 from sortnet.learning.budget import SMALLEST_BATCH, Budget
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.loop import learn_to_sort
-from sortnet.metrics import average, can_choose, outcomes
+from sortnet.metrics import average, can_choose, is_gain, outcomes
 from sortnet.sorting import sort
 
 Trial = dict[str, Any]
@@ -111,10 +111,7 @@ def first_best(
     found = [outcome(candidate) for candidate in candidates]
     means = [np.nanmean(each) for each in found]  # queries that say nothing are NaN in all
     best = int(np.argmax(means))
-    gain = found[best] - found[0]
-    gain = gain[~np.isnan(gain)]
-    error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
-    return candidates[best if gain.mean() > sure * error else 0]
+    return candidates[best if is_gain(found[best] - found[0], sure) else 0]
 
 
 def _outcomes(train: Queries, vali: Queries, config: Config, make_for: MakeFor) -> F64:

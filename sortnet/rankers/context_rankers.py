@@ -16,7 +16,7 @@ from sortnet.comparators.losses import LOSSES, Loss
 from sortnet.config import COMPARATOR, TRAINING, Settings, setting
 from sortnet.context.nets import PAIR_NETS, UNITS, FateNet, FetaNet
 from sortnet.core import F32, I64, Progress, Queries
-from sortnet.core.memory import runs_of_queries
+from sortnet.core.large_arrays import runs_of_queries
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.folder import Array, Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sortnet.comparators.fitted_trees import FittedTrees, weight_shapes
 from sortnet.config import Config
 from sortnet.core import F32, F64, I64, Comparator, Queries, Sorting
-from sortnet.core.memory import runs_of_queries
+from sortnet.core.large_arrays import runs_of_queries
 from sortnet.errors import ModelError
 from sortnet.rankers.base import Ranker, load_ranker, name_of
 from sortnet.rankers.folder import Array, Saved, take

@@ -11,7 +11,7 @@ from numba import njit, prange
 
 from sortnet.comparators.forms import DualUnits, Form, OnDevice, Score
 from sortnet.core import F32, F64, I32, I64, Comparator, ComparedPairs, Queries, Sorting
-from sortnet.core.memory import runs_of_queries
+from sortnet.core.large_arrays import runs_of_queries
 from sortnet.errors import ComparatorError
 from sortnet.sorting.levels import merge_sort_levels
 from sortnet.threads import in_threads

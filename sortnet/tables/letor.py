@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.core import F32, I32, Queries, Str, grade_fault
-from sortnet.core.memory import GrowingTable, allocate, refuse_long, texts
+from sortnet.core.large_arrays import GrowingTable, allocate
+from sortnet.core.memory import refuse_long, texts
 from sortnet.errors import DataError
 from sortnet.files import data_files, note_unfinished, open_bytes, reading, shown
 from sortnet.tables import letor_kernel as kernel

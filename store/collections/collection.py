@@ -3,65 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, delete, exists, select, update
+from sqlalchemy import delete, update
 
-from sortnet.core import I64
-from sortnet.errors import JudgementError, StoreError, StudyError
-from sortnet.items import Items
+from sortnet.errors import JudgementError, StudyError
 from sortnet.preference import Judgement, Question
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.study import ABOUT_ONE, LINKS, Decision, Study, study_of
-from store.collections import leases as lease_rows
+from sortnet.preference.study import ABOUT_ONE, LINKS, Decision
 from store.collections.collection_rows import (
-    Annotator,
-    checked_name,
-    criteria_of,
-    find_annotator,
     find_collection,
     is_name,
-    item_groups,
-    locked,
-    make_annotator,
-    make_criterion,
-    next_item,
-    read_annotators,
-    read_items,
-    read_pairs,
-    refuse_several,
     settings_of,
     with_criteria,
 )
-from store.collections.decision_rows import insert_decisions, is_closed, read_decisions
-from store.collections.judgement_rows import (
-    BLOCK,
-    find_answer,
-    insert_judgements,
-    judgement_to_undo,
-    last_number,
-    read_ids,
-    read_later,
-)
-from store.collections.leases import Lease
-from store.collections.server_claim import BEAT, ServerClaim, live_server
+from store.collections.decision_rows import DecisionRows
+from store.collections.judgement_rows import JudgementRows
+from store.collections.leases import Lease, plausible
+from store.collections.server_claim import ServerRows
 from store.database.engine import Database
-from store.database.schema import (
-    AnnotatorRow,
-    CollectionRow,
-    DecisionRow,
-    JudgementRow,
-    LeaseRow,
-)
+from store.database.schema import CollectionRow, LeaseRow
 
 if TYPE_CHECKING:
     import pandas as pd
-
-T = TypeVar("T")
 
 
 class Changes(NamedTuple):
@@ -87,11 +54,13 @@ class Stored(NamedTuple):
     since: Judgements
 
 
-class Collection:
+class Collection(DecisionRows, JudgementRows, ServerRows):
     """A collection as `Store.collection` returns it.
 
     A criterion of a collection is a collection too, named `NAME:CRITERION`: it has judgements,
     annotators and decisions of its own, and asks about the items of NAME.
+
+    Operations on one table are those of the classes that it inherits; here are those on several.
 
     Attributes:
         name: its name.
@@ -105,13 +74,10 @@ class Collection:
     def __init__(
         self, database: Database, name: str, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self.database, self.clock = database, clock
         with database.transaction() as connection:
             row = find_collection(connection, database.name, name)
             self.settings: dict[str, Any] = settings_of(connection, row)
-        self.name: str = row.name
-        self.number: int = row.number
-        self.items_of: int = row.items_of or row.number
+        super().__init__(database, row.number, row.name, items_of=row.items_of, clock=clock)
         self.seed: int = row.seed
         self.created: datetime = row.created.replace(tzinfo=UTC)
 
@@ -125,13 +91,8 @@ class Collection:
 
     def asked(self) -> list[Collection]:
         """What annotators are asked about: its criteria in order of creation, itself without."""
-        names = self._read(criteria_of)
+        names = self.criteria()
         return [Collection(self.database, name, clock=self.clock) for name in names] or [self]
-
-    def check_one_question(self) -> None:
-        """A StoreError if it has criteria, of which one must be meant."""
-        with self.database.transaction() as connection:
-            refuse_several(connection, self.number, self.name)
 
     def add_criterion(self, name: str) -> Collection:
         """A new criterion, by which the items are compared in addition to those there are.
@@ -139,87 +100,15 @@ class Collection:
         A StoreError on a name that is taken or has a colon; if this is a criterion itself, or has
         judgements about its own question.
         """
-        with self._locked() as connection:
-            make_criterion(connection, self.number, name)
+        with self.locked():
+            self._insert_criterion(name)
         return Collection(self.database, f"{self.name}:{name}", clock=self.clock)
-
-    def items(self) -> Items:
-        """All items, in the order of their numbers."""
-        with self.database.transaction() as connection:
-            return read_items(connection, self.items_of)
-
-    def allowed_pairs(self) -> I64 | None:
-        """(m, 2) the only pairs that may be asked, the lower number first; None if all may."""
-        with self.database.transaction() as connection:
-            return read_pairs(connection, self.items_of)
 
     def remove(self) -> None:
         """Remove the collection with all its rows and criteria; a criterion leaves the items."""
-        with self._locked() as connection:
+        with self.locked() as connection:
             these = CollectionRow.number.in_(with_criteria(self.number))
             connection.execute(delete(CollectionRow).where(these))  # by the keys, all of theirs
-
-    def annotator(self, name: str, *, create: bool = True) -> Annotator:
-        """The annotator of that name, created if there is none; without `create` a StoreError."""
-        checked_name("annotator", name)
-        if create and not self._read(find_annotator, name):
-            with self._locked() as connection:
-                self._numbers_of(connection, [name])
-        if not (found := self._read(read_annotators, AnnotatorRow.name == name)):
-            known = ", ".join(a.name for a in self.annotators()[:10]) or "none yet"
-            raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {known}")
-        return found[0]
-
-    def annotators(self) -> list[Annotator]:
-        """All annotators, in the order of creation."""
-        return self._read(read_annotators)
-
-    def forget(self, name: str) -> None:
-        """Remove an annotator who said nothing, also of the criteria; others stay."""
-        with self._locked() as connection:
-            these = select(AnnotatorRow.number).where(
-                AnnotatorRow.collection.in_(with_criteria(self.number)),
-                AnnotatorRow.name == name,
-            )
-            keys = list(connection.execute(these).scalars())
-            used = (
-                JudgementRow.annotator.in_(keys),
-                DecisionRow.annotator.in_(keys),
-                LeaseRow.annotator.in_(keys) & LeaseRow.open,  # perhaps of another process
-            )
-            if any(connection.execute(select(exists().where(one))).scalar() for one in used):
-                return
-            connection.execute(delete(LeaseRow).where(LeaseRow.annotator.in_(keys)))
-            connection.execute(delete(AnnotatorRow).where(AnnotatorRow.number.in_(keys)))
-
-    def judgements(self, after: int = 0) -> Judgements:
-        """All judgements with a higher number, in order, including undos.
-
-        Cost: about 5 us and 90 bytes each.
-        """
-        found = Judgements()
-        for block in self.blocks(after):
-            found.extend(block)
-        return found
-
-    def blocks(self, after: int = 0) -> Iterator[Judgements]:
-        """The judgements with a higher number that are there now, some at a time, in order."""
-        upto = self.n_judgements
-        starts = range(after, upto, BLOCK)
-        return (self._read(read_later, start, min(start + BLOCK, upto)) for start in starts)
-
-    @property
-    def n_judgements(self) -> int:
-        """The number of judgements, including undos."""
-        return self._read(last_number)
-
-    def decisions(self, after: int = 0) -> list[Decision]:
-        """All decisions with a higher number, in order."""
-        return self._read(read_decisions, after)
-
-    def study(self) -> Study:
-        """The present state: who is excluded or paused, what is retired, the gold pairs."""
-        return study_of(self.decisions())
 
     def decide(self, *decisions: Decision) -> list[Decision]:
         """Append decisions, all or none; they get new numbers.
@@ -240,11 +129,11 @@ class Collection:
             return self._decide_for(asked, decisions)
         for name in {d.annotator for d in decisions if d.annotator is not None}:
             self.annotator(name, create=False)
-        with self._locked() as connection:
-            keys = self._numbers_of(connection, (d.annotator for d in decisions if d.annotator))
+        with self.locked():
+            keys = self._annotator_keys(d.annotator for d in decisions if d.annotator)
             at = self.clock()
             timed = [replace(decision, at=at) for decision in decisions]
-            return insert_decisions(connection, self.number, timed, keys, items_of=self.items_of)
+            return self._insert_decisions(timed, keys)
 
     def _decide_for(
         self, criteria: Sequence[Collection], decisions: Sequence[Decision]
@@ -252,22 +141,26 @@ class Collection:
         """Decide for each criterion; one of which it holds already is no obstacle for others."""
         if {d.kind for d in decisions} & ABOUT_ONE:
             self.check_one_question()
-        who = {d.annotator for d in decisions if d.annotator is not None}
-        made: list[Decision] = []
+        names = {decision.annotator for decision in decisions if decision.annotator is not None}
+        numbered: list[Decision] = []
         faults: list[StudyError] = []
-        known = {one.name for each in (self, *criteria) for one in each.annotators()}
-        for name in who - known:
+        annotators = {
+            annotator.name
+            for collection in (self, *criteria)
+            for annotator in collection.annotators()
+        }
+        for name in names - annotators:
             self.annotator(name, create=False)
-        for each in criteria:
-            for name in who:
-                each.annotator(name)
+        for criterion in criteria:
+            for name in names:
+                criterion.annotator(name)
             try:
-                made += each.decide(*decisions)
+                numbered += criterion.decide(*decisions)
             except StudyError as fault:
                 faults.append(fault)
         if len(faults) == len(criteria):
             raise faults[0]
-        return made
+        return numbered
 
     def counted_judgements(self) -> Judgements:
         """All judgements, including undos, but those of excluded annotators."""
@@ -275,17 +168,13 @@ class Collection:
 
     def changes(self, after: int, decided: int = 0) -> Changes:
         """What is new, in one snapshot: judgements and decisions with higher numbers."""
-        with self.database.transaction() as connection:
+        with self.transaction():
             return Changes(
-                read_later(connection, self.number, after),
-                next_item(connection, self.items_of),
-                lease_rows.read_leases(connection, self.number, self.clock()),
-                read_decisions(connection, self.number, decided),
+                self._judgements(after),
+                self._next_item(),
+                self._live_leases(self.clock()),
+                self.decisions(decided),
             )
-
-    def judgement_ids(self) -> list[str]:
-        """The ids by which an import recognises judgements, in the order of their numbers."""
-        return self._read(read_ids)
 
     def judgements_frame(self) -> pd.DataFrame:
         """One row per judgement: annotator, both items, answer, whether it was undone later.
@@ -295,10 +184,10 @@ class Collection:
         """
         from store.frames import judgements_frame
 
-        with self.database.transaction() as connection:
-            judgements = read_later(connection, self.number, 0)
-            items = item_groups(connection, self.items_of)
-            excluded = study_of(read_decisions(connection, self.number)).excluded
+        with self.transaction():
+            judgements = self._judgements(0)
+            items = self._item_groups()
+            excluded = self.study().excluded
         return judgements_frame(judgements, items, excluded)
 
     def lease(
@@ -318,42 +207,26 @@ class Collection:
         that the annotator has answered since is not leased.
         """
         # Leases lost in a power cut are simply leased again: no need to wait for the disk.
-        with self._locked(durable=False) as connection:
+        with self.locked(durable=False):
             now = self.clock()
-            key = self._numbers_of(connection, [annotator])[annotator]
-            if is_closed(connection, self.number, key):
+            key = self._annotator_keys([annotator])[annotator]
+            if self._is_closed(key):
                 return []
             if questions and after is not None:
-                since = read_later(connection, self.number, after)
+                since = self._judgements(after)
                 pairs = {answer.pair for answer in since if answer.annotator == annotator}
                 questions = [question for question in questions if question.pair not in pairs]
-            return lease_rows.take(
-                connection,
-                self.number,
-                annotator,
-                key,
-                questions,
-                renew,
-                now=now,
-                expires=now + seconds,
+            return self._take_leases(
+                annotator, key, questions, renew, now=now, expires=now + seconds
             )
-
-    def leases(self, annotator: str | None = None) -> list[Lease]:
-        """Live leases of an annotator or of all, in the order of creation."""
-        live = self._read(lease_rows.read_leases, self.clock())
-        return [lease for lease in live if annotator in (None, lease.annotator)]
-
-    def question(self, lease: str) -> Question:
-        """The question of a lease, live or not; a LeaseError if there is none."""
-        return self._read(lease_rows.find, lease)[0].question
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
         """Release an annotator's leases: all, or those of `leases`."""
-        with self._locked() as connection:
-            these = [LeaseRow.annotator == find_annotator(connection, self.number, annotator)]
+        with self.locked():
+            these = [LeaseRow.annotator == self._annotator_key(annotator)]
             if leases is not None:
                 these.append(LeaseRow.id.in_(leases))
-            lease_rows.close(connection, self.number, *these)
+            self._close_leases(*these)
 
     def answer(self, lease: str, judgement: Judgement, *, after: int | None = None) -> Stored:
         """Store an answer to a leased question; if it is repeated, return the first answer.
@@ -368,32 +241,31 @@ class Collection:
         if judgement.undoes is not None:
             raise JudgementError("an undo is no answer to a question")
         annotator = judgement.annotator
-        with self._locked() as connection:
+        with self.locked():
             now = self.clock()
             stored = None
-            if lease_rows.plausible(lease) and is_name(annotator):
-                stored = find_answer(connection, self.number, lease, annotator)
+            if plausible(lease) and is_name(annotator):
+                stored = self._answer_under(lease, annotator)
             new = stored is None
             if stored is None:
-                leased = lease_rows.find_live(connection, self.number, lease, annotator, now)
+                leased = self._live_lease_of(lease, annotator, now)
                 answer = replace(judgement, **vars(leased.question), at=now)
-                key = self._numbers_of(connection, [annotator])
-                connection.execute(lease_rows.ANSWERED, {"of": self.number, "lease": lease})
-                (stored,) = insert_judgements(connection, self.number, [answer], key, lease=lease)
+                keys = self._annotator_keys([annotator])
+                self._close_answered(lease)
+                (stored,) = self._insert_judgements([answer], keys, lease=lease)
             if after is None or stored.number == after + 1:
                 return Stored(stored, new, Judgements.of([stored]))
-            return Stored(stored, new, read_later(connection, self.number, after))
+            return Stored(stored, new, self._judgements(after))
 
     def undo(self, annotator: str, number: int) -> Judgement:
         """Undo a judgement of that annotator; returns the undo, which is a judgement too.
 
         A JudgementError if it does not exist, or is another's, an undo, or undone.
         """
-        with self._locked() as connection:
-            judgement = judgement_to_undo(connection, self.number, number)
+        with self.locked():
+            judgement = self._judgement_to_undo(number)
             undo = replace(judgement.undo(), annotator=annotator, at=self.clock())
-            key = self._numbers_of(connection, [annotator])
-            return insert_judgements(connection, self.number, [undo], key)[0]
+            return self._insert_judgements([undo], self._annotator_keys([annotator]))[0]
 
     def append(
         self, judgements: Sequence[Judgement], *, ids: Sequence[str] | None = None
@@ -404,24 +276,24 @@ class Collection:
         `ids` a later import recognises them; known ones are left out. A JudgementError on an
         unknown item, or an undo of an unknown judgement.
         """
-        with self._locked() as connection:
-            n_items = next_item(connection, self.items_of)
-            refuse_several(connection, self.number, self.name)
+        with self.locked():
+            n_items = self._next_item()
+            self.check_one_question()
             for judgement in judgements:
                 if not 0 <= judgement.pair[0] < judgement.pair[1] < n_items:
                     raise JudgementError(
                         f"collection {self.name!r} has no item {judgement.pair[1]}: "
                         f"there are {n_items}, numbered from 0"
                     )
-            key = self._numbers_of(connection, (j.annotator for j in judgements))
-            return insert_judgements(connection, self.number, judgements, key, ids=ids)
+            keys = self._annotator_keys(j.annotator for j in judgements)
+            return self._insert_judgements(judgements, keys, ids=ids)
 
     def setting(self, name: str, default: Any) -> Any:
         """Get a setting, storing `default` if it is unset.
 
         The first process to ask sets it: all others get the same.
         """
-        with self._locked() as connection:
+        with self.locked() as connection:
             row = find_collection(connection, self.database.name, self.name)
             own = {name: default, **row.settings}
             if name not in row.settings:
@@ -429,27 +301,3 @@ class Collection:
                 connection.execute(update(CollectionRow).where(this).values(settings=own))
         self.settings |= own
         return own[name]
-
-    def serving(self, *, beat: float | None = BEAT) -> ServerClaim:
-        """Claim to serve the collection as the only process, a StoreError if another one does."""
-        return ServerClaim(self.database, self.number, self.name, self.clock, beat)
-
-    def is_served(self) -> bool:
-        """Whether a live process serves it."""
-        return self._read(live_server, self.clock()) is not None
-
-    def _read(self, work: Callable[..., T], *args: Any) -> T:
-        """What a function of the collection's rows returns, in one transaction."""
-        with self.database.transaction() as connection:
-            return work(connection, self.number, *args)
-
-    def _locked(self, *, durable: bool = True) -> AbstractContextManager[Connection]:
-        return locked(self.database, self.number, self.name, durable=durable)
-
-    def _numbers_of(self, connection: Connection, annotators: Iterable[str]) -> dict[str, int]:
-        """The keys of annotators, who are created if they do not exist."""
-        where = connection, self.number
-        return {
-            name: find_annotator(*where, name) or make_annotator(*where, name)
-            for name in dict.fromkeys(annotators)
-        }

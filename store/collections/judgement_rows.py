@@ -1,4 +1,7 @@
-"""Read and write judgements in the database; only here they get their numbers."""
+"""The judgements of a collection in the database: the one place where one becomes a row and back.
+
+Only here they get their numbers.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, select
+from sqlalchemy import bindparam, func, insert, select
 
 from sortnet.errors import JudgementError
 from sortnet.preference import Judgement
 from sortnet.preference.base import check_undo
 from sortnet.preference.judgement_table import Judgements
+from store.collections.collection_rows import CollectionRows
 from store.database.schema import AnnotatorRow, JudgementRow, columns_of
 
 _OF = JudgementRow.collection == bindparam("of")
@@ -26,84 +31,125 @@ _JUDGEMENTS = (
 _BETWEEN = _JUDGEMENTS.where(
     JudgementRow.number > bindparam("after"), JudgementRow.number <= bindparam("upto")
 )
-BLOCK = 50_000  # judgements read at once
-_MOST = 2**31 - 1  # of numbers in the table
-_FEW = 500  # ids that are looked up by the index; for more all ids are read
 _UNDER = _JUDGEMENTS.where(
     JudgementRow.lease == bindparam("lease"), AnnotatorRow.name == bindparam("annotator")
 )
 _LAST = select(func.max(JudgementRow.number)).where(_OF)
+BLOCK = 50_000  # judgements read at once
+_MOST = 2**31 - 1  # of numbers in the table
+_FEW = 500  # ids that are looked up by the index; for more all ids are read
 
 
-def read_later(
-    connection: Connection, collection: int, after: int, upto: int = _MOST
-) -> Judgements:
-    """Judgements with a higher number, up to another one, in order.
+class JudgementRows(CollectionRows):
+    """The judgements of a collection, in the order of their numbers."""
 
-    Cost: about 5 us per judgement.
-    """
-    rows = connection.execute(_BETWEEN, {"of": collection, "after": after, "upto": upto})
-    return Judgements.of_rows(rows.all())
+    def judgements(self, after: int = 0) -> Judgements:
+        """All judgements with a higher number, in order, including undos.
 
+        Cost: about 5 us and 90 bytes each.
+        """
+        judgements = Judgements()
+        for block in self.blocks(after):
+            judgements.extend(block)
+        return judgements
 
-def find_answer(
-    connection: Connection, collection: int, lease: str, annotator: str
-) -> Judgement | None:
-    """The answer stored under a lease, if it is this annotator's."""
-    these = {"of": collection, "lease": lease, "annotator": annotator}
-    row = connection.execute(_UNDER, these).first()
-    return None if row is None else Judgement(*row)
+    def blocks(self, after: int = 0) -> Iterator[Judgements]:
+        """The judgements with a higher number that are there now, some at a time, in order."""
+        upto = self.n_judgements
+        starts = range(after, upto, BLOCK)
+        return (self._judgements(start, min(start + BLOCK, upto)) for start in starts)
 
+    @property
+    def n_judgements(self) -> int:
+        """The number of judgements, including undos."""
+        with self.transaction() as connection:
+            return connection.execute(_LAST, {"of": self.number}).scalar() or 0
 
-def read_ids(connection: Connection, collection: int) -> list[str]:
-    """The judgements' ids in the order of their numbers."""
-    ids = select(JudgementRow.id).where(JudgementRow.collection == collection)
-    return list(connection.execute(ids.order_by(JudgementRow.number)).scalars())
+    def judgement_ids(self) -> list[str]:
+        """The ids by which an import recognises judgements, in the order of their numbers."""
+        ids = select(JudgementRow.id).where(JudgementRow.collection == self.number)
+        with self.transaction() as connection:
+            return list(connection.execute(ids.order_by(JudgementRow.number)).scalars())
 
+    def _judgements(self, after: int, upto: int = _MOST) -> Judgements:
+        """Judgements with a higher number, up to another one, in order."""
+        these = {"of": self.number, "after": after, "upto": upto}
+        with self.transaction() as connection:
+            return Judgements.of_rows(connection.execute(_BETWEEN, these).all())
 
-def last_number(connection: Connection, collection: int) -> int:
-    """The number of the newest judgement; 0 if there is none."""
-    return connection.execute(_LAST, {"of": collection}).scalar() or 0
+    def _answer_under(self, lease: str, annotator: str) -> Judgement | None:
+        """The answer stored under a lease, if it is this annotator's."""
+        these = {"of": self.number, "lease": lease, "annotator": annotator}
+        with self.transaction() as connection:
+            row = connection.execute(_UNDER, these).first()
+            return None if row is None else Judgement(*row)
 
+    def _judgement_to_undo(self, number: int) -> Judgement:
+        """The judgement of that number, which must exist."""
+        judgements = self._judgements(number - 1, number)
+        if not len(judgements):
+            raise JudgementError(f"an undo of judgement {number}, which is not there")
+        return judgements[0]
 
-def insert_judgements(
-    connection: Connection,
-    collection: int,
-    judgements: Sequence[Judgement],
-    annotators: Mapping[str, int],
-    *,
-    ids: Sequence[str] | None = None,
-    lease: str | None = None,
-) -> list[Judgement]:
-    """Append judgements, with new numbers, but those whose ids are known; undos are checked.
+    def _insert_judgements(
+        self,
+        judgements: Sequence[Judgement],
+        annotators: Mapping[str, int],
+        *,
+        ids: Sequence[str] | None = None,
+        lease: str | None = None,
+    ) -> list[Judgement]:
+        """Append judgements, with new numbers, but those whose ids are known; undos are checked.
 
-    The caller must hold the collection's lock, so that numbers have no gaps, and no lower number is
-    added after a higher one has been read.
-    """
-    first = last_number(connection, collection) + 1
-    known = {} if ids is None else _numbers_of(connection, collection, ids)
-    given = [secrets.token_hex(8) for _ in judgements] if ids is None else ids
-    new = list(_renumbered(zip(given, judgements, strict=True), known, first))
-    numbered = [judgement for _, judgement in new]
-    _check_undoes(connection, collection, numbered, first)
-    rows = [
-        vars(judgement)
-        | {"collection": collection, "annotator": annotators[judgement.annotator]}
-        | {"id": id, "lease": lease}
-        for id, judgement in new
-    ]
-    if rows:
-        connection.execute(insert(JudgementRow), rows)
-    return numbered
+        The lock is held, so numbers have no gaps, and no lower number is added after a higher one
+        has been read. `annotators` are the keys by name.
+        """
+        with self.locked() as connection:
+            first = self.n_judgements + 1
+            stored = {} if ids is None else self._numbers_by_id(ids)
+            all_ids = [secrets.token_hex(8) for _ in judgements] if ids is None else ids
+            new = list(_renumbered(zip(all_ids, judgements, strict=True), stored, first))
+            numbered = [judgement for _, judgement in new]
+            self._check_undoes(numbered, first)
+            rows = [
+                self._row_of(judgement, annotators, id=id, lease=lease) for id, judgement in new
+            ]
+            if rows:
+                connection.execute(insert(JudgementRow), rows)
+        return numbered
 
+    def _row_of(
+        self, judgement: Judgement, annotators: Mapping[str, int], *, id: str, lease: str | None
+    ) -> dict[str, Any]:
+        """The row of a judgement: its fields, the annotator by their key."""
+        key = annotators[judgement.annotator]
+        of = {"collection": self.number, "annotator": key, "id": id, "lease": lease}
+        return vars(judgement) | of
 
-def _numbers_of(connection: Connection, collection: int, ids: Sequence[str]) -> dict[str, int]:
-    """{id: number} of at least those of the ids that are stored."""
-    if len(ids) > _FEW:
-        return dict(zip(read_ids(connection, collection), count(1)))
-    these = JudgementRow.collection == collection, JudgementRow.id.in_(ids)
-    rows = connection.execute(select(JudgementRow.id, JudgementRow.number).where(*these))
-    return {row.id: row.number for row in rows}
+    def _numbers_by_id(self, ids: Sequence[str]) -> dict[str, int]:
+        """{id: number} of at least those of the ids that are stored."""
+        if len(ids) > _FEW:
+            return dict(zip(self.judgement_ids(), count(1)))
+        these = JudgementRow.collection == self.number, JudgementRow.id.in_(ids)
+        with self.transaction() as connection:
+            rows = connection.execute(select(JudgementRow.id, JudgementRow.number).where(*these))
+            return {row.id: row.number for row in rows}
+
+    def _check_undoes(self, judgements: Sequence[Judgement], first: int) -> None:
+        """Refuse undos of what is missing, another's or undone; `first` is the first new number."""
+        if all(judgement.undoes is None for judgement in judgements):
+            return
+        earlier: dict[int, Judgement] = {}
+        undos = select(JudgementRow.undoes).where(JudgementRow.collection == self.number)
+        with self.transaction() as connection:
+            undone = set(connection.execute(undos).scalars())
+            for judgement in judgements:
+                if (number := judgement.undoes) is not None:
+                    if number < first:
+                        earlier[number] = self._judgement_to_undo(number)
+                    check_undo(judgement, earlier.get(number), undone=number in undone)
+                    undone.add(number)
+                earlier[judgement.number] = judgement
 
 
 def _renumbered(
@@ -119,28 +165,3 @@ def _renumbered(
             yield id, replace(judgement, number=number, undoes=undoes)
         if judgement.number:
             moved[judgement.number] = number
-
-
-def _check_undoes(
-    connection: Connection, collection: int, judgements: Sequence[Judgement], first: int
-) -> None:
-    if all(judgement.undoes is None for judgement in judgements):
-        return
-    earlier: dict[int, Judgement] = {}
-    undos = select(JudgementRow.undoes).where(JudgementRow.collection == collection)
-    taken = set(connection.execute(undos).scalars())
-    for judgement in judgements:
-        if (number := judgement.undoes) is not None:
-            if number < first:
-                earlier[number] = judgement_to_undo(connection, collection, number)
-            check_undo(judgement, earlier.get(number), undone=number in taken)
-            taken.add(number)
-        earlier[judgement.number] = judgement
-
-
-def judgement_to_undo(connection: Connection, collection: int, number: int) -> Judgement:
-    """The judgement of that number, which must exist."""
-    found = read_later(connection, collection, number - 1, number)
-    if not len(found):
-        raise JudgementError(f"an undo of judgement {number}, which is not there")
-    return found[0]

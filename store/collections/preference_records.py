@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sortnet.errors import DataError
 from sortnet.items import Items
 from sortnet.preference import Judgement
-from sortnet.preference.base import Pair
+from sortnet.preference.base import Pair, by_pair
 
 
 def preference_records(
@@ -61,14 +61,21 @@ def preference_records(
 def _votes(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int]]:
     """{pair: {annotator: 1 for the item with the lower number, -1 for the other}}, no ties."""
     undone = {judgement.undoes for judgement in judgements}
-    balance: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
-    for judgement in judgements:
-        if judgement.answer in ("left", "right") and judgement.number not in undone:
-            for_low = (judgement.answer == "left") == (judgement.left < judgement.right)
-            balance[judgement.pair][judgement.annotator] += 1 if for_low else -1
-    return {
-        pair: {who: (n > 0) - (n < 0) for who, n in each.items()} for pair, each in balance.items()
-    }
+    sides = [
+        judgement
+        for judgement in judgements
+        if judgement.answer in ("left", "right") and judgement.number not in undone
+    ]
+    return {pair: _votes_on(answers) for pair, answers in by_pair(sides).items()}
+
+
+def _votes_on(answers: Sequence[Judgement]) -> dict[str, int]:
+    """One vote of each annotator on a pair: 1, -1, or 0 if their answers cancel out."""
+    balance: Counter[str] = Counter()
+    for answer in answers:
+        for_low = (answer.answer == "left") == (answer.left < answer.right)
+        balance[answer.annotator] += 1 if for_low else -1
+    return {annotator: (n > 0) - (n < 0) for annotator, n in balance.items()}
 
 
 def _prompt(items: Items, number: int) -> str:

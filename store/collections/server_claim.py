@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import socket
 import threading
-from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from sortnet.errors import SortNetError, StoreError
-from store.collections.collection_rows import locked
-from store.database.engine import Database
-from store.database.process import is_process
+from store.collections.collection_rows import CollectionRows
+from store.database.process import Process
 from store.database.schema import ServerRow
 
 SILENT = 30.0  # seconds without a heartbeat, after which a server counts as dead
 BEAT = 5.0
+
+
+class ServerRows(CollectionRows):
+    """The process that serves a collection."""
+
+    def serving(self, *, beat: float | None = BEAT) -> ServerClaim:
+        """Claim to serve the collection as the only process, a StoreError if another one does."""
+        return ServerClaim(self, beat)
+
+    def is_served(self) -> bool:
+        """Whether a live process serves it."""
+        return self._live_server(self.clock()) is not None
+
+    def _live_server(self, now: float) -> Any:
+        """The row of the live process that serves the collection, or None."""
+        these = select(ServerRow.__table__).where(ServerRow.collection == self.number)
+        with self.transaction() as connection:
+            server = connection.execute(these).first()
+        if server is None or now - server.heartbeat > SILENT:
+            return None
+        return None if Process.of(server).has_ended() else server
+
+    def _claim_server(self, id: str) -> None:
+        """Note this process as the one that serves; a StoreError if another one is alive."""
+        with self.locked() as connection:
+            now = self.clock()
+            if (other := self._live_server(now)) is not None:
+                who = f"process {other.pid} on {other.host}"
+                raise StoreError(f"collection {self.name!r} is served by {who} already")
+            connection.execute(delete(ServerRow).where(ServerRow.collection == self.number))
+            here = Process.here()
+            row = {"collection": self.number, "id": id, "heartbeat": now}
+            connection.execute(insert(ServerRow), row | {"pid": here.pid, "host": here.host})
 
 
 class ServerClaim:
@@ -28,18 +57,11 @@ class ServerClaim:
     the collection was removed or another process has taken over.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        collection: int,
-        name: str,
-        clock: Callable[[], float],
-        beat: float | None = BEAT,
-    ) -> None:
-        self._database, self._collection, self._clock = database, collection, clock
-        self._id = secrets.token_hex(8)
-        self._mine = (ServerRow.collection == collection, ServerRow.id == self._id)
-        self._claim(name)
+    def __init__(self, rows: ServerRows, beat: float | None = BEAT) -> None:
+        self._database, self._clock = rows.database, rows.clock
+        id = secrets.token_hex(8)
+        self._mine = (ServerRow.collection == rows.number, ServerRow.id == id)
+        rows._claim_server(id)
         self._ended = threading.Event()
         self.lost = threading.Event()
         if beat is not None:
@@ -71,24 +93,3 @@ class ServerClaim:
                     return
             except SortNetError:
                 continue  # the store is unavailable for now; the next beat may reach it
-
-    def _claim(self, name: str) -> None:
-        with locked(self._database, self._collection, name) as connection:
-            now = self._clock()
-            if (other := live_server(connection, self._collection, now)) is not None:
-                raise StoreError(
-                    f"collection {name!r} is served by process {other.pid} on {other.host} already"
-                )
-            connection.execute(delete(ServerRow).where(ServerRow.collection == self._collection))
-            mine = {"collection": self._collection, "id": self._id, "heartbeat": now}
-            here = {"pid": os.getpid(), "host": socket.gethostname()}
-            connection.execute(insert(ServerRow), mine | here)
-
-
-def live_server(connection: Connection, collection: int, now: float) -> Any:
-    """The row of the live process that serves a collection, or None."""
-    these = select(ServerRow.__table__).where(ServerRow.collection == collection)
-    server = connection.execute(these).first()
-    if server is None or now - server.heartbeat > SILENT:
-        return None
-    return server if server.host != socket.gethostname() or is_process(server.pid) else None

@@ -1,4 +1,4 @@
-"""The process of a run or a lease, and whether it is still alive."""
+"""The process of a run, a lease or a server, and whether it is still alive."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Process(NamedTuple):
-    """A process as it is stored in the tables of runs and leases.
+    """A process as it is stored in the tables of runs, leases and servers.
 
     Attributes:
         host: name of its machine.
         pid: None in rows of a version that stored no process.
-        process_start: see the function of that name.
+        process_start: see the function of that name; None in rows of servers, which are known by
+            their heartbeats, too.
     """
 
     host: str | None
@@ -27,7 +28,7 @@ class Process(NamedTuple):
     @classmethod
     def of(cls, row: Any) -> Process:
         """The process in a row's columns."""
-        return cls(row.host, row.pid, row.process_start)
+        return cls(row.host, row.pid, getattr(row, "process_start", None))
 
     @classmethod
     def here(cls) -> Process:

@@ -1,19 +1,15 @@
-"""What a program or a model answered about the documents of a run, in the store."""
+"""What a program or a model answers about the documents of a run, and the pairs to learn from."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection, select
 
-from sortnet.core import Pairs, Split
-from sortnet.preference.base import TARGETS
-from store.database.schema import AnswerRow, upsert
-
-_KEYS = ("run", "split", "left", "right")
+from sortnet.core import Pairs
+from sortnet.preference.base import TARGETS, Pair, by_pair, unordered_pair
 
 
 @dataclass(frozen=True)
@@ -38,6 +34,11 @@ class JudgeAnswer:
     flagged: bool | None = None
     meta: str | None = None
     at: float | None = None
+
+    @property
+    def pair(self) -> Pair:
+        """The two documents, the lower number first."""
+        return unordered_pair(self.left, self.right)
 
     @property
     def target(self) -> float:
@@ -68,11 +69,7 @@ def target_of(answers: Sequence[JudgeAnswer]) -> float:
 
 def targets_of(answers: Iterable[JudgeAnswer]) -> dict[tuple[int, int], float]:
     """Probability that a pair's document of the lower number is better: {(lower, higher): p}."""
-    of_pair: dict[tuple[int, int], list[JudgeAnswer]] = {}
-    for answer in answers:
-        pair = min(answer.left, answer.right), max(answer.left, answer.right)
-        of_pair.setdefault(pair, []).append(answer)
-    return {pair: target_of(both) for pair, both in of_pair.items()}
+    return {pair: target_of(both) for pair, both in by_pair(answers).items()}
 
 
 def judged_pairs(targets: Mapping[tuple[int, int], float]) -> Pairs:
@@ -80,25 +77,3 @@ def judged_pairs(targets: Mapping[tuple[int, int], float]) -> Pairs:
     known = {pair: target for pair, target in targets.items() if not math.isnan(target)}
     documents = np.array([*known], np.int64).reshape(-1, 2)
     return Pairs.judged(documents[:, 0], documents[:, 1], soft=[*known.values()])
-
-
-def add_answers(
-    connection: Connection, run: int, split: Split, answers: Sequence[JudgeAnswer]
-) -> None:
-    """Store answers; those of the same documents in the same order replace earlier ones."""
-    if not answers:
-        return
-    rows = [{"run": run, "split": split, **asdict(answer)} for answer in answers]
-    changed = [name for name in rows[0] if name not in _KEYS]
-    table = AnswerRow.__table__
-    keys = [table.c[name].name for name in _KEYS]
-    connection.execute(upsert(connection.dialect.name, AnswerRow, keys, changed), rows)
-
-
-def read_answers(connection: Connection, run: int, split: Split) -> list[JudgeAnswer]:
-    """The answers about a split, in the order of their documents."""
-    names = list(JudgeAnswer.__dataclass_fields__)
-    columns = [getattr(AnswerRow, name) for name in names]
-    query = select(*columns).where(AnswerRow.run == run, AnswerRow.split == split)
-    rows = connection.execute(query.order_by(AnswerRow.left, AnswerRow.right))
-    return [JudgeAnswer(**dict(zip(names, row, strict=True))) for row in rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,8 @@ from sortnet.files import plain
 from store import frames
 from store.database.engine import Database, utc_now
 from store.database.process import in_words, status_of, this_process
-from store.database.schema import IterationRow, PairRow, QueryRow, RunRow, upsert
-from store.runs.judge_answers import JudgeAnswer, add_answers, read_answers
+from store.database.schema import AnswerRow, IterationRow, PairRow, QueryRow, RunRow, upsert
+from store.runs.judge_answers import JudgeAnswer
 from store.runs.pair_rows import (
     add_pairs,
     count_pairs,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 PHASES = ("choosing", "training", "done")
 STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is inferred, not stored
+_KEYS_OF_ANSWERS = ("run", "split", "left", "right")
 _ADDED_AT_ONCE = 1 << 20  # pairs, so that temporaries stay small
 READ_AT_ONCE = 200_000  # pairs, about 5 MB of text
 MEASURED = [c.name for c in IterationRow.__table__.columns if c.name not in ("run", "created")]
@@ -198,11 +200,22 @@ class Run:
         Answers about the same documents in the same order replace earlier ones, so adding them
         again changes nothing.
         """
-        self.database.retrying(lambda db: add_answers(db, self.number, split, answers), write=True)
+        if not answers:
+            return
+        rows = [{"run": self.number, "split": split, **asdict(answer)} for answer in answers]
+        changed = [name for name in rows[0] if name not in _KEYS_OF_ANSWERS]
+        keys = [AnswerRow.__table__.c[name].name for name in _KEYS_OF_ANSWERS]
+        stored = upsert(self.database.dialect, AnswerRow, keys, changed)
+        self.database.retrying(lambda db: db.execute(stored, rows), write=True)
 
     def answers(self, split: Split) -> list[JudgeAnswer]:
-        """What a program or a model answered about documents of the split."""
-        return self.database.retrying(lambda db: read_answers(db, self.number, split))
+        """What a program or a model answered about a split, in the order of its documents."""
+        names = [field.name for field in fields(JudgeAnswer)]
+        columns = [getattr(AnswerRow, name) for name in names]
+        of_split = AnswerRow.run == self.number, AnswerRow.split == split
+        query = select(*columns).where(*of_split).order_by(AnswerRow.left, AnswerRow.right)
+        rows = self.database.retrying(lambda db: db.execute(query).all())
+        return [JudgeAnswer(**dict(zip(names, row, strict=True))) for row in rows]
 
     def answers_frame(self) -> pd.DataFrame:
         """One row per answer of a program or a model.

@@ -23,6 +23,7 @@ from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
 from sortnet.learning.pairs_to_ask import Shown, answers_about_vali, selected
 from sortnet.messages import count, note
+from sortnet.preference.base import unordered_pair
 from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targets_of
 from store.runs.run import Run
 from store.service.patience import StorePatience
@@ -55,7 +56,7 @@ class Question:
     @property
     def pair(self) -> PairOfSplit:
         """The pair, whatever the order."""
-        return self.split, min(self.left, self.right), max(self.left, self.right)
+        return self.split, *unordered_pair(self.left, self.right)
 
 
 @dataclass(kw_only=True)

@@ -29,13 +29,13 @@ from cli_made import done, invoke, letor
 from items_made import essays, items_of, photo, ranker_of
 from model_made import Model as LanguageModel
 from model_made import serving
-from sortnet.types import Queries
 
 import cli.training.training_run
 from sortnet import SortNetRanker, __version__, load_ranker, read_queries
 from sortnet.comparators import DirectRanker
 from sortnet.config import PAPER, SCALINGS
 from sortnet.rankers.base import KINDS, VARIANTS, Ranker, fit_ranker, settings_for
+from sortnet.types import Queries
 from store import open_store
 from store.service.labelling import LabellingService
 

@@ -1,0 +1,390 @@
+"""Queries: the documents of many queries, their features and what is known of their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sortnet.core.arrays import F32, F64, I32, I64, Bool, Str
+from sortnet.core.float32 import refuse_lost
+from sortnet.core.large_arrays import rows_of
+from sortnet.core.memory import texts
+from sortnet.core.named_columns import UNNAMED, NamedColumns
+from sortnet.core.pairs import Pairs
+from sortnet.core.shard import Shard
+from sortnet.errors import DataError
+
+if TYPE_CHECKING:
+    from sortnet.core.judge import Judge
+
+_CHECKED_AT_ONCE = 1 << 20  # features, so that temporaries stay small
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """The documents of many queries, stored query by query.
+
+    Query `k` has the documents `offsets[k]:offsets[k + 1]`; a *document number* is an index into
+    these arrays, as used by `Pairs` and `ComparedPairs`.
+
+    Attributes:
+        features: (n_docs, n_features) float32; NaN where a value is missing. While SortNet learns
+            from large data, it is `sortnet.data.half_features.HalfFeatures`, read by rows.
+        grades: (n_docs,) int32, 0 or more; higher is more relevant.
+        offsets: (n_queries + 1,) int64, from 0 to n_docs.
+        qids: (n_queries,) the queries' names, unique.
+        rows: (n_docs,) int64, the caller's row (or the file's data line, from 0) of each document.
+        docids: (n_docs,) the documents' names, if the source has them.
+        feature_names: the columns' names, if the source has them.
+        source: where the data came from, for messages.
+        weights: (n_docs,) float32, 0 or more, or None for 1 everywhere: a pair of documents counts
+            weights[i] * weights[j] in training.
+        judged: where nobody graded the documents: the pairs of them that somebody compared.
+        judge: who can be asked about pairs of them, see `Judge`; what it said joins `judged`.
+        shard: where several processes share the queries of a whole: which ones these are.
+        describer: what made features of texts and images, see `sortnet.items.Describer`.
+        columns: the names given to columns of the source, with the edges of bins of grades.
+        roles: what became of each column of a table, see `sortnet.tables.roles.LabelledColumns`.
+        dates: the features that are dates, as days since 1970.
+
+    >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
+    >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
+    (['b', 'a'], [0, 2, 3], [0, 2, 1])
+    """
+
+    features: F32
+    grades: I32
+    offsets: I64
+    qids: Str
+    rows: I64
+    docids: Str | None = None
+    feature_names: tuple[str, ...] | None = None
+    source: str = "data"
+    weights: F32 | None = None
+    judged: Pairs | None = None
+    judge: Judge | None = None
+    shard: Shard | None = None
+    describer: Any = None
+    columns: NamedColumns = UNNAMED
+    roles: Any = None
+    dates: tuple[str, ...] = ()
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        docids: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+        source: str = "data",
+        weights: ArrayLike | None = None,
+    ) -> Queries:
+        """Group rows into queries; the order of queries is that of their first row.
+
+        Args:
+            X: (n_docs, n_features) numbers; NaN is a missing value, infinity is refused.
+            y: (n_docs,) integer grades from 0; None for documents that are only ranked.
+            qid: (n_docs,) the query of each row, in any order.
+            group: (n_queries,) sizes of consecutive queries, in place of `qid`.
+                With neither, all rows are one query.
+            weights: (n_docs,) of the rows, or (n_queries,) of the queries in their order here: a
+                query of weight w has documents of weight sqrt(w), so its pairs have w.
+
+        Raises:
+            DataError: on shapes that disagree, infinite features, negative or fractional grades,
+                weights that are negative, no numbers or all 0; a document id that makes memory of
+                blanks for the others; with grades, on a feature whose differences within queries
+                are lost in float32.
+
+        Cost: one stable sort of the query ids; X is copied only if rows must move.
+        """
+        table, features = _features(X, source)
+        n = len(features)
+        grades = np.zeros(n, np.int32) if y is None else whole_grades(y, source)
+        if len(grades) != n:
+            raise DataError(f"{source}: {n} rows of features but {len(grades)} grades")
+        if qid is not None and group is not None:
+            raise DataError(f"{source}: give qid or group, not both")
+        if group is not None:
+            names, codes = _codes_of_groups(group, n, source)
+        else:
+            names, codes = _codes_of_qids(qid, n, source)
+        if docids is not None and len(docids) != n:
+            raise DataError(f"{source}: {n} rows of features but {len(docids)} document ids")
+        if feature_names is not None and len(feature_names) != features.shape[1]:
+            raise DataError(
+                f"{source}: {features.shape[1]} features but {len(feature_names)} feature names"
+            )
+        if y is not None:  # documents that are only ranked get a ranking in any case
+            refuse_lost(table, codes, feature_names, source)
+        return cls.from_codes(
+            features,
+            grades,
+            codes,
+            names,
+            docids=None if docids is None else texts([*map(str, docids)], f"{source}: docids"),
+            feature_names=None if feature_names is None else tuple(map(str, feature_names)),
+            source=source,
+            weights=None if weights is None else _weights(weights, codes, len(names), source),
+        )
+
+    @classmethod
+    def from_codes(
+        cls,
+        features: F32,
+        grades: I32,
+        codes: NDArray[np.integer[Any]],
+        qids: Str,
+        *,
+        docids: Str | None = None,
+        feature_names: tuple[str, ...] | None = None,
+        source: str = "data",
+        weights: F32 | None = None,
+    ) -> Queries:
+        """Group checked rows by their query's number in `qids`; moves rows only if needed."""
+        offsets = np.zeros(len(qids) + 1, np.int64)
+        np.cumsum(np.bincount(codes, minlength=len(qids)), out=offsets[1:])
+        rows = np.arange(len(codes), dtype=np.int64)
+        if len(codes) and np.any(np.diff(codes) < 0):
+            rows = np.argsort(codes, kind="stable").astype(np.int64, copy=False)
+            features, grades = rows_of(features, rows, source), grades[rows]
+            docids = None if docids is None else docids[rows]
+            weights = None if weights is None else weights[rows]
+        return cls(features, grades, offsets, qids, rows, docids, feature_names, source, weights)
+
+    def __len__(self) -> int:
+        """The number of queries."""
+        return len(self.qids)
+
+    def __repr__(self) -> str:
+        return (
+            f"Queries({self.source!r}: {len(self)} queries, {self.n_docs} documents, "
+            f"{self.n_features} features)"
+        )
+
+    @property
+    def n_docs(self) -> int:
+        return len(self.features)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def sizes(self) -> I64:
+        """(n_queries,) documents of each query."""
+        return np.diff(self.offsets)
+
+    def query_of_docs(self) -> I32:
+        """(n_docs,) the number of each document's query."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), self.sizes)
+
+    def with_features(self, features: F32) -> Queries:
+        """The same documents with other features (scaled ones, for example)."""
+        return replace(self, features=features)
+
+    def take(self, queries: ArrayLike) -> Queries:
+        """Some of the queries, in the order given; `rows` still refer to the source.
+
+        Queries that follow each other are a view: nothing is copied.
+        """
+        which = np.asarray(queries, dtype=np.int64)
+        sizes = self.sizes[which]
+        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        if len(which) and np.all(np.diff(which) == 1):
+            begin = int(self.offsets[which[0]])
+            run = slice(begin, begin + int(offsets[-1]))
+            return self._of_docs(run, offsets, self.qids[which])
+        docs = np.arange(offsets[-1]) + np.repeat(self.offsets[which] - offsets[:-1], sizes)
+        return self._of_docs(docs, offsets, self.qids[which])
+
+    def only(self, docs: Bool) -> Queries:
+        """Some of the documents, by a mask (n_docs,); queries without any left are left out."""
+        sizes = np.add.reduceat(np.append(docs, False), self.offsets[:-1], dtype=np.int64)
+        sizes = np.where(self.sizes > 0, sizes, 0)
+        offsets = np.append(0, np.cumsum(sizes[sizes > 0]))
+        return self._of_docs(np.flatnonzero(docs), offsets, self.qids[sizes > 0])
+
+    def _of_docs(self, docs: I64 | slice, offsets: I64, qids: Str) -> Queries:
+        judged = self.judged
+        if judged is not None:
+            number = np.full(self.n_docs, -1, np.int64)
+            number[docs] = np.arange(offsets[-1])
+            judged = judged.renumbered(number)
+        if isinstance(docs, slice):
+            features = self.features[docs]
+        else:
+            features = rows_of(self.features, docs, self.source)
+        return replace(
+            self,
+            features=features,
+            grades=self.grades[docs],
+            offsets=offsets,
+            qids=qids,
+            rows=self.rows[docs],
+            docids=None if self.docids is None else self.docids[docs],
+            weights=None if self.weights is None else self.weights[docs],
+            judged=judged,
+            shard=None,
+        )
+
+    def with_judgements(
+        self,
+        better: ArrayLike,
+        worse: ArrayLike,
+        *,
+        soft: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+    ) -> Queries:
+        """The same documents with judgements of pairs in place of grades.
+
+        Args:
+            better, worse: (m,) rows of the source.
+            soft, weight: see `Pairs.judged`.
+
+        Raises:
+            DataError: on a row that is not there, a pair of two queries, or as `Pairs.judged`.
+
+        >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], qid=["b", "a", "b"])
+        >>> q.with_judgements([2], [0]).judged.winner.tolist()
+        [1]
+        """
+        number = np.empty(self.n_docs, np.int64)
+        number[self.rows] = np.arange(self.n_docs)
+        rows = [np.asarray(each, np.int64).reshape(-1) for each in (better, worse)]
+        for given in rows:
+            if len(given) and not 0 <= given.min() <= given.max() < self.n_docs:
+                wrong = given[(given < 0) | (given >= self.n_docs)][0]
+                raise DataError(f"{self.source}: there is no row {wrong} among {self.n_docs}")
+        docs = [number[given] for given in rows]
+        judged = Pairs.judged(*docs, soft=soft, weight=weight)
+        query = self.query_of_docs()
+        apart = query[judged.winner] != query[judged.loser]
+        if apart.any():
+            at = int(np.argmax(apart))
+            a, b = self.rows[judged.winner[at]], self.rows[judged.loser[at]]
+            raise DataError(f"{self.source}: rows {a} and {b} are of two queries: not comparable")
+        return replace(self, judged=judged)
+
+    def in_row_order(self, per_doc: NDArray[Any]) -> NDArray[Any]:
+        """Put one value per document into the caller's row order (for all rows of the source)."""
+        out = np.empty_like(per_doc)
+        out[self.rows] = per_doc
+        return out
+
+
+def whole_grades(y: ArrayLike, source: str = "data") -> I32:
+    """Check grades: integers from 0 (the only ones that the measures take)."""
+    values = _numbers(y, f"{source}: grades")
+    if values.ndim != 1:
+        raise DataError(f"{source}: grades must be one number a row, got shape {values.shape}")
+    bad = ~((values >= 0) & (values == np.floor(values)) & (values <= np.iinfo(np.int32).max))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(f"{source}, row {row}: {grade_fault(f'{values[row]:g}')}")
+    return values.astype(np.int32)
+
+
+def grade_fault(text: str) -> str:
+    """The message for an invalid grade."""
+    return (
+        f"grade {text[:60]!r} is not a whole number from 0; "
+        "MAP, P@n, MRR and NDCG@n (gain 2^grade - 1) take just those"
+    )
+
+
+def _numbers(values: ArrayLike, what: str) -> F64:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be numbers: {error}") from None
+
+
+def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
+    """X unchanged and as float32, checked."""
+    try:
+        table = np.asarray(X)
+        with np.errstate(over="ignore"):  # what overflows a float32 is refused below
+            features = np.ascontiguousarray(table, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{source}: features must be numbers: {error}") from None
+    if features.ndim != 2:
+        raise DataError(f"{source}: features must be a table, got shape {features.shape}")
+    at_once = max(1, _CHECKED_AT_ONCE // max(1, features.shape[1]))
+    for start in range(0, len(features), at_once):
+        infinite = np.isinf(features[start : start + at_once])
+        if infinite.any():
+            row, column = np.argwhere(infinite)[0] + (start, 0)
+            value = table[row, column]
+            raise DataError(f"{source}, row {row}, feature {column + 1}: {value} is not finite")
+    return table, features
+
+
+def _weights(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32:
+    """(n_docs,) weights of the rows, given for them or for their queries."""
+    given = _numbers(weights, f"{source}: weights")
+    if given.shape not in ((len(codes),), (n_queries,)):
+        raise DataError(
+            f"{source}: weights must be one a row ({len(codes)}) or one a query ({n_queries}), "
+            f"got shape {given.shape}"
+        )
+    bad = ~((given >= 0) & (given <= np.finfo(np.float32).max))
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise DataError(f"{source}: weight {k} is {given[k]:g}, not a finite number from 0")
+    per_row = given if len(given) == len(codes) else np.sqrt(given)[codes]
+    rounded = per_row.astype(np.float32)
+    if not rounded.any():
+        raise DataError(f"{source}: all weights are zero: there is nothing to learn from")
+    return rounded
+
+
+def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64]:
+    if qid is None:
+        return np.array(["0"][: min(n, 1)], dtype=np.str_), np.zeros(n, np.int64)
+    values = np.asarray(qid)
+    if values.shape != (n,):
+        raise DataError(f"{source}: {n} rows of features but qid has shape {values.shape}")
+    missing = _missing(values if values.dtype.kind != "U" else qid)
+    if missing.any():
+        raise DataError(f"{source}, row {int(np.argmax(missing))}: there is no qid")
+    if values.dtype.kind == "f":
+        infinite = np.isinf(values)
+        if infinite.any():
+            row = int(infinite.argmax())
+            raise DataError(f"{source}, row {row}: the qid is {values[row]}")
+        if np.all((values == np.floor(values)) & (np.abs(values) < 2**53)):
+            values = values.astype(np.int64)  # a column with 7.0 means query 7
+    if values.dtype.kind not in "iuU":
+        values = values.astype(np.str_)
+    unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first, kind="stable")
+    number = np.empty(len(unique), np.int64)
+    number[by_appearance] = np.arange(len(unique))
+    return unique[by_appearance].astype(np.str_), number[inverse]
+
+
+def _missing(qid: ArrayLike) -> Bool:
+    """(n_docs,) whether the qid is missing: NaN, None, NaT, pandas' NA."""
+    values = np.asarray(qid, dtype=None if hasattr(qid, "dtype") else object)
+    if values.dtype.kind not in "OfM":
+        return np.zeros(len(values), np.bool_)
+    import pandas as pd
+
+    missing: Bool = pd.isna(values)
+    return missing
+
+
+def _codes_of_groups(group: ArrayLike, n: int, source: str) -> tuple[Str, I64]:
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n:
+        raise DataError(f"{source}: group must be sizes of queries that add up to {n} rows")
+    names = np.arange(len(sizes)).astype(np.str_)
+    return names, np.repeat(np.arange(len(sizes)), sizes)

@@ -1,0 +1,21 @@
+"""Sorting: the ranking of every query by one sort, and the comparisons that it made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sortnet.core.arrays import I64
+from sortnet.core.compared_pairs import ComparedPairs
+
+
+@dataclass(frozen=True, eq=False)
+class Sorting:
+    """Result of a sort: the ranking of every query, and the comparisons made.
+
+    Attributes:
+        order: (n_docs,) int64 document numbers, query by query, best first.
+        compared: every comparison made, without answers.
+    """
+
+    order: I64
+    compared: ComparedPairs

@@ -1,0 +1,106 @@
+"""The annotators of a collection in the database, and the secrets of their links."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import bindparam, delete, exists, insert, select, update
+
+from sortnet.errors import StoreError
+from store.collections.collection_rows import CollectionRows, checked_name, with_criteria
+from store.database.engine import utc_now
+from store.database.schema import AnnotatorRow, DecisionRow, JudgementRow, LeaseRow
+
+# Statements of every answer are built once: that takes longer than to run them.
+_KEY = select(AnnotatorRow.number).where(
+    AnnotatorRow.collection == bindparam("of"), AnnotatorRow.name == bindparam("name")
+)
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """An annotator; the token is the secret of their link."""
+
+    name: str
+    token: str
+    created: datetime
+
+
+class AnnotatorRows(CollectionRows):
+    """The annotators of a collection."""
+
+    def annotators(self) -> list[Annotator]:
+        """All annotators, in the order of creation."""
+        return self._annotators()
+
+    def annotator(self, name: str, *, create: bool = True) -> Annotator:
+        """The annotator of that name, created if there is none; without `create` a StoreError."""
+        checked_name("annotator", name)
+        if create and not self._annotator_key(name):
+            with self.locked():
+                self._annotator_keys([name])
+        if not (annotators := self._annotators(AnnotatorRow.name == name)):
+            names = ", ".join(a.name for a in self.annotators()[:10]) or "none yet"
+            raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {names}")
+        return annotators[0]
+
+    def forget(self, name: str) -> None:
+        """Remove an annotator who said nothing, also of the criteria; others stay."""
+        with self.locked() as connection:
+            these = select(AnnotatorRow.number).where(
+                AnnotatorRow.collection.in_(with_criteria(self.number)),
+                AnnotatorRow.name == name,
+            )
+            keys = list(connection.execute(these).scalars())
+            used = (
+                JudgementRow.annotator.in_(keys),
+                DecisionRow.annotator.in_(keys),
+                LeaseRow.annotator.in_(keys) & LeaseRow.open,  # perhaps of another process
+            )
+            if any(connection.execute(select(exists().where(one))).scalar() for one in used):
+                return
+            connection.execute(delete(LeaseRow).where(LeaseRow.annotator.in_(keys)))
+            connection.execute(delete(AnnotatorRow).where(AnnotatorRow.number.in_(keys)))
+
+    def _annotators(self, *only: Any) -> list[Annotator]:
+        """Annotators in the order of creation; `only` are further conditions."""
+        columns = select(AnnotatorRow.name, AnnotatorRow.token, AnnotatorRow.created)
+        these = columns.where(AnnotatorRow.collection == self.number, *only)
+        with self.transaction() as connection:
+            rows = connection.execute(these.order_by(AnnotatorRow.number)).all()
+        return [Annotator(row.name, row.token, row.created.replace(tzinfo=UTC)) for row in rows]
+
+    def _annotator_key(self, name: str) -> int | None:
+        """The key of an annotator; None if there is none of that name."""
+        these = {"of": self.number, "name": checked_name("annotator", name)}
+        with self.transaction() as connection:
+            return connection.scalar(_KEY, these)
+
+    def _annotator_keys(self, names: Iterable[str]) -> dict[str, int]:
+        """The keys of annotators, who are created if they do not exist."""
+        return {
+            name: self._annotator_key(name) or self._insert_annotator(name)
+            for name in dict.fromkeys(names)
+        }
+
+    def _insert_annotator(self, name: str) -> int:
+        """Create an annotator with a secret token; returns their key."""
+        values = {
+            "collection": self.number,
+            "name": name,
+            "token": secrets.token_urlsafe(16),
+            "created": utc_now(),
+        }
+        with self.locked() as connection:
+            made = insert(AnnotatorRow).returning(AnnotatorRow.number)
+            return int(connection.execute(made, values).scalar_one())
+
+    def _renew_token(self, annotator: int | None) -> None:
+        """Give an annotator a new secret, so that the old link is good for nothing."""
+        this = update(AnnotatorRow).where(AnnotatorRow.number == annotator)
+        with self.locked() as connection:
+            connection.execute(this.values(token=secrets.token_urlsafe(16)))
