@@ -524,7 +524,7 @@ def test_a_program_that_cannot_be_started_is_refused_before_the_last_run_is_repl
     before = {path.name: path.read_bytes() for path in Path("model").iterdir()}
     words[words.index("--judge") + 1] = typed
     line = invoke(*words, "--overwrite").stderr.splitlines()[-1]
-    assert line == f"sortnet: --judge: cannot start '{typed.split()[0]}': {why}"
+    assert line == f"sortnet: cannot start '{typed.split()[0]}': {why}"
     assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == before
     with open_store("s.db", write=False) as store:
         assert store.runs_frame()["status"].tolist() == ["done"]
