@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from cli_made import FAST, done, fault, invoke, runner
 from pandas.testing import assert_frame_equal
+from results_made import value_of
 from sqlalchemy import update
 
 from cli.main import main
@@ -56,7 +57,7 @@ def test_runs_are_listed_the_newest_first_with_their_best():
         assert cells[4] == f"{row['best_iteration']}/{row['iterations']}"
         assert cells[6] == f"{row['best_quality']:.4f}"
         assert cells[7] == str(row["tp"] + row["vp"])
-    summary = json.loads(done("runs", "--json"))
+    summary = value_of(done("runs", "--json"))
     assert [row["id"] for row in summary] == [run_of("m2"), run_of("m")]
     assert summary[0]["config"]["quality"] == "ndcg@5"
     assert pd.Timestamp(summary[0]["created"]).tzinfo is not None
@@ -251,7 +252,7 @@ def test_an_empty_store_says_how_runs_are_made(tmp_path):
     result = invoke("runs", "--store", tmp_path / "new.db")
     assert result.exit_code == 0 and result.stdout == ""
     assert "no runs yet: sortnet train makes one" in result.stderr
-    assert json.loads(done("runs", "--store", tmp_path / "new.db", "--json")) == []
+    assert value_of(done("runs", "--store", tmp_path / "new.db", "--json")) == []
 
 
 @pytest.mark.postgresql

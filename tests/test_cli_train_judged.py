@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cli_made import FAST, done, fault, invoke, make_fold
 from collections_made import made_items
+from results_made import value_of
 
 from sortnet.core import Queries
 from sortnet.data.divide import hold_out_documents
@@ -119,7 +120,7 @@ def test_what_was_kept_is_told_alike_by_the_folder_the_store_and_every_command(
     assert figures["posterior"] > figures["sortnet"] and record["measure"] == "accuracy"
     assert model["info"]["quality"] == figures["posterior"]
     assert json.loads(done("show", "last", "--json"))["kept"] == record
-    assert json.loads(done("runs", "--json"))[0]["kept"] == record
+    assert value_of(done("runs", "--json"))[0]["kept"] == record
     line = (
         f"the posterior: accuracy {figures['posterior']:.4f}, "
         f"the comparator's is {figures['sortnet']:.4f}; better on the judgements held out"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cli_made import done, invoke
+from results_made import value_of
 
 OLD = Path(__file__).parent / "data" / "store-0.1.0.sqlite"
 RUN = "af77ab34b383"
@@ -59,7 +60,7 @@ def shown() -> dict[str, str]:
 
 def test_every_command_that_reads_shows_what_0_1_0_wrote_and_changes_nothing(store):
     said = shown()
-    (run,) = json.loads(said["runs --json"])
+    (run,) = value_of(said["runs --json"], "runs")
     kept = rows("SELECT iteration, quality FROM iterations WHERE best ORDER BY iteration")[-1]
     assert (run["id"], run["status"], run["iterations"]) == (RUN, "done", 3)
     assert (run["best_iteration"], run["best_quality"]) == kept

@@ -18,6 +18,7 @@ import pytest
 from cli_made import FAST, done, fault, invoke, letor, quick_training
 from forked_made import Forked
 from model_made import Model, serving
+from results_made import value_of
 
 from sortnet.core import NamedColumns
 from sortnet.data.parts import read_divided
@@ -115,7 +116,7 @@ def test_commands_that_read_runs_and_models_take_one_that_was_asked():
     graded = [f"{rows[0]},label"]
     graded += [f"{row},{int(float(row.split(',')[3]) > 0)}" for row in rows[1:]]
     Path("graded.csv").write_text("\n".join(graded) + "\n")
-    measures = json.loads(done("evaluate", "model", "graded.csv", "--json"))["measures"]
+    measures = value_of(done("evaluate", "model", "graded.csv", "--json"))["measures"]
     assert measures["map"] > 0.8
 
 
