@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cli.results import RESERVED
+from cli.printing.results import RESERVED
 
 
 def value_of(printed: str, name: str | None = None) -> Any:

@@ -85,7 +85,7 @@ def test_a_run_is_shown_with_its_iterations_by_a_prefix_or_as_last(run):
 
 
 def test_a_run_as_json_has_all_there_is(run):
-    summary = json.loads(done("show", run.id, "--json"))
+    summary = value_of(done("show", run.id, "--json"))
     frame = run.iterations_frame()
     assert summary["seed"] == 0 and summary["data"]["train"]["n_queries"] == 20
     assert [row["tp"] for row in summary["iterations"]] == frame["tp"].tolist()
@@ -130,7 +130,7 @@ def test_a_model_of_another_kind_which_no_run_made_is_shown(tmp_path):
     result = invoke("show", tmp_path / "svm")
     assert "no run of a store made this model" in result.stderr
     assert f"model    {tmp_path / 'svm'}, a ranker of kind ranksvm" in result.stdout
-    model = json.loads(done("show", tmp_path / "svm", "--json"))
+    model = value_of(done("show", tmp_path / "svm", "--json"))
     assert (model["kind"], model["n_features"]) == ("ranksvm", 4)
     assert result.stdout.count("\n") == 5 and "ndcg@10 " in result.stdout
 
@@ -260,7 +260,7 @@ def test_a_run_in_postgresql_is_the_run_in_sqlite(postgresql_url, tmp_path, run)
     done("train", "fold", "--out", tmp_path / "m", "--store", postgresql_url, *FAST)
     assert done("pairs", "last", "--store", postgresql_url) == done("pairs", run.id)
     summary, ours = (
-        json.loads(done("show", name, "--store", url, "--json"))["iterations"]
+        value_of(done("show", name, "--store", url, "--json"))["iterations"]
         for name, url in (("last", postgresql_url), (run.id, "s.db"))
     )
     for row, other in zip(summary, ours, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -166,7 +165,7 @@ def test_commands_call_it_killed_and_say_how_to_go_on(here: Path) -> None:
         assert result.exit_code == 0
         assert "killed" in result.stdout + result.stderr and again in result.stderr
     assert value_of(done("runs", "--json"))[0]["status"] == "killed"
-    assert json.loads(done("show", "last", "--json"))["status"] == "killed"
+    assert value_of(done("show", "last", "--json"))["status"] == "killed"
     done("report", "last", "--output", "r.html")
     page = (here / "r.html").read_text()
     assert "The run is unfinished: it was killed after 1 iteration." in page

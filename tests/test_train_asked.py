@@ -109,7 +109,7 @@ def test_commands_that_read_runs_and_models_take_one_that_was_asked():
     said = invoke("report", id, "--output", "report.html")
     assert said.exit_code == 0 and said.stderr == ""
     assert "Not in this report" not in Path("report.html").read_text()
-    assert json.loads(done("show", id, "--json"))["status"] == "done"
+    assert value_of(done("show", id, "--json"))["status"] == "done"
     ranked = done("rank", "model", "products.csv").splitlines()
     assert len(ranked) == 1 + QUERIES * DOCS
     rows = [line.rpartition(",")[0] for line in Path("products.csv").read_text().splitlines()]
@@ -431,11 +431,11 @@ def test_a_limit_of_calls_ends_the_asking_and_what_was_answered_is_learned():
 def test_nothing_is_asked_or_written_for_a_prompt_or_an_estimate(tmp_path):
     texts()
     common = ("train", "texts.csv", "--query", "question")
-    prompt = json.loads(done(*common, "--show-prompt", "--question", "Longer?", "--json"))
-    assert prompt["prompt"].startswith("Longer?\n") and "Both belong to: why" in prompt["prompt"]
-    of_model = json.loads(done(*common, "--model", "m", "--show-prompt", "--json"))
-    assert of_model["prompt"].count("Both belong to: why") == 1  # and no server was named
-    estimate = json.loads(done(
+    prompt = value_of(done(*common, "--show-prompt", "--question", "Longer?", "--json"))
+    assert prompt.startswith("Longer?\n") and "Both belong to: why" in prompt
+    of_model = value_of(done(*common, "--model", "m", "--show-prompt", "--json"))
+    assert of_model.count("Both belong to: why") == 1  # and no server was named
+    estimate = value_of(done(
         *common, "--estimate", "--judgements", 70, "--both-orders", "--price-in", 1, "--json"
     ))  # fmt: skip
     assert estimate["pairs"] == 70 and estimate["calls"] == 140 and estimate["tokens_in"] > 1400

@@ -10,7 +10,7 @@ import click
 from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import SETTINGS, Whole, json_option, output_option
 from cli.output import progress
-from cli.results import Column, Result, Table, print_result, write_csv
+from cli.printing.results import Column, Result, Table, print_result, write_csv
 from sortnet.core import NamedColumns
 from sortnet.metrics import MEASURED, as_metrics, average
 from sortnet.metrics import per_query as of_queries
@@ -92,7 +92,7 @@ def evaluate(
         facts: dict[str, Any] = {"model": model, "data": queries.source, "n_queries": len(queries)}
         facts |= {"n_docs": queries.n_docs, "measures": means}
         facts |= {name: getattr(config, name) for name in ("gain", "relevant_from", "empty")}
-        text = [Table(_COLUMNS, list(means.items()))]
+        text: list[str | Table] = [Table(_COLUMNS, list(means.items())), *conventions]
         result = Result("evaluation", facts, text=text, notes=conventions, is_noted_in_text=True)
         print_result(result, as_json=as_json)
 

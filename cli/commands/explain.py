@@ -18,7 +18,7 @@ from cli.inputs.model_and_data import (
 )
 from cli.options import Whole, json_option
 from cli.output import progress
-from cli.results import Column, Result, Table, print_result
+from cli.printing.results import Column, Result, Table, print_result
 from sortnet.core import NamedColumns, Queries
 from sortnet.data.find_documents import find_both
 from sortnet.errors import ComparatorError, DataError, ModelError

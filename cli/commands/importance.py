@@ -11,7 +11,7 @@ import click
 from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import SEED, Whole, json_option, output_option
 from cli.output import progress
-from cli.results import Column, Result, Table, print_result, write_csv
+from cli.printing.results import Column, Result, Table, print_result, write_csv
 from sortnet.core import NamedColumns
 from sortnet.messages import printable
 from store.report.conventions import conventions_of
@@ -87,7 +87,7 @@ def importance(
     if as_json or output != "-":
         facts: dict[str, Any] = {"model": model, "data": queries.source, "metric": metric.name}
         facts |= {"quality": found.quality, "repeats": repeats, "seed": seed, "features": rows}
-        text = _text(facts, top)
+        text = [*_text(facts, top), *conventions]
         result = Result("importance", facts, text=text, notes=conventions, is_noted_in_text=True)
         print_result(result, as_json=as_json)
 

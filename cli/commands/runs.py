@@ -8,7 +8,7 @@ import click
 
 from cli.inputs.opened_store import open_existing
 from cli.options import store_and_json
-from cli.results import Column, Result, Step, Table, print_result
+from cli.printing.results import Column, Result, Step, Table, print_result
 from sortnet.files import rows_of
 from store.report.kept_models import kept_figure
 from store.report.origins import from_which

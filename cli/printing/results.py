@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import IO, Any, Literal
 
 import click
 
 from cli.output import DEFAULT_WIDTH, bars, fit_cells, put, say, table, width, write_output
 from sortnet import __version__
+from sortnet.messages import printable
 
 RESERVED = ("version", "notes", "next")  # keys of every document, beside the name of its value
 _PATH = 8  # least number of characters that are left of a path
@@ -82,6 +85,15 @@ class Table:
         return [*header, title.ljust(longest)], rows
 
 
+def table_of_cells(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
+    """A table of rows that are texts.
+
+    >>> table_of_cells(["metric", "vali"], [["map", "0.5"]]).lines()
+    ['metric  vali', 'map      0.5']
+    """
+    return Table([Column(title, itemgetter(k)) for k, title in enumerate(header)], rows, left)
+
+
 def _cut_starts(header: list[str], rows: list[list[str]], k: int) -> list[list[str]]:
     """Cut the start of long paths in column k, if the width of a line is known."""
     if (wide := width()) is None:
@@ -97,10 +109,16 @@ def _cut_starts(header: list[str], rows: list[list[str]], k: int) -> list[list[s
 
 @dataclass(frozen=True)
 class Step:
-    """The command to run next, and the sentence that proposes it; default: next: COMMAND."""
+    """The command to run next.
+
+    Args:
+        sentence: proposes the command on stderr; default: next: COMMAND.
+        is_in_text: whether the text proposes it, so that nothing is printed on stderr.
+    """
 
     command: str
     sentence: str = ""
+    is_in_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,7 +133,7 @@ class Result:
         value: rows, or one record.
         text: lines and tables for people.
         notes: sentences about the value, one a line.
-        is_noted_in_text: whether the notes are the last lines of the text, on stdout.
+        is_noted_in_text: whether the text has the notes, so that none is printed on stderr.
         csv: rows, or {column: values}, of the CSV; default: the value.
 
     >>> Result("runs", [], next=Step("sortnet train")).document()["next"]
@@ -145,8 +163,6 @@ class Result:
                 yield from rows
             else:
                 yield block
-        if self.is_noted_in_text:
-            yield from self.notes
 
 
 def print_result(result: Result, *, as_json: bool) -> None:
@@ -164,7 +180,7 @@ def say_notes(result: Result) -> None:
     if not result.is_noted_in_text:
         for note in result.notes:
             say(note)
-    if result.next is not None:
+    if result.next is not None and not result.next.is_in_text:
         say(result.next.sentence or f"next: {result.next.command}")
 
 
@@ -173,10 +189,16 @@ def write_result(result: Result, form: str, to: str) -> None:
 
     Notes and the next step, which only JSON holds, are printed on stderr otherwise.
     """
-    write = {"table": _write_text, "json": _write_json, "csv": _write_csv}[form]
-    write_output(to, partial(write, result))
+    write_output(to, partial(_WRITERS[form], result))
     if form != "json":
         say_notes(result)
+
+
+def text_of(result: Result, form: str) -> str:
+    """The text of a result as `table`, `json` or `csv`."""
+    file = io.StringIO(newline="")
+    _WRITERS[form](result, file)
+    return file.getvalue()
 
 
 def write_csv(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], to: str) -> None:
@@ -202,4 +224,13 @@ def _write_csv(result: Result, file: IO[str]) -> None:
     import pandas as pd
 
     frame = pd.DataFrame(result.value if result.csv is None else result.csv)
+    if file.isatty():  # a text may have control characters
+        frame = frame.map(_shown)
     frame.to_csv(file, index=False, lineterminator="\n")
+
+
+def _shown(cell: Any) -> Any:
+    return printable(cell) if isinstance(cell, str) else cell
+
+
+_WRITERS = {"table": _write_text, "json": _write_json, "csv": _write_csv}
