@@ -71,7 +71,7 @@ def same_weights(a: Model, b: Model) -> bool:
 
 def test_iteration_0_is_the_model_and_the_new_model_has_its_scaling_and_comparator():
     old = Model.load("old")
-    shown = json.loads(done(*train_on("--json")))
+    shown = value_of(done(*train_on("--json")))
     few, more = read_fold("few"), read_fold("more")
     first = shown["iterations"][0]
     for part, queries in (("train", more.train), ("vali", few.vali)):

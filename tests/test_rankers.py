@@ -431,7 +431,7 @@ def test_train_fits_a_ranker_of_another_kind_and_stores_no_run(parts, kind):
 def test_train_takes_settings_of_the_other_kind(parts):
     command = ["train", "fold/train.txt", "fold/vali.txt", "--ranker", "ranknet", "--out", "k"]
     args = [*command, "--epochs", 2, "--set", "queries=4", "--hidden", "5,3", "--json"]
-    summary = json.loads(done(*args))
+    summary = value_of(done(*args), "training")
     config = load_ranker("k").config.flat()
     assert (config["epochs"], config["queries"], config["hidden"]) == (2, 4, (5, 3))
     assert (summary["kind"], summary["config"]["queries"]) == ("ranknet", 4)

@@ -190,7 +190,7 @@ def _draw(
 
 
 def _conclusion(found: dict[str, Any], store: str | None) -> list[str]:
-    """What the model learned, where it is, and what to look at next."""
+    """Lines on the model before and after training, its files, and commands to run next."""
     said = found["spearman"]
     lines = [
         f"\nSpearman correlation with the true order, mean over {found['test_queries']} queries of "

@@ -179,7 +179,7 @@ def _known_groups(named: Columns, collection: Collection, file: Path) -> Columns
 def _added(
     name: str, new: Items, old: Items | None, all_items: Items, roles: Columns, pairs: int
 ) -> Result:
-    """What was added to a collection, and what was taken of its columns."""
+    """Count the items added to a collection, and name the role of each column."""
     replaced = len(new) + (0 if old is None else len(old)) - len(all_items)
     groups = len(set(all_items.groups or ()))
     from_columns = {*roles.features, *roles.categories}

@@ -204,7 +204,7 @@ def _result(found: Sequence[dict[str, Any]], criterion: str | None = None) -> Re
 
 
 def _labelled_lines(found: dict[str, Any], criterion: str | None) -> list[str]:
-    """What was answered and why it ended; then, in one short line, how far the goal is."""
+    """Count the answers and say why the labelling ended; then, how far the goal is."""
     who = found["annotator"] if criterion is None else f"{found['annotator']}, {criterion}"
     failed = f", {found['failed']} failed" if "failed" in found else ""
     answered = f"{who}: {found['answered']} answered, {found['in_all']} in all{failed}"

@@ -149,7 +149,7 @@ def _chosen_lines(config: Mapping[str, Any]) -> list[str]:
 
 
 def _model_result(folder: str) -> Result:
-    """What a model folder says of the model, without a run."""
+    """Describe the model in a folder by its files, without a run."""
     from sortnet.rankers.base import load_ranker, name_of
 
     ranker = load_ranker(folder)

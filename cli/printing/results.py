@@ -1,4 +1,4 @@
-"""What a command found as a value; its text, its JSON document and its CSV are made here."""
+"""The result of a command as a value, and its text, JSON document and CSV."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Result:
-    """What a command found.
+    """The result of a command.
 
     Its text is on stdout, notes and the next step on stderr. Its JSON document has the version of
     SortNet, the value under its name, the notes, and the command to run next or null.
