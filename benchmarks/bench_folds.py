@@ -56,7 +56,8 @@ def compare(rankers: str, convention: str, store: str) -> dict[str, Any]:
     finished = subprocess.run(command, capture_output=True, text=True)
     if not finished.stdout:
         raise RuntimeError(finished.stderr.strip())
-    report: dict[str, Any] = json.loads(finished.stdout)
+    document = json.loads(finished.stdout)
+    report: dict[str, Any] = {**document["comparison"], "conventions": document["notes"][0]}
     if report["failed"]:
         raise RuntimeError(f"these rankers failed: {report['failed']}")
     return report

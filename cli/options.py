@@ -204,7 +204,10 @@ threads_option = click.option(
     "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."
 )
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON document on stdout, with all notes.",
 )
 store_option = click.option(
     "--store",

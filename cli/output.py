@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
@@ -11,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import click
 
@@ -90,10 +89,6 @@ def bars(values: Sequence[float], rows: Sequence[Sequence[str]], wide: int) -> l
         (("+" if value > 0 else "-") * length).ljust(longest)
         for value, length in zip(values, lengths, strict=True)
     ]
-
-
-def print_json(value: Any) -> None:
-    put(json.dumps(value, indent=2, allow_nan=False))
 
 
 @contextmanager

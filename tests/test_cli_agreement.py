@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from cli_made import done, fault, invoke
 from collections_made import made_items
+from results_made import value_of
 
 from sortnet.preference import Judgement
 from sortnet.preference.study import Decision
@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_alpha_consistency_and_cycles_are_those_computed_by_hand() -> None:
-    found = json.loads(done("annotators", "agreement", "plain", "--json"))
+    found = value_of(done("annotators", "agreement", "plain", "--json"))
     # Both ways round: 1 1, 0 0, 1 0 and 0 1, so alpha = 1 - (8 - 1) * 4 / (64 - 16 - 16).
     assert found == {
         "collection": "plain",
@@ -59,7 +59,7 @@ def test_alpha_consistency_and_cycles_are_those_computed_by_hand() -> None:
 
 
 def test_each_group_has_its_own_figures_the_least_alpha_first() -> None:
-    found = json.loads(done("annotators", "agreement", "grouped", "--json"))
+    found = value_of(done("annotators", "agreement", "grouped", "--json"))
     assert [(g["group"], g["krippendorff_alpha"], g["shared_pairs"]) for g in found["groups"]] == [
         ("x", pytest.approx(1 - 5 * 4 / 18), 1), ("y\x1b[2J", 1.0, 1)
     ]  # fmt: skip
@@ -73,6 +73,6 @@ def test_nothing_to_compare_is_one_line() -> None:
     result = invoke("annotators", "agreement", "new")
     assert (result.stdout, result.exit_code, result.stderr.count("\n")) == ("", 0, 1)
     assert "new: nothing to compare yet, no pair has two annotators" in result.stderr
-    found = json.loads(done("annotators", "agreement", "new", "--json"))
+    found = value_of(done("annotators", "agreement", "new", "--json"))
     assert found["krippendorff_alpha"] is None
     assert "no collection 'typo'" in fault("annotators", "agreement", "typo")

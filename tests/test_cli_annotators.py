@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 from cli_made import done, fault, invoke
+from results_made import value_of
 
 from cli.terminal.asking import TOO_LATE, Asking, Reply
 from sortnet.preference.study import Decision
@@ -43,7 +43,8 @@ def home(tmp_path, monkeypatch) -> Path:
 def answer(who: str, judge: str, number: int) -> dict[str, object]:
     command = f"{sys.executable} {judge}.py"
     said = done("label", "texts", "--judge", command, "--as", who, "--number", number, "--json")
-    found: dict[str, object] = json.loads(said)
+    (row,) = value_of(said, "labelled")
+    found: dict[str, object] = row
     return found
 
 
@@ -55,11 +56,11 @@ def vote(who: str, pairs: list[tuple[int, int]]) -> None:
 
 
 def reports() -> dict[str, dict[str, object]]:
-    return {r["name"]: r for r in json.loads(done("annotators", "texts", "--json"))}
+    return {r["name"]: r for r in value_of(done("annotators", "texts", "--json"))}
 
 
 def ranked() -> list[str]:
-    return [row["id"] for row in json.loads(done("ranking", "texts", "--json"))]
+    return [row["id"] for row in value_of(done("ranking", "texts", "--json"))]
 
 
 def test_a_bad_annotator_is_named_excluded_and_included_again(home):
@@ -82,7 +83,7 @@ def test_a_bad_annotator_is_named_excluded_and_included_again(home):
     assert ranked() == good
     assert (reports()["eve"]["state"], reports()["eve"]["reason"]) == ("excluded", "inverted")
     assert "by 2 people" in invoke("ranking", "texts").stderr
-    listed = json.loads(done("judgements", "list", "texts", "--json", "--limit", "300"))
+    listed = value_of(done("judgements", "list", "texts", "--json", "--limit", "300"))
     assert {row["annotator"]: row["excluded"] for row in listed}["eve"]
     assert "(excluded)" in done("judgements", "list", "texts")
     assert "excluded already" in fault("annotators", "exclude", "texts", "eve")
@@ -154,7 +155,7 @@ def test_gold_pairs_are_mixed_in_and_scored(home):
         found = reports()[who]
         assert found["gold_answers"] == 2
         assert found["gold"]["value"] == score
-    listed = json.loads(done("judgements", "list", "texts", "--json"))
+    listed = value_of(done("judgements", "list", "texts", "--json"))
     assert [row["strategy"] for row in listed].count("gold") >= 3
     again = invoke("annotators", "gold", "texts", "gold.csv")
     assert again.stderr == "2 pairs of gold.csv already known\n"
@@ -178,7 +179,7 @@ def test_a_bad_file_of_gold_pairs_is_one_line_and_changes_nothing(home, lines, w
     Path("gold.csv").write_text(lines)
     assert why in fault("annotators", "gold", "texts", "gold.csv")
     assert why in fault("items", "add", "other", "texts.csv", "--gold", "gold.csv")
-    assert [row["name"] for row in json.loads(done("items", "list", "--json"))] == ["texts"]
+    assert [row["name"] for row in value_of(done("items", "list", "--json"))] == ["texts"]
 
 
 def test_a_gold_pair_of_two_groups_is_refused(home):
@@ -204,7 +205,7 @@ def test_an_overlap_gives_each_pair_to_several_people(home):
     assert "overlap       2 answers a pair\n" in done("ask", "texts", "--overlap", 2)
     answer("ana", "good", 12)
     answer("ben", "good", 12)
-    listed = json.loads(done("judgements", "list", "texts", "--json", "--limit", "100"))
+    listed = value_of(done("judgements", "list", "texts", "--json", "--limit", "100"))
     shared = {tuple(sorted((r["left"], r["right"]))) for r in listed if r["annotator"] == "ana"}
     asked = [r for r in listed if r["strategy"] == "overlap"]
     assert len(asked) >= 6 and {r["annotator"] for r in asked} == {"ben"}
@@ -230,4 +231,4 @@ def test_what_cannot_be_decided_is_one_line(home, args, why):
 def test_a_collection_named_as_an_action_is_listed_by_list(home):
     done("items", "add", "exclude", "texts.csv")
     assert "no annotators yet" in invoke("annotators", "list", "exclude").stderr
-    assert done("annotators", "--json", "texts") == "[]\n"
+    assert value_of(done("annotators", "--json", "texts"), "annotators") == []

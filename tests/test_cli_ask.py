@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_made import done, fault
+from results_made import value_of
 
 HELPFUL, HONEST = "replies:helpful", "replies:honest"
 RULES = "# Rules\n\nRead *both*."
@@ -34,7 +34,7 @@ def two(home) -> Path:
 
 
 def asked(name: str = "replies") -> dict[str, dict[str, Any]]:
-    return {each["name"]: each for each in json.loads(done("ask", name, "--json"))}
+    return {each["name"]: each for each in value_of(done("ask", name, "--json"))}
 
 
 def vote(name: str, better: str, worse: str, who: str = "ana") -> None:
@@ -92,13 +92,13 @@ def test_bad_input(two, words: tuple[str, ...], said: str) -> None:
 def test_each_criterion_has_a_ranking(two) -> None:
     vote(HELPFUL, "t0", "t4")
     vote(HONEST, "t4", "t0")
-    rows = json.loads(done("ranking", "replies", "--json"))
+    rows = value_of(done("ranking", "replies", "--json"))
     best = {row["criterion"]: row["id"] for row in reversed(rows)}
     place = {(row["criterion"], row["id"]): row["rank"] for row in rows}
     assert len(rows) == 10 and set(best) == {"helpful", "honest"}
     assert place["helpful", "t0"] < place["helpful", "t4"]
     assert place["honest", "t4"] < place["honest", "t0"]
-    (alone,) = {row["criterion"] for row in json.loads(done("ranking", HONEST, "--json"))}
+    (alone,) = {row["criterion"] for row in value_of(done("ranking", HONEST, "--json"))}
     assert alone == "honest"
 
 
@@ -107,7 +107,7 @@ def test_annotators_are_excluded_from_all_criteria_or_one(two) -> None:
     vote(HONEST, "t4", "t0")
 
     def states(name: str) -> list[str]:
-        return [each["state"] for each in json.loads(done("annotators", name, "--json"))]
+        return [each["state"] for each in value_of(done("annotators", name, "--json"))]
 
     done("annotators", "exclude", HONEST, "ana")
     assert (states(HELPFUL), states(HONEST)) == (["active"], ["excluded"])

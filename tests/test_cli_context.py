@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
+from results_made import value_of
 
 from cli.main import main
 from sortnet.errors import DataError
@@ -35,7 +35,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_the_table_has_means_and_deviations_over_the_splits(run):
     shown = run("medoid", "--models", "ranksvm,err", *SMALL, "--json")
     assert shown.exit_code == 0, shown.output
-    rows = {row["ranker"]: row for row in json.loads(shown.stdout)["summary"]}
+    rows = {row["ranker"]: row for row in value_of(shown.stdout, "comparison")["summary"]}
     assert set(rows) == {"ranksvm", "err"}
     splits = [MadeSets("medoid", number, train=60, test=40) for number in (1, 2)]
     found = pd.DataFrame(
@@ -85,7 +85,7 @@ def test_sizes_have_an_accuracy_of_each_size_from_3_to_24(run, tmp_path):
     words = ("sizes", "--models", "ranksvm", "--splits", 2, "--train", 60, "--test", 20)
     shown = run(*words, "--json", "--out", "drawn")
     assert shown.exit_code == 0, shown.output
-    rows = json.loads(shown.stdout)["rows"]
+    rows = value_of(shown.stdout, "study")["rows"]
     assert [row["objects of a set"] for row in rows] == list(range(3, 25))
     assert {row["cells"] for row in rows} == {2}
     assert {path.name for path in (tmp_path / "drawn").iterdir()} == {

@@ -15,6 +15,7 @@ import pytest
 import torch
 from cli_made import FAST, copy_run, done, fault, invoke, make_fold
 from click.shell_completion import BashComplete
+from results_made import value_of
 
 from cli.main import main
 from sortnet import __version__
@@ -33,7 +34,7 @@ def home(tmp_path, monkeypatch) -> Path:
 
 def findings(*args: object) -> dict:
     result = invoke("doctor", "--json", *args)
-    found = json.loads(result.stdout)
+    found = value_of(result.stdout, "installation")
     assert result.exit_code == (0 if found["ok"] else 1)
     assert found["ok"] == (not found["faults"])
     return found
@@ -127,7 +128,7 @@ def test_another_program_s_database_is_broken_and_an_empty_one_is_not(home):
 def test_a_store_that_cannot_be_reached_shows_no_password():
     url = "postgresql://me:s3cret@127.0.0.1:1/runs?connect_timeout=2"
     result = invoke("doctor", "--json", "--store", url)
-    found = json.loads(result.stdout)
+    found = value_of(result.stdout, "installation")
     assert result.exit_code == 1 and "s3cret" not in result.output
     assert "127.0.0.1" in found["faults"][0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -14,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from forked_made import Forked
 from letor_folds import write_folds
+from results_made import notes_of, value_of
 
 from cli.main import main
 from sortnet.data import read_fold
@@ -44,7 +44,7 @@ TWO = ("--rankers", "err,ranksvm:C=0.1", "--measures", "ndcg@5,map")
 def test_the_table_is_the_mean_over_the_folds_of_what_each_ranker_gives(run, folder):
     shown = run("folds", folder, *TWO, "--json")
     assert shown.exit_code == 0, shown.output
-    found = json.loads(shown.stdout)
+    found = value_of(shown.stdout, "comparison")
     settings = settings_for("ranksvm").changed(C=0.1)
     by_fold = []
     for k in (1, 2, 3):
@@ -54,20 +54,20 @@ def test_the_table_is_the_mean_over_the_folds_of_what_each_ranker_gives(run, fol
     row = next(row for row in found["summary"] if row["ranker"] == "ranksvm:C=0.1")
     for name in ("ndcg@5", "map"):
         assert row[name] == pytest.approx(np.mean([values[name] for values in by_fold]))
-    assert found["conventions"].startswith("convention skip; gain 2^r-1")
+    assert notes_of(shown.stdout)[0].startswith("convention skip; gain 2^r-1")
     assert found["failed"] == []
 
 
 def test_what_was_worked_out_is_not_worked_out_again(run, folder, monkeypatch):
-    first = json.loads(run("folds", folder, *TWO, "--json").stdout)
+    first = value_of(run("folds", folder, *TWO, "--json").stdout)
     monkeypatch.setattr(cells_module, "fit_ranker", None)  # nothing can be fitted any more
     again = run("folds", folder, *TWO, "--json", "--convention", "zero")
     assert again.exit_code == 0, again.output
     assert "worked out before: 6 of 6 cells" in again.stderr
-    assert json.loads(again.stdout)["summary"][0].keys() == first["summary"][0].keys()
+    assert value_of(again.stdout)["summary"][0].keys() == first["summary"][0].keys()
     one_more = run("folds", folder, "--rankers", "err,rankboost", "--json")
     assert one_more.exit_code == 1
-    assert {cell["cell"] for cell in json.loads(one_more.stdout)["failed"]} == {
+    assert {cell["cell"] for cell in value_of(one_more.stdout)["failed"]} == {
         f"rankboost on Fold{k}" for k in (1, 2, 3)
     }
 
@@ -121,7 +121,7 @@ def test_latex_is_a_table_and_nothing_else(run, folder):
 def test_hold_outs_are_divided_anew_and_counted(run, folder):
     shown = run("holdout", folder, "--rankers", "err", "--splits", 3, "--measures", "map", "--json")
     assert shown.exit_code == 0, shown.output
-    [row] = json.loads(shown.stdout)["summary"]
+    [row] = value_of(shown.stdout, "comparison")["summary"]
     assert row["parts"] == 3
 
 
@@ -160,7 +160,7 @@ def test_a_cell_that_fails_is_reported_and_the_others_go_on(run, folder, tmp_pat
     train.write_text("".join(alike))
     shown = run("folds", own, *TWO, "--json")
     assert shown.exit_code == 1
-    found = json.loads(shown.stdout)
+    found = value_of(shown.stdout, "comparison")
     assert [row["parts"] for row in found["summary"]] == [2, 2]
     assert [cell["cell"] for cell in found["failed"]] == ["err on Fold2", "ranksvm:C=0.1 on Fold2"]
     assert "two" in found["failed"][0]["why"]

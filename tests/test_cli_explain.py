@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_made import FAST, done, fault
+from results_made import value_of
 
 from sortnet.data import read_queries
 from sortnet.explain.attribution import explain_pair
@@ -43,7 +43,7 @@ def queries():
 
 @pytest.mark.parametrize("model", ["m", "dr"])
 def test_the_explanation_is_the_library_s(model, queries):
-    summary = json.loads(done("explain", model, TEST, "d1-0", "d1-3", "--json"))
+    summary = value_of(done("explain", model, TEST, "d1-0", "d1-3", "--json"))
     expected = explain_pair(Model.load(model), queries, 6, 9)
     assert summary["margin"] == pytest.approx(expected.margin)
     rows = summary["features"]
@@ -81,7 +81,7 @@ def test_a_missing_value_is_null_and_a_long_name_is_cut_in_the_table(tmp_path, q
     frame["qid"] = queries.qids[queries.query_of_docs()]
     frame.loc[0, long] = np.nan
     frame.to_csv(tmp_path / "new.csv", index=False)
-    summary = json.loads(done("explain", "m", tmp_path / "new.csv", "row:0", "row:1", "--json"))
+    summary = value_of(done("explain", "m", tmp_path / "new.csv", "row:0", "row:1", "--json"))
     assert {row["feature"]: row["a"] for row in summary["features"]}[long] is None
     text = done("explain", "m", tmp_path / "new.csv", "row:0", "row:1")
     assert "missing" in text and long not in text and long[:20] in text
@@ -124,7 +124,7 @@ def test_documents_that_cannot_be_explained_are_named_with_the_next_step(args, m
 
 @pytest.mark.parametrize(("model", "metric"), [("m", "ndcg@10"), ("dr", "ndcg@5")])
 def test_importance_is_the_library_s_by_the_model_s_rank_quality(model, metric, queries):
-    summary = json.loads(done("importance", model, TEST, "--json", "--seed", 3))
+    summary = value_of(done("importance", model, TEST, "--json", "--seed", 3))
     expected = permutation_importance(Model.load(model), queries, seed=3)
     assert summary["metric"] == metric == expected.metric.name
     assert summary["quality"] == expected.quality
@@ -137,7 +137,7 @@ def test_importance_is_the_library_s_by_the_model_s_rank_quality(model, metric, 
 
 def test_importance_as_csv_is_the_same_figures(tmp_path):
     args = ("importance", "m", TEST, "--metric", "p@3", "--repeats", 2)
-    summary = json.loads(done(*args, "--json"))
+    summary = value_of(done(*args, "--json"))
     assert summary["metric"] == "p@3"
     rows = list(csv.DictReader(io.StringIO(done(*args, "--output", "-"))))
     typed = [{"feature": r["feature"], "number": int(r["number"]), "mean": float(r["mean"]),
@@ -150,7 +150,7 @@ def test_importance_as_csv_is_the_same_figures(tmp_path):
 
 def test_the_table_of_importance_shows_the_top_and_says_what_it_means():
     lines = done("importance", "m", TEST, "--top", 2, "--repeats", 1).splitlines()
-    summary = json.loads(done("importance", "m", TEST, "--repeats", 1, "--json"))
+    summary = value_of(done("importance", "m", TEST, "--repeats", 1, "--json"))
     assert lines[0] == f"ndcg@10 {summary['quality']:.4f} on {TEST}"
     for line, row in zip(lines[2:4], summary["features"], strict=False):
         assert line.split()[:3] == [row["feature"], f"{row['mean']:.4f}", "0.0000"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cli_made import done, fault, invoke
 from collections_made import answer_lease, made_items, question
+from results_made import value_of
 
 from sortnet.preference import Judgement
 from store import open_store
@@ -41,7 +42,7 @@ def test_judgements_are_listed_with_what_became_of_them():
     result = invoke("judgements", "list", "args", "--limit", "1")
     assert [line.split()[0] for line in result.stdout.splitlines()] == ["judgement", "3"]
     assert "2 older ones not shown" in result.stderr
-    rows = json.loads(done("judgements", "list", "args", "--json"))
+    rows = value_of(done("judgements", "list", "args", "--json"))
     assert [row["number"] for row in rows] == [1, 2, 3]
     assert [row["undone"] for row in rows] == [True, False, False]
     assert [row["undoes"] for row in rows] == [None, None, 1]
@@ -53,7 +54,7 @@ def test_nothing_said_yet_is_said():
     result = invoke("judgements", "list", "copy")
     assert (result.stdout, result.exit_code) == ("", 0)
     assert "sortnet label copy" in result.stderr
-    assert json.loads(done("judgements", "list", "copy", "--json")) == []
+    assert value_of(done("judgements", "list", "copy", "--json")) == []
 
 
 def test_control_characters_of_an_id_do_not_reach_the_terminal():
@@ -74,7 +75,7 @@ def test_what_is_exported_is_imported_and_exported_the_same(form):
     assert done("judgements", "export", "copy", "--format", form) == Path(to).read_text()
     summary = done("judgements", "import", "copy", to)
     assert summary == "copy: 0 judgements added, 3 already known\n"
-    summary = json.loads(done("judgements", "import", "copy", to, "--json"))
+    summary = value_of(done("judgements", "import", "copy", to, "--json"))
     assert summary == {"collection": "copy", "added": 0, "known": 3}
 
 
@@ -174,5 +175,5 @@ def test_files_of_other_tools_are_imported_and_their_faults_are_one_line():
     named = ("judgements", "import", "copy", "t.json", "--as", "ana")
     assert "--fields LEFT RIGHT" in fault(*named)
     assert "1 judgements added" in done(*named, "--fields", "two", "one")
-    last = json.loads(done("judgements", "list", "copy", "--json"))[-1]
+    last = value_of(done("judgements", "list", "copy", "--json"))[-1]
     assert (last["left"], last["right"], last["answer"]) == ("i1", "i0", "right")

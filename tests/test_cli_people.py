@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from unittest.mock import Mock
@@ -10,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 from cli_made import done
 from collections_made import made_items
+from results_made import value_of
 
 from store import open_store
 
@@ -32,9 +32,9 @@ def test_a_collection_becomes_a_ranking_on_either_database(url: str, tmp_path: P
     done("items", "add", "texts", str(tmp_path / "texts.csv"), *store)
     command = f"{sys.executable} {tmp_path / 'judge.py'}"
     judged = ("--judge", command, "--as", "longer", "--number", "40", "--json")
-    said = json.loads(done("label", "texts", *judged, *store))
+    (said,) = value_of(done("label", "texts", *judged, *store))
     assert said["failed"] == 0
-    ids = [item["id"] for item in json.loads(done("ranking", "texts", "--json", *store))]
+    ids = [item["id"] for item in value_of(done("ranking", "texts", "--json", *store))]
     places = [ids.index(f"t{k:02}") for k in range(16)]
     # The longest first: hardly a pair is in another order.
     wrong = sum(places[a] < places[b] for a in range(16) for b in range(a + 1, 16))
@@ -57,6 +57,6 @@ def test_an_interrupt_ends_label_before_the_next_criterion_and_a_reason_that_say
             collection.add_criterion(criterion)
     go_on = Mock(side_effect=outcome * 2 if isinstance(outcome, list) else outcome)
     monkeypatch.setattr("cli.terminal.asking.Asking.go_on", go_on)
-    rows = json.loads(done("label", "c", "--as", "ana", "--json"))
+    rows = value_of(done("label", "c", "--as", "ana", "--json"))
     assert [row["why"] for row in rows] == ["interrupted"] * n_asked
     assert go_on.call_count == n_asked

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_made import FAST, done, fault, letor
+from results_made import notes_of, value_of
 
 from sortnet.data import read_queries
 from sortnet.rankers.sortnet import Model
@@ -65,7 +66,7 @@ def test_trec_is_what_ir_measures_reads_and_measures_the_same():
     run = list(ir_measures.read_trec_run("run"))
     measures = [ir_measures.AP, ir_measures.RR]
     theirs = ir_measures.calc_aggregate(measures, qrels, run)
-    ours = json.loads(done("evaluate", "three", "fold/test.txt", "--json"))["measures"]
+    ours = value_of(done("evaluate", "three", "fold/test.txt", "--json"))["measures"]
     assert ours["map"] == pytest.approx(theirs[ir_measures.AP], abs=1e-9)
     assert ours["mrr"] == pytest.approx(theirs[ir_measures.RR], abs=1e-9)
 
@@ -148,10 +149,9 @@ def test_err_is_measured_and_chosen_by_like_any_other(tmp_path):
     where = ("--out", tmp_path / "err", "--store", tmp_path / "err.db")
     said = done("train", "fold", "--quality", "err@10", *where, *FAST)
     assert said.startswith("err@10 chooses the iteration: ") and "err@10 on" in said
-    summary = json.loads(
-        done("evaluate", tmp_path / "err", "fold/test.txt", "-m", "ERR@10", "--json")
-    )
-    assert list(summary["measures"]) == ["err@10"] and "as in gdeval" in summary["conventions"][0]
+    printed = done("evaluate", tmp_path / "err", "fold/test.txt", "-m", "ERR@10", "--json")
+    assert list(value_of(printed, "evaluation")["measures"]) == ["err@10"]
+    assert "as in gdeval" in notes_of(printed)[0]
 
 
 def test_a_rule_for_empty_queries_changes_the_mean_and_is_said(tmp_path):
@@ -162,9 +162,9 @@ def test_a_rule_for_empty_queries_changes_the_mean_and_is_said(tmp_path):
     (tmp_path / "e.txt").write_text("\n".join(text) + "\n")
 
     def mrr(rule):
-        summary = json.loads(done("evaluate", "m", tmp_path / "e.txt", "--empty", rule, "--json"))
-        assert summary["conventions"][0].endswith("1 of 2")
-        return summary["measures"]["mrr"]
+        printed = done("evaluate", "m", tmp_path / "e.txt", "--empty", rule, "--json")
+        assert notes_of(printed)[0].endswith("1 of 2")
+        return value_of(printed)["measures"]["mrr"]
 
     assert mrr("zero") == mrr("skip") / 2
     assert mrr("one") == (mrr("skip") + 1) / 2
@@ -173,22 +173,23 @@ def test_a_rule_for_empty_queries_changes_the_mean_and_is_said(tmp_path):
 
 def test_conventions_are_those_of_the_training_unless_said_otherwise():
     def relevant_from(*more):
-        summary = json.loads(done("evaluate", "dr", "fold/test.txt", "--json", *more))
-        return summary["relevant_from"], summary["conventions"]
+        printed = done("evaluate", "dr", "fold/test.txt", "--json", *more)
+        return value_of(printed)["relevant_from"], notes_of(printed)
 
     level, said = relevant_from()
     assert level == 2 and len(said) == 2  # ndcg finds other queries empty than map does
     assert "relevant from grade 2" in said[0]
     assert relevant_from("--relevant-from", 1)[0] == 1
     exp, linear = (
-        json.loads(done("evaluate", "m", "fold/test.txt", "--json", "--gain", g, "-m", "ndcg"))
+        done("evaluate", "m", "fold/test.txt", "--json", "--gain", g, "-m", "ndcg")
         for g in ("exp", "linear")
     )
-    assert exp["measures"] != linear["measures"] and "gain r," in linear["conventions"][0]
+    assert value_of(exp)["measures"] != value_of(linear)["measures"]
+    assert "gain r," in notes_of(linear)[0]
 
 
 def test_per_query_figures_have_the_printed_means(tmp_path):
-    summary = json.loads(
+    summary = value_of(
         done("evaluate", "m", "fold/test.txt", "--per-query", tmp_path / "q.csv", "--json")
     )
     frame = pd.read_csv(tmp_path / "q.csv")
@@ -205,7 +206,7 @@ def test_compare_puts_first_what_the_model_prefers(test_queries):
     for i, j in ((0, 1), (2, 5), (7, 6)):
         margin = float(model.margins(test_queries, [i], [j])[0])
         names = test_queries.docids[[i, j]]
-        summary = json.loads(done("explain", "m", "fold/test.txt", *names, "--json"))
+        summary = value_of(done("explain", "m", "fold/test.txt", *names, "--json"))
         assert summary["first"] == ("a" if margin > 0 else "b")
         assert summary["margin"] == pytest.approx(margin, rel=1e-5)
         said = done("explain", "m", "fold/test.txt", *names).splitlines()[0]
@@ -215,8 +216,8 @@ def test_compare_puts_first_what_the_model_prefers(test_queries):
 
 def test_compare_tells_both_outputs_of_a_cmpnn_and_the_ranks(test_queries):
     a, b = test_queries.docids[:2]
-    summary = json.loads(done("explain", "m", "fold/test.txt", a, b, "--json"))
-    turned = json.loads(done("explain", "m", "fold/test.txt", b, a, "--json"))
+    summary = value_of(done("explain", "m", "fold/test.txt", a, b, "--json"))
+    turned = value_of(done("explain", "m", "fold/test.txt", b, a, "--json"))
     (vote,), (back,) = summary["members"], turned["members"]
     assert vote["N_>"] == pytest.approx(back["N_<"]) and vote["N_<"] == pytest.approx(back["N_>"])
     assert (vote["N_>"] > vote["N_<"]) == (summary["margin"] > 0)
@@ -227,7 +228,7 @@ def test_compare_tells_both_outputs_of_a_cmpnn_and_the_ranks(test_queries):
 
 @pytest.mark.parametrize(("model", "members"), [("three", 3), ("dr", 2)])
 def test_compare_tells_the_vote_of_every_member(model, members):
-    summary = json.loads(done("explain", model, "fold/test.txt", "d0-0", "d0-1", "--json"))
+    summary = value_of(done("explain", model, "fold/test.txt", "d0-0", "d0-1", "--json"))
     votes = [member["margin"] for member in summary["members"]]
     assert len(votes) == members
     assert sum(votes) == pytest.approx(summary["margin"], rel=1e-5)
@@ -240,8 +241,8 @@ def test_documents_are_named_by_row_where_they_have_no_id(tmp_path, test_queries
     frame = pd.DataFrame(test_queries.features)
     frame["qid"] = test_queries.qids[test_queries.query_of_docs()]
     frame.to_csv(tmp_path / "new.csv", index=False)
-    by_id = json.loads(done("explain", "m", "fold/test.txt", "d1-0", "d1-3", "--json"))
-    by_row = json.loads(done("explain", "m", tmp_path / "new.csv", 6, "row:9", "--json"))
+    by_id = value_of(done("explain", "m", "fold/test.txt", "d1-0", "d1-3", "--json"))
+    by_row = value_of(done("explain", "m", tmp_path / "new.csv", 6, "row:9", "--json"))
     assert by_row["a"] == by_id["a"] | {"docid": None}
     assert by_row["margin"] == pytest.approx(by_id["margin"], rel=1e-5)
     assert done("explain", "m", tmp_path / "new.csv", 6, 9).startswith("row ")
@@ -252,7 +253,7 @@ def test_a_number_is_a_document_id_before_it_is_a_row(tmp_path, test_queries):
     frame["qid"] = test_queries.qids[test_queries.query_of_docs()]
     frame["docid"] = [str(len(frame) - 1 - k) for k in range(len(frame))]
     frame.to_csv(tmp_path / "new.csv", index=False)
-    summary = json.loads(done("explain", "m", tmp_path / "new.csv", "0", "row:46", "--json"))
+    summary = value_of(done("explain", "m", tmp_path / "new.csv", "0", "row:46", "--json"))
     assert (summary["a"]["row"], summary["b"]["row"]) == (47, 46)
     said = "'0' and 'row:47' are the same document (row:47): name two different ones"
     assert said in fault("explain", "m", tmp_path / "new.csv", "0", "row:47")
@@ -270,7 +271,7 @@ def twice(tmp_path) -> Path:
 
 def test_a_query_is_named_where_documents_are_in_several(twice):
     assert "(q0, again)" in fault("explain", "m", twice, "d0-0", "d0-1")
-    summary = json.loads(done("explain", "m", twice, "d0-0", "d0-1", "--qid", "again", "--json"))
+    summary = value_of(done("explain", "m", twice, "d0-0", "d0-1", "--qid", "again", "--json"))
     assert summary["qid"] == "again" and summary["a"]["row"] == 6
 
 

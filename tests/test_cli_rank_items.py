@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cli_made import done, fault, letor
 from items_made import essays, goodness, items_of, photo, ranker_of
+from results_made import value_of
 from scipy.stats import spearmanr
 
 from sortnet.data import read_queries
@@ -109,12 +110,12 @@ def test_ids_with_spaces_make_csv_the_default_and_trec_is_refused_for_them():
 
 def test_explain_says_which_of_two_new_items_goes_first_and_names_the_made_features():
     order = [row["docid"] for row in ranks("texts", "new.csv")]
-    said = json.loads(done("explain", "texts", "new.csv", order[-1], order[0], "--json"))
+    said = value_of(done("explain", "texts", "new.csv", order[-1], order[0], "--json"))
     assert said["first"] == "b" and said["b"]["docid"] == order[0] and said["margin"] < 0
     said = done("explain", "images", "photos of May", "photo 2.png", "photo 1.png")
     assert said.startswith("photo 1.png")
     assert "no document 'essay 99'" in fault("explain", "texts", "new.csv", "essay 99", order[0])
-    said = json.loads(done("explain", "texts", "new.csv", order[0], order[-1], "--json"))
+    said = value_of(done("explain", "texts", "new.csv", order[0], order[-1], "--json"))
     names = [row["feature"] for row in said["features"]]
     assert sorted(names) == sorted(load_ranker("texts").describer.readable_names())
     assert sum(row["value"] for row in said["features"]) == pytest.approx(said["margin"], abs=0.05)
@@ -129,7 +130,7 @@ def test_show_names_the_features_of_a_text_by_its_column():
 
 def test_evaluate_takes_grades_from_the_column_label():
     write(Path("graded.csv"), essays(30, seed=4), label=True)
-    said = json.loads(done("evaluate", "texts", "graded.csv", "-m", "ndcg@10", "--json"))
+    said = value_of(done("evaluate", "texts", "graded.csv", "-m", "ndcg@10", "--json"))
     assert said["measures"]["ndcg@10"] > 0.9
     assert "no column 'label' in stars, slug, essay" in fault("evaluate", "texts", "new.csv")
     assert "has no column 'label': give a table" in fault("evaluate", "images", "photos of May")

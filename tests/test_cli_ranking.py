@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from io import StringIO
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pandas as pd
 import pytest
 from cli_made import done, fault, invoke
 from collections_made import made_items
+from results_made import notes_of, value_of
 
 from sortnet.preference import Judgement
 from sortnet.preference.study import Decision
@@ -116,15 +116,15 @@ def test_who_made_the_ranking_less_sure_is_named_in_the_line():
 def test_csv_can_be_read_again_and_json_is_one_document():
     frame = pd.read_csv(StringIO(done("ranking", "c", "--format", "csv")), dtype={"id": str})
     pd.testing.assert_frame_equal(frame, expected())
-    rows = json.loads(done("ranking", "c", "--format", "json"))
-    assert rows == json.loads(done("ranking", "c", "--json"))
+    rows = value_of(done("ranking", "c", "--format", "json"), "ranking")
+    assert rows == value_of(done("ranking", "c", "--json"))
     assert rows == expected().to_dict("records")
 
 
 def test_the_best_alone_can_be_had():
     assert len(done("ranking", "c", "--top", "2").splitlines()) == 3
-    assert [row["id"] for row in json.loads(done("ranking", "c", "--json", "--top", "1"))] == ["i5"]
-    assert len(json.loads(done("ranking", "c", "--json", "--top", "99"))) == 6
+    assert [row["id"] for row in value_of(done("ranking", "c", "--json", "--top", "1"))] == ["i5"]
+    assert len(value_of(done("ranking", "c", "--json", "--top", "99"))) == 6
 
 
 @pytest.mark.parametrize("form", ["table", "csv", "json"])
@@ -175,8 +175,9 @@ def test_ranks_are_of_each_group(grouped):
 
 def test_one_group_can_be_had_alone(grouped):
     result = invoke("ranking", "g", "--group", "q2", "--json")
-    assert [row["group"] for row in json.loads(result.stdout)] == ["q2"] * 3
-    assert "q2: 3 items, 16 answers; " in result.stderr
+    assert [row["group"] for row in value_of(result.stdout)] == ["q2"] * 3
+    assert any(note.startswith("q2: 3 items, 16 answers; ") for note in notes_of(result.stdout))
+    assert "q2: 3 items, 16 answers; " in invoke("ranking", "g", "--group", "q2").stderr
     assert "no group 'q3'; groups: q1, q2" in fault("ranking", "g", "--group", "q3")
     assert "no group 'q3': its items have no groups" in fault("ranking", "c", "--group", "q3")
 

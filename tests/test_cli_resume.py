@@ -19,6 +19,7 @@ from cli_made import copy_run, done, fault, invoke, make_fold, weights_of
 from click.testing import Result
 from forked_made import Forked
 from pandas.testing import assert_frame_equal
+from results_made import value_of
 
 import cli.training.training_run
 import sortnet.rankers.choose_inputs
@@ -203,7 +204,7 @@ def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
     monkeypatch.setattr(choose_inputs, "learn_to_sort", looked_at)
     printed = done(*train("m")).splitlines()
     assert "running, choosing" in outputs["runs"]
-    assert [row["phase"] for row in json.loads(outputs["json"])] == ["choosing"]
+    assert [row["phase"] for row in value_of(outputs["json"], "runs")] == ["choosing"]
     assert outputs["show"] == outputs["of the folder"]
     lines = outputs["show"].splitlines()
     assert "status   running, choosing" in lines
@@ -212,7 +213,7 @@ def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
     assert [line.split()[0] for line in trials] == ["query+rank", "normal"]
     assert "\n".join(trials) in "\n".join(printed), "as train itself shows them"
     assert "(running, choosing) has no iteration yet; follow it: " in outputs["report"]
-    (run,) = json.loads(done("runs", "--json", *store))
+    (run,) = value_of(done("runs", "--json", *store))
     assert (run["status"], run["phase"]) == ("done", "done")
 
 

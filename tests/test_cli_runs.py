@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from cli_made import FAST, done, fault, invoke, runner
 from pandas.testing import assert_frame_equal
+from results_made import value_of
 from sqlalchemy import update
 
 from cli.main import main
@@ -56,7 +57,7 @@ def test_runs_are_listed_the_newest_first_with_their_best():
         assert cells[4] == f"{row['best_iteration']}/{row['iterations']}"
         assert cells[6] == f"{row['best_quality']:.4f}"
         assert cells[7] == str(row["tp"] + row["vp"])
-    summary = json.loads(done("runs", "--json"))
+    summary = value_of(done("runs", "--json"))
     assert [row["id"] for row in summary] == [run_of("m2"), run_of("m")]
     assert summary[0]["config"]["quality"] == "ndcg@5"
     assert pd.Timestamp(summary[0]["created"]).tzinfo is not None
@@ -84,7 +85,7 @@ def test_a_run_is_shown_with_its_iterations_by_a_prefix_or_as_last(run):
 
 
 def test_a_run_as_json_has_all_there_is(run):
-    summary = json.loads(done("show", run.id, "--json"))
+    summary = value_of(done("show", run.id, "--json"))
     frame = run.iterations_frame()
     assert summary["seed"] == 0 and summary["data"]["train"]["n_queries"] == 20
     assert [row["tp"] for row in summary["iterations"]] == frame["tp"].tolist()
@@ -129,7 +130,7 @@ def test_a_model_of_another_kind_which_no_run_made_is_shown(tmp_path):
     result = invoke("show", tmp_path / "svm")
     assert "no run of a store made this model" in result.stderr
     assert f"model    {tmp_path / 'svm'}, a ranker of kind ranksvm" in result.stdout
-    model = json.loads(done("show", tmp_path / "svm", "--json"))
+    model = value_of(done("show", tmp_path / "svm", "--json"))
     assert (model["kind"], model["n_features"]) == ("ranksvm", 4)
     assert result.stdout.count("\n") == 5 and "ndcg@10 " in result.stdout
 
@@ -251,7 +252,7 @@ def test_an_empty_store_says_how_runs_are_made(tmp_path):
     result = invoke("runs", "--store", tmp_path / "new.db")
     assert result.exit_code == 0 and result.stdout == ""
     assert "no runs yet: sortnet train makes one" in result.stderr
-    assert json.loads(done("runs", "--store", tmp_path / "new.db", "--json")) == []
+    assert value_of(done("runs", "--store", tmp_path / "new.db", "--json")) == []
 
 
 @pytest.mark.postgresql
@@ -259,7 +260,7 @@ def test_a_run_in_postgresql_is_the_run_in_sqlite(postgresql_url, tmp_path, run)
     done("train", "fold", "--out", tmp_path / "m", "--store", postgresql_url, *FAST)
     assert done("pairs", "last", "--store", postgresql_url) == done("pairs", run.id)
     summary, ours = (
-        json.loads(done("show", name, "--store", url, "--json"))["iterations"]
+        value_of(done("show", name, "--store", url, "--json"))["iterations"]
         for name, url in (("last", postgresql_url), (run.id, "s.db"))
     )
     for row, other in zip(summary, ours, strict=True):

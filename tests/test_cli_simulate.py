@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from cli_made import done, fault
 from collections_made import made_items
 from PIL import Image
+from results_made import value_of
 
 from cli.inputs.votes import read_votes
 from sortnet.errors import DataError
@@ -48,17 +48,17 @@ def test_the_table_shows_means_and_errors_of_what_was_simulated():
 
 def test_json_has_every_number_and_one_seed_has_no_error():
     typed = ("--protocol", "features", "--items", 8, "--features", 2, "--budget", 5, "--seeds", 1)
-    rows = json.loads(done("experiment", "simulate", *typed, "--strategy", "random", "--json"))
+    rows = value_of(done("experiment", "simulate", *typed, "--strategy", "random", "--json"))
     (row,) = rows
     assert (row["strategy"], row["questions"], row["seeds"]) == ("random", 5, 1)
     assert row["spearman_se"] is None and -1 <= row["spearman"] <= 1
 
 
 def test_the_usual_budgets_fit_a_collection_however_small():
-    rows = json.loads(done("experiment", "simulate", "--items", 2, "--seeds", 1, "--json"))
+    rows = value_of(done("experiment", "simulate", "--items", 2, "--seeds", 1, "--json"))
     assert {row["questions"] for row in rows} == {1, 3}
     typed = ("--protocol", "features", "--items", 3, "--seeds", 1, "--strategy", "random")
-    assert json.loads(done("experiment", "simulate", *typed, "--json"))[0]["questions"] == 12
+    assert value_of(done("experiment", "simulate", *typed, "--json"))[0]["questions"] == 12
 
 
 def test_the_plot_is_a_picture_of_the_kind_its_name_says():
@@ -73,9 +73,7 @@ def test_the_plot_is_a_picture_of_the_kind_its_name_says():
 
 def test_votes_of_a_file_are_asked_for_and_the_rest_is_foretold():
     typed = ("--protocol", "votes", "--votes", "votes.tsv", "--items-file", "items.csv")
-    rows = json.loads(
-        done("experiment", "simulate", *typed, "--budget", 30, "--seeds", 3, "--json")
-    )
+    rows = value_of(done("experiment", "simulate", *typed, "--budget", 30, "--seeds", 3, "--json"))
     assert [row["strategy"] for row in rows] == ["default", "random"]
     for row in rows:
         assert row["questions"] == 30 and row["accuracy"] > 0.8

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cli_made import FAST, done, fault, invoke, make_fold
 from collections_made import made_items
+from results_made import value_of
 
 from sortnet.core import Queries
 from sortnet.data.divide import hold_out_documents
@@ -89,7 +90,7 @@ def test_new_items_are_ranked_and_compared_by_the_model_folder():
 
 
 def test_the_run_is_told_of_by_every_command_that_reads_runs():
-    shown = json.loads(done("show", "last", "--json"))
+    shown = value_of(done("show", "last", "--json"))
     assert shown["data"]["train"]["path"] == "collection:c#162"
     pairs = list(csv.DictReader(done("pairs", "last").splitlines()))
     assert {pair["winner_id"] for pair in pairs} <= {f"i{k}" for k in range(N)}
@@ -118,8 +119,8 @@ def test_what_was_kept_is_told_alike_by_the_folder_the_store_and_every_command(
     assert record["kind"] == model["kind"] == "posterior"
     assert figures["posterior"] > figures["sortnet"] and record["measure"] == "accuracy"
     assert model["info"]["quality"] == figures["posterior"]
-    assert json.loads(done("show", "last", "--json"))["kept"] == record
-    assert json.loads(done("runs", "--json"))[0]["kept"] == record
+    assert value_of(done("show", "last", "--json"))["kept"] == record
+    assert value_of(done("runs", "--json"))[0]["kept"] == record
     line = (
         f"the posterior: accuracy {figures['posterior']:.4f}, "
         f"the comparator's is {figures['sortnet']:.4f}; better on the judgements held out"
@@ -147,18 +148,18 @@ def test_what_was_kept_is_stored_with_the_model_or_not_at_all(tmp_path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(PosteriorRanker, "save", full)
         assert "disk is full" in invoke("train", "c", "--out", "m", *UNTRAINED).stderr
-    run = json.loads(done("show", "last", "--json"))
+    run = value_of(done("show", "last", "--json"))
     assert (run["status"], run["kept"]) == ("failed", None)
     done("train", "--resume", "--out", "m")
     assert json.loads(Path("m/model.json").read_text())["kind"] == "posterior"
-    assert json.loads(done("show", "last", "--json"))["kept"]["kind"] == "posterior"
+    assert value_of(done("show", "last", "--json"))["kept"]["kind"] == "posterior"
 
 
 def test_accuracy_is_of_pairs_with_an_item_the_training_part_does_not_have():
     with open_store("s.db", write=False) as store:
         T, V, *_ = read_judged(store.collection("c"))
     order = load_ranker("m").order(V)
-    said = json.loads(done("show", "last", "--json"))["iterations"]
+    said = value_of(done("show", "last", "--json"))["iterations"]
     best = max(said, key=lambda row: (row["best"], row["iteration"]))
     assert evaluate(V, order, "accuracy")["accuracy"] == pytest.approx(best["vali_accuracy"])
     assert len(T.judged) and not set(V.rows[V.judged.winner]) <= set(T.rows)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cli_made import done, fault, invoke, make_fold
+from results_made import value_of
 
 import cli.training.training_run
 from cli.printing.iterations import chosen
@@ -44,7 +45,7 @@ def test_the_trials_are_shown_kept_and_the_chosen_settings_learned_with():
 
 def test_with_a_budget_of_answers_nothing_is_tried_and_the_run_says_which_pairs_it_asks_about():
     out = done(*TRAIN, "--judgements", "100", "--json")
-    facts = json.loads(out)
+    facts = value_of(out, "training")
     assert facts["tuning"] is None and facts["answers"] <= 100
     assert (facts["config"]["pairs"], facts["config"]["scaling"]) == ("top", "query+rank+normal")
     printed = done("show", "last", "--store", "s.db")

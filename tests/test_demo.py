@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 import numpy as np
 import pytest
 from cli_made import fault, invoke
 from matplotlib.figure import Figure
 from matplotlib.image import imread
+from results_made import value_of
 from scipy.stats import spearmanr
 
 from cli.training.picture import Panel, draw, misplaced
@@ -69,7 +68,7 @@ def test_unseen_digits_are_sorted_with_a_correlation_of_95_percent_as_it_says(wh
 @pytest.mark.slow
 def test_a_second_demo_replaces_the_first_and_says_the_same_as_json(whole, quick_training):
     folder, _ = whole
-    found = json.loads(run_demo(folder, "--max-iter", "2", "--json").stdout)
+    found = value_of(run_demo(folder, "--max-iter", "2", "--json").stdout, "demo")
     assert found["spearman"]["after"] == pytest.approx(correlation(folder))
     assert found["picture"] == str(folder / "demo/sorted.png")
     with open_store(folder / "s.db") as store:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pandas as pd
 import pytest
 from cli_made import done
 from items_made import FAST, essays, ranker_of
+from results_made import value_of
 
 from sortnet.config import Config
 from sortnet.data import read_queries
@@ -81,7 +81,7 @@ def test_the_levels_of_a_category_are_one_column_whose_value_is_their_sum(learne
 
 def test_explain_shows_a_date_as_a_date_and_a_category_as_its_level(learned):
     args = ("explain", "model", "bikes.csv", "bike-40", "bike-47")
-    rows = {row["feature"]: row for row in json.loads(done(*args, "--json"))["features"]}
+    rows = {row["feature"]: row for row in value_of(done(*args, "--json"))["features"]}
     # 2024 has a 29th of February: 40 days behind its 28th is the 8th of April.
     assert (rows["launched"]["a"], rows["launched"]["b"]) == ("2024-04-08", "2024-04-15")
     assert (rows["colour"]["a"], rows["colour"]["b"]) == (bikes()["colour"][40], None)
@@ -114,7 +114,7 @@ def test_importance_shuffles_the_levels_of_a_category_together(learned):
             shuffled = queries.with_features(documents)
             quality = evaluate(shuffled, model.order(shuffled), "ndcg@10", empty=config.empty)
             assert found.drops[place, repeat] == pytest.approx(whole - quality["ndcg@10"])
-    rows = json.loads(done("importance", "model", "bikes.csv", "--json"))["features"]
+    rows = value_of(done("importance", "model", "bikes.csv", "--json"))["features"]
     assert sorted((row["feature"], row["number"]) for row in rows) == [
         *(("colour", 3), ("launched", 1), ("price", 2)),
     ]
@@ -145,7 +145,7 @@ def test_features_of_texts_are_named_by_their_column_and_by_whole_words(tmp_path
     model.save("m")
     pd.DataFrame({"name": items.ids, "description": items.texts}).to_csv("new.csv", index=False)
     args = ("explain", "m", "new.csv", "i0", "i1")
-    names = [row["feature"] for row in json.loads(done(*args, "--json"))["features"]]
+    names = [row["feature"] for row in value_of(done(*args, "--json"))["features"]]
     assert {name.partition(": ")[0] for name in names} == {"description"}
     assert not [name for name in names if "topic" in name]
     words = {word for text in items.texts for word in text.split()}

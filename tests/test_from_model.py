@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from cli_made import copy_run, done, fault, invoke, letor, make_fold, weights_of
 from collections_made import made_items
+from results_made import value_of
 from test_cli_resume import RUN_FOLDER, killed_at
 
 import cli.training.training_run
@@ -70,7 +71,7 @@ def same_weights(a: Model, b: Model) -> bool:
 
 def test_iteration_0_is_the_model_and_the_new_model_has_its_scaling_and_comparator():
     old = Model.load("old")
-    shown = json.loads(done(*train_on("--json")))
+    shown = value_of(done(*train_on("--json")))
     few, more = read_fold("few"), read_fold("more")
     first = shown["iterations"][0]
     for part, queries in (("train", more.train), ("vali", few.vali)):
@@ -216,7 +217,7 @@ def test_where_it_began_is_recorded_and_shown():
     assert record["from"] == Model.load("new").info["from"] == facts
     assert f"from     old (run {run})\n" in done("show", "new")
     assert f", from old (run {run})\n" in done("runs")
-    assert json.loads(done("runs", "--json"))[0]["config"]["from"] == facts
+    assert value_of(done("runs", "--json"))[0]["config"]["from"] == facts
     done("report", "last", "--output", "r.html")
     assert f"(from old (run {run}))" in Path("r.html").read_text()
     Path("s.db").unlink()

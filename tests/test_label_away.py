@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import sys
@@ -16,6 +15,7 @@ from cli_made import invoke
 from click.testing import Result
 from collections_made import made_items
 from model_made import Model, serving
+from results_made import value_of
 from sqlalchemy.exc import OperationalError
 
 from sortnet.errors import StoreError
@@ -99,7 +99,7 @@ def test_answers_are_kept_while_the_server_of_the_store_is_away(
         server = None if by == "program" else url
         result = label(killed.url, "--workers", workers, *options, model=server)
     assert result.exit_code == 0, result.output
-    facts = json.loads(result.stdout)
+    (facts,) = value_of(result.stdout)
     assert (facts["answered"], facts["failed"], facts["why"][:18]) == (
         PAIRS,
         0,
@@ -145,7 +145,7 @@ def test_an_answer_whose_commit_had_no_reply_is_counted_and_stored_once(
     with serving(Model(lambda text: float(text.split()[-1]))) as url:
         result = label(postgresql_url, "--both-orders", "--number", 4, model=url)
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["answered"] == 4
+    assert value_of(result.stdout)[0]["answered"] == 4
     assert ANSWERED not in result.stderr
     with open_store(postgresql_url) as store:
         collection = store.collection("c")

@@ -21,6 +21,7 @@ import pytest
 from cli_made import done, fault, invoke
 from click.testing import Result
 from collections_made import Clock, made_items
+from results_made import value_of
 
 from sortnet.errors import SortNetError
 from sortnet.judges.connection import JudgeConnection
@@ -72,7 +73,8 @@ def judge(command: str, *args: str) -> Result:
 
 def summary(result: Result, code: int = 0) -> dict:
     assert result.exit_code == code, result.stderr
-    return json.loads(result.stdout)
+    (row,) = value_of(result.stdout, "labelled")
+    return row
 
 
 def stored() -> list[str]:
@@ -92,7 +94,7 @@ def test_a_program_answers_all_there_is(workers):
     assert (facts["answered"], facts["in_all"], facts["failed"]) == (PAIRS, PAIRS, 0)
     assert facts["why"] == "all pairs were asked" and facts["fault"] == ""
     assert len(stored()) == PAIRS
-    ranking = json.loads(done("ranking", "c", "--json"))
+    ranking = value_of(done("ranking", "c", "--json"))
     assert [row["id"] for row in ranking] == ["i0", "i1", "i2", "i3"]
 
 
@@ -292,7 +294,7 @@ def test_a_fast_program_waits_for_the_model_and_the_end_counts_every_answer():
     with open_store("s.db") as store:
         store.add_items("many", made_items(200, d=0))
     typed = ("label", "many", "--as", "bot", "--number", "60", "--json")
-    facts = json.loads(done(*typed, "--judge", program(GOOD)))
+    (facts,) = value_of(done(*typed, "--judge", program(GOOD)))
     with open_store("s.db") as store:
         service = LabellingService(store.collection("many"))
     # How many are left is forecast at moments that depend on the speed of the fits.
@@ -314,7 +316,7 @@ def test_two_at_once_under_one_name_count_every_answer_once():
         subprocess.Popen([sys.executable, "-c", code, *typed], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    said = [json.loads(process.communicate(timeout=600)[0]) for process in both]
+    said = [value_of(process.communicate(timeout=600)[0])[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     with open_store("s.db") as store:
         stored = len(store.collection("many").judgements())
@@ -392,7 +394,7 @@ def test_a_probability_is_the_answer_and_counts_as_one():
     with open_store("s.db") as store:
         said = list(store.collection("c").judgements())
     assert {(j.answer, j.p) for j in said} == {("left", 0.75), ("right", 0.25)}
-    assert json.loads(done("ranking", "c", "--json"))[0]["id"] == "i0"
+    assert value_of(done("ranking", "c", "--json"))[0]["id"] == "i0"
 
 
 def test_a_program_may_be_asked_again_later_and_about_several_pairs_at_once():

@@ -18,6 +18,7 @@ import pytest
 from cli_made import done, fault, invoke
 from forked_made import Forked
 from model_made import Model, serving
+from results_made import value_of
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from sortnet.errors import SortNetError
@@ -49,7 +50,8 @@ def made(key: str = KEY, **facts) -> Model:
 
 def label(url: str, *args: object) -> dict:
     said = ("label", "t", "--model", "judge", "--server", url, "--json", *args)
-    return json.loads(done(*said))
+    (row,) = value_of(done(*said), "labelled")
+    return row
 
 
 def refused(url: str, *args: object, name: str = "judge") -> str:
@@ -72,7 +74,7 @@ def test_a_model_ranks_texts_and_its_probabilities_are_kept(workers):
     for j in judgements():
         assert j.p == pytest.approx(1 / (1 + np.exp(j.right - j.left)), abs=1e-5)
         assert j.answer == ("left" if j.p > 0.5 else "right") and j.annotator == "judge"
-    ids = [row["id"] for row in json.loads(done("ranking", "t", "--json"))]
+    ids = [row["id"] for row in value_of(done("ranking", "t", "--json"))]
     assert ids == [f"t{k}" for k in reversed(range(N))]
 
 
@@ -313,7 +315,7 @@ def test_nothing_is_sent_for_an_estimate_or_a_prompt():
     model = made()
     with serving(model) as url:
         common = ("label", "t", "--model", "judge", "--server", url)
-        found = json.loads(
+        found = value_of(
             done(*common, "--estimate", "--number", 100, "--both-orders", "--price-in", 1, "--json")
         )
         shown = done(*common, "--show-prompt")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import signal
@@ -18,6 +17,7 @@ import pytest
 from cli_made import fault, runner
 from click.testing import Result
 from collections_made import answer_lease, made_items, question
+from results_made import value_of
 from rich.console import Console
 from terminal_made import Terminal
 
@@ -436,7 +436,7 @@ def test_keys_without_a_name_are_none():
 
 def test_lines_of_stdin_are_answers():
     result = invoke_with("left\nup\n\x1b[2J\ntie\nundo\nskip\ncant-say\n", "--as", "ana", "--json")
-    summary = json.loads(result.stdout)
+    (summary,) = value_of(result.stdout)
     assert (summary["answered"], summary["in_all"], summary["enough"]) == (1, 1, False)
     assert "unknown answer 'up'; known are left (1), right (2), tie (0), skip, " in result.stderr
     assert "\x1b" not in result.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_made import done, invoke
+from results_made import value_of
 
 OLD = Path(__file__).parent / "data" / "store-0.1.0.sqlite"
 RUN = "af77ab34b383"
@@ -59,11 +59,11 @@ def shown() -> dict[str, str]:
 
 def test_every_command_that_reads_shows_what_0_1_0_wrote_and_changes_nothing(store):
     said = shown()
-    (run,) = json.loads(said["runs --json"])
+    (run,) = value_of(said["runs --json"], "runs")
     kept = rows("SELECT iteration, quality FROM iterations WHERE best ORDER BY iteration")[-1]
     assert (run["id"], run["status"], run["iterations"]) == (RUN, "done", 3)
     assert (run["best_iteration"], run["best_quality"]) == kept
-    iterations = json.loads(said[f"show {RUN} --json"])["iterations"]
+    iterations = value_of(said[f"show {RUN} --json"], "run")["iterations"]
     assert [(row["tp"], row["vp"]) for row in iterations] == rows("SELECT tp, vp FROM iterations")
     pairs = [line.split(",") for line in said[f"pairs {RUN}"].splitlines()]
     first = rows("SELECT split, winner, loser, times FROM pairs ORDER BY split, winner, loser")[0]
@@ -72,9 +72,9 @@ def test_every_command_that_reads_shows_what_0_1_0_wrote_and_changes_nothing(sto
     assert tuple(named[0][name] for name in ("split", "winner", "loser", "times")) == tuple(
         map(str, first)
     )
-    assert [row["id"] for row in json.loads(said["ranking wishes --json"])] == ORDER
+    assert [row["id"] for row in value_of(said["ranking wishes --json"], "ranking")] == ORDER
     names = ("answer", "left", "right")
-    judged = json.loads(said["judgements list wishes --json"])
+    judged = value_of(said["judgements list wishes --json"], "judgements")
     assert [tuple(row[name] for name in names) for row in judged] == rows(
         "SELECT answer, a.id, b.id FROM judgements"
         " JOIN items a ON left_item = a.number JOIN items b ON right_item = b.number"
@@ -101,7 +101,7 @@ def test_the_first_command_that_writes_upgrades_it_after_a_copy(store):
     changed = {name for name in before if before[name] != after[name]}
     of_judgements = {"items list --json", "ranking wishes --json", "judgements list wishes --json"}
     assert changed == {*of_judgements, "judgements export wishes", "annotators wishes --json"}
-    assert len(json.loads(after["judgements list wishes --json"])) == 4
+    assert len(value_of(after["judgements list wishes --json"], "judgements")) == 4
 
 
 @pytest.mark.slow

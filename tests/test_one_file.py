@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_made import FAST, done, fault, invoke, letor
+from results_made import value_of
 
 from sortnet import SortNetRanker, from_frame, load_ranker
 from sortnet.core import NamedColumns, Queries
@@ -348,7 +349,7 @@ def test_bins_are_said_stored_and_used_by_evaluate():
     below = ", ".join(f"{edge:.6g}" for edge in columns.edges)
     assert f"grade       stars in 3 bins, divided at {below}\n" in said
     assert columns.bins == 3 and len(columns.edges) == 2
-    printed = json.loads(done("evaluate", "m", "points.csv", "--part", "test", "--json"))
+    printed = value_of(done("evaluate", "m", "points.csv", "--part", "test", "--json"))
     test = read_divided("points.csv", columns=replace(NAMES, bins=3)).test
     order = load_ranker("m").order(test)
     assert printed["measures"]["ndcg@10"] == evaluate(test, order, "ndcg@10")["ndcg@10"]

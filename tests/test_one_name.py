@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from collections_made import Clock, answer_lease, made_items
+from results_made import value_of
 
 import store.collections.leases as lease_rows
 from sortnet.preference import Question
@@ -174,7 +174,7 @@ def test_two_label_at_once_under_one_name_ask_no_pair_twice(
         )
         for workers in ("1", "3")
     ]
-    results = [json.loads(process.communicate(timeout=600)[0]) for process in both]
+    results = [value_of(process.communicate(timeout=600)[0])[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     asked = Counter((tmp_path / "asked").read_text().splitlines())
     assert max(asked.values()) == 1 and len(asked) == 100

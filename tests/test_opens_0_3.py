@@ -20,6 +20,7 @@ import pytest
 import torch
 from cli_made import done, invoke
 from extras_made import needs
+from results_made import value_of
 
 from sortnet import SortNetRanker, load_ranker, read_queries
 from sortnet.comparators import DirectRanker
@@ -115,8 +116,8 @@ def table_sizes(path: Path) -> dict[str, int]:
 
 
 def printed(*args: object) -> Any:
-    """The JSON that a command prints."""
-    return json.loads(done(*args, "--json"))
+    """The value that a command prints as JSON."""
+    return value_of(done(*args, "--json"))
 
 
 def check_runs() -> None:

@@ -13,6 +13,7 @@ import pytest
 from cli_made import done, fault, make_fold, weights_of
 from extras_made import needs
 from ranker_made import SETTINGS, Linear
+from results_made import value_of
 from sklearn.base import clone
 
 from sortnet import Model, SortNetRanker, load_ranker, read_queries
@@ -126,7 +127,7 @@ def test_its_order_is_that_of_its_scores_and_of_no_row(linear):
 def test_evaluate_and_rank_take_any_ranker(linear, parts):
     test = parts[2]
     order = linear.order(test)
-    summary = json.loads(done("evaluate", "m", TEST, "-m", "ndcg@5", "--json"))
+    summary = value_of(done("evaluate", "m", TEST, "-m", "ndcg@5", "--json"))
     assert summary["measures"] == pytest.approx(evaluate(test, order, ["ndcg@5"]))
     rows = list(csv.DictReader(done("rank", "m", TEST, "--format", "csv").splitlines()))
     assert [row["docid"] for row in rows] == test.docids[order].tolist()
@@ -134,7 +135,7 @@ def test_evaluate_and_rank_take_any_ranker(linear, parts):
 
 def test_compare_takes_the_difference_of_scores(linear, parts):
     scores = linear.scores(parts[2])
-    summary = json.loads(done("explain", "m", TEST, "d1-0", "d1-3", "--json"))
+    summary = value_of(done("explain", "m", TEST, "d1-0", "d1-3", "--json"))
     assert summary["margin"] == pytest.approx(float(scores[6] - scores[9]))
     assert summary["members"] == [{"margin": summary["margin"]}]
     assert summary["first"] == ("a" if scores[6] > scores[9] else "b")
@@ -143,7 +144,7 @@ def test_compare_takes_the_difference_of_scores(linear, parts):
 
 def test_importance_is_none_of_a_feature_that_is_not_used(parts):
     Linear(SETTINGS(quality="ndcg@10"), unscaled(4), np.array([1.0, 0, 0, 0])).save("m")
-    summary = json.loads(done("importance", "m", TEST, "--json", "--repeats", 2))
+    summary = value_of(done("importance", "m", TEST, "--json", "--repeats", 2))
     first, *others = summary["features"]
     assert (first["number"], first["mean"] > 0.1) == (1, True)
     assert [row["mean"] for row in others] == [0, 0, 0]
@@ -420,7 +421,7 @@ def test_train_fits_a_ranker_of_another_kind_and_stores_no_run(parts, kind):
     fitted = fit_ranker(train, vali, settings_for(kind).changed(quality="ndcg@5"))
     loaded = load_ranker("k")
     np.testing.assert_array_equal(loaded.scores(parts[2]), fitted.scores(parts[2]))
-    summary = json.loads(done("evaluate", "k", TEST, "-m", "ndcg@5", "--json"))
+    summary = value_of(done("evaluate", "k", TEST, "-m", "ndcg@5", "--json"))
     order = fitted.order(parts[2])
     assert summary["measures"] == pytest.approx(evaluate(parts[2], order, ["ndcg@5"]))
     assert f"{evaluate(vali, fitted.order(vali), 'ndcg@5')['ndcg@5']:.4f}" in said
@@ -430,7 +431,7 @@ def test_train_fits_a_ranker_of_another_kind_and_stores_no_run(parts, kind):
 def test_train_takes_settings_of_the_other_kind(parts):
     command = ["train", "fold/train.txt", "fold/vali.txt", "--ranker", "ranknet", "--out", "k"]
     args = [*command, "--epochs", 2, "--set", "queries=4", "--hidden", "5,3", "--json"]
-    summary = json.loads(done(*args))
+    summary = value_of(done(*args), "training")
     config = load_ranker("k").config.flat()
     assert (config["epochs"], config["queries"], config["hidden"]) == (2, 4, (5, 3))
     assert (summary["kind"], summary["config"]["queries"]) == ("ranknet", 4)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cli_made import done, fault, invoke
+from results_made import value_of
 from test_report import NASTY, Page
 from test_web_browser import seen, violations
 
@@ -47,7 +48,7 @@ def by_score(who: str, **facts) -> list[Judgement]:
 
 
 def facts(*args: object) -> dict:
-    return json.loads(done("report", "t", "--json", *args))
+    return value_of(done("report", "t", "--json", *args))
 
 
 def test_the_page_and_the_json_say_who_answered_at_what_cost():
@@ -110,7 +111,7 @@ def test_what_anybody_wrote_is_text():
     page = Page(text)
     assert len(page.of("script")) == 2 and NASTY not in text  # the table's rows, and its script
     assert page.words.count("<script>alert('$x_{$')</script>&\"q") >= 5
-    assert json.loads(done("report", "n", "--json"))["question"] == NASTY
+    assert value_of(done("report", "n", "--json"))["question"] == NASTY
 
 
 @pytest.mark.parametrize(
@@ -126,12 +127,12 @@ def test_groups_have_a_top_each_and_criteria_a_part_each():
     rows = [f"g{k},text {k},group {k % 2}" for k in range(8)]
     Path("g.csv").write_text("\n".join(["id,text,of", *rows]) + "\n")
     done("items", "add", "g", "g.csv", "--group", "of")
-    found = json.loads(done("report", "g", "--json", "--top", 2))
+    found = value_of(done("report", "g", "--json", "--top", 2))
     assert [row["group"] for row in found["ranking"]] == ["group 0"] * 2 + ["group 1"] * 2
     assert "group 1" in Page(done("report", "g", "-o", "-")).words
     done("ask", "t", "--criterion", "short")
     done("ask", "t", "--criterion", "kind")
-    both = json.loads(done("report", "t", "--json"))
+    both = value_of(done("report", "t", "--json"))
     assert [part["criterion"] for part in both] == ["short", "kind"]
     page = Page(done("report", "t", "-o", "-"))
     ids = [tag["id"] for tag in page.of("section")]
@@ -159,7 +160,7 @@ def test_a_name_of_a_run_and_a_collection_is_told(trained, tmp_path, monkeypatch
         assert f"run {run} is taken; the collection: sortnet report collection:{name}" in (
             result.stderr
         )
-        assert json.loads(done("report", f"collection:{name}", "--json"))["collection"] == name
+        assert value_of(done("report", f"collection:{name}", "--json"))["collection"] == name
     result = invoke("report", run[:3])
     assert result.stdout == f"report-{run[:3]}.html\n"
     assert f"collection {run[:3]} is taken; the run: sortnet report {run}" in result.stderr
@@ -197,13 +198,13 @@ def test_all_items_are_in_the_page_and_programs_get_the_top():
     page = Page(text)
     told = re.search(r'<script type="application/json">(.*?)</script>', text, re.DOTALL)
     cells = json.loads(told[1])
-    ranked = json.loads(done("ranking", "many", "--json"))
+    ranked = value_of(done("ranking", "many", "--json"))
     assert [row[1][0] for row in cells] == [row["id"] for row in ranked]
     assert [row[0] for row in cells] == [str(row["rank"]) for row in ranked]
     assert [row[3] for row in cells] == [f"{row['low']}-{row['high']}" for row in ranked]
     assert "Ranking: all 130 items" in page.words
     assert len([head for head in page.of("th") if head.get("scope") == "row"]) == 100 + 1
-    assert len(json.loads(done("report", "many", "--json"))["ranking"]) == 10
+    assert len(value_of(done("report", "many", "--json"))["ranking"]) == 10
     some = Page(done("report", "many", "-o", "-", "--top", 3)).words
     assert "Ranking: the top 3" in some
 
@@ -269,7 +270,7 @@ def many(tmp_path) -> str:
 
 @pytest.mark.browser
 def test_a_table_of_many_items_is_sorted_and_searched_in_a_browser(driver, many):
-    ranked = [row["id"] for row in json.loads(done("ranking", "many", "--json"))]
+    ranked = [row["id"] for row in value_of(done("ranking", "many", "--json"))]
     driver.get(many)
 
     def shown() -> list[str]:

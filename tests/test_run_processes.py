@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_made import done, invoke
+from results_made import value_of
 from sqlalchemy import text
 
 from sortnet.config import Config
@@ -164,8 +164,8 @@ def test_commands_call_it_killed_and_say_how_to_go_on(here: Path) -> None:
         result = invoke(*command)
         assert result.exit_code == 0
         assert "killed" in result.stdout + result.stderr and again in result.stderr
-    assert json.loads(done("runs", "--json"))[0]["status"] == "killed"
-    assert json.loads(done("show", "last", "--json"))["status"] == "killed"
+    assert value_of(done("runs", "--json"))[0]["status"] == "killed"
+    assert value_of(done("show", "last", "--json"))["status"] == "killed"
     done("report", "last", "--output", "r.html")
     page = (here / "r.html").read_text()
     assert "The run is unfinished: it was killed after 1 iteration." in page
@@ -177,6 +177,6 @@ def test_commands_name_the_other_host(here: Path) -> None:
         change(store, "host = 'db2.example'")
     for command in ("runs", "show last"):
         assert "running on db2.example" in done(*command.split())
-    assert json.loads(done("runs", "--json"))[0]["host"] == "db2.example"
+    assert value_of(done("runs", "--json"))[0]["host"] == "db2.example"
     done("report", "last", "--output", "r.html")
     assert "running on db2.example when this was written" in (here / "r.html").read_text()

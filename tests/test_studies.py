@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from click.testing import Result as Shown
 from letor_folds import write_folds
+from results_made import value_of
 
 from cli.main import main
 from sortnet.config import Config
@@ -292,7 +292,7 @@ def test_every_study_makes_its_table_and_figures_and_resumes(name, run, folder, 
         monkeypatch.setattr(cells_module, "fit_ranker", None)  # nothing can be fitted any more
         again = run(*words, "--json")
         assert again.exit_code == 0 and "worked out before: " in again.stderr
-        assert len(json.loads(again.stdout)["rows"]) == len(frame)
+        assert len(value_of(again.stdout, "study")["rows"]) == len(frame)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if STUDIES[n].data == "either"])
@@ -335,7 +335,9 @@ def test_the_list_has_every_study_and_so_has_no_name(run):
     lines = shown.stdout.splitlines()
     assert [line.split()[0] for line in lines[1:]] == list(NAMES)
     assert run().stdout == shown.stdout
-    assert [row["name"] for row in json.loads(run("--list", "--json").stdout)] == list(NAMES)
+    assert [row["name"] for row in value_of(run("--list", "--json").stdout, "studies")] == list(
+        NAMES
+    )
 
 
 def test_names_are_drawn_as_marks_in_their_order_and_numbers_as_lines():

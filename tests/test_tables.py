@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from cli_made import done
 from hypothesis import given
 from hypothesis import strategies as st
+from results_made import value_of
 
 from sortnet import SortNetRanker, from_frame
 from sortnet.data import read_fold, read_queries
@@ -105,7 +105,7 @@ def test_a_ranker_of_texts_and_categories_is_trained_kept_and_ranks_a_new_table(
     test = read_queries(tmp_path / "test.csv", like=model)
     expected = fold.test.features
     np.testing.assert_allclose(test.features, expected, rtol=1e-5, atol=1e-6)
-    figures = json.loads(done("evaluate", out, tmp_path / "test.csv", "--json"))
+    figures = value_of(done("evaluate", out, tmp_path / "test.csv", "--json"))
     assert figures["measures"]["ndcg@10"] > 0.9 if "measures" in figures else figures
     shuffled = goods(seed=2).drop(columns="label").sample(frac=1, random_state=0, axis=1)
     shuffled.to_json(tmp_path / "new.jsonl", orient="records", lines=True)

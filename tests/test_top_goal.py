@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from io import StringIO
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from cli_made import done, fault, invoke
 from collections_made import made_items
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from results_made import value_of
 from scipy.special import ndtr
 
 from sortnet.preference import Judgement
@@ -248,7 +248,7 @@ def test_a_goal_is_asked_for_shown_and_taken_back(home):
     assert "goal          the top 10, at most 2 of them wrong" in done(
         "ask", "c", "--goal", "top 10, 2 wrong"
     )
-    (asked,) = json.loads(done("ask", "c", "--json"))
+    (asked,) = value_of(done("ask", "c", "--json"))
     assert (asked["goal"], asked["top"]) == (0.2, 10)
     for typed, shown in (
         ("TOP 5", "the top 5, at most 0 of them wrong"),
@@ -257,7 +257,7 @@ def test_a_goal_is_asked_for_shown_and_taken_back(home):
         ("0.075", "at most 7.5% of the pairs in the wrong order"),
     ):
         assert f"goal          {shown}\n" in done("ask", "c", "--goal", typed)
-    (asked,) = json.loads(done("ask", "c", "--json"))
+    (asked,) = value_of(done("ask", "c", "--json"))
     assert (asked["goal"], asked["top"]) == (0.075, None)
 
 
@@ -290,7 +290,7 @@ def test_a_program_answers_until_the_top_is_known_and_the_ranking_says_how_proba
     assert frame.columns.tolist()[-1] == "among_top"
     assert frame["among_top"].sum() == pytest.approx(3)
     assert set(frame["id"][:3]) == {"i17", "i18", "i19"}
-    assert [row["among_top"] for row in json.loads(done("ranking", "d", "--json"))] == (
+    assert [row["among_top"] for row in value_of(done("ranking", "d", "--json"))] == (
         pytest.approx(frame["among_top"].tolist())
     )
     head, first, *_ = done("ranking", "d").splitlines()

@@ -18,6 +18,7 @@ import pytest
 from cli_made import FAST, done, fault, invoke, letor, quick_training
 from forked_made import Forked
 from model_made import Model, serving
+from results_made import value_of
 
 from sortnet.core import NamedColumns
 from sortnet.data.parts import read_divided
@@ -92,7 +93,7 @@ def stored() -> Counter[str]:
 
 
 def test_a_program_is_asked_what_the_loop_needs_and_its_order_is_learned():
-    facts = json.loads(done(*command("--json")))
+    facts = value_of(done(*command("--json")))
     questions = [question for _, question in asked()]
     assert len({pair(question) for question in questions}) == len(questions) == 60
     answers = facts["judge"]["answers"]
@@ -104,18 +105,18 @@ def test_a_program_is_asked_what_the_loop_needs_and_its_order_is_learned():
 
 
 def test_commands_that_read_runs_and_models_take_one_that_was_asked():
-    id = json.loads(done(*command("--json")))["run"]
+    id = value_of(done(*command("--json")))["run"]
     said = invoke("report", id, "--output", "report.html")
     assert said.exit_code == 0 and said.stderr == ""
     assert "Not in this report" not in Path("report.html").read_text()
-    assert json.loads(done("show", id, "--json"))["status"] == "done"
+    assert value_of(done("show", id, "--json"))["status"] == "done"
     ranked = done("rank", "model", "products.csv").splitlines()
     assert len(ranked) == 1 + QUERIES * DOCS
     rows = [line.rpartition(",")[0] for line in Path("products.csv").read_text().splitlines()]
     graded = [f"{rows[0]},label"]
     graded += [f"{row},{int(float(row.split(',')[3]) > 0)}" for row in rows[1:]]
     Path("graded.csv").write_text("\n".join(graded) + "\n")
-    measures = json.loads(done("evaluate", "model", "graded.csv", "--json"))["measures"]
+    measures = value_of(done("evaluate", "model", "graded.csv", "--json"))["measures"]
     assert measures["map"] > 0.8
 
 
@@ -146,7 +147,7 @@ for k, line in enumerate(sys.stdin):
     p = 0.9 if better(q) == "left" else 0.1
     print(json.dumps({"answer": "cant-say"} if k % 5 == 4 else {"p": p}), flush=True)
 """
-    facts = json.loads(done(*command("--json", code=code)))
+    facts = value_of(done(*command("--json", code=code)))
     with open_store("s.db") as store:
         frame = store.run(facts["run"]).answers_frame()
     assert {*frame["p"].dropna()} == {0.9, 0.1} and (frame["answer"] == "cant-say").sum() == 12
@@ -228,7 +229,7 @@ for k, line in enumerate(sys.stdin):
     first = {pair(question) for _, question in asked()[:20]}
     Path("mended").touch()
     Path("asked").write_text("")
-    facts = json.loads(done("train", "--resume", "--out", "model", "--json"))
+    facts = value_of(done("train", "--resume", "--out", "model", "--json"))
     again = [pair(question) for _, question in asked()]
     assert first.isdisjoint(again) and len({*again}) == len(again) == 40
     assert facts["quality"]["accuracy"] > 0.7 and sum(stored().values()) == 60
@@ -246,7 +247,7 @@ for line in sys.stdin:
 """
     result = invoke(*command("--json", code=code))
     assert result.exit_code == 0, result.stderr
-    facts = json.loads(result.stdout)
+    facts = value_of(result.stdout)
     times = Counter(pair(question) for _, question in asked())
     assert facts["judge"]["failed"] == 0 and sum(facts["judge"]["answers"].values()) == 60
     assert max(times.values()) == 2 and result.stderr.count("stumbled") > 0
@@ -309,7 +310,7 @@ def model_of_sizes(folder: str) -> None:
 def test_a_run_from_a_model_learns_what_the_judge_says_otherwise_and_keeps_to_its_budget():
     model_of_sizes("base")
     words = command("--from", "base", "--json", code=HEAVIER + BY_WEIGHT)
-    facts = json.loads(done(*words))
+    facts = value_of(done(*words))
     questions = [pair(question) for _, question in asked()]
     assert len({*questions}) == len(questions) == 60
     assert sum(facts["judge"]["answers"].values()) == 60 and facts["judge"]["answers"] == stored()
@@ -322,8 +323,8 @@ def test_a_run_from_a_model_learns_what_the_judge_says_otherwise_and_keeps_to_it
 
 def test_a_run_from_a_model_that_the_judge_agrees_with_begins_with_its_answers_right():
     model_of_sizes("base")
-    facts = json.loads(done(*command("--from", "base", "--json")))
-    from_random = json.loads(done(*command("--out", "from-random", "--json")))
+    facts = value_of(done(*command("--from", "base", "--json")))
+    from_random = value_of(done(*command("--out", "from-random", "--json")))
     assert facts["iterations"][0]["train_accuracy"] > 0.9
     assert from_random["iterations"][0]["train_accuracy"] < 0.9
 
@@ -370,8 +371,8 @@ def test_a_model_is_shown_texts_and_its_probabilities_are_learned(workers):
     texts()
     model = Model(lambda text: len(text.split()) / 5)
     with serving(model) as url:
-        facts = json.loads(done(*by_model(url, "--judgements", 50, "--workers", workers, "--json")))
-        assert json.loads(
+        facts = value_of(done(*by_model(url, "--judgements", 50, "--workers", workers, "--json")))
+        assert value_of(
             done("train", "--resume", "--out", "model", "--json")
         )["judge"]["calls"] == 0  # fmt: skip
     assert facts["judge"]["calls"] == len(model.prompts) == 50 and facts["judge"]["tokens_in"] > 0
@@ -420,7 +421,7 @@ def test_a_limit_of_calls_ends_the_asking_and_what_was_answered_is_learned():
     with serving(model) as url:
         result = invoke(*by_model(url, "--judgements", 50, "--max-calls", 30, "--json"))
         assert result.exit_code == 0, result.stderr
-        facts = json.loads(result.stdout)
+        facts = value_of(result.stdout)
         assert "the limit of 30 calls is reached: 30 of 50 answers are kept" in result.stderr
         assert facts["judge"]["calls"] == len(model.prompts) == 30 == sum(stored().values())
         done("train", "--resume", "--out", "model")  # it has finished
@@ -430,11 +431,11 @@ def test_a_limit_of_calls_ends_the_asking_and_what_was_answered_is_learned():
 def test_nothing_is_asked_or_written_for_a_prompt_or_an_estimate(tmp_path):
     texts()
     common = ("train", "texts.csv", "--query", "question")
-    prompt = json.loads(done(*common, "--show-prompt", "--question", "Longer?", "--json"))
-    assert prompt["prompt"].startswith("Longer?\n") and "Both belong to: why" in prompt["prompt"]
-    of_model = json.loads(done(*common, "--model", "m", "--show-prompt", "--json"))
-    assert of_model["prompt"].count("Both belong to: why") == 1  # and no server was named
-    estimate = json.loads(done(
+    prompt = value_of(done(*common, "--show-prompt", "--question", "Longer?", "--json"))
+    assert prompt.startswith("Longer?\n") and "Both belong to: why" in prompt
+    of_model = value_of(done(*common, "--model", "m", "--show-prompt", "--json"))
+    assert of_model.count("Both belong to: why") == 1  # and no server was named
+    estimate = value_of(done(
         *common, "--estimate", "--judgements", 70, "--both-orders", "--price-in", 1, "--json"
     ))  # fmt: skip
     assert estimate["pairs"] == 70 and estimate["calls"] == 140 and estimate["tokens_in"] > 1400

@@ -31,6 +31,7 @@ from collections_made import Clock, answer_lease, made_items, question
 from forked_made import Forked, hearing_hangups
 from hypothesis import strategies as st
 from PIL import Image
+from results_made import value_of
 from sqlalchemy import event, update
 from web_made import WAIT, Client, listening, running, served
 
@@ -742,7 +743,7 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
         reply = site.client.get(f"{site.admin}/{name}")
         assert reply.headers["Content-Disposition"] == f'attachment; filename="{name}"'
         found[name] = reply.body.decode()
-    ranking = json.loads(found["ranking.json"])
+    ranking = value_of(found["ranking.json"], "ranking")
     assert [row["rank"] for row in ranking] == list(range(1, 13))
     rows = list(csv.DictReader(io.StringIO(found["ranking.csv"])))
     assert [row["id"] for row in rows] == [row["id"] for row in ranking]

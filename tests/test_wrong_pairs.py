@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from cli_made import done
+from results_made import value_of
 
 from sortnet.comparators import CmpNN, TrainableComparator
 from sortnet.config import PAIRS, Config, Training
@@ -130,7 +130,7 @@ def test_the_counts_of_pairs_are_those_of_show(store: Store, url: str, strategy:
         run.add(*call)
     for record in run_in_memory.records:
         run.record(vars(record))
-    iterations = json.loads(done("show", run.id, "--store", url, "--json"))["iterations"]
+    iterations = value_of(done("show", run.id, "--store", url, "--json"))["iterations"]
     assert len(iterations) > 2
     for split in SPLITS:
         frame = run.pairs_frame(split)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +12,8 @@ import numpy as np
 
 from cli.inputs.opened_store import open_collection
 from cli.options import Real, files, refuse_gone, store_and_json, store_option
-from cli.output import DEFAULT_WIDTH, fit_cells, print_json, print_table, put, say, width
+from cli.output import put, say
+from cli.printing.results import Column, Result, Step, Table, print_result
 from sortnet.items import Items
 from sortnet.messages import count, printable
 from sortnet.preference.annotator_agreement import Agreement
@@ -30,7 +30,6 @@ _ABOUT = (
 )
 
 _SHOWN = 20  # groups in the table of agreement
-_AGREEMENT = ["", "alpha", "shared pairs", "with self", "repeats", "cycles", "triples"]
 _ABOUT_AGREEMENT = (
     "alpha: Krippendorff's, over the pairs with two annotators or more; 1 is perfect, 0 is chance",
     "with self: share of the repeated answers that are as before; cycles: share of the triples",
@@ -91,41 +90,25 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
         reports = service.reports([who.name for who in collection.annotators()])
         bad = [r.name for r in reports if r.verdict not in FINE and r.state != "excluded"]
         harmful = [who for who in bad if service.session.better_without(who)]
-    if as_json:
-        print_json([asdict(report) | {"exclude": report.name in harmful} for report in reports])
-        return
+    print_result(_annotators_result(name, reports, harmful), as_json=as_json)
+
+
+def _annotators_result(
+    name: str, reports: Sequence[AnnotatorReport], harmful: Sequence[str]
+) -> Result:
+    """A row for each annotator; the next step excludes one whose answers do harm."""
     if not reports:
-        say(f"no annotators yet: sortnet label {shlex.quote(name)}")
-        return
-    print_table(_HEADER, [_line(report) for report in reports])
-    for text in _ABOUT:
-        say(text)
+        command = f"sortnet label {shlex.quote(name)}"
+        return Result("annotators", [], next=Step(command, f"no annotators yet: {command}"))
+    rows = [asdict(report) | {"exclude": report.name in harmful} for report in reports]
+    steps = []
     for report in reports:
         if report.name in harmful:
             action = ["exclude", name, report.name, "--reason", report.verdict]
-            say(f"next: {shlex.join(['sortnet', 'annotators', *map(printable, action)])}")
-
-
-_HEADER = [
-    *("annotator", "answers", "reliability", "side bias", "with others", "with self"),
-    *("gold", "seconds", "state", "verdict"),
-]
-
-
-def _line(report: AnnotatorReport) -> list[str]:
-    seconds = report.median_seconds
-    return [
-        printable(report.name),
-        str(report.answers),
-        _measured(report.reliability),
-        _measured(report.side_bias),
-        _shares(report.agreement, report.expected_agreement),
-        _shares(report.consistency, report.expected_consistency),
-        _measured(report.gold),
-        "-" if seconds is None else f"{seconds:.1f}",
-        f"{report.state} model" if report.model else report.state,
-        report.verdict or "-",
-    ]
+            steps.append(shlex.join(["sortnet", "annotators", *map(printable, action)]))
+    lines = "\n".join(f"next: {step}" for step in steps)
+    step = Step(steps[0], lines) if steps else None
+    return Result("annotators", rows, text=[Table(_COLUMNS, reports)], notes=_ABOUT, next=step)
 
 
 def _measured(value: Measured | None) -> str:
@@ -134,6 +117,24 @@ def _measured(value: Measured | None) -> str:
 
 def _shares(observed: float | None, expected: float | None) -> str:
     return "-" if observed is None else f"{observed:.2f} / {expected:.2f}"
+
+
+def _seconds(report: AnnotatorReport) -> str:
+    return "-" if report.median_seconds is None else f"{report.median_seconds:.1f}"
+
+
+_COLUMNS = [
+    Column("annotator", lambda report: printable(report.name)),
+    Column("answers", lambda report: str(report.answers)),
+    Column("reliability", lambda report: _measured(report.reliability)),
+    Column("side bias", lambda report: _measured(report.side_bias)),
+    Column("with others", lambda report: _shares(report.agreement, report.expected_agreement)),
+    Column("with self", lambda report: _shares(report.consistency, report.expected_consistency)),
+    Column("gold", lambda report: _measured(report.gold)),
+    Column("seconds", _seconds),
+    Column("state", lambda report: f"{report.state} model" if report.model else report.state),
+    Column("verdict", lambda report: report.verdict or "-"),
+]
 
 
 @annotators.command(short_help="Measure how much the annotators agree.")
@@ -159,32 +160,40 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
     with open_collection(store, name) as collection:
         judgements, items = collection.counted_judgements(), collection.items()
     found, groups = _agreement_of(judgements, items)
-    if as_json:
-        named = [{"group": group, **asdict(each)} for group, each in groups]
-        print_json({"collection": name, **asdict(found), "groups": named})
-    else:
-        _put_agreement(name, found, groups)
+    print_result(_agreement_result(name, found, groups), as_json=as_json)
 
 
-def _put_agreement(name: str, found: Agreement, groups: Sequence[tuple[str, Agreement]]) -> None:
-    """Print a row for the collection, and one for each group, the least alpha first."""
+def _agreement_result(
+    name: str, found: Agreement, groups: Sequence[tuple[str, Agreement]]
+) -> Result:
+    """The agreement in the collection and in each group, the least alpha first."""
+    by_group = [{"group": group, **asdict(agreement)} for group, agreement in groups]
+    value = {"collection": name, **asdict(found), "groups": by_group}
     if not (found.shared_pairs or found.repeats or found.triples):
-        what = "no pair has two annotators, no answer is repeated, no three items are compared"
-        say(f"{name}: nothing to compare yet, {what}: sortnet label {shlex.quote(name)}")
-        return
-    rows = []
-    for who, each in [(name, found), *groups[:_SHOWN]]:
-        shares = each.krippendorff_alpha, each.consistency, each.cycles
-        numbers = each.shared_pairs, each.repeats, each.triples
-        cells = [
-            ("-" if s is None else f"{s:.2f}", str(n)) for s, n in zip(shares, numbers, strict=True)
-        ]
-        rows.append([printable(who), *chain(*cells)])
-    print_table(_AGREEMENT, fit_cells(_AGREEMENT, rows, [0], width() or DEFAULT_WIDTH))
-    for text in _ABOUT_AGREEMENT:
-        say(text)
+        why = "no pair has two annotators, no answer is repeated, no three items are compared"
+        command = f"sortnet label {shlex.quote(name)}"
+        sentence = f"{name}: nothing to compare yet, {why}: {command}"
+        return Result("agreement", value, next=Step(command, sentence))
+    notes = list(_ABOUT_AGREEMENT)
     if len(groups) > _SHOWN:
-        say(f"{count(len(groups) - _SHOWN, 'group')} more with --json")
+        notes.append(f"{count(len(groups) - _SHOWN, 'group')} more with --json")
+    table = Table(_AGREEMENT, [(name, found), *groups[:_SHOWN]])
+    return Result("agreement", value, text=[table], notes=notes)
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.2f}"
+
+
+_AGREEMENT = [
+    Column("", lambda row: printable(row[0]), cut="end"),
+    Column("alpha", lambda row: _share(row[1].krippendorff_alpha)),
+    Column("shared pairs", lambda row: str(row[1].shared_pairs)),
+    Column("with self", lambda row: _share(row[1].consistency)),
+    Column("repeats", lambda row: str(row[1].repeats)),
+    Column("cycles", lambda row: _share(row[1].cycles)),
+    Column("triples", lambda row: str(row[1].triples)),
+]
 
 
 def _agreement_of(

@@ -11,7 +11,7 @@ import click
 
 from cli.inputs.opened_store import open_collection
 from cli.options import GoalType, Whole, files, store_and_json
-from cli.output import print_json, put
+from cli.printing.results import Result, print_result
 from sortnet.errors import DataError
 from sortnet.messages import count, printable
 
@@ -130,11 +130,8 @@ def ask(
         if made:
             collection.decide(*made)
         found = [_asked(each) for each in collection.asked()]
-    if as_json:
-        print_json(found)
-        return
-    for each in found:
-        put("\n".join(_lines(each)))
+    text = [line for each in found for line in _lines(each)]
+    print_result(Result("questions", found, text=text), as_json=as_json)
 
 
 def _refuse_all(collection: Collection, top: int) -> None:

@@ -13,8 +13,9 @@ import numpy as np
 
 from cli.inputs.opened_store import open_to_write
 from cli.options import SEED, Whole, command_line, store_and_json
-from cli.output import print_json, progress, put, table
+from cli.output import progress, put, table
 from cli.printing import iterations
+from cli.printing.results import Result, print_result
 from cli.terminal.signals import signals_as_ctrl_c
 from sortnet.config import Config
 from sortnet.core import F64, I64, SPLITS, Queries
@@ -94,11 +95,9 @@ def demo(
             status("drawing")
             # The last iteration trains no further comparator.
             found = _tested(training, cast("Model", model), trained[:-1], fold, shown)
-    if as_json:
-        print_json(found)
-    else:
-        typed = ctx.get_parameter_source("store") is click.core.ParameterSource.COMMANDLINE
-        _conclude(found, without_passwords(store) if typed and store else None)
+    typed = ctx.get_parameter_source("store") is click.core.ParameterSource.COMMANDLINE
+    text = _conclusion(found, without_passwords(store) if typed and store else None)
+    print_result(Result("demo", found, text=text), as_json=as_json)
 
 
 def _begin(
@@ -190,17 +189,17 @@ def _draw(
     )
 
 
-def _conclude(found: dict[str, Any], store: str | None) -> None:
+def _conclusion(found: dict[str, Any], store: str | None) -> list[str]:
+    """Lines on the model before and after training, its files, and commands to run next."""
     said = found["spearman"]
-    put(
+    lines = [
         f"\nSpearman correlation with the true order, mean over {found['test_queries']} queries of "
         f"images never seen:\n  before training {said['before']:.3f}\n"
         f"  after training  {said['after']:.3f}   (iteration {found['best_iteration']}, "
         f"the best of 0 to {found['iterations'] - 1})\n"
-    )
-    for name in ("picture", "model", "test"):
-        put(f"{name:8} {found[name]}")
-    put(f"{'store':8} {found['store']}, run {found['run']}\n\nnext")
+    ]
+    lines += [f"{name:8} {found[name]}" for name in ("picture", "model", "test")]
+    lines.append(f"{'store':8} {found['store']}, run {found['run']}\n\nnext")
     in_store = "" if store is None else f" --store {shlex.quote(store)}"
     model, test = shlex.quote(found["model"]), shlex.quote(found["test"])
     commands = [
@@ -208,4 +207,4 @@ def _conclude(found: dict[str, Any], store: str | None) -> None:
         [f"  sortnet pairs last{in_store}", " every pair it got wrong"],
         [f"  sortnet evaluate {model} {test} --metric spearman", " on the images never seen"],
     ]
-    put("\n".join(table(["", ""], commands, left=2)[1:]))
+    return [*lines, *table(["", ""], commands, left=2)[1:]]

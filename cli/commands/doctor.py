@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from cli.options import store_and_json
-from cli.output import print_json, progress, put, table
+from cli.output import progress, table
+from cli.printing.results import Bold, Result, print_result
 from sortnet import __version__
 from sortnet.errors import SortNetError
 from sortnet.messages import count
@@ -55,29 +56,24 @@ def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
         for name, look in looks.items():
             status(f"checking {name}")
             found[name] = look(faults)
-    if as_json:
-        facts = {name: fact for name, (_, fact) in found.items()}
-        print_json({"ok": not faults, **facts, "faults": faults})
-    else:
-        _print(found, faults)
+    facts = {name: fact for name, (_, fact) in found.items()}
+    value = {"ok": not faults, **facts, "faults": faults}
+    print_result(Result("installation", value, text=_lines(found, faults)), as_json=as_json)
     ctx.exit(1 if faults else 0)
 
 
-def _print(found: dict[str, Look], faults: list[str]) -> None:
+def _lines(found: dict[str, Look], faults: list[str]) -> list[str]:
     # A path is never wrapped: it could not be copied.
-    fitted = textwrap.TextWrapper(_WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False)
+    wrapper = textwrap.TextWrapper(_WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False)
+    lines = list[str]()
     for name, (text, _) in found.items():
-        lines = [line for part in text.split("\n") for line in fitted.wrap(part)]
-        for label, line in zip_longest([name], lines, fillvalue=""):
-            put(f"{label:{_LABEL}}{line}")
-    put()
+        wrapped = [line for part in text.split("\n") for line in wrapper.wrap(part)]
+        for label, line in zip_longest([name], wrapped, fillvalue=""):
+            lines.append(f"{label:{_LABEL}}{line}")
     if not faults:
-        put("everything that SortNet needs works")
-        return
+        return [*lines, "", "everything that SortNet needs works"]
     many = "one thing is" if len(faults) == 1 else f"{len(faults)} things are"
-    put(f"{many} broken:", bold=True)
-    for fault in faults:
-        put(f"- {fault}")
+    return [*lines, "", Bold(f"{many} broken:"), *(f"- {fault}" for fault in faults)]
 
 
 def _version(faults: list[str]) -> Look:

@@ -9,7 +9,8 @@ import click
 
 from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import SETTINGS, Whole, json_option, output_option
-from cli.output import print_json, print_table, progress, put, write_output
+from cli.output import progress
+from cli.printing.results import Column, Result, Table, print_result, write_csv
 from sortnet.core import NamedColumns
 from sortnet.metrics import MEASURED, as_metrics, average
 from sortnet.metrics import per_query as of_queries
@@ -53,7 +54,7 @@ def evaluate(
     cache: Path | None,
     threads: int | None,
     as_json: bool,
-    **conventions: Any,
+    **rules: Any,
 ) -> None:
     """Evaluate how well MODEL ranks the labelled queries of DATA.
 
@@ -70,7 +71,7 @@ def evaluate(
         raise click.UsageError("--json and --per-query - both write to stdout: give one of them")
     with progress() as status:
         loaded = load_model(model, status, threads)
-        given = {name: value for name, value in conventions.items() if value is not None}
+        given = {name: value for name, value in rules.items() if value is not None}
         config = loaded.config.changed(**given)
         metrics = as_metrics(map(config.metric, names or MEASURED))
         queries = read_data(
@@ -83,19 +84,20 @@ def evaluate(
         name: average(per, config.empty, of=f"{queries.source}: {name}")
         for name, per in values.items()
     }
-    said = conventions_of(queries, metrics, config.empty)
+    conventions = conventions_of(queries, metrics, config.empty)
     if per_query is not None:
-        import pandas as pd
-
         # A measure of a query without a relevant document is left blank.
-        frame = pd.DataFrame({"qid": queries.qids, "n_docs": queries.sizes, **values})
-        write_output(per_query, lambda file: frame.to_csv(file, index=False, lineterminator="\n"))
-    if as_json:
-        about = {"model": model, "data": queries.source, "n_queries": len(queries)}
-        rules = {name: getattr(config, name) for name in ("gain", "relevant_from", "empty")}
-        figures = {"n_docs": queries.n_docs, "measures": means}
-        print_json({**about, **figures, **rules, "conventions": said})
-    elif per_query != "-":
-        print_table(["metric", "mean"], [[name, f"{mean:.4f}"] for name, mean in means.items()])
-        for line in said:
-            put(line)
+        write_csv({"qid": queries.qids, "n_docs": queries.sizes, **values}, per_query)
+    if as_json or per_query != "-":
+        facts: dict[str, Any] = {"model": model, "data": queries.source, "n_queries": len(queries)}
+        facts |= {"n_docs": queries.n_docs, "measures": means}
+        facts |= {name: getattr(config, name) for name in ("gain", "relevant_from", "empty")}
+        text: list[str | Table] = [Table(_COLUMNS, list(means.items())), *conventions]
+        result = Result("evaluation", facts, text=text, notes=conventions, is_noted_in_text=True)
+        print_result(result, as_json=as_json)
+
+
+_COLUMNS = [
+    Column("metric", lambda measure: str(measure[0])),
+    Column("mean", lambda measure: f"{measure[1]:.4f}"),
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +17,8 @@ from cli.inputs.model_and_data import (
     read_data,
 )
 from cli.options import Whole, json_option
-from cli.output import (
-    DEFAULT_WIDTH,
-    bars,
-    fit_cells,
-    print_json,
-    print_table,
-    progress,
-    put,
-    width,
-)
+from cli.output import progress
+from cli.printing.results import Column, Result, Table, print_result
 from sortnet.core import NamedColumns, Queries
 from sortnet.data.find_documents import find_both
 from sortnet.errors import ComparatorError, DataError, ModelError
@@ -93,18 +86,24 @@ def explain(
             explained, why_not = None, str(error)
         margin = explained.margin if explained else float(loaded.margins(one, [i], [j])[0])
         answer = _both(loaded, one, i, j, margin)
-    if as_json:
-        print_json(answer | {"members": members} | ({} if explained is None else _json(explained)))
+    found = answer | {"members": members} | ({} if explained is None else _json(explained))
+    vote_columns = [Column("member", lambda row: str(row["member"]))]
+    vote_columns += [Column(name, partial(_figure, name=name)) for name in members[0]]
+    votes = [{"member": k, **vote} for k, vote in enumerate(members, start=1)]
+    text: list[str | Table] = [
+        *_first(answer),
+        f"margins of {_name_of(answer['a'])} over {_name_of(answer['b'])}:",
+        Table(vote_columns, votes),
+    ]
+    if explained is None:
+        text.append(f"which features decide is not known: {why_not}")
     else:
-        _put_first(answer)
-        put(f"margins of {_name_of(answer['a'])} over {_name_of(answer['b'])}:")
-        votes = [[f"{value:.4g}" for value in vote.values()] for vote in members]
-        rows = [[str(k), *vote] for k, vote in enumerate(votes, start=1)]
-        print_table(["member", *members[0]], rows)
-        if explained is not None:
-            _print(explained, answer, top)
-        else:
-            put(f"which features decide is not known: {why_not}")
+        text += _features(explained, answer, top)
+    print_result(Result("explanation", found, text=text), as_json=as_json)
+
+
+def _figure(vote: dict[str, Any], name: str) -> str:
+    return f"{vote[name]:.4g}"
 
 
 def _json(explained: Explanation) -> dict[str, Any]:
@@ -121,30 +120,31 @@ def _json(explained: Explanation) -> dict[str, Any]:
     return {"baseline_margin": explained.baseline, "error": explained.error, "features": features}
 
 
-def _print(explained: Explanation, answer: dict[str, Any], top: int) -> None:
-    put(f"\nA is {_name_of(answer['a'])}, B is {_name_of(answer['b'])}")
+def _features(explained: Explanation, answer: dict[str, Any], top: int) -> list[str | Table]:
     parts = explained.by_column()
-    rows = [
-        [printable(part.column.name), _cell(part.a), _cell(part.b), f"{part.value:+.4g}"]
-        for part in parts[:top]
-    ]
-    below = {}
+    rows = [(printable(part.column.name), _cell(part.a), _cell(part.b), part.value)
+            for part in parts[:top]]  # fmt: skip
     if len(parts) > top:
-        below[f"the {len(parts) - top} others"] = sum(part.value for part in parts[top:])
+        others = sum(part.value for part in parts[top:])
+        rows.append((f"the {len(parts) - top} others", "", "", others))
     if explained.baseline:
-        below["two at the query's mean"] = explained.baseline
-    below["margin of A over B"] = explained.margin
-    rows += [[label, "", "", f"{value:+.4g}"] for label, value in below.items()]
-    header = ["feature", "in A", "in B", "value"]
-    wide = width() or DEFAULT_WIDTH
-    drawn = bars([part.value for part in parts[:top]], [header, *rows], wide)
-    longest = len(drawn[0])
-    of_bars = "+ for A, - for B" if longest >= len("+ for A, - for B") else "+ A, - B"
-    header = [*header, of_bars.ljust(longest)]
-    drawn += [" " * longest] * len(below)
-    rows = [[*row, drawn_bar] for row, drawn_bar in zip(rows, drawn, strict=True)]
-    print_table(header, fit_cells(header, rows, [0, 1, 2], wide))
-    put("values add up to the margin, from that of two documents at the query's mean")
+        rows.append(("two at the query's mean", "", "", explained.baseline))
+    rows.append(("margin of A over B", "", "", explained.margin))
+    values = [part.value for part in parts[:top]]
+    return [
+        "",
+        f"A is {_name_of(answer['a'])}, B is {_name_of(answer['b'])}",
+        Table(_FEATURES, rows, bars=values, bar_titles=("+ for A, - for B", "+ A, - B")),
+        "values add up to the margin, from that of two documents at the query's mean",
+    ]
+
+
+_FEATURES = [
+    Column("feature", lambda row: str(row[0]), cut="end"),
+    Column("in A", lambda row: str(row[1]), cut="end"),
+    Column("in B", lambda row: str(row[2]), cut="end"),
+    Column("value", lambda row: f"{row[3]:+.4g}"),
+]
 
 
 def _cell(value: float | str | None) -> str:
@@ -170,15 +170,16 @@ def _both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[st
     }
 
 
-def _put_first(answer: dict[str, Any]) -> None:
+def _first(answer: dict[str, Any]) -> list[str]:
+    """Which document goes first, and the ranks of both."""
     first, last = ("b", "a") if answer["first"] == "b" else ("a", "b")
     names = {key: _name_of(answer[key]) for key in "ab"}
     if answer["first"] is None:
-        put(f"{names['a']} and {names['b']} are the same to the model (margin 0)")
+        order = f"{names['a']} and {names['b']} are the same to the model (margin 0)"
     else:
-        put(f"{names[first]} goes before {names[last]}, margin {abs(answer['margin']):.4g}")
+        order = f"{names[first]} goes before {names[last]}, margin {abs(answer['margin']):.4g}"
     places = f"{answer[first]['rank']} and {answer[last]['rank']} of {answer['n_docs']}"
-    put(f"ranked {places} in query {answer['qid']}")
+    return [order, f"ranked {places} in query {answer['qid']}"]
 
 
 def _name_of(document: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,17 +10,8 @@ import click
 
 from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import SEED, Whole, json_option, output_option
-from cli.output import (
-    DEFAULT_WIDTH,
-    bars,
-    fit_cells,
-    print_json,
-    print_table,
-    progress,
-    put,
-    width,
-    write_output,
-)
+from cli.output import progress
+from cli.printing.results import Column, Result, Table, print_result, write_csv
 from sortnet.core import NamedColumns
 from sortnet.messages import printable
 from store.report.conventions import conventions_of
@@ -88,45 +80,50 @@ def importance(
         found = permutation_importance(
             loaded, queries, metric, repeats=repeats, seed=seed, progress=status
         )
-        said = conventions_of(queries, [metric], config.empty)
+        conventions = conventions_of(queries, [metric], config.empty)
+    rows = _rows(found)
+    if output is not None:
+        write_csv(rows, output)
+    if as_json or output != "-":
+        facts: dict[str, Any] = {"model": model, "data": queries.source, "metric": metric.name}
+        facts |= {"quality": found.quality, "repeats": repeats, "seed": seed, "features": rows}
+        text = [*_text(facts, top), *conventions]
+        result = Result("importance", facts, text=text, notes=conventions, is_noted_in_text=True)
+        print_result(result, as_json=as_json)
+
+
+def _rows(found: Importance) -> list[dict[str, Any]]:
+    """A row for each feature, the most important first."""
     figures = {"mean": found.mean, "std": found.std}
     figures |= {} if found.splits is None else {"splits": found.splits}
-    rows = [
+    return [
         {"feature": found.columns[k].name, "number": found.columns[k].features[0] + 1}
         | {name: float(values[k]) for name, values in figures.items()}
-        for k in found.largest()  # the most important first
+        for k in found.largest()
     ]
-    if output is not None:
-        import pandas as pd
-
-        table = pd.DataFrame(rows)
-        write_output(output, lambda file: table.to_csv(file, index=False, lineterminator="\n"))
-    if as_json:
-        about = {"model": model, "data": queries.source, "metric": metric.name}
-        drawn = {"quality": found.quality, "repeats": repeats, "seed": seed}
-        print_json({**about, **drawn, "conventions": said, "features": rows})
-    elif output != "-":
-        _print_importance(found, rows[:top], queries.source, said)
 
 
-def _print_importance(
-    found: Importance, shown: list[dict[str, Any]], source: str, said: list[str]
-) -> None:
-    name, repeats = found.metric.name, found.drops.shape[1]
-    put(f"{name} {found.quality:.4f} on {source}")
-    numbers = [number for number in ("mean", "std", "splits") if number in shown[0]]
-    rows = [
-        [printable(row["feature"]), *(f"{row[number]:.4f}" for number in numbers)] for row in shown
+def _text(facts: dict[str, Any], top: int) -> list[str | Table]:
+    name, rows = facts["metric"], facts["features"]
+    shown = rows[:top]
+    columns = [Column("feature", lambda row: printable(row["feature"]), cut="end")]
+    columns += [
+        Column(title, partial(_figure, name=figure))
+        for figure, title in _TITLES.items()
+        if figure in shown[0]
     ]
-    header = ["feature", "drop", *numbers[1:]]
-    wide = width() or DEFAULT_WIDTH
-    drawn = bars([row["mean"] for row in shown], [header, *rows], wide)
-    header = [*header, " " * len(drawn[0])]
-    rows = [[*row, drawn_bar] for row, drawn_bar in zip(rows, drawn, strict=True)]
-    print_table(header, fit_cells(header, rows, [0], wide))
-    if len(shown) < len(found.columns):
-        put(f"{len(found.columns) - len(shown)} more: --top {len(found.columns)} shows all")
-    times = "once" if repeats == 1 else f"{repeats} times"
-    put(f"drop of {name} where a feature is shuffled within its queries, {times}")
-    for line in said:
-        put(line)
+    times = "once" if facts["repeats"] == 1 else f"{facts['repeats']} times"
+    more = [f"{len(rows) - top} more: --top {len(rows)} shows all"] if len(rows) > top else []
+    return [
+        f"{name} {facts['quality']:.4f} on {facts['data']}",
+        Table(columns, shown, bars=[row["mean"] for row in shown]),
+        *more,
+        f"drop of {name} where a feature is shuffled within its queries, {times}",
+    ]
+
+
+_TITLES = {"mean": "drop", "std": "std", "splits": "splits"}
+
+
+def _figure(row: dict[str, Any], name: str) -> str:
+    return f"{row[name]:.4f}"

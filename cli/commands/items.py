@@ -13,8 +13,9 @@ import click
 
 from cli.inputs.opened_store import ITEMS_MAKER, open_collection, open_existing, open_to_write
 from cli.options import Whole, files, store_and_json, store_option
-from cli.output import DEFAULT_WIDTH, print_json, print_table, progress, put, say, width
-from cli.printing.columns import feature_groups, listed_names, put_facts
+from cli.output import DEFAULT_WIDTH, progress, put, say, width
+from cli.printing.columns import fact_lines, feature_groups, listed_names
+from cli.printing.results import Column, Result, Step, Table, print_result
 from sortnet.errors import StoreError
 from sortnet.files import is_table, rows_of
 from sortnet.items import (
@@ -159,11 +160,12 @@ def add(
         )
         collection.decide(*known)
         served, listed = collection.is_served(), collection.allowed_pairs()
-    _say_added(name, new, old, all_items, roles, 0 if listed is None else len(listed), as_json)
-    if alone:
-        say(said_alone(alone))
+    n_pairs = 0 if listed is None else len(listed)
+    result = _added(name, new, old, all_items, roles, n_pairs)
+    notes = [said_alone(alone)] if alone else []
     if served and update:
-        say("the running server shows the items as they were before until it is restarted")
+        notes.append("the running server shows the items as they were before until it is restarted")
+    print_result(replace(result, notes=[*result.notes, *notes]), as_json=as_json)
 
 
 def _known_groups(named: Columns, collection: Collection, file: Path) -> Columns:
@@ -174,27 +176,18 @@ def _known_groups(named: Columns, collection: Collection, file: Path) -> Columns
     return replace(named, group=known["group"], context=named.context or known.get("context"))
 
 
-def _say_added(
-    name: str,
-    new: Items,
-    old: Items | None,
-    all_items: Items,
-    roles: Columns,
-    pairs: int,
-    as_json: bool,
-) -> None:
+def _added(
+    name: str, new: Items, old: Items | None, all_items: Items, roles: Columns, pairs: int
+) -> Result:
+    """Count the items added to a collection, and name the role of each column."""
     replaced = len(new) + (0 if old is None else len(old)) - len(all_items)
     groups = len(set(all_items.groups or ()))
     from_columns = {*roles.features, *roles.categories}
     computed = [feature for feature in all_items.feature_names if feature not in from_columns]
-    if as_json:
-        about = {"collection": name, "added": len(new) - replaced, "replaced": replaced}
-        about |= {"groups": groups, "pairs": pairs}
-        readable = readable_names(computed, vars(roles))
-        print_json({**about, "items": len(all_items), "taken": vars(roles), "made": readable})
-        return
+    about = {"collection": name, "added": len(new) - replaced, "replaced": replaced}
+    about |= {"groups": groups, "pairs": pairs, "items": len(all_items)}
+    readable = readable_names(computed, vars(roles))
     also = f", {replaced} replaced" if replaced else ""
-    put(f"{name}: {count(len(new) - replaced, 'item')} added{also}, {len(all_items)} in all")
     facts = {kind: getattr(roles, kind) for kind in _ROLES}
     facts["id"] = roles.id or "row number"
     facts["group"] = roles.group and f"{roles.group}, {count(groups, 'group')}"
@@ -205,13 +198,21 @@ def _say_added(
     for group, columns in feature_groups(roles, computed).items():
         facts[f"  {group}"] = columns
     facts["ignored"] = _ignored(roles)
-    put_facts({kind: text for kind, text in facts.items() if text})
-    for note in roles.notes:
-        say(note)
+    added = f"{name}: {count(len(new) - replaced, 'item')} added{also}, {len(all_items)} in all"
+    notes = list(roles.notes)
     if roles.features and not computed and any((*all_items.texts, *all_items.images)):
-        say("only the features of the file are used: --describe adds features of texts and images")
-    shell = shlex.quote(name)
-    say(f"next: sortnet label {shell}, or in a browser: sortnet serve {shell}")
+        notes.append(
+            "only the features of the file are used: --describe adds features of texts and images"
+        )
+    command = f"sortnet label {shlex.quote(name)}"
+    sentence = f"next: {command}, or in a browser: sortnet serve {shlex.quote(name)}"
+    return Result(
+        "added",
+        {**about, "taken": vars(roles), "made": readable},
+        text=[added, *fact_lines({kind: text for kind, text in facts.items() if text})],
+        notes=notes,
+        next=Step(command, sentence),
+    )
 
 
 def _ignored(roles: Columns) -> str:
@@ -234,16 +235,23 @@ def list_(store: str | None, as_json: bool) -> None:
     counts = ["items", "features", "annotators", "judgements"]
     with open_existing(store, ITEMS_MAKER) as opened:
         rows = rows_of(opened.collections_frame()[["name", "created", *counts]])
-    if as_json:
-        print_json([row | {"created": row["created"].replace(" ", "T")} for row in rows])
-    elif not rows:
-        say(f"no collections yet: {ITEMS_MAKER} makes one")
+    rows = [row | {"created": row["created"].replace(" ", "T")} for row in rows]
+    if rows:
+        result = Result("collections", rows, text=[Table(_COLUMNS, rows)])
     else:
-        lines = [
-            [row["name"], *(str(row[name]) for name in counts), str(row["created"])[:16]]
-            for row in rows
-        ]
-        print_table(["collection", *counts, "started UTC"], lines)
+        step = Step(ITEMS_MAKER, f"no collections yet: {ITEMS_MAKER} makes one")
+        result = Result("collections", rows, next=step)
+    print_result(result, as_json=as_json)
+
+
+_COLUMNS = [
+    Column("collection", lambda row: str(row["name"])),
+    Column("items", lambda row: str(row["items"])),
+    Column("features", lambda row: str(row["features"])),
+    Column("annotators", lambda row: str(row["annotators"])),
+    Column("judgements", lambda row: str(row["judgements"])),
+    Column("started UTC", lambda row: str(row["created"][:16].replace("T", " "))),
+]
 
 
 @items.command("show")
@@ -265,19 +273,25 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
             k = _number(name, all_items, id_)
             columns = collection.settings.get("columns") or {}
             about = {**_facts(all_items, k), "features": _features(all_items, k, columns)}
-            (print_json if as_json else _show_item)(about)
-            return
-        shown = range(min(limit, len(all_items)))
-        if as_json:
-            print_json([_facts(all_items, k) for k in shown])
-            return
-        names = [printable(all_items.ids[k]) for k in shown]
-        first = max(map(len, names))
-        for k, name in enumerate(names):
-            line = f"{name.ljust(first)}  {words_of(all_items, k)}".rstrip()
-            put(cut(line, width() or DEFAULT_WIDTH))
-        if len(all_items) > limit:
-            say(f"and {len(all_items) - limit} more (--limit)")
+            result = Result("item", about, text=_item_text(about))
+        else:
+            result = _items_result(all_items, limit)
+    print_result(result, as_json=as_json)
+
+
+def _items_result(all_items: Items, limit: int) -> Result:
+    """The first items of a collection, a line for each."""
+    shown = range(min(limit, len(all_items)))
+    names = [printable(all_items.ids[k]) for k in shown]
+    widest = max(map(len, names))
+    lines = [f"{name.ljust(widest)}  {words_of(all_items, k)}" for k, name in enumerate(names)]
+    n_more = len(all_items) - len(names)
+    return Result(
+        "items",
+        [_facts(all_items, k) for k in shown],
+        text=[cut(line.rstrip(), width() or DEFAULT_WIDTH) for line in lines],
+        notes=[f"and {n_more} more (--limit)"] if n_more else [],
+    )
 
 
 def _facts(all_items: Items, k: int) -> dict[str, Any]:
@@ -306,27 +320,30 @@ def _features(all_items: Items, k: int, columns: Mapping[str, Any]) -> dict[str,
     return features
 
 
-def _show_item(about: dict[str, Any]) -> None:
+def _item_text(about: dict[str, Any]) -> list[str | Table]:
+    lines = list[str | Table]()
     for kind in ("id", "group", "image", "audio"):
         if kind in about:
-            put(f"{kind:5}  {printable(about[kind])}")
-    for column, said in about.get("shown", {}).items():
-        put(f"{printable(column)}: {printable(said)}")
+            lines.append(f"{kind:5}  {printable(about[kind])}")
+    for column, shown in about.get("shown", {}).items():
+        lines.append(f"{printable(column)}: {printable(shown)}")
     for kind in ("context", "text"):
         if kind in about:
-            put()
-            for line in about[kind].splitlines():
-                put(printable(line))
+            lines += ["", *map(printable, about[kind].splitlines())]
     if about["features"]:
-        put()
-        rows = [
-            [printable(name), value if isinstance(value, str) else _number_text(value)]
-            for name, value in about["features"].items()
-        ]
-        print_table(["feature", "value"], rows)
+        lines += ["", Table(_FEATURES, list(about["features"].items()))]
+    return lines
 
 
-def _number_text(value: float | None) -> str:
+_FEATURES = [
+    Column("feature", lambda feature: printable(feature[0])),
+    Column("value", lambda feature: _value_text(feature[1])),
+]
+
+
+def _value_text(value: str | float | None) -> str:
+    if isinstance(value, str):
+        return value
     return "-" if value is None else f"{value:.6g}"
 
 

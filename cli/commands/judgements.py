@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,16 +10,8 @@ import click
 
 from cli.inputs.opened_store import open_collection
 from cli.options import Whole, files, output_option, store_and_json, store_option
-from cli.output import (
-    DEFAULT_WIDTH,
-    fit_cells,
-    print_json,
-    print_table,
-    put,
-    say,
-    width,
-    write_output,
-)
+from cli.output import say, write_output
+from cli.printing.results import Column, Result, Step, Table, print_result
 from sortnet.files import rows_of
 from sortnet.messages import count, cut, printable
 from sortnet.preference.base import TARGETS
@@ -60,45 +51,60 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
         rows = rows_of(frame.tail(limit))
         for row in rows:
             row["at"] = row["at"] and row["at"].replace(" ", "T")
-        if as_json:
-            print_json(rows)
-            return
-        if not rows:
-            say(f"no judgements yet: sortnet label {name}")
-            return
-        more = [name for name in _MORE if any(row[name] is not None for row in rows)]
-        header, lines = [*_HEADER, *more], [_line(row, more) for row in rows]
-        wide = width() or DEFAULT_WIDTH
-        print_table(header, fit_cells(header, lines, [1, 2, 3], wide), left=5)
-        said = frame[frame["answer"].isin(TARGETS) & ~frame["undone"] & ~frame["excluded"]]
-        older = len(frame) - limit
-        rest = f", {older} older ones not shown (--limit)" if older > 0 else ""
-        who = count(said["annotator"].nunique(), "annotator")
-        say(f"{count(len(said), 'answer')} of {who}{rest}")
+        result = _judgements_result(name, frame, rows)
+    print_result(result, as_json=as_json)
 
 
-_HEADER = ["judgement", "annotator", "left", "right", "answer", "seconds", "at (UTC)"]
-_MORE = ("p", "cost", "comment")  # columns if any judgement has them
+def _judgements_result(name: str, frame: Any, rows: list[dict[str, Any]]) -> Result:
+    """The last rows of the frame of a collection's judgements."""
+    if not rows:
+        command = f"sortnet label {name}"
+        step = Step(command, f"no judgements yet: {command}")
+        return Result("judgements", rows, next=step)
+    counted = frame[frame["answer"].isin(TARGETS) & ~frame["undone"] & ~frame["excluded"]]
+    n_older = len(frame) - len(rows)
+    older = f", {n_older} older ones not shown (--limit)" if n_older else ""
+    who = count(counted["annotator"].nunique(), "annotator")
+    columns = list(_COLUMNS)
+    for fact in _MORE:
+        if any(row[fact] is not None for row in rows):
+            columns.append(Column(fact, partial(_fact, name=fact)))
+    notes = [f"{count(len(counted), 'answer')} of {who}{older}"]
+    return Result("judgements", rows, text=[Table(columns, rows, left=5)], notes=notes)
 
 
-def _line(row: dict[str, Any], more: Sequence[str]) -> list[str]:
-    seconds, answer = row["milliseconds"], row["answer"] + " (undone)" * row["undone"]
-    answer += " (excluded)" * row["excluded"]
+def _answer(row: dict[str, Any]) -> str:
     if row["answer"] == "undo":
-        answer = f"undo of {row['undoes']}"
-    return [
-        str(row["number"]),
-        printable(row["annotator"]),
-        printable(row["left"]),
-        printable(row["right"]),
-        answer,
-        "-" if seconds is None else f"{seconds / 1000:.1f}",
-        "-" if row["at"] is None else row["at"][:16].replace("T", " "),
-        *(
-            f"{fact:.3g}" if isinstance(fact, float) else cut(printable(fact or "-"), _COMMENT)
-            for fact in (row[name] for name in more)
-        ),
-    ]
+        return f"undo of {row['undoes']}"
+    marks = " (undone)" * row["undone"] + " (excluded)" * row["excluded"]
+    return f"{row['answer']}{marks}"
+
+
+def _seconds(row: dict[str, Any]) -> str:
+    return "-" if row["milliseconds"] is None else f"{row['milliseconds'] / 1000:.1f}"
+
+
+def _time(row: dict[str, Any]) -> str:
+    return "-" if row["at"] is None else str(row["at"][:16].replace("T", " "))
+
+
+def _fact(row: dict[str, Any], name: str) -> str:
+    fact = row[name]
+    if isinstance(fact, float):
+        return f"{fact:.3g}"
+    return cut(printable(fact or "-"), _COMMENT)
+
+
+_MORE = ("p", "cost", "comment")  # columns if any judgement has them
+_COLUMNS = [
+    Column("judgement", lambda row: str(row["number"])),
+    Column("annotator", lambda row: printable(row["annotator"]), cut="end"),
+    Column("left", lambda row: printable(row["left"]), cut="end"),
+    Column("right", lambda row: printable(row["right"]), cut="end"),
+    Column("answer", _answer),
+    Column("seconds", _seconds),
+    Column("at (UTC)", _time),
+]
 
 
 _OF_PAIRS = ("chosen", "conversational")  # formats with a line per pair
@@ -219,8 +225,7 @@ def import_(
 
     with open_collection(store, name, write=True) as collection:
         done = import_judgements(collection, file, form=form, annotator=annotator, sides=fields)
-    if as_json:
-        print_json({"collection": name, "added": done.added, "known": done.known})
-        return
     known = f", {done.known} already known" if done.known else ""
-    put(f"{name}: {done.added} judgements added{known}")
+    facts = {"collection": name, "added": done.added, "known": done.known}
+    result = Result("imported", facts, text=[f"{name}: {done.added} judgements added{known}"])
+    print_result(result, as_json=as_json)

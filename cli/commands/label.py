@@ -15,8 +15,9 @@ import click
 from cli.inputs.opened_store import open_collection
 from cli.judges.judge_options import is_asked, judge_options, only_shows, refuse_together
 from cli.options import GoalType, Whole, lease_option, store_and_json
-from cli.output import print_json, progress, put
+from cli.output import progress, put
 from cli.printing.labelling_status import short_status
+from cli.printing.results import Result, print_result
 from cli.terminal.asking import Ask, Asking, Front
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
@@ -101,11 +102,10 @@ def label(
             collection.check_one_question()
         for service, number_left in _to_label(criteria, number, open_service, found):
             found.append(_labelled(Asking(service, who), number_left, ask))
-            if not as_json:
-                _say_labelled(found[-1], service.collection.criterion)
+            if not as_json:  # at once, before the next criterion is asked
+                print_result(_result(found[-1:], service.collection.criterion), as_json=False)
     if as_json:
-        shown = [{key: one[key] for key in one if key not in _NOT_SHOWN} for one in found]
-        print_json(shown if several else shown[0])
+        print_result(_result(found), as_json=True)
     elif not found:
         put(f"{who}: the goals of all criteria are reached")
     if faults := [one["fault"] for one in found if one.get("fault")]:
@@ -196,21 +196,24 @@ def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
     }
 
 
-def _say_labelled(found: dict[str, Any], criterion: str | None) -> None:
-    """Print what was answered and why it ended; then, in one short line, how far the goal is."""
+def _result(found: Sequence[dict[str, Any]], criterion: str | None = None) -> Result:
+    """A row for each criterion that was labelled, or for the only question."""
+    rows = [{key: one[key] for key in one if key not in _NOT_SHOWN} for one in found]
+    text = [line for one in found for line in _labelled_lines(one, criterion)]
+    return Result("labelled", rows, text=text)
+
+
+def _labelled_lines(found: dict[str, Any], criterion: str | None) -> list[str]:
+    """Count the answers and say why the labelling ended; then, how far the goal is."""
     who = found["annotator"] if criterion is None else f"{found['annotator']}, {criterion}"
     failed = f", {found['failed']} failed" if "failed" in found else ""
     answered = f"{who}: {found['answered']} answered, {found['in_all']} in all{failed}"
     why, status = found["why"], found["status"]
     if status.startswith(why):
-        put(answered)
-        put(status)
-    elif why.startswith(status):
-        put(answered)
-        put(why)
-    else:
-        put(f"{answered}; {why}")
-        put(status)
+        return [answered, status]
+    if why.startswith(status):
+        return [answered, why]
+    return [f"{answered}; {why}", status]
 
 
 def _by_hand(

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import click
 
 from cli.inputs.opened_store import open_run, run_ids
 from cli.options import output_option, store_option
-from cli.output import progress, say, write_output
+from cli.output import progress, say
 from sortnet.core import SPLITS, Split, Str
 from sortnet.errors import SortNetError
-from sortnet.files import write_file
 from store.report.iteration_table import LABELLING, quality_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from store import Run
 
 
@@ -48,6 +41,8 @@ def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | 
       sortnet pairs last | head
       sortnet pairs 3f2a --format parquet --output pairs.parquet --split train
     """
+    from cli.printing.pair_files import with_ids, write_pairs
+
     only: Split | None = None if split == "all" else split  # type: ignore[assignment]
     with open_run(store, run) as found:
         if quality_of(found.config) == LABELLING:
@@ -59,11 +54,7 @@ def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | 
         frames = found.iter_pairs(split=only)  # each fits into memory
         first = next(frames, None)  # without pairs, a frame without rows
         all_frames = chain([found.pairs_frame(only) if first is None else first], frames)
-        parts = (_with_ids(part, docids) for part in all_frames)
-        if form == "parquet":
-            _write_parquet(output, parts)
-        else:
-            write_output(output, partial(_write_text, form, parts))
+        write_pairs((with_ids(part, docids) for part in all_frames), form, output)
 
 
 def _docids(run: Run, only: Split | None) -> dict[Split, Str]:
@@ -82,47 +73,3 @@ def _docids(run: Run, only: Split | None) -> dict[Split, Str]:
             if docids is not None:
                 found[split] = docids
     return found
-
-
-def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
-    """Pairs of one part with their documents' ids; empty if there are none."""
-    import pandas as pd
-
-    if not docids:
-        return pairs
-    own = docids.get(pairs["split"].iloc[0]) if len(pairs) else None
-    ids = {
-        f"{side}_id": pd.Series("" if own is None else own[pairs[side]], pairs.index, dtype="str")
-        for side in ("winner", "loser")
-    }
-    return pairs.assign(**ids)
-
-
-def _write_text(form: str, parts: Iterator[pd.DataFrame], file: IO[str]) -> None:
-    for k, part in enumerate(parts):
-        if form == "csv":
-            part.to_csv(file, header=k == 0, index=False, lineterminator="\n")
-        else:
-            part.to_json(file, orient="records", lines=True)
-
-
-def _write_parquet(output: str, parts: Iterator[pd.DataFrame]) -> None:
-    try:
-        import pyarrow
-        from pyarrow.parquet import ParquetWriter
-    except ImportError:
-        raise SortNetError("parquet needs pyarrow: pip install 'sortnet[parquet]'") from None
-
-    def write(to: Path | IO[bytes]) -> None:
-        first = pyarrow.Table.from_pandas(next(parts), preserve_index=False)
-        with ParquetWriter(to, first.schema) as writer:
-            writer.write_table(first)
-            for part in parts:
-                writer.write_table(pyarrow.Table.from_pandas(part, schema=first.schema))
-
-    if output != "-":
-        write_file(output, write)
-    elif sys.stdout.isatty():
-        raise click.UsageError("parquet cannot be written to a terminal: give --output FILE")
-    else:
-        write(sys.stdout.buffer)

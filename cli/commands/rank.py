@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterator
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from typing import IO, NamedTuple
 
 import click
 
 from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import output_option
-from cli.output import progress, write_output
-from sortnet.core import I64, NamedColumns, Queries
+from cli.output import progress
+from cli.printing.ranked_files import write_ranked
+from sortnet.core import NamedColumns
 from sortnet.core.named_columns import UNNAMED
-from sortnet.errors import DataError
-
-
-class Ranked(NamedTuple):
-    """A ranked document."""
-
-    qid: str
-    docid: str | None
-    row: int  # of the data, from 0
-    rank: int  # from 1
-    score: float
 
 
 @click.command(short_help="Put the documents of every query in order.")
@@ -77,38 +61,4 @@ def rank(
         status("ranking")
         plain = queries.describer is None and loaded.columns == UNNAMED
         form = form or ("trec" if plain else "csv")
-        ranked = _ranked(queries, loaded.order(queries))
-        write = partial(_write, form, ranked, tag, queries.source)
-        write_output(output, write)
-
-
-def _ranked(queries: Queries, order: I64) -> Iterator[Ranked]:
-    rows = queries.rows[order].tolist()
-    docids = None if queries.docids is None else queries.docids[order].tolist()
-    for qid, (begin, end) in zip(
-        queries.qids.tolist(), pairwise(queries.offsets.tolist()), strict=True
-    ):
-        for at in range(begin, end):
-            docid = (docids[at] or None) if docids else None
-            yield Ranked(qid, docid, rows[at], at - begin + 1, float(end - 1 - at))
-
-
-def _write(form: str, ranked: Iterator[Ranked], tag: str, source: str, file: IO[str]) -> None:
-    if form == "csv":
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(Ranked._fields)
-        writer.writerows(ranked)
-    for r in ranked:
-        jsonl = form == "jsonl"
-        file.write(json.dumps(r._asdict(), ensure_ascii=False) if jsonl else _trec(r, tag, source))
-        file.write("\n")
-
-
-def _trec(r: Ranked, tag: str, source: str) -> str:
-    docid = str(r.row) if r.docid is None else r.docid
-    for name in (r.qid, docid):
-        if name.split() != [name]:
-            raise DataError(
-                f"{source}: trec ids cannot contain spaces, as {name!r} does; use csv, --format csv"
-            )
-    return f"{r.qid} Q0 {docid} {r.rank} {r.score:g} {tag}"
+        write_ranked(queries, loaded.order(queries), form, tag, output)

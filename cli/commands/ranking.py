@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from functools import partial
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
 from cli.inputs.opened_store import open_collection
 from cli.options import Whole, output_option, store_and_json
-from cli.output import say, width, write_output
-from cli.printing.item_rankings import ranking_frame, ranking_json, ranking_lines
+from cli.output import DEFAULT_WIDTH, say, width
+from cli.printing.item_rankings import CollectionRanking, joined, ranking_frame, ranking_lines
 from cli.printing.labelling_status import short_status, who_answered
+from cli.printing.results import Bold, Result, write_result
 from sortnet.errors import StoreError
-from sortnet.items import Items
+from sortnet.files import rows_of
 from sortnet.messages import count, printable
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from store import Collection
     from store.service.labelling import LabellingService
-
-_WIDE = 80  # columns, if the width of a line is unknown
 
 
 @click.command("ranking", short_help="Rank the items of a collection by its judgements.")
@@ -61,26 +57,27 @@ def ranking(
     """
     with open_collection(store, name) as collection:
         found = [_ranked(each, group, top, verbose=verbose) for each in collection.asked()]
-    write_output(output, partial(_write, "json" if as_json else form, found))
-    for each in found:
-        for line in each.said:
-            say(line)
-        if output != "-":
+    write_result(_result(found), "json" if as_json else form, output)
+    if output != "-":
+        for each in found:
             say(f"{output}: {len(each.frame)} items of {each.name}")
 
 
-class _Ranked(NamedTuple):
-    """A collection or a criterion, its ranking, and what is said of it."""
-
-    name: str
-    frame: pd.DataFrame
-    items: Items
-    said: list[str]
+def _result(found: Sequence[CollectionRanking]) -> Result:
+    text = list[str]()
+    for each in found:
+        if len(found) > 1:
+            text += ["", printable(each.name)] if text else [printable(each.name)]
+        header, *lines = ranking_lines(each.frame, each.items, width() or DEFAULT_WIDTH)
+        text += [Bold(header), *lines]
+    frame = joined(found)
+    notes = [note for each in found for note in each.notes]
+    return Result("ranking", rows_of(frame), text=text, notes=notes, csv=frame)
 
 
 def _ranked(
     collection: Collection, group: str | None, top: int | None, *, verbose: bool
-) -> _Ranked:
+) -> CollectionRanking:
     from store.service.labelling import LabellingService
 
     name = collection.name
@@ -100,35 +97,15 @@ def _ranked(
         frame = frame.groupby("group", sort=False).head(top or len(items))
     if collection.criterion is not None:
         frame.insert(0, "criterion", collection.criterion)
-    said = _standing(service, verbose=verbose)
+    notes = _standing(service, verbose=verbose)
     if group is not None and items.groups is not None and remaining.groups:
         of_it = remaining.groups[list(dict.fromkeys(items.groups)).index(group)]
         about = f"{count(of_it.items, 'item')}, {count(of_it.answers, 'answer')}"
         wrong = service.session.goal.expected(of_it.wrong)
-        said.append(f"{printable(group)}: {about}; {wrong}")
+        notes.append(f"{printable(group)}: {about}; {wrong}")
     if collection.criterion is not None:
-        said = [f"{collection.criterion}: {line}" for line in said]
-    return _Ranked(name, frame, items, said)
-
-
-def _write(form: str, found: Sequence[_Ranked], file: IO[str]) -> None:
-    import pandas as pd
-
-    if form == "table":
-        for each in found:
-            head, *lines = ranking_lines(each.frame, each.items, width() or _WIDE)
-            if len(found) > 1:
-                print("" if each is found[0] else "\n", printable(each.name), sep="", file=file)
-            print(click.style(head, bold=True) if file.isatty() else head, file=file)
-            print(*lines, sep="\n", file=file)
-        return
-    frame = pd.concat([each.frame for each in found])
-    if form == "json":
-        file.write(ranking_json(frame))
-    else:
-        if file.isatty():
-            frame = frame.assign(id=frame["id"].map(printable))
-        frame.to_csv(file, index=False, lineterminator="\n")
+        notes = [f"{collection.criterion}: {note}" for note in notes]
+    return CollectionRanking(name, frame, items, notes)
 
 
 def _standing(service: LabellingService, *, verbose: bool) -> list[str]:

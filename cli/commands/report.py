@@ -20,7 +20,8 @@ from cli.options import (
     store_and_json,
     threads_option,
 )
-from cli.output import print_json, progress, put, say
+from cli.output import progress, put, say
+from cli.printing.results import Result, print_result
 from cli.training.model_folders import is_model_folder, run_of_folder
 from sortnet.errors import StoreError
 from sortnet.threads import set_threads
@@ -127,7 +128,7 @@ def _of_collection(
     if as_json:
         with progress() as status, open_collection(store, name) as collection:
             facts = facts_for_programs(collection, top=top, progress=status)
-        print_json(facts)
+        print_result(Result("report", facts), as_json=True)
         return
     plain_name = re.sub(r"[^\w.-]+", "-", name)
     page = _page_file(f"report-{plain_name}.html" if output is None else output)

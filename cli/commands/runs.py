@@ -8,13 +8,11 @@ import click
 
 from cli.inputs.opened_store import open_existing
 from cli.options import store_and_json
-from cli.output import print_json, print_table, say, width
+from cli.printing.results import Column, Result, Step, Table, print_result
 from sortnet.files import rows_of
 from store.report.kept_models import kept_figure
 from store.report.origins import from_which
 from store.runs.unfinished import resume, with_phase
-
-_PATH = 8  # least number of characters of a path
 
 
 @click.command()
@@ -29,49 +27,55 @@ def runs(store: str | None, as_json: bool) -> None:
     """
     with open_existing(store) as opened:
         rows = rows_of(opened.runs_frame())
-        if as_json:
-            print_json(rows)
-        elif not rows:
-            say("no runs yet: sortnet train makes one")
-        else:
-            header = ["run", "started UTC", "status", "best", "quality", "pairs", "model"]
-            print_table(header, _fitted([_run_line(row) for row in rows], header), left=3)
-            if killed := [row for row in rows if row["status"] == "killed" and row["out"]]:
-                others = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
-                run = f"run {killed[0]['id']}{others}"
-                say(f"{run} was killed; resume with: {resume(killed[0]['out'])}")
+        result = _runs_result(rows)
+    print_result(result, as_json=as_json)
 
 
-def _fitted(rows: list[list[str]], header: list[str]) -> list[list[str]]:
-    """Shorten rows to the width there is: the start of long paths is cut."""
-    if (columns := width()) is None:
-        return rows
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    space = max(columns - sum(widths[:-1]) - 2 * (len(widths) - 1), _PATH)
-    return [
-        [*row, path if len(path) <= space else f"...{path[3 - space :]}"] for *row, path in rows
-    ]
+def _runs_result(rows: list[dict[str, Any]]) -> Result:
+    if not rows:
+        first = Step("sortnet train", "no runs yet: sortnet train makes one")
+        return Result("runs", rows, next=first)
+    step: Step | None = None
+    if killed := [row for row in rows if row["status"] == "killed" and row["out"]]:
+        others = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
+        command = resume(killed[0]["out"])
+        step = Step(command, f"run {killed[0]['id']}{others} was killed; resume with: {command}")
+    return Result("runs", rows, text=[Table(_COLUMNS, rows, left=3)], next=step)
 
 
-def _run_line(row: dict[str, Any]) -> list[str]:
+def _status(row: dict[str, Any]) -> str:
     from store.database.process import in_words
 
-    place = row["out"] or row["config"].get("collection") or "-"
-    if origin := row["config"].get("from"):
-        place += f", from {from_which(origin)}"
-    best, quality = row["best_iteration"], row["best_quality"]
-    name = row["config"].get("quality", "")
-    best_text = "-" if best is None else f"{best}/{row['iterations']}"
+    return with_phase(in_words(row["status"], row["host"]), row["phase"])
+
+
+def _best(row: dict[str, Any]) -> str:
+    model, best = row["kept"], row["best_iteration"]
+    if model is not None and model["kind"] != "sortnet":  # no iteration made it
+        return str(model["kind"])
+    return "-" if best is None else f"{best}/{row['iterations']}"
+
+
+def _quality(row: dict[str, Any]) -> str:
+    name, quality = row["config"].get("quality", ""), row["best_quality"]
     if (model := row["kept"]) is not None:
         name, quality = model["measure"], kept_figure(model)
-        if model["kind"] != "sortnet":  # no iteration made it
-            best_text = model["kind"]
-    return [
-        row["id"],
-        row["created"][:16].replace("T", " "),
-        with_phase(in_words(row["status"], row["host"]), row["phase"]),
-        best_text,
-        "-" if quality is None else f"{name} {quality:.4f}",
-        str((row["tp"] or 0) + (row["vp"] or 0)),
-        place,
-    ]
+    return "-" if quality is None else f"{name} {quality:.4f}"
+
+
+def _place(row: dict[str, Any]) -> str:
+    place: str = row["out"] or row["config"].get("collection") or "-"
+    if origin := row["config"].get("from"):
+        place += f", from {from_which(origin)}"
+    return place
+
+
+_COLUMNS = [
+    Column("run", lambda row: str(row["id"])),
+    Column("started UTC", lambda row: str(row["created"][:16].replace("T", " "))),
+    Column("status", _status),
+    Column("best", _best),
+    Column("quality", _quality),
+    Column("pairs", lambda row: str((row["tp"] or 0) + (row["vp"] or 0))),
+    Column("model", _place, cut="start"),
+]

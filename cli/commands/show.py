@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.inputs.opened_store import open_run, run_ids
 from cli.options import Real, store_and_json
-from cli.output import print_json, progress, put, say
+from cli.output import progress, put, say
 from cli.printing import iterations
+from cli.printing.results import Result, Step, print_result
 from cli.training.model_folders import is_model_folder, run_of_folder
 from sortnet.errors import StoreError
 from sortnet.files import rows_of
@@ -25,6 +27,7 @@ from store.runs.unfinished import again, is_before_the_end_of_training, with_pha
 
 if TYPE_CHECKING:
     from sortnet.core import Progress
+    from sortnet.rankers.base import Ranker
     from store import Run
 
 
@@ -68,18 +71,14 @@ def show(
         except StoreError as error:
             if follow:
                 raise
-            say(f"the run is not shown: {error}")
-            _show_model(run, as_json=as_json)
+            note = f"the run is not shown: {error}"
+            print_result(replace(_model_result(run), notes=[note]), as_json=as_json)
             return
     with open_run(store, name) as found:
         if follow:
             _follow(found, interval)
-        elif as_json:
-            iterations_of_run = rows_of(found.iterations_frame())
-            created = found.created.isoformat()
-            print_json({**_facts(found), "created": created, "iterations": iterations_of_run})
         else:
-            _show_run(found)
+            print_result(_run_result(found), as_json=as_json)
 
 
 def _facts(run: Run) -> dict[str, Any]:
@@ -90,99 +89,101 @@ def _facts(run: Run) -> dict[str, Any]:
     return facts
 
 
-def _show_run(run: Run) -> None:
+def _run_result(run: Run) -> Result:
+    """A run with its iterations; the next step where it has not come to its end."""
     facts = _facts(run)
     rows = rows_of(run.iterations_frame())
-    put(f"id       {run.id}")
-    put(f"status   {with_phase(run.status_text, run.phase)}")
-    put(f"command  {run.command}")
+    notes = [] if rows else ["no iteration has ended yet"]
+    step = None
+    if facts["status"] in ("interrupted", "failed", "killed") and (command := again(run)):
+        if rows and is_before_the_end_of_training(run):
+            notes.append("the learning rate has not come down: a finished run has a better model")
+        step = Step(command)
+    value = {**facts, "created": run.created.isoformat(), "iterations": rows}
+    return Result("run", value, text=_run_text(run, rows), notes=notes, next=step)
+
+
+def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
+    lines = [
+        f"id       {run.id}",
+        f"status   {with_phase(run.status_text, run.phase)}",
+        f"command  {run.command}",
+    ]
     if run.out is not None:
-        put(f"out      {run.out}")
+        lines.append(f"out      {run.out}")
     if origin := run.config.get("from"):
-        put(f"from     {from_which(origin)}")
-    if facts["kept"] is not None:
-        put(f"kept     {kept_model(facts['kept'])}")
+        lines.append(f"from     {from_which(origin)}")
+    if run.kept is not None:
+        lines.append(f"kept     {kept_model(run.kept)}")
     for split, part in run.data.items():
-        put(
+        lines.append(
             f"{split:8} {part['path']}: {part['n_queries']} queries, "
             f"{part['n_docs']} documents, {part['n_features']} features"
         )
-    _show_scaling(run.config)
-    put()
+    lines += [*_scaling_lines(run.config), ""]
     quality = quality_of(run.config)
-    _show_trials(run.config, quality)
-    for text in (
-        *iteration_table.header(quality),
-        *(iteration_table.line(row, quality) for row in rows),
-    ):
-        put(text)
-    if not rows:
-        say("no iteration has ended yet")
-    if facts["status"] in ("interrupted", "failed", "killed") and (step := again(run)):
-        if rows and is_before_the_end_of_training(run):
-            say("the learning rate has not come down: a finished run has a better model")
-        say(f"next: {step}")
+    add_trial = iterations.trial_shower(quality, lines.append)
+    for trial in run.config.get("tuning", []):
+        add_trial(trial)
+    lines += _chosen_lines(run.config)
+    lines += iteration_table.header(quality)
+    return [*lines, *(iteration_table.line(row, quality) for row in rows)]
 
 
-def _show_scaling(config: Mapping[str, Any]) -> None:
+def _scaling_lines(config: Mapping[str, Any]) -> list[str]:
     from sortnet.config import BY_QUERY
 
-    if scaling := config.get("scaling"):
-        alone = BY_QUERY.isdisjoint(scaling.split("+"))
-        on = "the two documents alone" if alone else "the other documents of the query too"
-        put(f"scaling  {scaling}: a margin depends on {on}")
+    scaling = config.get("scaling")
+    if not scaling:
+        return []
+    alone = BY_QUERY.isdisjoint(scaling.split("+"))
+    on = "the two documents alone" if alone else "the other documents of the query too"
+    return [f"scaling  {scaling}: a margin depends on {on}"]
 
 
-def _show_trials(config: Mapping[str, Any], quality: str) -> None:
-    """Print the trials that chose settings, and the settings."""
-    show_trial = iterations.trial_shower(quality, put)
-    for trial in config.get("tuning", []):
-        show_trial(trial)
-    _show_chosen(config)
-
-
-def _show_chosen(config: Mapping[str, Any]) -> None:
-    """Print the settings that trials have chosen, if the run has such settings."""
+def _chosen_lines(config: Mapping[str, Any]) -> list[str]:
+    """The settings that trials have chosen, if the run has such settings."""
     settings = {**config, **config.get("training", {})}
-    if line := iterations.chosen(settings, config.get("tuning", [])):
-        put(f"{line}\n")
+    line = iterations.chosen(settings, config.get("tuning", []))
+    return [line, ""] if line else []
 
 
-def _show_model(folder: str, *, as_json: bool) -> None:
-    """Print what a model folder says of the model, without a run."""
+def _model_result(folder: str) -> Result:
+    """Describe the model in a folder by its files, without a run."""
     from sortnet.rankers.base import load_ranker, name_of
-    from sortnet.tables.rows import listed
 
     ranker = load_ranker(folder)
     config, info = ranker.config.to_json(), dict(ranker.info)
-    kind = name_of(ranker.config)
-    if as_json:
-        names = ranker.feature_names
-        print_json(
-            {
-                "model": folder,
-                "kind": kind,
-                "n_features": ranker.n_features,
-                "feature_names": None if names is None else list(names),
-                "config": config,
-                "info": info,
-            }
-        )
-        return
-    put(f"model    {folder}, a ranker of kind {kind}")
+    kind, names = name_of(ranker.config), ranker.feature_names
+    value = {
+        "model": folder,
+        "kind": kind,
+        "n_features": ranker.n_features,
+        "feature_names": None if names is None else list(names),
+        "config": config,
+        "info": info,
+    }
+    step = Step(shlex.join(["sortnet", "evaluate", folder, "TEST"]), is_in_text=True)
+    lines = [f"model    {folder}, a ranker of kind {kind}"]
     if "run" in info:
-        put(f"run      {info['run']}")
+        lines.append(f"run      {info['run']}")
     if origin := info.get("from"):
-        put(f"from     {from_which(origin)}")
+        lines.append(f"from     {from_which(origin)}")
     if "kept" in info:
-        put(f"kept     {kept_model(info['kept'])}")
+        lines.append(f"kept     {kept_model(info['kept'])}")
     elif "quality" in info:
-        put(f"quality  {config['quality']} {float(info['quality']):.4f} on validation")
+        quality = f"{config['quality']} {float(info['quality']):.4f}"
+        lines.append(f"quality  {quality} on validation")
+    lines += [_features_line(ranker), *_scaling_lines(config), f"next     {step.command}"]
+    return Result("model", value, text=lines, next=step)
+
+
+def _features_line(ranker: Ranker) -> str:
+    from sortnet.tables.rows import listed
+
     described = ranker.describer
     names = ranker.feature_names if described is None else described.readable_names()
-    put(f"features {ranker.n_features}: {listed(map(printable, names or ()))}")
-    _show_scaling(config)
-    put(f"next     {shlex.join(['sortnet', 'evaluate', folder, 'TEST'])}")
+    return f"features {ranker.n_features}: {listed(map(printable, names or ()))}"
 
 
 def _follow(run: Run, interval: float) -> None:
@@ -213,7 +214,8 @@ def _rows_until_it_ends(run: Run, interval: float, progress: Progress) -> tuple[
         rows = rows_of(run.iterations_frame())
         if rows and not shown:
             if trials:
-                _show_chosen(run.config)
+                for text in _chosen_lines(run.config):
+                    put(text)
             for text in iteration_table.header(quality):
                 put(text, bold=True)
         for row in rows[shown:]:

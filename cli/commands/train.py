@@ -26,9 +26,10 @@ from cli.options import (
     threads_option,
     typed_settings,
 )
-from cli.output import print_json, progress, put, say, silent
+from cli.output import progress, put, say, silent
 from cli.printing import iterations
-from cli.printing.conventions import interval, measures
+from cli.printing.conventions import convention_notes, interval, measures
+from cli.printing.results import Result, Step, print_result
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
 from sortnet.config import PRESETS, Config
 from sortnet.core import SPLITS, NamedColumns, Progress
@@ -421,41 +422,58 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
     names = [metric.name for metric in job.metrics]
     parts: dict[str, Queries] = {split: training.judged(split) for split in SPLITS}
     figures = {split: {name: best[f"{split}_{name}"] for name in names} for split in parts}
-    said = {s: conventions_of(part, job.metrics, job.config.empty) for s, part in parts.items()}
-    if as_json:
-        print_json(
-            {
-                "run": training.run.id,
-                "store": store,
-                "out": str(folder),
-                "config": training.config.to_json(),
-                "tuning": training.run.config.get("tuning"),
-                "best_iteration": best["iteration"],
-                "quality": {job.metrics[0].name: best["quality"]},
-                "measures": figures,
-                "conventions": said,
-                "answers": model.info["answers"],
-                "judge": None if training.judge is None else training.judge.facts(),
-                "kept": training.run.kept,
-                "from": training.run.config.get("from"),
-                "iterations": rows,
-            }
-        )
-        return
-    put(f"\nbest is iteration {best['iteration']} of 0 to {rows[-1]['iteration']} (the last *)")
-    if training.origin is not None and best["iteration"] == 0:
-        put("no iteration is better than the model that the run began with")
-    if [row["quality"] for row in rows].count(best["quality"]) > 1:
-        put("of those of equal quality it is the first that has the most pairs of VALI right")
-    for text in measures(figures, said):
-        put(text)
-    if (judged := parts["vali"].judged) is not None:
-        put(f"vali: {interval(figures['vali']['accuracy'], len(judged))}")
-    put()
-    if (kept := training.run.kept) is not None:
-        put(f"kept   {kept_model(kept)}")
+    conventions = {
+        split: conventions_of(part, job.metrics, job.config.empty) for split, part in parts.items()
+    }
+    value = {
+        "run": training.run.id,
+        "store": store,
+        "out": str(folder),
+        "config": training.config.to_json(),
+        "tuning": training.run.config.get("tuning"),
+        "best_iteration": best["iteration"],
+        "quality": {job.metrics[0].name: best["quality"]},
+        "measures": figures,
+        "answers": model.info["answers"],
+        "judge": None if training.judge is None else training.judge.facts(),
+        "kept": training.run.kept,
+        "from": training.run.config.get("from"),
+        "iterations": rows,
+    }
+    step = Step(job.next_command(str(folder)), is_in_text=True)
     answers = f"{model.info['answers']:,} training pairs"
-    put(f"judge  answered for {training.judge.text() if training.judge else answers}")
-    put(f"model  {folder}")
-    put(f"run    {training.run.id} in {store}")
-    put(f"next   {job.next_command(str(folder))}")
+    text = [
+        *_best_lines(training, rows, best),
+        *measures(figures, conventions),
+        *_interval_lines(parts["vali"], figures["vali"]),
+        "",
+        *([] if training.run.kept is None else [f"kept   {kept_model(training.run.kept)}"]),
+        f"judge  answered for {training.judge.text() if training.judge else answers}",
+        f"model  {folder}",
+        f"run    {training.run.id} in {store}",
+        f"next   {step.command}",
+    ]
+    notes = convention_notes(conventions)
+    result = Result("training", value, text, notes, step, is_noted_in_text=True)
+    print_result(result, as_json=as_json)
+
+
+def _best_lines(
+    training: TrainingRun, rows: Sequence[dict[str, Any]], best: dict[str, Any]
+) -> list[str]:
+    """Name the best iteration, and say why it is kept."""
+    last = rows[-1]["iteration"]
+    lines = ["", f"best is iteration {best['iteration']} of 0 to {last} (the last *)"]
+    if training.origin is not None and best["iteration"] == 0:
+        lines.append("no iteration is better than the model that the run began with")
+    if [row["quality"] for row in rows].count(best["quality"]) > 1:
+        lines.append(
+            "of those of equal quality it is the first that has the most pairs of VALI right"
+        )
+    return lines
+
+
+def _interval_lines(vali: Queries, figures: dict[str, float]) -> list[str]:
+    if vali.judged is None:
+        return []
+    return [f"vali: {interval(figures['accuracy'], len(vali.judged))}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cli.output import print_json, put
+from cli.printing.results import Result, print_result
 from sortnet.judges.asked_pairs import Pair
 from sortnet.judges.estimate import estimate_calls
 from sortnet.judges.language_model import LanguageModel
@@ -16,10 +16,7 @@ SAMPLE = 50  # prompts of which an estimate takes the mean length
 def show_prompt(prompt: Prompt, pair: Pair, *, as_json: bool) -> None:
     """Print the prompt of a pair."""
     text = prompt.of(pair)
-    if as_json:
-        print_json({"prompt": text})
-    else:
-        put(text)
+    print_result(Result("prompt", text, text=[text]), as_json=as_json)
 
 
 def show_estimate(
@@ -31,7 +28,5 @@ def show_estimate(
         examples: pairs by whose prompts the others are estimated.
     """
     estimate = estimate_calls(model, n_pairs, examples)
-    if as_json:
-        print_json(estimate.to_json())
-    else:
-        put(f"{estimate}; nothing was sent")
+    text = [f"{estimate}; nothing was sent"]
+    print_result(Result("estimate", estimate.to_json(), text=text), as_json=as_json)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from cli.lab.comparison import Comparison, published_rows
 from cli.lab.work import RunOptions, results_of
 from cli.options import command_line
-from cli.output import print_json, print_table, progress, put, say, write_output
+from cli.output import progress, put, say, write_output
+from cli.printing.results import Result, Table, print_result, table_of_cells
 from sortnet.files import make_folder, rows_of
 from sortnet.lab.cells import Cell
 
@@ -55,29 +56,26 @@ def run_comparison(
         made = Comparison(found, measures, convention, data, where.cache, spread)
     if shown.out is not None:
         _write(made, shown.out)
-    if shown.as_json:
-        print_json(_as_json(made))
-    elif shown.latex:
+    if shown.latex:
         from sortnet.lab.summaries import latex
 
         put(latex(made.summary, caption=made.said).rstrip())
     else:
-        _print(made)
+        print_result(_result(made), as_json=shown.as_json)
     if shown.out is not None:
         say(f"written: {', '.join(str(shown.out / name) for name in FILES)}")
     return 1 if found.failed else 0
 
 
-def _print(made: Comparison) -> None:
-    print_table(made.head, made.rows())
-    for line in (made.said, *made.notes):
-        put(line)
+def _text(made: Comparison) -> list[str | Table]:
+    text: list[str | Table] = [table_of_cells(made.head, made.rows()), made.said, *made.notes]
     alike = made.published[made.published["convention"] == made.convention]
     if not alike.empty:
-        put("\npublished figures of these data under this convention:")
-        print_table(*published_rows(alike))
+        text += ["", "published figures of these data under this convention:"]
+        text.append(table_of_cells(*published_rows(alike)))
     elif others := sorted({c for c in made.published["convention"] if c}):
-        put(f"published figures are of --convention {' or '.join(others)}")
+        text.append(f"published figures are of --convention {' or '.join(others)}")
+    return text
 
 
 def _write(made: Comparison, out: Path) -> None:
@@ -90,8 +88,12 @@ def _write(made: Comparison, out: Path) -> None:
     write_output(str(out / "report.html"), lambda file: file.write(page))
 
 
-def _as_json(made: Comparison) -> dict[str, Any]:
+def _result(made: Comparison) -> Result:
+    """The table and its frames; the text has the notes, above published figures."""
     frames = {"summary": made.summary, "by_query": made.by_query, "by_part": made.by_part}
-    about = {"data": made.data, "measures": made.measures, "conventions": made.said}
+    about = {"data": made.data, "measures": made.measures}
     failed = [{"cell": cell.name, "why": why} for cell, why in made.found.failed]
-    return {**about, **{name: rows_of(f) for name, f in frames.items()}, "failed": failed}
+    rows = {name: rows_of(frame) for name, frame in frames.items()}
+    value = {**about, **rows, "failed": failed}
+    notes = [made.said, *made.notes]
+    return Result("comparison", value, _text(made), notes, is_noted_in_text=True)

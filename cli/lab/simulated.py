@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.options import SEED, Real, Whole, files, json_option, output_option
-from cli.output import print_json, print_table, progress, say
+from cli.output import progress, say
+from cli.printing.results import Result, print_result, table_of_cells
 from sortnet.errors import DataError
 from sortnet.files import rows_of, write_file
 
@@ -146,16 +147,14 @@ def _from_votes(
 def _show(frame: pd.DataFrame, as_json: bool) -> None:
     from cli.lab.comparison import mean_text
 
-    if as_json:
-        print_json(rows_of(frame))
-        return
     cells = frame[["strategy", "questions"]].astype(str)
     for name in _measures(frame):
         pairs = zip(frame[name], frame[f"{name}_se"], strict=True)
         cells[name] = [mean_text(mean, error) for mean, error in pairs]
     if "ms" in frame:
         cells["ms"] = frame["ms"].map("{:.1f}".format)
-    print_table(cells.columns.tolist(), cells.to_numpy().tolist())
+    table = table_of_cells(cells.columns.tolist(), cells.to_numpy().tolist())
+    print_result(Result("simulated", rows_of(frame), text=[table]), as_json=as_json)
 
 
 def _measures(frame: pd.DataFrame) -> list[str]:

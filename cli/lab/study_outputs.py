@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from cli.lab.comparison import mean_text
 from cli.lab.work import RunOptions, results_of
-from cli.output import print_json, print_table, progress, put, say, write_output
+from cli.output import progress, say, write_output
+from cli.printing.results import Result, Table, print_result, table_of_cells
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, rows_of, write_file
 from sortnet.lab.studies import STUDIES, Point, Study, frame_of
@@ -25,12 +26,13 @@ _MOST_LINES = 40  # of a measure's table that are printed
 
 def print_studies(*, as_json: bool) -> None:
     """All studies: what each asks, what it takes and where the papers have it."""
-    rows = [[name, s.says, s.data, s.source] for name, s in STUDIES.items()]
-    if as_json:
-        keys = ("name", "question", "data", "source")
-        return print_json([dict(zip(keys, row, strict=True)) for row in rows])
-    rows = [[name, says, _TAKES[data], source] for name, says, data, source in rows]
-    print_table(["study", "question", "takes", "source"], rows, left=4)
+    rows = [
+        {"name": name, "question": study.says, "data": study.data, "source": study.source}
+        for name, study in STUDIES.items()
+    ]
+    cells = [[row["name"], row["question"], _TAKES[row["data"]], row["source"]] for row in rows]
+    table = table_of_cells(["study", "question", "takes", "source"], cells, left=4)
+    print_result(Result("studies", rows, text=[table]), as_json=as_json)
 
 
 def run_study(
@@ -62,24 +64,19 @@ def run_study(
     number = count(high, "cell") if low == high else f"{low} to {high} cells"
     cells = f"means ± standard errors of {number}"
     notes = [*study.notes(frame), f"{cells}; {took:.0f} CPU seconds in all; {study.source}"]
-    if as_json:
-        about = {"study": name, "question": study.says, "x": study.x}
-        print_json({**about, "rows": rows_of(frame), "notes": notes})
-    else:
-        _print(study, frame, notes)
+    value = {"study": name, "question": study.says, "x": study.x, "rows": rows_of(frame)}
+    text = [*_text(study, frame), *notes]
+    print_result(Result("study", value, text, notes, is_noted_in_text=True), as_json=as_json)
     if out is not None:
         say(f"written: {', '.join(_write(name, frame, command, out))}")
     return 1 if failed else 0
 
 
-def _print(study: Study, frame: pd.DataFrame, notes: Sequence[str]) -> None:
-    put(study.says)
+def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
+    text: list[str | Table] = [study.says]
     for measure, one in frame.groupby("measure", sort=False):
-        put(f"\n{measure}")
-        _print_measure(one, study.x)
-    put()
-    for line in notes:
-        put(line)
+        text += ["", str(measure), _measure(one, study.x)]
+    return [*text, ""]
 
 
 def _write(name: str, frame: pd.DataFrame, command: str, out: Path) -> list[str]:
@@ -108,22 +105,20 @@ def _figure(one: pd.DataFrame, study: Study, remark: str) -> Any:
     return curves(frame, study.x, measure, by, log=study.log, title=study.says, remark=remark)
 
 
-def _print_measure(one: pd.DataFrame, x: str) -> None:
+def _measure(one: pd.DataFrame, x: str) -> str | Table:
     """A row for each x and a column for each series, or a row for each figure if few meet."""
     series, values = list(dict.fromkeys(one["series"])), list(dict.fromkeys(one[x]))
     if len(one) > _MOST_LINES * len(series):
-        put(f"{count(len(one), 'figure')}: --out writes them")
-        return
+        return f"{count(len(one), 'figure')}: --out writes them"
     cells = {
         (row[x], row["series"]): mean_text(row["value"], row["value_error"])
         for row in one.to_dict("records")
     }
     if len(values) * len(series) > 2 * len(one):
         rows = [[series, _at(at), text] for (at, series), text in cells.items()]
-        print_table(["series", x, one["measure"].iloc[0]], rows)
-        return
+        return table_of_cells(["series", x, one["measure"].iloc[0]], rows)
     rows = [[_at(at), *(cells.get((at, name), "") for name in series)] for at in values]
-    print_table([x, *(name or "value" for name in series)], rows)
+    return table_of_cells([x, *(name or "value" for name in series)], rows)
 
 
 def _at(x: Any) -> str:

@@ -77,23 +77,27 @@ def _next_name(name: str) -> str | None:
 
 def put_facts(facts: Mapping[str, str], *, err: bool = False) -> None:
     """Print a line for each fact, its label in front; on a terminal long ones are wrapped."""
+    for line in fact_lines(facts):
+        put(line, err=err)
+
+
+def fact_lines(facts: Mapping[str, str]) -> list[str]:
+    """A line for each fact, its label in front; on a terminal long ones are wrapped."""
     column = max(map(len, facts)) + 2
+    terminal = width()
+    if terminal is None:
+        return [label.ljust(column) + text for label, text in facts.items()]
+    lines = list[str]()
     for label, text in facts.items():
-        first = label.ljust(column)
-        if (terminal := width()) is None:
-            put(first + text, err=err)
-            continue
-        put(
-            textwrap.fill(
-                text,
-                max(terminal, 2 * column),
-                initial_indent=first,
-                subsequent_indent=" " * column,
-                break_long_words=False,
-                break_on_hyphens=False,
-            ),
-            err=err,
+        lines += textwrap.wrap(
+            text,
+            max(terminal, 2 * column),
+            initial_indent=label.ljust(column),
+            subsequent_indent=" " * column,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
+    return lines
 
 
 def training_facts(train: Queries) -> dict[str, str]:

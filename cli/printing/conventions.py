@@ -26,4 +26,13 @@ def measures(
     """{part: {metric: value}} as one line per part, and the conventions of each."""
     header = ["", *next(iter(figures.values()))]
     rows = [[part, *(f"{v:.4f}" for v in values.values())] for part, values in figures.items()]
-    return [*table(header, rows), *(f"{part}: {text}" for part in said for text in said[part])]
+    return [*table(header, rows), *convention_notes(said)]
+
+
+def convention_notes(conventions: Mapping[str, list[str]]) -> list[str]:
+    """The conventions of each part, a line for each.
+
+    >>> convention_notes({"vali": ["gain 2^r-1", "skip"]})
+    ['vali: gain 2^r-1', 'vali: skip']
+    """
+    return [f"{part}: {text}" for part, texts in conventions.items() for text in texts]

@@ -1,15 +1,13 @@
-"""The ranking of a collection as a frame, as JSON and as text lines."""
+"""The ranking of a collection as a frame and as text lines."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cli.output import fit_cells, table
-from sortnet.files import rows_of
 from sortnet.items.base import file_of, words_of
 from sortnet.messages import cut, printable
 
@@ -39,9 +37,20 @@ def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
     return frame
 
 
-def ranking_json(frame: pd.DataFrame) -> str:
-    """One object per item, best first."""
-    return json.dumps(rows_of(frame), indent=2, allow_nan=False) + "\n"
+class CollectionRanking(NamedTuple):
+    """The ranking of a collection or of one criterion, and notes about it."""
+
+    name: str
+    frame: pd.DataFrame
+    items: Items
+    notes: list[str]
+
+
+def joined(rankings: Sequence[CollectionRanking]) -> pd.DataFrame:
+    """The rows of all rankings, one behind the other."""
+    import pandas as pd
+
+    return pd.concat([ranking.frame for ranking in rankings])
 
 
 def ranking_lines(

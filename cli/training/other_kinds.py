@@ -10,8 +10,9 @@ import click
 from sqlalchemy import URL
 
 from cli.inputs.column_options import named_columns
-from cli.output import print_json, progress, put
-from cli.printing.conventions import measures
+from cli.output import progress
+from cli.printing.conventions import convention_notes, measures
+from cli.printing.results import Result, Step, print_result
 from cli.training.job import TrainingJob, read_job, say_data
 from cli.training.run_folder import Folder
 from sortnet.config import Config, Setting, Settings, parse_setting, settings_of
@@ -71,15 +72,24 @@ def fit_other(typed: Mapping[str, Any], given: Mapping[str, Any], folder: Folder
 
 def _conclude(job: TrainingJob, ranker: Ranker, folder: Folder, *, as_json: bool) -> None:
     metrics, empty = metrics_of(ranker.config), ranker.config.empty
-    figures, said = {}, {}
+    figures, conventions = {}, {}
     for name, part in (("train", job.train), ("vali", job.vali)):
         figures[name] = evaluate(part, ranker.order(part), metrics, empty=empty)
-        said[name] = conventions_of(part, metrics, empty)
-    if as_json:
-        about = {"out": str(folder), "kind": ranker.config.kind, "config": ranker.config.to_json()}
-        print_json({**about, "info": dict(ranker.info), "measures": figures, "conventions": said})
-        return
-    for text in measures(figures, said):
-        put(text)
-    put(f"\nmodel  {folder}, a ranker of kind {name_of(ranker.config)}; no run is stored")
-    put(f"next   {job.next_command(str(folder))}")
+        conventions[name] = conventions_of(part, metrics, empty)
+    value = {
+        "out": str(folder),
+        "kind": ranker.config.kind,
+        "config": ranker.config.to_json(),
+        "info": dict(ranker.info),
+        "measures": figures,
+    }
+    step = Step(job.next_command(str(folder)), is_in_text=True)
+    text = [
+        *measures(figures, conventions),
+        "",
+        f"model  {folder}, a ranker of kind {name_of(ranker.config)}; no run is stored",
+        f"next   {step.command}",
+    ]
+    notes = convention_notes(conventions)
+    result = Result("training", value, text, notes, step, is_noted_in_text=True)
+    print_result(result, as_json=as_json)

@@ -6,8 +6,10 @@ import io
 from functools import partial
 from pathlib import Path
 
-from cli.printing.item_rankings import ranking_frame, ranking_json
+from cli.printing.item_rankings import ranking_frame
+from cli.printing.results import Result, text_of
 from sortnet.errors import DataError
+from sortnet.files import rows_of
 from sortnet.items import Items
 from sortnet.items.media import inside
 from sortnet.tables.roles import AUDIO, IMAGES
@@ -49,7 +51,7 @@ def _ranking(service: LabellingService, form: str) -> str:
     frame = ranking_frame(service.ranking, service.items)
     if not service.known:
         frame = frame.head(0)
-    return ranking_json(frame) if form == "json" else frame.to_csv(index=False, lineterminator="\n")
+    return text_of(Result("ranking", rows_of(frame), csv=frame), form)
 
 
 def _judgements(service: LabellingService, form: ExportForm) -> str:

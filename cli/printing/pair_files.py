@@ -1,0 +1,71 @@
+"""Write frames of pairs one after the other as CSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import click
+import pandas as pd
+
+from cli.output import write_output
+from sortnet.core import Split, Str
+from sortnet.errors import SortNetError
+from sortnet.files import write_file
+
+
+def write_pairs(frames: Iterator[pd.DataFrame], form: str, output: str) -> None:
+    """Write frames of pairs to a file, or to stdout (`-`), as `csv`, `jsonl` or `parquet`.
+
+    Raises:
+        SortNetError: if pyarrow is missing, which Parquet needs, or the place cannot be written.
+    """
+    if form == "parquet":
+        _write_parquet(output, frames)
+    else:
+        write_output(output, partial(_write_text, form, frames))
+
+
+def with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
+    """Pairs of one part with their documents' ids; empty if there are none."""
+    if not docids:
+        return pairs
+    own = docids.get(pairs["split"].iloc[0]) if len(pairs) else None
+    ids = {
+        f"{side}_id": pd.Series("" if own is None else own[pairs[side]], pairs.index, dtype="str")
+        for side in ("winner", "loser")
+    }
+    return pairs.assign(**ids)
+
+
+def _write_text(form: str, parts: Iterator[pd.DataFrame], file: IO[str]) -> None:
+    for k, part in enumerate(parts):
+        if form == "csv":
+            part.to_csv(file, header=k == 0, index=False, lineterminator="\n")
+        else:
+            part.to_json(file, orient="records", lines=True)
+
+
+def _write_parquet(output: str, parts: Iterator[pd.DataFrame]) -> None:
+    try:
+        import pyarrow
+        from pyarrow.parquet import ParquetWriter
+    except ImportError:
+        raise SortNetError("parquet needs pyarrow: pip install 'sortnet[parquet]'") from None
+
+    def write(to: Path | IO[bytes]) -> None:
+        first = pyarrow.Table.from_pandas(next(parts), preserve_index=False)
+        with ParquetWriter(to, first.schema) as writer:
+            writer.write_table(first)
+            for part in parts:
+                writer.write_table(pyarrow.Table.from_pandas(part, schema=first.schema))
+
+    if output != "-":
+        write_file(output, write)
+    elif sys.stdout.isatty():
+        raise click.UsageError("parquet cannot be written to a terminal: give --output FILE")
+    else:
+        write(sys.stdout.buffer)

@@ -1,0 +1,236 @@
+"""The result of a command as a value, and its text, JSON document and CSV."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from typing import IO, Any, Literal
+
+import click
+
+from cli.output import DEFAULT_WIDTH, bars, fit_cells, put, say, table, width, write_output
+from sortnet import __version__
+from sortnet.messages import printable
+
+RESERVED = ("version", "notes", "next")  # keys of every document, beside the name of its value
+_PATH = 8  # least number of characters that are left of a path
+
+
+class Bold(str):
+    """A line of text that is bold in a terminal."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table for people: its title, and the text of a row's cell.
+
+    Args:
+        cut: the end of a cell that is cut where a line has no room; None: no cell is cut.
+    """
+
+    title: str
+    cell: Callable[[Any], str]
+    cut: Literal["end", "start"] | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows for people, each cell made of its row by its column.
+
+    Args:
+        left: number of columns that are flush left.
+        bars: a value for each of the first rows, drawn as a bar behind the row.
+        bar_titles: titles above the bars; the first one that is no longer than a bar is taken.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Any]
+    left: int = 1
+    bars: Sequence[float] = ()
+    bar_titles: Sequence[str] = ("",)
+
+    def lines(self) -> list[str]:
+        """The header and a line for each row, no longer than the terminal where cells can be cut.
+
+        >>> numbers = Column("n", lambda row: str(row["n"]))
+        >>> Table([Column("id", lambda row: row["id"]), numbers], [{"id": "a", "n": 10}]).lines()
+        ['id   n', 'a   10']
+        """
+        header = [column.title for column in self.columns]
+        rows = [[column.cell(row) for column in self.columns] for row in self.rows]
+        wide = width() or DEFAULT_WIDTH
+        if self.bars:
+            header, rows = self._with_bars(header, rows, wide)
+        ends = [k for k, column in enumerate(self.columns) if column.cut == "end"]
+        if ends:
+            rows = fit_cells(header, rows, ends, wide)
+        for k, column in enumerate(self.columns):
+            if column.cut == "start":
+                rows = _cut_starts(header, rows, k)
+        return table(header, rows, self.left)
+
+    def _with_bars(
+        self, header: list[str], rows: list[list[str]], wide: int
+    ) -> tuple[list[str], list[list[str]]]:
+        drawn = bars(self.bars, [header, *rows], wide)
+        longest = len(drawn[0])
+        drawn += [" " * longest] * (len(rows) - len(drawn))
+        fitting = [title for title in self.bar_titles if len(title) <= longest]
+        title = fitting[0] if fitting else self.bar_titles[-1]
+        rows = [[*row, bar] for row, bar in zip(rows, drawn, strict=True)]
+        return [*header, title.ljust(longest)], rows
+
+
+def table_of_cells(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
+    """A table of rows that are texts.
+
+    >>> table_of_cells(["metric", "vali"], [["map", "0.5"]]).lines()
+    ['metric  vali', 'map      0.5']
+    """
+    return Table([Column(title, itemgetter(k)) for k, title in enumerate(header)], rows, left)
+
+
+def _cut_starts(header: list[str], rows: list[list[str]], k: int) -> list[list[str]]:
+    """Cut the start of long paths in column k, if the width of a line is known."""
+    if (wide := width()) is None:
+        return rows
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    others = sum(widths) - widths[k] + 2 * (len(widths) - 1)
+    space = max(wide - others, _PATH)
+    return [
+        [*row[:k], row[k] if len(row[k]) <= space else f"...{row[k][3 - space :]}", *row[k + 1 :]]
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The command to run next.
+
+    Args:
+        sentence: proposes the command on stderr; default: next: COMMAND.
+        is_in_text: whether the text proposes it, so that nothing is printed on stderr.
+    """
+
+    command: str
+    sentence: str = ""
+    is_in_text: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a command.
+
+    Its text is on stdout, notes and the next step on stderr. Its JSON document has the version of
+    SortNet, the value under its name, the notes, and the command to run next or null.
+
+    Args:
+        name: key of the value in the JSON document.
+        value: rows, or one record.
+        text: lines and tables for people.
+        notes: sentences about the value, one a line.
+        is_noted_in_text: whether the text has the notes, so that none is printed on stderr.
+        csv: rows, or {column: values}, of the CSV; default: the value.
+
+    >>> Result("runs", [], next=Step("sortnet train")).document()["next"]
+    'sortnet train'
+    """
+
+    name: str
+    value: Any
+    text: Sequence[str | Table] = ()
+    notes: Sequence[str] = ()
+    next: Step | None = None
+    is_noted_in_text: bool = False
+    csv: Any = None
+
+    def document(self) -> dict[str, Any]:
+        """The JSON document of the result."""
+        command = None if self.next is None else self.next.command
+        value = {self.name: self.value}
+        return {"version": __version__, **value, "notes": list(self.notes), "next": command}
+
+    def lines(self) -> Iterator[str]:
+        """The lines on stdout; headers are `Bold`."""
+        for block in self.text:
+            if isinstance(block, Table):
+                header, *rows = block.lines()
+                yield Bold(header)
+                yield from rows
+            else:
+                yield block
+
+
+def print_result(result: Result, *, as_json: bool) -> None:
+    """Print a result on stdout as JSON, or as text with its notes and the next step on stderr."""
+    if as_json:
+        put(_json_text(result))
+        return
+    for line in result.lines():
+        put(line, bold=isinstance(line, Bold))
+    say_notes(result)
+
+
+def say_notes(result: Result) -> None:
+    """Print on stderr the notes that are no part of the text, and the next step."""
+    if not result.is_noted_in_text:
+        for note in result.notes:
+            say(note)
+    if result.next is not None and not result.next.is_in_text:
+        say(result.next.sentence or f"next: {result.next.command}")
+
+
+def write_result(result: Result, form: str, to: str) -> None:
+    """Write a result to a file, or to stdout (`-`), as `table`, `json` or `csv`.
+
+    Notes and the next step, which only JSON holds, are printed on stderr otherwise.
+    """
+    write_output(to, partial(_WRITERS[form], result))
+    if form != "json":
+        say_notes(result)
+
+
+def text_of(result: Result, form: str) -> str:
+    """The text of a result as `table`, `json` or `csv`."""
+    file = io.StringIO(newline="")
+    _WRITERS[form](result, file)
+    return file.getvalue()
+
+
+def write_csv(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], to: str) -> None:
+    """Write columns or rows to a CSV file, or to stdout (`-`); a missing number is left blank."""
+    write_output(to, partial(_write_csv, Result("csv", None, csv=columns)))
+
+
+def _json_text(result: Result) -> str:
+    return json.dumps(result.document(), indent=2, allow_nan=False)
+
+
+def _write_json(result: Result, file: IO[str]) -> None:
+    file.write(_json_text(result) + "\n")
+
+
+def _write_text(result: Result, file: IO[str]) -> None:
+    for line in result.lines():
+        is_bold = isinstance(line, Bold) and file.isatty()
+        print(click.style(line, bold=True) if is_bold else line, file=file)
+
+
+def _write_csv(result: Result, file: IO[str]) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(result.value if result.csv is None else result.csv)
+    if file.isatty():  # a text may have control characters
+        frame = frame.map(_shown)
+    frame.to_csv(file, index=False, lineterminator="\n")
+
+
+def _shown(cell: Any) -> Any:
+    return printable(cell) if isinstance(cell, str) else cell
+
+
+_WRITERS = {"table": _write_text, "json": _write_json, "csv": _write_csv}
