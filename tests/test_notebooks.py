@@ -43,7 +43,12 @@ PASSING = re.compile(
 )
 AGAIN = "make notebooks runs it again"
 SECONDS = 1200  # for a cell, on a machine with better things to do
-SIMULATED = ("04-preferences", "06-answers", "08-models")  # annotators, by a function
+SIMULATED = (
+    "04-preferences",
+    "06-answers",
+    "08-models",
+    "09-sort-anything",
+)  # annotators, by a function
 OWN_DATA = ("SORTNET_STORE", "SORTNET_NOTEBOOK_STORE", "SORTNET_NOTEBOOK_LETOR")
 
 # What a reader waits for and a test need not: {as it stands: as it is run here}.
@@ -107,7 +112,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_notebooks_are_numbered_from_one():
-    assert [path.stem[:3] for path in NOTEBOOKS] == [f"0{k}-" for k in range(1, 9)]
+    assert [path.stem[:3] for path in NOTEBOOKS] == [f"0{k}-" for k in range(1, 10)]
 
 
 @each_notebook
