@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from cli.inputs.opened_store import open_collection
 from cli.options import Real, files, refuse_gone, store_and_json, store_option
 from cli.output import DEFAULT_WIDTH, fit_cells, print_json, print_table, put, say, width
 from sortnet.items import Items
@@ -19,6 +18,7 @@ from sortnet.messages import count, printable
 from sortnet.preference.annotator_agreement import Agreement
 from sortnet.preference.annotator_agreement import agreement as measured
 from sortnet.preference.judgement_table import Judgements
+from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
     from sortnet.preference.annotator_reports import AnnotatorReport, Measured

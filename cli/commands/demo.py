@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import numpy as np
 
-from cli.inputs.opened_store import open_to_write
 from cli.options import SEED, Whole, command_line, store_and_json
 from cli.output import print_json, progress, put, table
 from cli.printing import iterations
@@ -25,13 +24,14 @@ from sortnet.files import refuse_folder, write_atomically
 from sortnet.messages import count
 from sortnet.metrics import parse_metric, per_query
 from sortnet.tables.letor_writer import write_letor
+from store.service.existing_store import open_to_write
 
 if TYPE_CHECKING:
-    from cli.training.run_folder import Folder
-    from cli.training.training_run import TrainingRun
     from sortnet.comparators import TrainableComparator
     from sortnet.rankers.sortnet import Model
     from store import Store
+    from store.training.run_folder import Folder
+    from store.training.training_run import TrainingRun
 
 PICTURE, TEST = "sorted.png", "test.txt"
 TIMES = 3  # queries that each image is in
@@ -62,7 +62,7 @@ def demo(
       sortnet demo
       sortnet demo --seed 7 --out demo7 --json
     """
-    from cli.training.run_folder import Folder
+    from store.training.run_folder import Folder
 
     refuse_folder(out)
     folder = Folder(out)
@@ -72,8 +72,8 @@ def demo(
         raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
     with progress() as status:
         status("starting")
-        from cli.training.training_run import store_url
         from store.database.engine import without_passwords
+        from store.training.training_run import store_url
 
         url, shown = store_url(store, None)
         with open_to_write(url) as opened, folder.held():
@@ -104,8 +104,8 @@ def demo(
 def _begin(
     seed: int, max_iter: int, folder: Folder, store: Store, command: str, shown: str
 ) -> tuple[Fold, TrainingRun]:
-    from cli.training.job import TrainingJob
-    from cli.training.training_run import begin
+    from store.training.job import TrainingJob
+    from store.training.training_run import begin
 
     # All pixels have one scale, so that no trials are needed to choose it. Every place of the order
     # counts, not its top alone.

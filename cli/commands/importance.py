@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.model_and_data import data_arguments, load_model, read_data
+from cli.inputs.model_and_data import data_arguments, read_data
 from cli.options import SEED, Whole, json_option, output_option
 from cli.output import (
     DEFAULT_WIDTH,
@@ -23,6 +23,7 @@ from cli.output import (
 from sortnet.core import NamedColumns
 from sortnet.messages import printable
 from store.report.conventions import conventions_of
+from store.service.named_model import load_model
 
 if TYPE_CHECKING:
     from sortnet.explain.permutation import Importance

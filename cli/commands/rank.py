@@ -12,12 +12,13 @@ from typing import IO, NamedTuple
 
 import click
 
-from cli.inputs.model_and_data import data_arguments, load_model, read_data
+from cli.inputs.model_and_data import data_arguments, read_data
 from cli.options import output_option
 from cli.output import progress, write_output
 from sortnet.core import I64, NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import DataError
+from store.service.named_model import load_model
 
 
 class Ranked(NamedTuple):

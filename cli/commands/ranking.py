@@ -9,7 +9,6 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
-from cli.inputs.opened_store import open_collection
 from cli.options import Whole, output_option, store_and_json
 from cli.output import say, width, write_output
 from cli.printing.item_rankings import ranking_frame, ranking_json, ranking_lines
@@ -17,6 +16,7 @@ from cli.printing.labelling_status import short_status, who_answered
 from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.messages import count, printable
+from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
     import pandas as pd

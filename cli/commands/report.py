@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from cli.inputs.opened_store import open_collection, open_existing, open_run, run_ids
+from cli.inputs.run_ids import run_ids
 from cli.options import (
     Whole,
     data_option,
@@ -21,9 +21,10 @@ from cli.options import (
     threads_option,
 )
 from cli.output import print_json, progress, put, say
-from cli.training.model_folders import is_model_folder, run_of_folder
 from sortnet.errors import StoreError
 from sortnet.threads import set_threads
+from store.service.existing_store import open_collection, open_existing, open_run
+from store.training.model_folders import is_model_folder, run_of_folder
 
 
 @click.command()

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import open_run, run_ids
+from cli.inputs.run_ids import run_ids
 from cli.options import Real, store_and_json
 from cli.output import print_json, progress, put, say
 from cli.printing import iterations
-from cli.training.model_folders import is_model_folder, run_of_folder
 from sortnet.errors import StoreError
 from sortnet.files import rows_of
 from sortnet.messages import count, printable
@@ -22,6 +21,8 @@ from store.report.iteration_table import quality_of
 from store.report.kept_models import kept_model
 from store.report.origins import from_which
 from store.runs.unfinished import again, is_before_the_end_of_training, with_phase
+from store.service.existing_store import open_run
+from store.training.model_folders import is_model_folder, run_of_folder
 
 if TYPE_CHECKING:
     from sortnet.core import Progress

@@ -11,7 +11,6 @@ import click
 
 from cli.inputs.column_options import OPTIONS as NAMES
 from cli.inputs.column_options import training_name_options
-from cli.inputs.opened_store import open_to_write
 from cli.judges.judge_options import NAMES as JUDGE
 from cli.judges.judge_options import judge_options
 from cli.options import (
@@ -40,19 +39,20 @@ from sortnet.metrics import can_choose
 from sortnet.threads import set_threads
 from store.report.conventions import conventions_of
 from store.report.kept_models import kept_model
+from store.service.existing_store import open_to_write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cli.training.job import TrainingJob
-    from cli.training.origin import Origin
-    from cli.training.run_folder import Folder
-    from cli.training.training_run import TrainingRun
     from sortnet.core import Queries
     from sortnet.core.shard import Group
     from sortnet.learning.iterations import Callback
     from sortnet.rankers.base import Ranker
     from store import Store
+    from store.training.job import TrainingJob
+    from store.training.origin import Origin
+    from store.training.run_folder import Folder
+    from store.training.training_run import TrainingRun
 
 _OF_JUDGE = (*JUDGE, "question")
 _FILES = ("out", "from_model", "resume", "overwrite", "store", "cache")
@@ -192,12 +192,12 @@ def train(
       sortnet train new.csv --from m --out newer
     """
     from cli.training.command_judge import CommandJudge
-    from cli.training.job import read_job
-    from cli.training.origin import find_origin, refuse_own_folder
     from cli.training.other_kinds import fit_other, values_set
-    from cli.training.run_folder import Folder
-    from cli.training.training_run import agree, follow, refuse_changes, shared, store_url
     from sortnet.learning.distributed import broadcast, joined, threads_of
+    from store.training.job import read_job
+    from store.training.origin import find_origin, refuse_own_folder
+    from store.training.run_folder import Folder
+    from store.training.training_run import agree, follow, refuse_changes, shared, store_url
 
     refuse_folder(out)
     _trackers(logs)  # a misspelt one is refused before anything is read
@@ -262,10 +262,9 @@ def _begin(
     as_json: bool,
 ) -> TrainingRun:  # fmt: skip
     """Start or resume the run, and print what was chosen for it."""
-    from cli.training.job import say_data
-    from cli.training.origin import say_origin
-    from cli.training.run_folder import CHOOSING
-    from cli.training.training_run import begin
+    from cli.training.data_and_origin import say_data, say_origin
+    from store.training.run_folder import CHOOSING
+    from store.training.training_run import begin
 
     if known is None:
         say_data(job, err=as_json)
@@ -348,7 +347,7 @@ def _choosing(job: TrainingJob) -> Iterator[str]:
     """The measure that chooses the iteration, and the number of queries it can choose by."""
     judged = job.vali.judged
     if job.is_asked:
-        from cli.training.training_run import vali_pairs_of
+        from store.training.training_run import vali_pairs_of
 
         n_vali, n_answers = len(vali_pairs_of(job)), job.config.judgements or 0
         yield (
@@ -400,8 +399,8 @@ def _asked(
     origin: Origin | None,
 ) -> tuple[Config, Sequence[str], NamedColumns]:
     """The settings, data paths and columns; a resumed run uses its own where none are given."""
-    from cli.training.job import columns_of, paths_to_resume
     from sortnet.rankers.from_model import settings_from_model
+    from store.training.job import columns_of, paths_to_resume
 
     typed = {**(PRESETS[preset] if preset else {}), **typed}
     if known is None:

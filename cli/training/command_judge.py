@@ -20,9 +20,6 @@ from cli.judges.judge_options import (
     refuse_together,
 )
 from cli.output import say
-from cli.training.documents import documents_of, refuse_without_content
-from cli.training.job import TrainingJob
-from cli.training.training_run import TrainingRun
 from sortnet.config import Config
 from sortnet.core import Progress, Split
 from sortnet.errors import SortNetError
@@ -36,6 +33,9 @@ from sortnet.preference.study import LONGEST, QUESTION
 from store.runs.remembered_data import find_data
 from store.runs.unfinished import resume
 from store.service.run_judge import RunJudge
+from store.training.documents import documents_of, refuse_without_content
+from store.training.job import TrainingJob
+from store.training.training_run import TrainingRun
 
 _SHOWING = ("show_prompt", "estimate")
 _ALIKE = ("model", "question", "both_orders", "prompt_hash")  # which a resumed run cannot change

@@ -12,13 +12,14 @@ from sqlalchemy import URL
 from cli.inputs.column_options import named_columns
 from cli.output import print_json, progress, put
 from cli.printing.conventions import measures
-from cli.training.job import TrainingJob, read_job, say_data
-from cli.training.run_folder import Folder
+from cli.training.data_and_origin import say_data
 from sortnet.config import Config, Setting, Settings, parse_setting, settings_of
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, name_of, settings_for
 from sortnet.threads import set_threads
 from store.report.conventions import conventions_of, metrics_of
+from store.training.job import TrainingJob, read_job
+from store.training.run_folder import Folder
 
 
 def values_set(settings: Settings, extra: Sequence[str]) -> dict[str, Any]:

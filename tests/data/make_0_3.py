@@ -29,15 +29,15 @@ from cli_made import done, invoke, letor
 from items_made import essays, items_of, photo, ranker_of
 from model_made import Model as LanguageModel
 from model_made import serving
+from sortnet.types import Queries
 
-import cli.training.training_run
 from sortnet import SortNetRanker, __version__, load_ranker, read_queries
 from sortnet.comparators import DirectRanker
 from sortnet.config import PAPER, SCALINGS
 from sortnet.rankers.base import KINDS, VARIANTS, Ranker, fit_ranker, settings_for
-from sortnet.types import Queries
 from store import open_store
 from store.service.labelling import LabellingService
+from store.training import training_run
 
 STORE = "store.sqlite"
 TABLES = (
@@ -303,7 +303,7 @@ def make_images() -> dict[str, Any]:
 
 def interrupt_after(n: int, command: Callable[[], Any]) -> None:
     """Interrupt a training when its state was saved for the n-th time."""
-    save, calls = cli.training.training_run.save_state, []
+    save, calls = training_run.save_state, []
 
     def interrupting(*args: Any) -> None:
         save(*args)
@@ -311,11 +311,11 @@ def interrupt_after(n: int, command: Callable[[], Any]) -> None:
         if len(calls) == n:
             raise KeyboardInterrupt
 
-    cli.training.training_run.save_state = interrupting
+    training_run.save_state = interrupting
     try:
         command()
     finally:
-        cli.training.training_run.save_state = save
+        training_run.save_state = save
     assert len(calls) == n
 
 

@@ -15,11 +15,6 @@ import numpy as np
 import torch
 from sqlalchemy import URL
 
-from cli.inputs.opened_store import open_existing
-from cli.printing.iterations import Trial
-from cli.training.job import TrainingJob
-from cli.training.origin import Origin
-from cli.training.run_folder import CHOOSING, TRAINING, Folder
 from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers, resolve_device
@@ -38,7 +33,7 @@ from sortnet.learning.distributed import (
 )
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.rankers.base import Ranker, fit_ranker
-from sortnet.rankers.choose_inputs import choose
+from sortnet.rankers.choose_inputs import Trial, choose
 from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.from_model import with_epochs
 from sortnet.rankers.posterior_ranker import PosteriorSettings
@@ -47,8 +42,12 @@ from sortnet.rankers.weights import load_state, save_state
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
 from store.runs.unfinished import resume
+from store.service.existing_store import open_existing
 from store.service.run_judge import RunJudge, vali_pairs
 from store.store import new_run_id
+from store.training.job import TrainingJob
+from store.training.origin import Origin
+from store.training.run_folder import CHOOSING, TRAINING, Folder
 
 
 def _reason(figures: Mapping[str, float], n_iterations: int, *, judged: bool) -> str:

@@ -12,15 +12,6 @@ from typing import Any, cast
 import numpy as np
 from sqlalchemy import URL
 
-from cli.inputs.opened_store import collection_behind, judged_source, open_collection
-from cli.output import put, say
-from cli.printing.columns import (
-    division_line,
-    fewer_bins_line,
-    near_grade_lines,
-    put_facts,
-    training_facts,
-)
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, choose_quality
 from sortnet.core import F32, I32, I64, NamedColumns, Progress, Queries
@@ -35,6 +26,7 @@ from sortnet.metrics import Metric, check_can_choose, evaluate
 from sortnet.rankers.base import Ranker, check_same_features
 from store.report.conventions import metrics_of
 from store.runs.remembered_data import exists, find_data, remembered
+from store.service.existing_store import collection_behind, judged_source, open_collection
 from store.service.judged import Source, read_judged
 
 HELD_OUT = "held_out"  # the fact of a collection's part V that names its items or groups
@@ -175,23 +167,6 @@ def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
     check_fields({HELD_OUT: names}, {HELD_OUT: dict}, "model.json")
     check_fields(names, dict.fromkeys(names, list[str]), f"model.json, {HELD_OUT}")
     return cast("Mapping[str, Sequence[str]]", names)
-
-
-def say_data(job: TrainingJob, *, err: bool) -> None:
-    """Print the roles of columns, and on stderr warnings about the data."""
-    facts = training_facts(job.train)
-    if job.is_divided:
-        put(division_line(str(job.test), job.data, job.config.seed), err=err)
-    if facts:
-        put_facts(facts, err=err)
-    if job.is_divided or facts:
-        put(err=err)
-    if (line := fewer_bins_line(job.train)) is not None:
-        say(line)
-    for line in near_grade_lines(job.train):
-        say(line)
-    if job.note is not None:
-        say(f"note: {job.note}")
 
 
 def paths_of(data: Mapping[str, Mapping[str, Any]]) -> list[str]:
