@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cli.training.training_run
 import numpy as np
 import pandas as pd
 import torch
@@ -37,7 +38,6 @@ from sortnet.config import PAPER, SCALINGS
 from sortnet.rankers.base import KINDS, VARIANTS, Ranker, fit_ranker, settings_for
 from store import open_store
 from store.service.labelling import LabellingService
-from store.training import training_run
 
 STORE = "store.sqlite"
 TABLES = (
@@ -303,7 +303,7 @@ def make_images() -> dict[str, Any]:
 
 def interrupt_after(n: int, command: Callable[[], Any]) -> None:
     """Interrupt a training when its state was saved for the n-th time."""
-    save, calls = training_run.save_state, []
+    save, calls = cli.training.training_run.save_state, []
 
     def interrupting(*args: Any) -> None:
         save(*args)
@@ -311,11 +311,11 @@ def interrupt_after(n: int, command: Callable[[], Any]) -> None:
         if len(calls) == n:
             raise KeyboardInterrupt
 
-    training_run.save_state = interrupting
+    cli.training.training_run.save_state = interrupting
     try:
         command()
     finally:
-        training_run.save_state = save
+        cli.training.training_run.save_state = save
     assert len(calls) == n
 
 
