@@ -100,8 +100,10 @@ class CommandJudge:
             raise SortNetError(f"the run was begun without a judge: leave out --{option}")
         return by is not None
 
-    def refuse_without_budget(self, config: Config) -> None:
+    def check_budget(self, config: Config) -> None:
         """Refuse a judge that may give any number of answers, or too few."""
+        if self.only_shows:
+            return
         if config.judgements is None:
             raise click.UsageError("a judge needs --judgements N, how many answers it may give")
         if config.judgements < LEAST:

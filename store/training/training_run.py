@@ -165,6 +165,7 @@ def begin(
     again: str | None = None,
     judge: Mapping[str, Any] | None = None,
     origin: Origin | None = None,
+    clear: bool = True,
 ) -> TrainingRun:
     """Start a new run, or resume the run that `known` records, and choose its settings.
 
@@ -184,10 +185,11 @@ def begin(
         again: the command that repeats the run; None: the command that resumes it.
         judge: options of the program or model that a new run asks.
         origin: the model that the run begins with, which its folder keeps.
+        clear: whether a new run removes the record of an earlier run in the folder.
     """
     if known is None:
         Budget.of(job.train, job.config)  # refuses settings while the last run is still there
-        if "--resume" not in shlex.split(command):
+        if clear:
             folder.clear()
         known = _new_record(job, command, shown)
         if judge is not None:
