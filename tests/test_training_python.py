@@ -1,0 +1,116 @@
+"""`store.training`: a run is trained, resumed and watched from Python."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from sortnet import Queries
+from sortnet.errors import SortNetError
+from sortnet.tables.letor_writer import write_letor
+from store import open_store
+from store.training import RunOptions, Watcher, resume, train, watch
+
+SETTINGS = {"scaling": "normal", "max_iter": 2, "hidden": 4}
+
+
+def queries(seed: int) -> Queries:
+    features = np.random.default_rng(seed).random((48, 3)).astype(np.float32)
+    grades = np.floor(3 * features[:, 0]).astype(np.int32)
+    return Queries.from_arrays(features, grades, group=[8] * 6)
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "fold"
+    folder.mkdir()
+    for seed, name in enumerate(("train", "vali")):
+        write_letor(queries(seed), folder / f"{name}.txt")
+    return str(folder)
+
+
+@pytest.fixture
+def options(tmp_path):
+    return RunOptions(store=str(tmp_path / "runs.db"), threads=1)
+
+
+class Stops(Watcher):
+    """Interrupts the run after its first iteration, as Ctrl-C does."""
+
+    def iteration_ended(self, record):
+        raise KeyboardInterrupt
+
+
+class Listens(Watcher):
+    def __init__(self):
+        self.told = []
+
+    def starting(self, job, origin, group, *, is_new, chooses):
+        self.told.append(("starting", is_new, chooses))
+
+    def begun(self, training, *, chose):
+        self.told.append(("begun", chose))
+
+    def iteration_ended(self, record):
+        self.told.append(("iteration", record.iteration))
+
+    def ended(self, trained):
+        self.told.append(("ended", trained.best["iteration"]))
+
+
+def with_watcher(options: RunOptions, watcher: Watcher) -> RunOptions:
+    return RunOptions(store=options.store, threads=1, watcher=watcher)
+
+
+def test_a_run_that_is_interrupted_and_resumed_equals_one_that_was_not(data, options, tmp_path):
+    whole = train(data, str(tmp_path / "whole"), options=options, **SETTINGS)
+    with pytest.raises(SortNetError, match="resume with: sortnet train --resume"):
+        train(data, str(tmp_path / "m"), options=with_watcher(options, Stops()), **SETTINGS)
+    with open_store(options.store, write=False) as store:
+        assert store.run("last").status == "interrupted"
+    listener = Listens()
+    resumed = resume(str(tmp_path / "m"), options=with_watcher(options, listener))
+    assert resumed.ranker.weights_sha256() == whole.ranker.weights_sha256()
+    assert resumed.measures == whole.measures and resumed.kept == whole.kept
+    assert listener.told[:2] == [("starting", False, False), ("begun", False)]
+    assert listener.told[2:] == [
+        *(("iteration", row["iteration"]) for row in whole.rows[1:]),
+        ("ended", whole.best["iteration"]),
+    ]
+    assert json.loads((tmp_path / "m" / "run.json").read_text())["phase"] == "done"
+
+
+def test_a_folder_with_a_model_or_without_a_run_is_refused(data, options, tmp_path):
+    out = str(tmp_path / "m")
+    with pytest.raises(SortNetError, match=r"no run in .* to resume"):
+        resume(out, options=options)
+    train(data, out, options=options, **SETTINGS)
+    with pytest.raises(SortNetError, match="has a model already"):
+        train(data, out, options=options, **SETTINGS)
+    with pytest.raises(SortNetError, match="max_iter 3, not 2"):
+        resume(out, options=options, max_iter=3)
+    again = train(data, out, overwrite=True, options=options, **{**SETTINGS, "max_iter": 1})
+    assert len(again.rows) == 2
+
+
+def test_watch_gives_each_iteration_once_until_the_run_ends(tmp_path):
+    part = queries(0)
+    with open_store(tmp_path / "runs.db") as store:
+        run = store.start_run(
+            command="train", config={}, seed=0, versions={}, train=part, vali=part
+        )
+        changes = watch(run, interval=0)
+        run.record({"iteration": 0, "quality": 0.5})
+        assert [row["iteration"] for row in next(changes).rows] == [0]
+        assert next(changes).rows == []
+        run.record({"iteration": 1, "quality": 0.6})
+        run.settle({"tuning": [{"scaling": "normal", "quality": 0.5}]})
+        change = next(changes)
+        assert [row["iteration"] for row in change.rows] == [1] and len(change.trials) == 1
+        assert change.status == "running"
+        run.finish("done")
+        last = next(changes)
+        assert (last.status, last.rows, last.trials) == ("done", [], [])
+        assert next(changes, None) is None
