@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from checks_made import count_calls
 
 from sortnet import Queries
+from sortnet.config import choose_quality
 from sortnet.errors import SortNetError
+from sortnet.learning.judges import check_can_be_learned
+from sortnet.metrics import check_can_choose
+from sortnet.rankers.base import check_same_features
 from sortnet.tables.letor_writer import write_letor
 from store import open_store
 from store.training import RunOptions, Watcher, resume, train, watch
@@ -114,3 +120,21 @@ def test_watch_gives_each_iteration_once_until_the_run_ends(tmp_path):
         last = next(changes)
         assert (last.status, last.rows, last.trials) == ("done", [], [])
         assert next(changes, None) is None
+
+
+def test_each_check_is_made_once_and_the_test_part_is_not_read(
+    data, options, tmp_path, monkeypatch
+):
+    (tmp_path / "fold" / "test.txt").write_text("this is no data\n")
+    checks = [check_same_features, check_can_be_learned, check_can_choose, choose_quality]
+    calls = count_calls(monkeypatch, *checks)
+    trained = train(data, str(tmp_path / "m"), options=options, **SETTINGS)
+    assert calls == {check.__name__: 1 for check in checks}
+    assert trained.training.job.test == f"{data}/test.txt"
+
+
+def test_parts_that_cannot_be_used_are_refused_before_anything_is_written(data, options, tmp_path):
+    write_letor(replace(queries(0), grades=np.ones(48, np.int32)), f"{data}/train.txt")
+    with pytest.raises(SortNetError, match="nothing to learn"):
+        train(data, str(tmp_path / "m"), options=options, **SETTINGS)
+    assert not (tmp_path / "m").exists() and not (tmp_path / "runs.db").exists()

@@ -104,7 +104,7 @@ def demo(
 def _begin(
     seed: int, max_iter: int, folder: Folder, store: Store, command: str, shown: str
 ) -> tuple[Fold, TrainingRun]:
-    from store.training.job import TrainingJob
+    from store.training.job import checked_job
     from store.training.training_run import begin
 
     # All pixels have one scale, so that no trials are needed to choose it. Every place of the order
@@ -112,9 +112,9 @@ def _begin(
     config = Config(quality="spearman", scaling="normal", seed=seed, max_iter=max_iter)
     fold = digits_fold(seed, times=TIMES)
     made = f"scikit-learn's digits, seed {seed}"
-    splits = {"train": fold.train, "vali": fold.vali}
-    data = {s: {"path": q.source, "fingerprint": made} for s, q in splits.items()}
-    job = TrainingJob(config, fold.train, fold.vali, data)
+    job = checked_job(
+        fold.train, fold.vali, config, lambda part: {"path": part.source, "fingerprint": made}
+    )
     # A demo is not resumed: it is run again.
     training = begin(job, folder, store, None, command, shown, lambda text: None, again=command)
     return fold, training
