@@ -86,15 +86,15 @@ class CommandJudge:
     def only_shows(self) -> bool:
         return only_shows(self.values)
 
-    def is_asked(self, known: Mapping[str, Any] | None) -> bool:
-        """Whether a judge is asked in the run, `known` if it is resumed.
+    def is_asked(self, record: Mapping[str, Any] | None) -> bool:
+        """Whether a judge is asked in the run, `record` if it is resumed.
 
         Raises:
             SortNetError: if the run was begun without one.
         """
-        if known is None:
+        if record is None:
             return is_asked(self.values) or self.only_shows
-        by = known.get("judged_by")
+        by = record.get("judged_by")
         if by is None and self.typed:
             option = min(self.typed).removeprefix("store_").replace("_", "-")
             raise SortNetError(f"the run was begun without a judge: leave out --{option}")

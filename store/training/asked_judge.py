@@ -16,8 +16,8 @@ from store.training.training_run import TrainingRun
 class AskedJudge(Protocol):
     """Options of a program or a model that judges pairs of a run's documents."""
 
-    def is_asked(self, known: Mapping[str, Any] | None) -> bool:
-        """Whether a judge is asked in a new run, or in the resumed run with the record `known`."""
+    def is_asked(self, record: Mapping[str, Any] | None) -> bool:
+        """Whether a judge is asked in a new run, or in the resumed run with the record `record`."""
 
     def check_budget(self, config: Config) -> None:
         """Refuse settings that let a judge give any number of answers, or too few."""
@@ -46,7 +46,7 @@ class AskedJudge(Protocol):
 class NoJudge:
     """The judge of a run that learns from grades or from judgements that exist."""
 
-    def is_asked(self, known: Mapping[str, Any] | None) -> bool:
+    def is_asked(self, record: Mapping[str, Any] | None) -> bool:
         return False
 
     def check_budget(self, config: Config) -> None:

@@ -74,7 +74,7 @@ class PreparedRun:
 
     job: TrainingJob
     folder: Folder
-    known: dict[str, Any] | None  # the record of the run to resume
+    record: dict[str, Any] | None  # the record of the run to resume
     origin: Origin | None
     documents: dict[Split, Items]  # as a judge is shown them
     url: URL
@@ -126,15 +126,11 @@ def train(
     paths = [data] if isinstance(data, str) else list(data)
     folder = Folder(out)
 
-    def refuse_taken() -> None:
-        if not overwrite:
-            folder.refuse_if_taken()
-
     refuse_folder(out)
     refuse_own_folder(options.from_model, folder)
-    if options.group.rank == 0:
-        refuse_taken()
-    broadcast(options.group, None)
+    if options.group.rank == 0 and not overwrite:
+        folder.refuse_if_taken()
+    broadcast(options.group, None)  # the other processes wait until the folder is free
     prepared = prepare(folder, paths, None, options, settings)
     call = f"store.training.train({', '.join(map(repr, (data, out)))})"
     return _run(prepared, options, options.command or call, clear=True)
@@ -167,9 +163,11 @@ def resume(
     folder = Folder(out)
     refuse_folder(out)
     refuse_own_folder(options.from_model, folder)
-    own = recorded_run(folder, has_data=bool(data)) if options.group.rank == 0 else None
-    known = broadcast(options.group, own)
-    prepared = prepare(folder, data, known, options, settings)
+    record = None
+    if options.group.rank == 0:
+        record = recorded_run(folder, has_data=bool(data))
+    record = broadcast(options.group, record)
+    prepared = prepare(folder, data, record, options, settings)
     call = f"store.training.resume({out!r})"
     return _run(prepared, options, options.command or call, clear=False)
 
@@ -193,7 +191,7 @@ def recorded_run(folder: Folder, *, has_data: bool) -> dict[str, Any] | None:
 def prepare(
     folder: Folder,
     data: Sequence[str],
-    known: dict[str, Any] | None,
+    record: dict[str, Any] | None,
     options: RunOptions,
     settings: Mapping[str, Any],
 ) -> PreparedRun:
@@ -202,16 +200,16 @@ def prepare(
     Args:
         folder: of the run.
         data: the paths; those of a resumed run if empty.
-        known: the record of the run to resume; None for a new run.
+        record: the record of the run to resume; None for a new run.
         options: of the run.
         settings: by name, as they were given.
     """
     progress, judge = options.watcher.progress, options.judge
-    origin = find_origin(options.from_model, folder, known, progress)
-    config, paths, columns = _asked(settings, data, options.columns, known, folder, origin)
+    origin = find_origin(options.from_model, folder, record, progress)
+    config, paths, columns = _asked(settings, data, options.columns, record, folder, origin)
     config = config if options.trials else config.with_defaults
-    url, shown = store_url(options.store, known)
-    is_asked = judge.is_asked(known)
+    url, shown = store_url(options.store, record)
+    is_asked = judge.is_asked(record)
     if is_asked:
         judge.check_budget(config)
     job = read_job(
@@ -226,52 +224,54 @@ def prepare(
     )
     agree(job, options.group)
     documents = judge.documents(job, progress)
-    return PreparedRun(job, folder, known, origin, documents, url, shown)
+    return PreparedRun(job, folder, record, origin, documents, url, shown)
 
 
 def _asked(
     settings: Mapping[str, Any],
     data: Sequence[str],
     columns: NamedColumns,
-    known: Mapping[str, Any] | None,
+    record: Mapping[str, Any] | None,
     folder: Folder,
     origin: Origin | None,
 ) -> tuple[Config, Sequence[str], NamedColumns]:
     """The settings, data paths and columns; a resumed run uses its own where none are given."""
-    if known is None:
+    if record is None:
         if origin is not None:
             return settings_from_model(origin.model.config, **settings), data, columns
         return Config().changed(**settings), data, columns
     if columns == UNNAMED:
-        columns = columns_of(known["data"], "run.json")
-    paths = data or paths_to_resume(known["data"], str(folder))
-    return Config.from_json(known["asked"]).changed(**settings), paths, columns
+        columns = columns_of(record["data"], "run.json")
+    paths = data or paths_to_resume(record["data"], str(folder))
+    return Config.from_json(record["asked"]).changed(**settings), paths, columns
 
 
 def _run(
     prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
 ) -> TrainedRun | None:
     """Train what was prepared; the first process keeps folder and store."""
-    job, folder, known = prepared.job, prepared.folder, prepared.known
+    job, folder, record = prepared.job, prepared.folder, prepared.record
     group, watcher, progress = options.group, options.watcher, options.watcher.progress
     progress("starting")
-    recorded = known["threads"] if known and group.size == 1 else None
-    set_threads(options.threads or recorded or threads_of(group))
+    n_threads = options.threads
+    if n_threads is None and record is not None and group.size == 1:
+        n_threads = record["threads"]
+    set_threads(n_threads or threads_of(group))
     if group.rank:
         with follow(job, folder, prepared.url, group, prepared.origin) as training:
             training.learn(lambda record: None, progress)
         return None
-    if known is not None:
-        refuse_changes(job, known, folder)
+    if record is not None:
+        refuse_changes(job, record, folder)
     progress(f"opening the store {prepared.store}")
     with open_to_write(prepared.url) as store, folder.held():
-        chooses = known is None or known.get("phase") == CHOOSING
-        watcher.starting(job, prepared.origin, group, is_new=known is None, chooses=chooses)
+        chooses = record is None or record.get("phase") == CHOOSING
+        watcher.starting(job, prepared.origin, group, is_new=record is None, chooses=chooses)
         begun = begin(
             job,
             folder,
             store,
-            known,
+            record,
             command,
             prepared.store,
             progress,
