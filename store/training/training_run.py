@@ -114,7 +114,7 @@ class TrainingRun:
                 train, vali, self.config,
                 sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
                 save=lambda model: model.save(self.folder.path), state=self.state, group=self.group,
-                from_model=from_model, are_checked=True,
+                from_model=from_model, are_checked=self.judge is None,
             )  # fmt: skip
             ranker = better_than_posterior(model, self.job.train, self.job.vali)
             if not self.group.rank:
