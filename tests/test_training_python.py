@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from checks_made import count_calls
 
-from sortnet import Queries
-from sortnet.config import choose_quality
+from sortnet import Pairs, Queries
+from sortnet.config import Config, choose_quality
 from sortnet.errors import SortNetError
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.metrics import check_can_choose
-from sortnet.rankers.base import check_same_features
+from sortnet.rankers.base import check_same_features, load_ranker
+from sortnet.rankers.better_ranker import better_ranker
 from sortnet.tables.letor_writer import write_letor
 from store import open_store
 from store.training import RunOptions, Watcher, resume, train, watch
@@ -138,3 +139,28 @@ def test_parts_that_cannot_be_used_are_refused_before_anything_is_written(data, 
     with pytest.raises(SortNetError, match="nothing to learn"):
         train(data, str(tmp_path / "m"), options=options, **SETTINGS)
     assert not (tmp_path / "m").exists() and not (tmp_path / "runs.db").exists()
+
+
+def test_the_weights_that_a_folder_has_are_not_written_again(data, options, tmp_path):
+    ranker = train(data, str(tmp_path / "m"), options=options, **SETTINGS).ranker
+    (weights,) = (tmp_path / "m").glob("weights-*")
+    before, content = weights.stat().st_ino, weights.read_bytes()
+    replace(ranker, info={**ranker.info, "note": "new"}).save(tmp_path / "m")
+    assert weights.stat().st_ino == before
+    assert load_ranker(tmp_path / "m").info["note"] == "new"
+    weights.write_bytes(content[:-1] + b"?")  # damaged, of the same length
+    ranker.save(tmp_path / "m")
+    assert weights.read_bytes() == content
+
+
+def test_better_ranker_says_which_one_it_is_and_why():
+    parts = []
+    for seed in (0, 1):
+        part = queries(seed)
+        order = np.argsort(part.features[:8, 0])
+        parts.append(replace(part, judged=Pairs(order[1:], order[:-1])))
+    ranker = better_ranker(*parts, Config(scaling="normal", max_iter=1))
+    kept = ranker.info["kept"]
+    assert set(kept["figures"]) == {"sortnet", "posterior"} and kept["measure"] == "accuracy"
+    assert ranker.config.kind == kept["kind"] == max(kept["figures"], key=kept["figures"].get)
+    assert ranker.info["quality"] == max(kept["figures"].values())
