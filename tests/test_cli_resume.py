@@ -21,7 +21,7 @@ from forked_made import Forked
 from pandas.testing import assert_frame_equal
 from results_made import value_of
 
-import cli.training.training_run
+import cli.printing.iterations
 import sortnet.rankers.choose_inputs
 import sortnet.rankers.sortnet
 from sortnet.config import MEASURES, PAPER, Config, settings_of
@@ -29,6 +29,7 @@ from sortnet.errors import SortNetError
 from sortnet.rankers.sortnet import Model
 from store import Run, Store, open_store
 from store.runs.remembered_data import find_data
+from store.training import training_run
 
 SETTINGS = (  # with trials of what is left open, as a run with no settings has them
     *("--committee", "2", "--trees", "2", "--depth", "3", "--epochs", "8", "--pairs", "wrong"),
@@ -126,7 +127,7 @@ def killed_at(owner, name: str, call: int, command: list[str], *, after: bool) -
         invoke(*command)
 
 
-RUN_FOLDER = cli.training.training_run.Folder
+RUN_FOLDER = training_run.Folder
 PLACES = {
     "before the folder knows of the run": (RUN_FOLDER, "write_run", 1, False),
     "before the store has the run": (Store, "start_run", 1, False),
@@ -146,9 +147,9 @@ PLACES = {
     "before the model's weights": (sortnet.rankers.sortnet.Model, "save", 2, False),
     "after the model": (sortnet.rankers.sortnet.Model, "save", 2, True),
     "after the iteration's row": (Run, "record", 3, True),
-    "before the state": (cli.training.training_run, "save_state", 1, False),
-    "after the state": (cli.training.training_run, "save_state", 3, True),
-    "after the first state": (cli.training.training_run, "save_state", 1, True),
+    "before the state": (training_run, "save_state", 1, False),
+    "after the state": (training_run, "save_state", 3, True),
+    "after the first state": (training_run, "save_state", 1, True),
 }
 
 
@@ -246,7 +247,7 @@ def test_ctrl_c_within_the_trials_says_how_to_resume_and_so_does_show(unkilled, 
 
 def test_a_run_that_is_killed_after_its_last_state_is_only_finished(unkilled):
     last = len(unkilled[1])
-    killed_at(cli.training.training_run, "save_state", last, train("killed"), after=True)
+    killed_at(training_run, "save_state", last, train("killed"), after=True)
     result = invoke(*train("killed", "--resume"))
     assert "finished already" in result.stderr
     assert_same_end("killed", unkilled)
@@ -330,7 +331,7 @@ KILLER = """
 import contextlib, gc, json, os, random, signal, sys, time
 from pathlib import Path
 args, kills = json.loads(sys.argv[1]), int(sys.argv[2])
-import cli.main, cli.training.training_run as training_run, sortnet.data, sortnet.rankers.sortnet
+import cli.main, store.training.training_run as training_run, sortnet.data, sortnet.rankers.sortnet
 import sortnet.rankers.choose_inputs as choose_inputs
 import pandas, store, torch._dynamo
 # A run that sorts once, and so loads the compiled kernels, whose pool of threads lives in a fork
@@ -458,7 +459,7 @@ def test_a_state_that_is_cut_is_refused(whole, tmp_path):
 def test_a_run_whose_scaling_makes_other_columns_is_resumed():
     asked = ("--scaling", "quantile+rank", "--max-iter", "2")
     done(*train("whole", *asked))
-    killed_at(cli.training.training_run, "save_state", 1, train("killed", *asked), after=True)
+    killed_at(training_run, "save_state", 1, train("killed", *asked), after=True)
     done(*train("killed", *asked, "--resume"))
     assert_same_end("killed", outcome("whole"))
 
@@ -469,9 +470,9 @@ def test_whatever_the_trials_set_is_resumed_as_they_set_it(monkeypatch):
     none = {"seed", "device", "trees", "depth"}  # which no net has
     assert kept == measures - {"judgements"} | none
     settled = Config(quality="ndcg@10").changed(**OTHER)
-    monkeypatch.setattr(cli.training.training_run, "choose", lambda *_, **__: (settled, []))
+    monkeypatch.setattr(training_run, "choose", lambda *_, **__: (settled, []))
     command = ["train", "fold", "--out", "m", "--store", "m.db"]
-    killed_at(cli.training.training_run, "save_state", 1, command, after=True)
+    killed_at(training_run, "save_state", 1, command, after=True)
     done(*command, "--resume")
     with open_store("m.db") as store:
         run = store.run("last")

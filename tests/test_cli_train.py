@@ -14,12 +14,12 @@ import pytest
 from cli_made import FAST, done, fault, invoke, letor, make_fold, weights_of
 from results_made import notes_of, value_of
 
-from cli.training.training_run import differences
 from sortnet.config import Config, LoopTraining
 from sortnet.data import fingerprint, read_queries
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import Model, fit
 from store import open_store
+from store.training.training_run import differences
 
 MQ2008 = Path(__file__).resolve().parents[2] / "shared/data/mq2008/Fold1"
 
@@ -298,7 +298,7 @@ def test_a_run_json_that_is_not_as_it_was_written_is_refused_and_nothing_built(
         known = {name: value for name, value in about.items() if value is not None}
         Path("m/run.json").write_text(json.dumps(known))
     if why != "finished already":
-        monkeypatch.setattr("cli.training.job.make_comparator", None)
+        monkeypatch.setattr("store.training.job.make_comparator", None)
     assert why in invoke("train", "--out", "m", "--resume").stderr
 
 

@@ -9,12 +9,12 @@ import pytest
 from cli_made import done, fault, invoke, make_fold
 from results_made import value_of
 
-import cli.training.training_run
 from cli.printing.iterations import chosen
 from sortnet import SortNetRanker
 from sortnet.config import DEFAULTS, PAPER, Config
 from sortnet.rankers.sortnet import Model
 from store import open_store
+from store.training import training_run
 
 FAST = ("--epochs", "4", "--committee", "1", "--trees", "2", "--depth", "3", "--threads", "1")
 TRAIN = ("train", "fold", "--out", "m", "--store", "s.db", *FAST)
@@ -77,7 +77,7 @@ def test_one_trial_is_said_to_be_one():
 
 def test_a_run_is_resumed_without_trials(monkeypatch):
     done(*TRAIN)
-    monkeypatch.setattr(cli.training.training_run, "choose", None)
+    monkeypatch.setattr(training_run, "choose", None)
     result = invoke("train", "--out", "m", "--resume")
     assert result.exit_code == 0, result.output
     assert "finished already" in result.stderr

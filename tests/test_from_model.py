@@ -15,7 +15,6 @@ from collections_made import made_items
 from results_made import value_of
 from test_cli_resume import RUN_FOLDER, killed_at
 
-import cli.training.training_run
 from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.data import read_fold
@@ -29,6 +28,7 @@ from sortnet.rankers.base import load_ranker
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.sortnet import Model, fit
 from store import Run, open_store
+from store.training import training_run
 
 SMALL = ("--committee", "2", "--trees", "2", "--depth", "3", "--scaling", "query")
 FEW = ("--epochs", "6", "--threads", "1", "--batch-size", "64")
@@ -162,13 +162,13 @@ def untrained(config: Config) -> Model:
 PLACES = {
     "before the folder has the model": (Model, "save", 1, False),
     "after the folder has the model": (Model, "save", 1, True),
-    "before the store has the run": (cli.training.training_run, "_stored_run", 1, False),
+    "before the store has the run": (training_run, "_stored_run", 1, False),
     "before the folder has the settings": (RUN_FOLDER, "write_run", 2, False),
     "after the folder has the settings": (RUN_FOLDER, "write_run", 2, True),
     "before the first sort's pairs are kept": (Run, "add", 1, False),
-    "before the first state": (cli.training.training_run, "save_state", 1, False),
-    "after the first state": (cli.training.training_run, "save_state", 1, True),
-    "after the third state": (cli.training.training_run, "save_state", 3, True),
+    "before the first state": (training_run, "save_state", 1, False),
+    "after the first state": (training_run, "save_state", 1, True),
+    "after the third state": (training_run, "save_state", 3, True),
 }
 
 

@@ -21,7 +21,6 @@ from cli_made import invoke, letor, weights_of
 from fuzz_made import replace_by_other_kind, rounds
 from items_made import essays, ranker_of
 
-from cli.training.run_folder import Folder
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, LoopTraining
 from sortnet.core import Queries
@@ -31,6 +30,7 @@ from sortnet.learning.iterations import State
 from sortnet.rankers.folder import parse_tensors
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
+from store.training.run_folder import Folder
 
 FEATURES = 4
 STRANGE = [

@@ -25,13 +25,13 @@ from safetensors.numpy import load_file
 from torch.distributed import TCPStore
 
 from cli.terminal.signals import signals_as_ctrl_c, signals_restored
-from cli.training.job import TrainingJob
-from cli.training.training_run import agree
 from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.errors import SortNetError
 from sortnet.learning.distributed import AnotherProcessEnded, Processes, ignore_signals
 from store import open_store
+from store.training.job import TrainingJob
+from store.training.training_run import agree
 
 pytestmark = pytest.mark.slow
 SETTINGS = (

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from cli.inputs.opened_store import open_collection
 from cli.options import Real, files, refuse_gone, store_and_json, store_option
 from cli.output import put, say
 from cli.printing.results import Column, Result, Step, Table, print_result
@@ -19,6 +18,7 @@ from sortnet.messages import count, printable
 from sortnet.preference.annotator_agreement import Agreement
 from sortnet.preference.annotator_agreement import agreement as measured
 from sortnet.preference.judgement_table import Judgements
+from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
     from sortnet.preference.annotator_reports import AnnotatorReport, Measured

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import open_collection
 from cli.options import GoalType, Whole, files, store_and_json
 from cli.printing.results import Result, print_result
 from sortnet.errors import DataError
 from sortnet.messages import count, printable
+from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import numpy as np
 
-from cli.inputs.opened_store import open_to_write
 from cli.options import SEED, Whole, command_line, store_and_json
 from cli.output import progress, put, table
 from cli.printing import iterations
@@ -26,13 +25,14 @@ from sortnet.files import refuse_folder, write_atomically
 from sortnet.messages import count
 from sortnet.metrics import parse_metric, per_query
 from sortnet.tables.letor_writer import write_letor
+from store.service.existing_store import open_to_write
 
 if TYPE_CHECKING:
-    from cli.training.run_folder import Folder
-    from cli.training.training_run import TrainingRun
     from sortnet.comparators import TrainableComparator
     from sortnet.rankers.sortnet import Model
     from store import Store
+    from store.training.run_folder import Folder
+    from store.training.training_run import TrainingRun
 
 PICTURE, TEST = "sorted.png", "test.txt"
 TIMES = 3  # queries that each image is in
@@ -63,7 +63,7 @@ def demo(
       sortnet demo
       sortnet demo --seed 7 --out demo7 --json
     """
-    from cli.training.run_folder import Folder
+    from store.training.run_folder import Folder
 
     refuse_folder(out)
     folder = Folder(out)
@@ -73,8 +73,8 @@ def demo(
         raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
     with progress() as status:
         status("starting")
-        from cli.training.training_run import store_url
         from store.database.engine import without_passwords
+        from store.training.training_run import store_url
 
         url, shown = store_url(store, None)
         with open_to_write(url) as opened, folder.held():
@@ -103,17 +103,17 @@ def demo(
 def _begin(
     seed: int, max_iter: int, folder: Folder, store: Store, command: str, shown: str
 ) -> tuple[Fold, TrainingRun]:
-    from cli.training.job import TrainingJob
-    from cli.training.training_run import begin
+    from store.training.job import checked_job
+    from store.training.training_run import begin
 
     # All pixels have one scale, so that no trials are needed to choose it. Every place of the order
     # counts, not its top alone.
     config = Config(quality="spearman", scaling="normal", seed=seed, max_iter=max_iter)
     fold = digits_fold(seed, times=TIMES)
     made = f"scikit-learn's digits, seed {seed}"
-    splits = {"train": fold.train, "vali": fold.vali}
-    data = {s: {"path": q.source, "fingerprint": made} for s, q in splits.items()}
-    job = TrainingJob(config, fold.train, fold.vali, data)
+    job = checked_job(
+        fold.train, fold.vali, config, lambda part: {"path": part.source, "fingerprint": made}
+    )
     # A demo is not resumed: it is run again.
     training = begin(job, folder, store, None, command, shown, lambda text: None, again=command)
     return fold, training

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cli.inputs.model_and_data import data_arguments, load_model, read_data
+from cli.inputs.model_and_data import data_arguments, read_data
 from cli.options import SETTINGS, Whole, json_option, output_option
 from cli.output import progress
 from cli.printing.results import Column, Result, Table, print_result, write_csv
@@ -15,6 +15,7 @@ from sortnet.core import NamedColumns
 from sortnet.metrics import MEASURED, as_metrics, average
 from sortnet.metrics import per_query as of_queries
 from store.report.conventions import conventions_of
+from store.service.named_model import load_model
 
 
 @click.command(short_help="Evaluate a model on labelled queries.")

@@ -12,7 +12,6 @@ import numpy as np
 from cli.inputs.model_and_data import (
     data_argument,
     data_options,
-    load_model,
     model_argument,
     read_data,
 )
@@ -23,6 +22,7 @@ from sortnet.core import NamedColumns, Queries
 from sortnet.data.find_documents import find_both
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.messages import printable
+from store.service.named_model import load_model
 
 if TYPE_CHECKING:
     from sortnet.explain.attribution import Explanation

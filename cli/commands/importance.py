@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.model_and_data import data_arguments, load_model, read_data
+from cli.inputs.model_and_data import data_arguments, read_data
 from cli.options import SEED, Whole, json_option, output_option
 from cli.output import progress
 from cli.printing.results import Column, Result, Table, print_result, write_csv
 from sortnet.core import NamedColumns
 from sortnet.messages import printable
 from store.report.conventions import conventions_of
+from store.service.named_model import load_model
 
 if TYPE_CHECKING:
     from sortnet.explain.permutation import Importance

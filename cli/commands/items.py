@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import ITEMS_MAKER, open_collection, open_existing, open_to_write
 from cli.options import Whole, files, store_and_json, store_option
 from cli.output import DEFAULT_WIDTH, progress, put, say, width
 from cli.printing.columns import fact_lines, feature_groups, listed_names
@@ -28,6 +27,7 @@ from sortnet.items.base import words_of
 from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
 from sortnet.messages import count, cut, printable
 from sortnet.tables.values import date_text
+from store.service.existing_store import ITEMS_MAKER, open_collection, open_existing, open_to_write
 
 if TYPE_CHECKING:
     from store import Collection

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from cli.inputs.opened_store import open_collection
 from cli.options import Whole, files, output_option, store_and_json, store_option
 from cli.output import say, write_output
 from cli.printing.results import Column, Result, Step, Table, print_result
 from sortnet.files import rows_of
 from sortnet.messages import count, cut, printable
 from sortnet.preference.base import TARGETS
+from store.service.existing_store import open_collection
 
 _SHOWN = 20  # judgements that `list` shows
 _COMMENT = 24  # characters of a comment

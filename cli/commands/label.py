@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import open_collection
 from cli.judges.judge_options import is_asked, judge_options, only_shows, refuse_together
 from cli.options import GoalType, Whole, lease_option, store_and_json
 from cli.output import progress, put
@@ -21,6 +20,7 @@ from cli.printing.results import Result, print_result
 from cli.terminal.asking import Ask, Asking, Front
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
+from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal

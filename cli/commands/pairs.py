@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.inputs.opened_store import open_run, run_ids
+from cli.inputs.run_ids import run_ids
 from cli.options import output_option, store_option
 from cli.output import progress, say
 from sortnet.core import SPLITS, Split, Str
 from sortnet.errors import SortNetError
 from store.report.iteration_table import LABELLING, quality_of
+from store.service.existing_store import open_run
 
 if TYPE_CHECKING:
     from store import Run

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from cli.inputs.model_and_data import data_arguments, load_model, read_data
+from cli.inputs.model_and_data import data_arguments, read_data
 from cli.options import output_option
 from cli.output import progress
 from cli.printing.ranked_files import write_ranked
 from sortnet.core import NamedColumns
 from sortnet.core.named_columns import UNNAMED
+from store.service.named_model import load_model
 
 
 @click.command(short_help="Put the documents of every query in order.")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.inputs.opened_store import open_collection
 from cli.options import Whole, output_option, store_and_json
 from cli.output import DEFAULT_WIDTH, say, width
 from cli.printing.item_rankings import CollectionRanking, joined, ranking_frame, ranking_lines
@@ -17,6 +16,7 @@ from cli.printing.results import Bold, Result, write_result
 from sortnet.errors import StoreError
 from sortnet.files import rows_of
 from sortnet.messages import count, printable
+from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
     from store import Collection

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from cli.inputs.opened_store import open_collection, open_existing, open_run, run_ids
+from cli.inputs.run_ids import run_ids
 from cli.options import (
     Whole,
     data_option,
@@ -22,9 +22,10 @@ from cli.options import (
 )
 from cli.output import progress, put, say
 from cli.printing.results import Result, print_result
-from cli.training.model_folders import is_model_folder, run_of_folder
 from sortnet.errors import StoreError
 from sortnet.threads import set_threads
+from store.service.existing_store import open_collection, open_existing, open_run
+from store.training.model_folders import is_model_folder, run_of_folder
 
 
 @click.command()

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from cli.inputs.opened_store import open_existing
 from cli.options import store_and_json
 from cli.printing.results import Column, Result, Step, Table, print_result
 from sortnet.files import rows_of
 from store.report.kept_models import kept_figure
 from store.report.origins import from_which
 from store.runs.unfinished import resume, with_phase
+from store.service.existing_store import open_existing
 
 
 @click.command()

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 import click
 
-from cli.inputs.opened_store import ITEMS_MAKER, open_existing
 from cli.options import Whole, lease_option, store_option
 from cli.output import put, say
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.messages import printable
+from store.service.existing_store import ITEMS_MAKER, open_existing
 
 if TYPE_CHECKING:
     from cli.web.guard import Names

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import open_run, run_ids
+from cli.inputs.run_ids import run_ids
 from cli.options import Real, store_and_json
 from cli.output import progress, put, say
 from cli.printing import iterations
 from cli.printing.results import Result, Step, print_result
-from cli.training.model_folders import is_model_folder, run_of_folder
 from sortnet.errors import StoreError
 from sortnet.files import rows_of
 from sortnet.messages import count, printable
@@ -24,6 +22,9 @@ from store.report.iteration_table import quality_of
 from store.report.kept_models import kept_model
 from store.report.origins import from_which
 from store.runs.unfinished import again, is_before_the_end_of_training, with_phase
+from store.service.existing_store import open_run
+from store.training.model_folders import is_model_folder, run_of_folder
+from store.training.watch_run import watch
 
 if TYPE_CHECKING:
     from sortnet.core import Progress
@@ -201,26 +202,20 @@ def _follow(run: Run, interval: float) -> None:
 
 def _rows_until_it_ends(run: Run, interval: float, progress: Progress) -> tuple[str, int]:
     """Its last status with its phase, and the number of its iterations."""
-    quality, shown = quality_of(run.config), 0
-    show_trial, n_trials = iterations.trial_shower(quality, put), 0
-    while True:
-        status = run.status  # read before the rows: an ended run has all of them
-        run.refresh()
+    quality, n_rows, n_trials = quality_of(run.config), 0, 0
+    show_trial = iterations.trial_shower(quality, put)
+    for change in watch(run, interval):
         progress(with_phase(run.status_text, run.phase))
-        trials = run.config.get("tuning", [])
-        for trial in trials[n_trials:]:
+        for trial in change.trials:
             show_trial(trial)
-        n_trials = len(trials)
-        rows = rows_of(run.iterations_frame())
-        if rows and not shown:
-            if trials:
+        n_trials += len(change.trials)
+        if change.rows and not n_rows:
+            if n_trials:
                 for text in _chosen_lines(run.config):
                     put(text)
             for text in iteration_table.header(quality):
                 put(text, bold=True)
-        for row in rows[shown:]:
+        for row in change.rows:
             put(iteration_table.line(row, quality))
-        shown = len(rows)
-        if status != "running":
-            return with_phase(status, run.phase), shown
-        time.sleep(interval)
+        n_rows += len(change.rows)
+    return with_phase(change.status, run.phase), n_rows

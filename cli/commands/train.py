@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.inputs.column_options import OPTIONS as NAMES
 from cli.inputs.column_options import training_name_options
-from cli.inputs.opened_store import open_to_write
 from cli.judges.judge_options import NAMES as JUDGE
 from cli.judges.judge_options import judge_options
 from cli.options import (
@@ -26,34 +23,15 @@ from cli.options import (
     threads_option,
     typed_settings,
 )
-from cli.output import progress, put, say, silent
-from cli.printing import iterations
-from cli.printing.conventions import convention_notes, interval, measures
-from cli.printing.results import Result, Step, print_result
+from cli.output import progress, silent
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
 from sortnet.config import PRESETS, Config
-from sortnet.core import SPLITS, NamedColumns, Progress
-from sortnet.core.named_columns import UNNAMED
-from sortnet.errors import SortNetError
-from sortnet.files import refuse_folder, rows_of
-from sortnet.messages import count
-from sortnet.metrics import can_choose
-from sortnet.threads import set_threads
-from store.report.conventions import conventions_of
-from store.report.kept_models import kept_model
+from sortnet.core import NamedColumns
+from sortnet.files import refuse_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cli.training.job import TrainingJob
-    from cli.training.origin import Origin
-    from cli.training.run_folder import Folder
-    from cli.training.training_run import TrainingRun
-    from sortnet.core import Queries
-    from sortnet.core.shard import Group
-    from sortnet.learning.iterations import Callback
-    from sortnet.rankers.base import Ranker
-    from store import Store
 
 _OF_JUDGE = (*JUDGE, "question")
 _FILES = ("out", "from_model", "resume", "overwrite", "store", "cache")
@@ -193,15 +171,18 @@ def train(
       sortnet train new.csv --from m --out newer
     """
     from cli.training.command_judge import CommandJudge
-    from cli.training.job import read_job
-    from cli.training.origin import find_origin, refuse_own_folder
     from cli.training.other_kinds import fit_other, values_set
-    from cli.training.run_folder import Folder
-    from cli.training.training_run import agree, follow, refuse_changes, shared, store_url
-    from sortnet.learning.distributed import broadcast, joined, threads_of
+    from cli.training.printed_run import PrintedRun, trackers
+    from sortnet.learning.distributed import joined
+    from store.training.origin import refuse_own_folder
+    from store.training.run_folder import Folder
+    from store.training.start_run import RunOptions, prepare
+    from store.training.start_run import resume as resume_run
+    from store.training.start_run import train as train_run
+    from store.training.training_run import store_url
 
     refuse_folder(out)
-    _trackers(logs)  # a misspelt one is refused before anything is read
+    trackers(logs)  # a misspelt one is refused before anything is read
     folder, judge = Folder(out), CommandJudge.of(ctx)
     refuse_own_folder(from_model, folder)
     if ranker != "sortnet":
@@ -213,267 +194,29 @@ def train(
             raise click.UsageError(f"one process fits {ranker}: leave torchrun out")
         fit_other(ctx.params, typed_settings(ctx), folder, store_url(store, None)[0])
         return
-    typed = typed_settings(ctx) | values_set(Config(), extra)
-    with joined() as group, silent(group.rank > 0), progress() as status:
-        own = None
-        if group.rank == 0 and not judge.only_shows:
-            own = _known(folder, data, resume=resume, overwrite=overwrite)
-        known = broadcast(group, own)
-        origin = find_origin(from_model, folder, known, status)
-        asked, paths, columns = _asked(typed, data, columns, known, preset, folder, origin)
-        asked = asked.with_defaults if no_tune else asked
-        url, shown = store_url(store, known)
-        is_asked = judge.is_asked(known)
-        if is_asked and not judge.only_shows:
-            judge.refuse_without_budget(asked)
-        job = read_job(
-            paths, asked, columns=columns, cache=cache, progress=status, store=url,
-            is_asked=is_asked, like=None if origin is None else origin.model,
-        )  # fmt: skip
-        agree(job, group)
-        documents = judge.documents(job, status)
-        if judge.only_shows:
-            judge.show(job, documents["train"], as_json=as_json)
-            return
-        status("starting")
-        recorded = known["threads"] if known and group.size == 1 else None
-        set_threads(threads or recorded or threads_of(group))
-        if group.rank:
-            with follow(job, folder, url, group, origin) as training:
-                training.learn(lambda record: None, status)
-            return
-        if known is not None:
-            refuse_changes(job, known, folder)
-        status(f"opening the store {shown}")
-        with open_to_write(url) as opened, folder.held():
-            started = _begin(
-                job, folder, opened, known, shown, status, group, judge.record(), origin,
-                as_json=as_json,
-            )  # fmt: skip
-            is_own_store = store is not None or store_url(None, None)[0] == url
-            with judge.asking(
-                shared(started, group), documents, status, is_own_store=is_own_store
-            ) as training:
-                _learn(training, shown, status, logs, as_json=as_json)
-
-
-def _begin(
-    job: TrainingJob, folder: Folder, store: Store, known: dict[str, Any] | None, shown: str,
-    progress: Progress, group: Group, judge: dict[str, Any] | None, origin: Origin | None, *,
-    as_json: bool,
-) -> TrainingRun:  # fmt: skip
-    """Start or resume the run, and print what was chosen for it."""
-    from cli.training.job import say_data
-    from cli.training.origin import say_origin
-    from cli.training.run_folder import CHOOSING
-    from cli.training.training_run import begin
-
-    if known is None:
-        say_data(job, err=as_json)
-        if origin is not None:
-            say_origin(origin, job.vali, err=as_json)
-    for text in _choosing(job) if known is None else ():
-        put(text, err=as_json)
-    is_choosing = known is None or known.get("phase") == CHOOSING
-    if is_choosing and group.size > 1:
-        who_waits = "process waits" if group.size == 2 else f"{group.size - 1} processes wait"
-        say(f"the other {who_waits} until the settings are chosen")
-    show_trial = iterations.trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
-
-    def show(trial: iterations.Trial) -> None:
-        show_trial(trial)
-        raise_if_signalled()
-
-    command = command_line(click.get_current_context())
-    training = begin(
-        job,
-        folder,
-        store,
-        known,
-        command,
-        shown,
-        progress,
-        show,
-        group=group,
-        judge=judge,
-        origin=origin,
-    )
-    lines = []
-    if is_choosing and (trials := training.run.config.get("tuning")):
-        lines.append(iterations.chosen(training.config.flat(), trials))
-    if training.finished:
-        say(f"the run in {folder} has finished already")
-    elif is_choosing and training.config.divides_one_training:
-        lines.append(_budget(job, training.config))
-    if lines:
-        put("\n".join([*lines, ""]), err=as_json)
-    return training
-
-
-def _budget(job: TrainingJob, config: Config) -> str:
-    """A line on how one training is divided among the iterations."""
-    from sortnet.learning.budget import Budget
-
-    budget = Budget.of(job.train, config)
-    text = f"one training of {budget.steps:,} steps, in {count(budget.iterations, 'iteration')}"
-    if config.max_iter is not None and budget.iterations < config.max_iter:
-        text += f", not {config.max_iter}: an iteration has at least one epoch"
-    return text
-
-
-def _learn(
-    training: TrainingRun, store: str, progress: Progress, logs: Sequence[str], *, as_json: bool
-) -> None:
-    show = iterations.shower(training.job.metrics[0].name, err=as_json)
-    about = (training.run.id, {"command": training.run.command, **training.config.flat()})
-    callbacks = [lambda *_: raise_if_signalled(), *_trackers(logs, *about)]
-    model = training.learn(show, progress, callbacks)
-    _conclude(training, model, store, as_json=as_json)
-
-
-def _trackers(
-    logs: Sequence[str], run: str = "", params: Mapping[str, Any] | None = None
-) -> list[Callback]:
-    if not logs:
-        return []
-    from sortnet.learning.trackers import tracker
-    from store.database.engine import without_passwords
-
-    def warn(text: str) -> None:
-        say(" ".join(map(without_passwords, text.split())))
-
-    return [tracker(where, run, dict(params or {}), warn) for where in logs]
-
-
-def _choosing(job: TrainingJob) -> Iterator[str]:
-    """The measure that chooses the iteration, and the number of queries it can choose by."""
-    judged = job.vali.judged
-    if job.is_asked:
-        from cli.training.training_run import vali_pairs_of
-
-        n_vali, n_answers = len(vali_pairs_of(job)), job.config.judgements or 0
-        yield (
-            f"{n_answers:,} answers: {n_vali:,} about validation pairs, where "
-            f"{job.metrics[0].name} chooses the iteration, {n_answers - n_vali:,} about training "
-            "pairs"
-        )
-        return
-    n, m = int(can_choose(job.metrics[0], job.vali).sum()), len(job.vali)
-    judges = f"{n} of {m} validation queries can choose"
-    if judged is not None:
-        judges = f"{len(judged):,} judged pairs with items that are held out"
-    yield f"{job.metrics[0].name} chooses the iteration: {judges}"
-    is_same = job.data["train"]["fingerprint"] == job.data["vali"]["fingerprint"]
-    if is_same and not job.is_divided:
-        yield "VALI is the data of TRAIN: all figures are training figures"
-
-
-def _known(
-    folder: Folder, data: Sequence[str], *, resume: bool, overwrite: bool
-) -> dict[str, Any] | None:
-    """The record of the run to resume; None for a new run."""
-    if resume and overwrite:
+    if resume and overwrite and not judge.only_shows:
         raise click.UsageError(
             "--resume continues a run and --overwrite starts again: give one of them"
         )
-    known = folder.run() if resume else None
-    if resume and known is None:
-        if folder.has_model:
-            raise SortNetError(f"{folder} has a model but no run.json: nothing to resume")
-        if not data:
-            raise SortNetError(
-                f"no run in {folder} to resume: begin one with sortnet train DATA --out "
-                f"{shlex.quote(str(folder))}"
-            )
-        say(f"no run in {folder} to resume: starting a new one")
-    if not resume and not overwrite:
-        folder.refuse_if_taken()
-    return known
-
-
-def _asked(
-    typed: Mapping[str, Any],
-    data: Sequence[str],
-    columns: NamedColumns,
-    known: Mapping[str, Any] | None,
-    preset: str | None,
-    folder: Folder,
-    origin: Origin | None,
-) -> tuple[Config, Sequence[str], NamedColumns]:
-    """The settings, data paths and columns; a resumed run uses its own where none are given."""
-    from cli.training.job import columns_of, paths_to_resume
-    from sortnet.rankers.from_model import settings_from_model
-
-    typed = {**(PRESETS[preset] if preset else {}), **typed}
-    if known is None:
-        if origin is not None:
-            return settings_from_model(origin.model.config, **typed), data, columns
-        return Config().changed(**typed), data, columns
-    if columns == UNNAMED:
-        columns = columns_of(known["data"], "run.json")
-    paths = data or paths_to_resume(known["data"], str(folder))
-    return Config.from_json(known["asked"]).changed(**typed), paths, columns
-
-
-def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool) -> None:
-    job, folder = training.job, training.folder
-    rows = rows_of(training.run.iterations_frame())
-    best = rows[model.info["iteration"]]
-    names = [metric.name for metric in job.metrics]
-    parts: dict[str, Queries] = {split: training.judged(split) for split in SPLITS}
-    figures = {split: {name: best[f"{split}_{name}"] for name in names} for split in parts}
-    conventions = {
-        split: conventions_of(part, job.metrics, job.config.empty) for split, part in parts.items()
-    }
-    value = {
-        "run": training.run.id,
-        "store": store,
-        "out": str(folder),
-        "config": training.config.to_json(),
-        "tuning": training.run.config.get("tuning"),
-        "best_iteration": best["iteration"],
-        "quality": {job.metrics[0].name: best["quality"]},
-        "measures": figures,
-        "answers": model.info["answers"],
-        "judge": None if training.judge is None else training.judge.facts(),
-        "kept": training.run.kept,
-        "from": training.run.config.get("from"),
-        "iterations": rows,
-    }
-    step = Step(job.next_command(str(folder)), is_in_text=True)
-    answers = f"{model.info['answers']:,} training pairs"
-    text = [
-        *_best_lines(training, rows, best),
-        *measures(figures, conventions),
-        *_interval_lines(parts["vali"], figures["vali"]),
-        "",
-        *([] if training.run.kept is None else [f"kept   {kept_model(training.run.kept)}"]),
-        f"judge  answered for {training.judge.text() if training.judge else answers}",
-        f"model  {folder}",
-        f"run    {training.run.id} in {store}",
-        f"next   {step.command}",
-    ]
-    notes = convention_notes(conventions)
-    result = Result("training", value, text, notes, step, is_noted_in_text=True)
-    print_result(result, as_json=as_json)
-
-
-def _best_lines(
-    training: TrainingRun, rows: Sequence[dict[str, Any]], best: dict[str, Any]
-) -> list[str]:
-    """Name the best iteration, and say why it is kept."""
-    last = rows[-1]["iteration"]
-    lines = ["", f"best is iteration {best['iteration']} of 0 to {last} (the last *)"]
-    if training.origin is not None and best["iteration"] == 0:
-        lines.append("no iteration is better than the model that the run began with")
-    if [row["quality"] for row in rows].count(best["quality"]) > 1:
-        lines.append(
-            "of those of equal quality it is the first that has the most pairs of VALI right"
+    settings = {**(PRESETS[preset] if preset else {}), **typed_settings(ctx)}
+    settings |= values_set(Config(), extra)
+    with joined() as group, silent(group.rank > 0), progress() as status:
+        options = RunOptions(
+            store=store,
+            from_model=from_model,
+            columns=columns,
+            cache=cache,
+            threads=threads,
+            trials=not no_tune,
+            judge=judge,
+            watcher=PrintedRun(status, logs, raise_if_signalled, as_json=as_json),
+            command=command_line(ctx),
+            group=group,
         )
-    return lines
-
-
-def _interval_lines(vali: Queries, figures: dict[str, float]) -> list[str]:
-    if vali.judged is None:
-        return []
-    return [f"vali: {interval(figures['accuracy'], len(vali.judged))}"]
+        if judge.only_shows:
+            prepared = prepare(folder, data, None, options, settings)
+            judge.show(prepared.job, prepared.documents["train"], as_json=as_json)
+        elif resume:
+            resume_run(out, data, options=options, **settings)
+        else:
+            train_run(data, out, overwrite=overwrite, options=options, **settings)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cli.inputs.column_options import name_options
-from cli.inputs.opened_store import collections_of
 from cli.options import data_option, files, folders, threads_option
 from cli.output import say
 from sortnet.core import NamedColumns, Progress, Queries
 from sortnet.data import fingerprint, read_queries
 from sortnet.data.read import PARTS
-from sortnet.errors import DataError, ModelError, SortNetError, StoreError
+from sortnet.errors import DataError, ModelError
 from sortnet.files import check_fields
-from sortnet.threads import set_threads
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker
@@ -44,30 +40,6 @@ _part_option = click.option(
     type=click.Choice(PARTS),
     help="Only this part of DATA, the one file that train divided.",
 )
-
-
-def load_model(model: str, progress: Progress, threads: int | None = None) -> Ranker:
-    """The model of a folder, which is to run in that number of threads."""
-    from sortnet.rankers.base import load_ranker
-
-    progress(f"loading {model}")
-    set_threads(threads)
-    names: list[str] = []
-    if not Path(model).exists():
-        with suppress(StoreError):  # then it is only a folder that is missing
-            names = collections_of(None)
-    if model in names:
-        shown = shlex.quote(model)
-        raise SortNetError(
-            f"{model} is a collection, not a model: train one with sortnet train {shown} --out "
-            f"MODEL, or rank the collection's own items with sortnet ranking {shown}"
-        )
-    try:
-        return load_ranker(model)
-    except ModelError as error:
-        if (Path(model) / "model.json").exists():
-            raise
-        raise ModelError(f"{error}: sortnet runs lists the model of each run") from None
 
 
 def read_data(

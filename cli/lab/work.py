@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from cli.inputs.opened_store import open_to_write
 from cli.output import say
 from sortnet.core import Progress
 from sortnet.errors import SortNetError, StoreError
@@ -18,6 +17,7 @@ from sortnet.lab.cells import Cell, Result, keys_of
 from sortnet.lab.executor import work_out_all
 from sortnet.messages import count
 from store.lab.cell_rows import StoredCell, keep_cell, kept_cells
+from store.service.existing_store import open_to_write
 
 if TYPE_CHECKING:
     from sqlalchemy import URL

@@ -1,1 +1,1 @@
-"""A training run from the command line: job, folder, run, progress."""
+"""A training from the command line: what is printed of it, and the judge that it asks."""

@@ -20,9 +20,6 @@ from cli.judges.judge_options import (
     refuse_together,
 )
 from cli.output import say
-from cli.training.documents import documents_of, refuse_without_content
-from cli.training.job import TrainingJob
-from cli.training.training_run import TrainingRun
 from sortnet.config import Config
 from sortnet.core import Progress, Split
 from sortnet.errors import SortNetError
@@ -36,6 +33,9 @@ from sortnet.preference.study import LONGEST, QUESTION
 from store.runs.remembered_data import find_data
 from store.runs.unfinished import resume
 from store.service.run_judge import RunJudge
+from store.training.documents import documents_of, refuse_without_content
+from store.training.job import TrainingJob
+from store.training.training_run import TrainingRun
 
 _SHOWING = ("show_prompt", "estimate")
 _ALIKE = ("model", "question", "both_orders", "prompt_hash")  # which a resumed run cannot change
@@ -86,22 +86,24 @@ class CommandJudge:
     def only_shows(self) -> bool:
         return only_shows(self.values)
 
-    def is_asked(self, known: Mapping[str, Any] | None) -> bool:
-        """Whether a judge is asked in the run, `known` if it is resumed.
+    def is_asked(self, record: Mapping[str, Any] | None) -> bool:
+        """Whether a judge is asked in the run, `record` if it is resumed.
 
         Raises:
             SortNetError: if the run was begun without one.
         """
-        if known is None:
+        if record is None:
             return is_asked(self.values) or self.only_shows
-        by = known.get("judged_by")
+        by = record.get("judged_by")
         if by is None and self.typed:
             option = min(self.typed).removeprefix("store_").replace("_", "-")
             raise SortNetError(f"the run was begun without a judge: leave out --{option}")
         return by is not None
 
-    def refuse_without_budget(self, config: Config) -> None:
+    def check_budget(self, config: Config) -> None:
         """Refuse a judge that may give any number of answers, or too few."""
+        if self.only_shows:
+            return
         if config.judgements is None:
             raise click.UsageError("a judge needs --judgements N, how many answers it may give")
         if config.judgements < LEAST:

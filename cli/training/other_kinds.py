@@ -13,13 +13,14 @@ from cli.inputs.column_options import named_columns
 from cli.output import progress
 from cli.printing.conventions import convention_notes, measures
 from cli.printing.results import Result, Step, print_result
-from cli.training.job import TrainingJob, read_job, say_data
-from cli.training.run_folder import Folder
+from cli.training.data_and_origin import say_data
 from sortnet.config import Config, Setting, Settings, parse_setting, settings_of
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, name_of, settings_for
 from sortnet.threads import set_threads
 from store.report.conventions import conventions_of, metrics_of
+from store.training.job import TrainingJob, read_job
+from store.training.run_folder import Folder
 
 
 def values_set(settings: Settings, extra: Sequence[str]) -> dict[str, Any]:

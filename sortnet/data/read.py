@@ -144,6 +144,7 @@ def read_fold(
     columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
     like: HasFeatures | None = None,
+    with_test: bool = True,
 ) -> Fold:
     """Read a folder with a train, a vali (or valid, validation) and optionally a test part.
 
@@ -155,6 +156,7 @@ def read_fold(
         n_features: for sparse files whose training part lacks the last features.
         labelled, columns: see `read_queries`.
         cache, like: see `read_queries`.
+        with_test: whether to read the test part, if there is one.
 
     Raises:
         DataError: for a part that is missing, ambiguous, or does not match the training part.
@@ -176,8 +178,9 @@ def read_fold(
         like=like,
     )
     vali = _part(vali_file, train, labelled, cache)
-    test = None if test_file is None else _part(test_file, train, labelled, cache)
-    return Fold(train, vali, test)
+    if test_file is None or not with_test:
+        return Fold(train, vali, None)
+    return Fold(train, vali, _part(test_file, train, labelled, cache))
 
 
 def file_of(folder: Path, part: str) -> Path | None:

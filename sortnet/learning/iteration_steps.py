@@ -237,19 +237,24 @@ class IterationSteps:
 
 
 def answered_parts(
-    train: Queries, vali: Queries, config: Config, state: State
+    train: Queries, vali: Queries, config: Config, state: State, *, are_checked: bool
 ) -> tuple[Queries, Queries, Config]:
     """T and V with what their judges answered so far, and the settings for the rest of the run.
+
+    Args:
+        are_checked: whether the caller has checked what needs no answer of a judge.
 
     Raises:
         DataError: if there is nothing to learn from, or RankQuality scores every ranking of V
             alike.
     """
-    if train.judge is None:  # the answers of a judge are checked when they have been given
+    # The answers of a judge are checked when they have been given.
+    if train.judge is None and not are_checked:
         check_can_be_learned(train)
     T = answered(train, own_keys(train, state.asked))
     V, config = answered_vali(vali, config, state.comparator)
-    check_can_choose(config.rank_quality, V)
+    if vali.judge is not None or not are_checked:
+        check_can_choose(config.rank_quality, V)
     return T, V, config
 
 

@@ -43,6 +43,7 @@ def learn_to_sort(
     callbacks: Sequence[Callback] = (),
     progress: Progress = lambda text: None,
     state: State | None = None,
+    are_checked: bool = False,
 ) -> State:
     """Run Algorithm 3.1 on scaled queries.
 
@@ -60,6 +61,8 @@ def learn_to_sort(
         callbacks: called after each iteration with what it did and the state to go on from.
         state: resume from here; the sink must have the pairs of the iterations before. A state of
             iteration 0 begins with its comparator as C0.
+        are_checked: whether the caller has made the checks that raise DataError; answers of a judge
+            are checked when they are given.
 
     Returns:
         The last state, finished; its `best` is C*.
@@ -72,7 +75,7 @@ def learn_to_sort(
     """
     config, extra_parts = config.with_defaults, extra_parts or {}
     state = state or State(0, make(config.seed))
-    T, V, config = answered_parts(train, vali, config, state)
+    T, V, config = answered_parts(train, vali, config, state, are_checked=are_checked)
     steps = IterationSteps.of(T, V, make, config, metrics)
     sink = own_pairs(MemoryPairs() if sink is None else sink, T, V)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)

@@ -348,10 +348,13 @@ def fit_ranker(
     >>> fit_ranker(q, q, Config(scaling="query", max_iter=2)).order(q)[:6].tolist()
     [5, 4, 3, 2, 1, 0]
     """
-    check_same_features(train, vali)
-    config = choose_quality(train, vali, config)
-    fit = import_module(_LOOP).fit if config.kind == Config.kind else _fit
-    ranker: Ranker = fit(train, vali, config, progress=progress, **own)
+    ranker: Ranker
+    if config.kind == Config.kind:
+        ranker = import_module(_LOOP).fit(train, vali, config, progress=progress, **own)
+    else:
+        check_same_features(train, vali)
+        config = choose_quality(train, vali, config)
+        ranker = _fit(train, vali, config, progress=progress, **own)
     info = dict(ranker.info)
     if "quality" not in info:
         info = {"quality": config.quality_of(vali, ranker.order(vali)), **info}

@@ -113,12 +113,20 @@ def write_folder(
         raise SortNetError(
             f"cannot write {folder / _JSON}: {size}; the limit is {_LONGEST_DOCUMENT:,}"
         )
-    write_atomically(weights, lambda path: path.write_bytes(raw))
+    if not _has_content(weights, raw):
+        write_atomically(weights, lambda path: path.write_bytes(raw))
     write_atomically(folder / _JSON, lambda path: path.write_text(text, encoding="utf-8"))
     for path in folder.iterdir():
         if path != weights and (path == old or _LEFT.fullmatch(path.name)):
             with suppress(OSError):  # it does no harm
                 path.unlink()
+
+
+def _has_content(path: Path, content: bytes) -> bool:
+    """Whether a file has this content, so that it need not be written again."""
+    with suppress(OSError):
+        return path.stat().st_size == len(content) and path.read_bytes() == content
+    return False
 
 
 def digest_of(tensors: Mapping[str, Array]) -> str:

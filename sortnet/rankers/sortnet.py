@@ -16,6 +16,7 @@ from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError
 from sortnet.learning.distributed import broadcast
 from sortnet.learning.iterations import Callback, Iteration, State
+from sortnet.learning.judges import check_can_be_learned
 from sortnet.learning.loop import learn_to_sort
 from sortnet.metrics import measured
 from sortnet.rankers.base import check_same_features
@@ -23,7 +24,7 @@ from sortnet.rankers.choose_inputs import choose
 from sortnet.rankers.from_model import checked_settings, first_comparator, with_epochs
 from sortnet.rankers.model import Model, as_model
 
-__all__ = ["ALONE", "Model", "as_model", "fit"]
+__all__ = ["ALONE", "Model", "as_model", "checked_config", "fit"]
 
 ALONE = Alone()
 
@@ -44,6 +45,7 @@ def fit(
     info: Mapping[str, Any] | None = None,
     group: Group = ALONE,
     from_model: Model | None = None,
+    are_checked: bool = False,
 ) -> Model:
     """Learn to sort the queries of `train`; `vali` chooses epoch and iteration.
 
@@ -67,6 +69,7 @@ def fit(
             weights: for new queries, new answers or more training. The model itself is iteration 0,
             which is kept if no later one is better on `vali`. The settings must fit the model:
             `settings_from_model` gives such settings.
+        are_checked: whether `checked_config` has had these parts and settings.
 
     Raises:
         DataError: if the parts have different features, there is nothing to learn, RankQuality
@@ -88,8 +91,8 @@ def fit(
         for part in (train, vali):
             from_model.check_features(part)
     config = Config() if config is None else config
-    check_same_features(train, vali)
-    config = choose_quality(train, vali, config)
+    if not are_checked:
+        config = checked_config(train, vali, config)
     if group.rank == 0:
         config = choose(train, vali, config, make_for=make_for, progress=progress)[0]
     if group.size > 1:
@@ -124,12 +127,26 @@ def fit(
         callbacks=[save_better, *_after_iterations_of(halved), *callbacks],
         progress=progress,
         state=state,
+        are_checked=True,
     )
     return model_of(state)
 
 
 def _after_iterations_of(large: bool) -> list[Callback]:
     return [lambda record, state: return_freed()] if large else []
+
+
+def checked_config(train: Queries, vali: Queries, config: Config) -> Config:
+    """The settings with a RankQuality, for parts that can be trained on and chosen by.
+
+    Raises:
+        DataError: if the parts have different features, there is nothing to learn, or RankQuality
+            scores every ranking of `vali` alike. What a judge is yet to answer is checked later.
+    """
+    check_same_features(train, vali)
+    if train.judge is None:
+        check_can_be_learned(train)
+    return choose_quality(train, vali, config)
 
 
 def _model_of(

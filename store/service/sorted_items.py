@@ -19,8 +19,9 @@ from sortnet.items.given_items import GivenItems, items_from
 from sortnet.messages import count, printable
 from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
-from sortnet.rankers.base import Ranker, fit_ranker
-from sortnet.rankers.posterior_ranker import PosteriorRanker, PosteriorSettings
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.better_ranker import better_ranker
+from sortnet.rankers.posterior_ranker import PosteriorRanker
 from sortnet.rankers.sortnet import Model
 from store.service.judged import read_judged
 from store.service.judging import EndReason
@@ -79,7 +80,7 @@ class SortedItems:
         """
         with open_store(self.store, write=False) as store:
             data = read_judged(store.collection(self.name), seed=self.seed)
-        return ItemRanker(better_ranker(data.train, data.vali, seed=self.seed))
+        return ItemRanker(better_ranker(data.train, data.vali, Config(seed=self.seed)))
 
     def report(self, file: str | Path) -> None:
         """Write a page about the collection, which needs no network, to a file.
@@ -172,15 +173,6 @@ class ItemRanker:
             feature_names=items.feature_names,
             source=items.source,
         )
-
-
-def better_ranker(train: Queries, vali: Queries, *, seed: int) -> Ranker:
-    """The better one of a comparator and the posterior, by the judgements that are held out."""
-    rankers = [
-        fit_ranker(train, vali, settings)
-        for settings in (Config(seed=seed), PosteriorSettings(seed=seed))
-    ]
-    return max(rankers, key=lambda ranker: float(ranker.info["quality"]))
 
 
 def ranking_frame(ranking: Ranking, given: GivenItems, ids: Sequence[str]) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cli.training.training_run
 import numpy as np
 import pandas as pd
 import torch
@@ -30,7 +31,6 @@ from items_made import essays, items_of, photo, ranker_of
 from model_made import Model as LanguageModel
 from model_made import serving
 
-import cli.training.training_run
 from sortnet import SortNetRanker, __version__, load_ranker, read_queries
 from sortnet.comparators import DirectRanker
 from sortnet.config import PAPER, SCALINGS

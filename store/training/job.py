@@ -12,29 +12,22 @@ from typing import Any, cast
 import numpy as np
 from sqlalchemy import URL
 
-from cli.inputs.opened_store import collection_behind, judged_source, open_collection
-from cli.output import put, say
-from cli.printing.columns import (
-    division_line,
-    fewer_bins_line,
-    near_grade_lines,
-    put_facts,
-    training_facts,
-)
 from sortnet.comparators import make_comparator
-from sortnet.config import Config, choose_quality
+from sortnet.config import Config
 from sortnet.core import F32, I32, I64, NamedColumns, Progress, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.data import Fold, fingerprint, read_fold, read_queries
 from sortnet.data.divide import held_out
 from sortnet.data.parts import ByHash, facts_of, ids_in_two_parts, is_part, read_divided
+from sortnet.data.read import file_of
 from sortnet.errors import DataError, SortNetError
 from sortnet.files import check_fields
-from sortnet.learning.judges import check_can_be_learned
 from sortnet.metrics import Metric, check_can_choose, evaluate
-from sortnet.rankers.base import Ranker, check_same_features
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.sortnet import checked_config
 from store.report.conventions import metrics_of
 from store.runs.remembered_data import exists, find_data, remembered
+from store.service.existing_store import collection_behind, judged_source, open_collection
 from store.service.judged import Source, read_judged
 
 HELD_OUT = "held_out"  # the fact of a collection's part V that names its items or groups
@@ -125,7 +118,7 @@ def read_job(
                 progress=progress,
             )
         progress("checking the data")
-        job = _checked(
+        job = checked_job(
             judged.train,
             judged.vali,
             config,
@@ -158,7 +151,7 @@ def read_job(
         paths[1], n_features=train.n_features, labelled=labelled, cache=cache, like=train
     )
     progress("checking the data")
-    return _checked(train, vali, config, _facts_of_file, is_asked=is_asked)
+    return checked_job(train, vali, config, _facts_of_file, is_asked=is_asked)
 
 
 def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
@@ -175,23 +168,6 @@ def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
     check_fields({HELD_OUT: names}, {HELD_OUT: dict}, "model.json")
     check_fields(names, dict.fromkeys(names, list[str]), f"model.json, {HELD_OUT}")
     return cast("Mapping[str, Sequence[str]]", names)
-
-
-def say_data(job: TrainingJob, *, err: bool) -> None:
-    """Print the roles of columns, and on stderr warnings about the data."""
-    facts = training_facts(job.train)
-    if job.is_divided:
-        put(division_line(str(job.test), job.data, job.config.seed), err=err)
-    if facts:
-        put_facts(facts, err=err)
-    if job.is_divided or facts:
-        put(err=err)
-    if (line := fewer_bins_line(job.train)) is not None:
-        say(line)
-    for line in near_grade_lines(job.train):
-        say(line)
-    if job.note is not None:
-        say(f"note: {job.note}")
 
 
 def paths_of(data: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -253,10 +229,12 @@ def _job_of_one_path(
         columns=columns,
         cache=cache,
         like=like,
+        with_test=False,
     )
-    test = None if fold.test is None else fold.test.source
+    file = file_of(Path(path), "test")  # `sortnet evaluate` reads it
+    test = None if file is None else str(file)
     progress("checking the data")
-    return _checked(fold.train, fold.vali, config, _facts_of_file, test=test, is_asked=is_asked)
+    return checked_job(fold.train, fold.vali, config, _facts_of_file, test=test, is_asked=is_asked)
 
 
 def _divided_job(path: str, fold: Fold, config: Config, is_asked: bool) -> TrainingJob:
@@ -268,7 +246,7 @@ def _divided_job(path: str, fold: Fold, config: Config, is_asked: bool) -> Train
         return {**remembered(path), "fingerprint": digest, **_names_in(part), **facts_of(part)}
 
     note = ids_in_two_parts(fold)
-    job = _checked(fold.train, fold.vali, config, facts, test=path, note=note, is_asked=is_asked)
+    job = checked_job(fold.train, fold.vali, config, facts, test=path, note=note, is_asked=is_asked)
     if not is_asked:
         check_can_choose(job.config.rank_quality, fold.test)
     sizes = {
@@ -289,7 +267,7 @@ def _names_in(part: Queries) -> dict[str, Any]:
     return {} if part.columns == UNNAMED else {"columns": part.columns.to_json()}
 
 
-def _checked(
+def checked_job(
     train: Queries,
     vali: Queries,
     config: Config,
@@ -299,12 +277,9 @@ def _checked(
     **more: Any,
 ) -> TrainingJob:
     """The job of data that can be trained on; `facts` are those that recognise a part again."""
-    check_same_features(train, vali)
     if is_asked:
         train, vali = _to_ask(train), _to_ask(vali)
-    else:
-        check_can_be_learned(train)
-    config = choose_quality(train, vali, config)
+    config = checked_config(train, vali, config)
     if is_asked:
         _refuse_other_quality(config)
     else:

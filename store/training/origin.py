@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cli.inputs.model_and_data import load_model
-from cli.output import put, say
-from cli.training.run_folder import Folder
-from sortnet.core import Progress, Queries
+from sortnet.core import Progress
 from sortnet.errors import ModelError, SortNetError
 from sortnet.rankers.base import load_ranker
 from sortnet.rankers.sortnet import Model, as_model
 from store.report.origins import from_which
 from store.runs.remembered_data import remembered
+from store.service.named_model import load_model
+from store.training.run_folder import Folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,17 +76,3 @@ def find_origin(
     if model.weights_sha256() != expected:
         raise ModelError(f"{folder.origin}: not the model that the run began with")
     return Origin(model, facts)
-
-
-def say_origin(origin: Origin, vali: Queries, *, err: bool) -> None:
-    """Print which model the run begins with, and a note if the model was trained on some of V."""
-    put(f"from   {from_which(origin.facts)}: its comparator, scaling and features", err=err)
-    part = origin.model.info.get("data", {}).get("train", {})
-    known = {*part.get("queries", ())}
-    shared = [qid for qid in vali.qids.tolist() if qid in known]
-    if shared:
-        seed = origin.model.config.seed
-        say(
-            f"{len(shared)} of {len(vali)} validation queries have names that the model was "
-            f"trained on: it may look better than it is; --seed {seed} divides as its run did"
-        )

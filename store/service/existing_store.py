@@ -1,20 +1,16 @@
-"""The store, the run or the collection that a command names; complete a run's id."""
+"""The store, the run or the collection that a command or a training names."""
 
 from __future__ import annotations
 
 import glob
-import sqlite3
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-from click.shell_completion import CompletionItem
-
-from cli.output import say
 from sortnet.errors import SortNetError, StoreError
+from sortnet.messages import note
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -22,7 +18,6 @@ if TYPE_CHECKING:
     from store import Collection, Run, Store
     from store.service.judged import Source
 
-_NEWEST = 30  # runs that are offered for completion
 ITEMS_MAKER = "sortnet items add"  # the command that creates a store with collections
 
 
@@ -74,12 +69,12 @@ _ODD = (ValueError, TypeError, AttributeError, LookupError, OverflowError, Recur
 
 
 def open_to_write(url: URL | str | None) -> Store:
-    """Open the store for writing; after a schema upgrade, print where the copy is."""
+    """Open the store for writing; after a schema upgrade, note where the copy is."""
     from store import open_store
 
     opened = open_store(url)
     if opened.copy is not None:
-        say(
+        note(
             f"{opened.database.name} was upgraded to a new schema; "
             f"copy of the old file: {opened.copy}"
         )
@@ -147,24 +142,3 @@ def collection_behind(path: str, url: URL | str | None) -> str:
         if path in collections_of(url):
             return f"; the collection of that name is {PREFIX}{path}"
     return ""
-
-
-def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete `last` and the newest runs of a SQLite store; errors give no completions."""
-    items = [CompletionItem("last", help="the newest run")]
-    with suppress(SortNetError, sqlite3.Error, OSError):
-        items += _runs(ctx.params.get("store"))
-    return [item for item in items if item.value.startswith(incomplete)]
-
-
-def _runs(store: str | None) -> list[CompletionItem]:
-    from store.database.engine import parse_url, reading_uri
-
-    url = parse_url(store)
-    if url.drivername != "sqlite":  # a remote server may be slow
-        return []
-    file = reading_uri(Path(url.database or ""))
-    with closing(sqlite3.connect(file, uri=True, timeout=0.2)) as connection:
-        newest = "SELECT id, status, created FROM runs ORDER BY number DESC LIMIT ?"
-        rows = connection.execute(newest, (_NEWEST,)).fetchall()
-    return [CompletionItem(id_, help=f"{status}, {created[:16]}") for id_, status, created in rows]

@@ -15,11 +15,6 @@ import numpy as np
 import torch
 from sqlalchemy import URL
 
-from cli.inputs.opened_store import open_existing
-from cli.printing.iterations import Trial
-from cli.training.job import TrainingJob
-from cli.training.origin import Origin
-from cli.training.run_folder import CHOOSING, TRAINING, Folder
 from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers, resolve_device
@@ -37,27 +32,22 @@ from sortnet.learning.distributed import (
     is_from_torchrun,
 )
 from sortnet.learning.iterations import Callback, Iteration, State
-from sortnet.rankers.base import Ranker, fit_ranker
-from sortnet.rankers.choose_inputs import choose
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.better_ranker import better_than_posterior
+from sortnet.rankers.choose_inputs import Trial, choose
 from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.from_model import with_epochs
-from sortnet.rankers.posterior_ranker import PosteriorSettings
-from sortnet.rankers.sortnet import ALONE, Model, fit
+from sortnet.rankers.sortnet import ALONE, fit
 from sortnet.rankers.weights import load_state, save_state
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
 from store.runs.unfinished import resume
+from store.service.existing_store import open_existing
 from store.service.run_judge import RunJudge, vali_pairs
 from store.store import new_run_id
-
-
-def _reason(figures: Mapping[str, float], n_iterations: int, *, judged: bool) -> str:
-    """Why the ranker with the highest of some figures was kept."""
-    if not judged:
-        return f"best on the validation queries of iterations 0 to {n_iterations - 1}"
-    if len(set(figures.values())) == 1:
-        return "as good as the other one on the judgements held out, and the one that comes first"
-    return "better on the judgements held out"
+from store.training.job import TrainingJob
+from store.training.origin import Origin
+from store.training.run_folder import CHOOSING, TRAINING, Folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,33 +114,15 @@ class TrainingRun:
                 train, vali, self.config,
                 sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
                 save=lambda model: model.save(self.folder.path), state=self.state, group=self.group,
-                from_model=from_model,
+                from_model=from_model, are_checked=self.judge is None,
             )  # fmt: skip
-            ranker = self._chosen(model)
+            ranker = better_than_posterior(model, self.job.train, self.job.vali)
             if not self.group.rank:
                 self.run.keep(ranker.info["kept"], lambda: ranker.save(self.folder.path))
                 self.folder.finish()
         if changes_status:
             self.run.finish("done")
         return ranker
-
-    def _chosen(self, net: Model) -> Ranker:
-        """The ranker to keep, whose `info` says why: of judged pairs the better of two."""
-        judged = self.job.vali.judged is not None
-        rankers: list[Ranker] = [net]
-        if judged:
-            settings = PosteriorSettings(seed=self.config.seed)
-            rankers.append(fit_ranker(self.job.train, self.job.vali, settings))
-        figures = {ranker.config.kind: float(ranker.info["quality"]) for ranker in rankers}
-        best = max(rankers, key=lambda ranker: figures[ranker.config.kind])
-        kept = {
-            "kind": best.config.kind,
-            "measure": self.config.rank_quality.name,
-            "figures": figures,
-            "reason": _reason(figures, net.info["iterations"], judged=judged),
-        }
-        info = {**net.info, "quality": figures[best.config.kind], "kept": kept}
-        return replace(best, info=info)
 
 
 @contextmanager
@@ -193,6 +165,7 @@ def begin(
     again: str | None = None,
     judge: Mapping[str, Any] | None = None,
     origin: Origin | None = None,
+    clear: bool = True,
 ) -> TrainingRun:
     """Start a new run, or resume the run that `known` records, and choose its settings.
 
@@ -212,10 +185,11 @@ def begin(
         again: the command that repeats the run; None: the command that resumes it.
         judge: options of the program or model that a new run asks.
         origin: the model that the run begins with, which its folder keeps.
+        clear: whether a new run removes the record of an earlier run in the folder.
     """
     if known is None:
         Budget.of(job.train, job.config)  # refuses settings while the last run is still there
-        if "--resume" not in shlex.split(command):
+        if clear:
             folder.clear()
         known = _new_record(job, command, shown)
         if judge is not None:

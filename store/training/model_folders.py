@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cli.inputs.opened_store import open_run
 from sortnet.errors import StoreError
+from store.service.existing_store import open_run
 
 
 def is_model_folder(name: str) -> bool:
@@ -24,8 +24,8 @@ def run_of_folder(folder: str, store: str | None) -> tuple[str, str | None]:
         StoreError: if no run made the model, or the store does not have it.
         ModelError: on a damaged folder.
     """
-    from cli.training.run_folder import Folder
     from sortnet.rankers.base import load_ranker
+    from store.training.run_folder import Folder
 
     record = Folder(folder).run()
     if record is not None:

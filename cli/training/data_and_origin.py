@@ -1,0 +1,47 @@
+"""Print what a new run is trained on, and which model it begins with."""
+
+from __future__ import annotations
+
+from cli.output import put, say
+from cli.printing.columns import (
+    division_line,
+    fewer_bins_line,
+    near_grade_lines,
+    put_facts,
+    training_facts,
+)
+from sortnet.core import Queries
+from store.report.origins import from_which
+from store.training.job import TrainingJob
+from store.training.origin import Origin
+
+
+def say_data(job: TrainingJob, *, err: bool) -> None:
+    """Print the roles of columns, and on stderr warnings about the data."""
+    facts = training_facts(job.train)
+    if job.is_divided:
+        put(division_line(str(job.test), job.data, job.config.seed), err=err)
+    if facts:
+        put_facts(facts, err=err)
+    if job.is_divided or facts:
+        put(err=err)
+    if (line := fewer_bins_line(job.train)) is not None:
+        say(line)
+    for line in near_grade_lines(job.train):
+        say(line)
+    if job.note is not None:
+        say(f"note: {job.note}")
+
+
+def say_origin(origin: Origin, vali: Queries, *, err: bool) -> None:
+    """Print which model the run begins with, and a note if the model was trained on some of V."""
+    put(f"from   {from_which(origin.facts)}: its comparator, scaling and features", err=err)
+    part = origin.model.info.get("data", {}).get("train", {})
+    known = {*part.get("queries", ())}
+    shared = [qid for qid in vali.qids.tolist() if qid in known]
+    if shared:
+        seed = origin.model.config.seed
+        say(
+            f"{len(shared)} of {len(vali)} validation queries have names that the model was "
+            f"trained on: it may look better than it is; --seed {seed} divides as its run did"
+        )

@@ -1,0 +1,204 @@
+"""Print what a training tells: its settings, trials, iterations and result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cli.output import put, say
+from cli.printing import iterations
+from cli.printing.conventions import convention_notes, interval, measures
+from cli.printing.results import Result, Step, print_result
+from cli.training.data_and_origin import say_data, say_origin
+from sortnet.config import Config
+from sortnet.core import Progress, Queries
+from sortnet.core.shard import Group
+from sortnet.learning.budget import Budget
+from sortnet.learning.iterations import Callback, Iteration
+from sortnet.learning.trackers import tracker
+from sortnet.messages import count
+from sortnet.metrics import can_choose
+from sortnet.rankers.choose_inputs import Trial
+from store.database.engine import without_passwords
+from store.report.conventions import conventions_of
+from store.report.kept_models import kept_model
+from store.training.job import TrainingJob
+from store.training.origin import Origin
+from store.training.trained_run import TrainedRun
+from store.training.training_run import TrainingRun, vali_pairs_of
+from store.training.watcher import Watcher
+
+
+class PrintedRun(Watcher):
+    """Prints a training as text, or its result as JSON and the text on stderr.
+
+    Args:
+        progress: shows what is being done.
+        logs: trackers that each iteration is written to.
+        raise_if_signalled: called after each trial and iteration; ends the run by an error.
+        as_json: whether the result is printed as JSON.
+    """
+
+    def __init__(
+        self,
+        progress: Progress,
+        logs: Sequence[str],
+        raise_if_signalled: Callable[[], None],
+        *,
+        as_json: bool,
+    ) -> None:
+        self._progress = progress
+        self._raise_if_signalled = raise_if_signalled
+        self._logs = logs
+        self._as_json = as_json
+        self._show_trial: Callable[[Trial], None]
+        self._show_iteration: Callable[[Iteration], None]
+
+    def progress(self, text: str) -> None:
+        self._progress(text)
+
+    def starting(
+        self, job: TrainingJob, origin: Origin | None, group: Group, *, is_new: bool, chooses: bool
+    ) -> None:
+        if is_new:
+            say_data(job, err=self._as_json)
+            if origin is not None:
+                say_origin(origin, job.vali, err=self._as_json)
+            for text in _how_chosen(job):
+                self._put(text)
+        if chooses and group.size > 1:
+            who_waits = "process waits" if group.size == 2 else f"{group.size - 1} processes wait"
+            say(f"the other {who_waits} until the settings are chosen")
+        self._show_trial = iterations.trial_shower(job.metrics[0].name, self._put)
+
+    def trial_ended(self, trial: Trial) -> None:
+        self._show_trial(trial)
+        self._raise_if_signalled()
+
+    def begun(self, training: TrainingRun, *, chose: bool) -> None:
+        lines = []
+        if chose and (trials := training.run.config.get("tuning")):
+            lines.append(iterations.chosen(training.config.flat(), trials))
+        if training.finished:
+            say(f"the run in {training.folder} has finished already")
+        elif chose and training.config.divides_one_training:
+            lines.append(_budget(training.job, training.config))
+        if lines:
+            self._put("\n".join([*lines, ""]))
+
+    def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
+        quality = training.job.metrics[0].name
+        self._show_iteration = iterations.shower(quality, err=self._as_json)
+        settings = {"command": training.run.command, **training.config.flat()}
+        return [
+            lambda *_: self._raise_if_signalled(),
+            *trackers(self._logs, training.run.id, settings),
+        ]
+
+    def iteration_ended(self, record: Iteration) -> None:
+        self._show_iteration(record)
+
+    def ended(self, trained: TrainedRun) -> None:
+        job = trained.training.job
+        empty = job.config.empty
+        parts = trained.parts.items()
+        conventions = {split: conventions_of(part, job.metrics, empty) for split, part in parts}
+        print_result(_result(trained, conventions), as_json=self._as_json)
+
+    def _put(self, text: str) -> None:
+        put(text, err=self._as_json)
+
+
+def trackers(
+    logs: Sequence[str], run: str = "", params: Mapping[str, Any] | None = None
+) -> list[Callback]:
+    """Callbacks that write each iteration to the trackers of `--log`."""
+
+    def warn(text: str) -> None:
+        say(" ".join(map(without_passwords, text.split())))
+
+    return [tracker(where, run, dict(params or {}), warn) for where in logs]
+
+
+def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result:
+    training, figures = trained.training, trained.measures
+    value = {
+        "run": training.run.id,
+        "store": trained.store,
+        "out": str(training.folder),
+        "config": training.config.to_json(),
+        "tuning": training.run.config.get("tuning"),
+        "best_iteration": trained.best["iteration"],
+        "quality": {training.job.metrics[0].name: trained.best["quality"]},
+        "measures": figures,
+        "answers": trained.ranker.info["answers"],
+        "judge": None if training.judge is None else training.judge.facts(),
+        "kept": trained.kept,
+        "from": training.run.config.get("from"),
+        "iterations": trained.rows,
+    }
+    step = Step(training.job.next_command(str(training.folder)), is_in_text=True)
+    answers = f"{trained.ranker.info['answers']:,} training pairs"
+    text = [
+        *_best_lines(trained),
+        *measures(figures, conventions),
+        *_interval_lines(trained.parts["vali"], figures["vali"]),
+        "",
+        f"kept   {kept_model(trained.kept)}",
+        f"judge  answered for {training.judge.text() if training.judge else answers}",
+        f"model  {training.folder}",
+        f"run    {training.run.id} in {trained.store}",
+        f"next   {step.command}",
+    ]
+    notes = convention_notes(conventions)
+    return Result("training", value, text, notes, step, is_noted_in_text=True)
+
+
+def _best_lines(trained: TrainedRun) -> list[str]:
+    """Name the best iteration, and say why it is kept."""
+    rows, best = trained.rows, trained.best
+    last = rows[-1]["iteration"]
+    lines = ["", f"best is iteration {best['iteration']} of 0 to {last} (the last *)"]
+    if trained.training.origin is not None and best["iteration"] == 0:
+        lines.append("no iteration is better than the model that the run began with")
+    if [row["quality"] for row in rows].count(best["quality"]) > 1:
+        lines.append(
+            "of those of equal quality it is the first that has the most pairs of VALI right"
+        )
+    return lines
+
+
+def _interval_lines(vali: Queries, figures: Mapping[str, float]) -> list[str]:
+    if vali.judged is None:
+        return []
+    return [f"vali: {interval(figures['accuracy'], len(vali.judged))}"]
+
+
+def _budget(job: TrainingJob, config: Config) -> str:
+    """A line on how one training is divided among the iterations."""
+    budget = Budget.of(job.train, config)
+    text = f"one training of {budget.steps:,} steps, in {count(budget.iterations, 'iteration')}"
+    if config.max_iter is not None and budget.iterations < config.max_iter:
+        text += f", not {config.max_iter}: an iteration has at least one epoch"
+    return text
+
+
+def _how_chosen(job: TrainingJob) -> Iterator[str]:
+    """The measure that chooses the iteration, and the number of queries it can choose by."""
+    judged = job.vali.judged
+    if job.is_asked:
+        n_vali, n_answers = len(vali_pairs_of(job)), job.config.judgements or 0
+        yield (
+            f"{n_answers:,} answers: {n_vali:,} about validation pairs, where "
+            f"{job.metrics[0].name} chooses the iteration, {n_answers - n_vali:,} about training "
+            "pairs"
+        )
+        return
+    n, m = int(can_choose(job.metrics[0], job.vali).sum()), len(job.vali)
+    judges = f"{n} of {m} validation queries can choose"
+    if judged is not None:
+        judges = f"{len(judged):,} judged pairs with items that are held out"
+    yield f"{job.metrics[0].name} chooses the iteration: {judges}"
+    is_same = job.data["train"]["fingerprint"] == job.data["vali"]["fingerprint"]
+    if is_same and not job.is_divided:
+        yield "VALI is the data of TRAIN: all figures are training figures"

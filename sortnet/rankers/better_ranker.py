@@ -1,0 +1,65 @@
+"""The better one of a comparator and the posterior, where judged pairs are learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sortnet.config import Config
+from sortnet.core import Queries
+from sortnet.rankers.base import Ranker, fit_ranker
+from sortnet.rankers.model import Model
+from sortnet.rankers.posterior_ranker import PosteriorSettings
+
+
+def better_ranker(train: Queries, vali: Queries, config: Config) -> Ranker:
+    """Fit a comparator and a posterior on judged pairs; the better one by the pairs held out.
+
+    Args:
+        train: queries with judged pairs.
+        vali: queries with the judged pairs that are held out.
+        config: settings of the comparator; the posterior has its seed.
+
+    Raises:
+        DataError: if there are too few judged pairs.
+
+    Cost: a training of the comparator, and a second for the posterior.
+    """
+    net = fit_ranker(train, vali, config)
+    assert isinstance(net, Model)
+    return better_than_posterior(net, train, vali)
+
+
+def better_than_posterior(net: Model, train: Queries, vali: Queries) -> Ranker:
+    """Return a trained comparator or the posterior of the same judged pairs, whichever is better.
+
+    Without judged pairs it is the comparator. Its `info` says by `kept` which kind it is, by
+    which measure, the figures of each and the reason.
+
+    Args:
+        net: the comparator, trained on `train` and chosen by `vali`.
+        train, vali: the queries.
+    """
+    judged = vali.judged is not None
+    rankers: list[Ranker] = [net]
+    if judged:
+        rankers.append(fit_ranker(train, vali, PosteriorSettings(seed=net.config.seed)))
+    figures = {ranker.config.kind: float(ranker.info["quality"]) for ranker in rankers}
+    best = max(rankers, key=lambda ranker: figures[ranker.config.kind])
+    kept = {
+        "kind": best.config.kind,
+        "measure": net.config.rank_quality.name,
+        "figures": figures,
+        "reason": _reason(figures, net.info["iterations"], judged=judged),
+    }
+    info = {**net.info, "quality": figures[best.config.kind], "kept": kept}
+    return replace(best, info=info)
+
+
+def _reason(figures: Mapping[str, float], n_iterations: int, *, judged: bool) -> str:
+    """Why the ranker with the highest figure is the one to keep."""
+    if not judged:
+        return f"best on the validation queries of iterations 0 to {n_iterations - 1}"
+    if len(set(figures.values())) == 1:
+        return "as good as the other one on the judgements held out, and the one that comes first"
+    return "better on the judgements held out"

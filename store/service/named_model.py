@@ -1,0 +1,40 @@
+"""The model of a folder that a command or a training names, with a hint where there is none."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sortnet.core import Progress
+from sortnet.errors import ModelError, SortNetError, StoreError
+from sortnet.threads import set_threads
+from store.service.existing_store import collections_of
+
+if TYPE_CHECKING:
+    from sortnet.rankers.base import Ranker
+
+
+def load_model(model: str, progress: Progress, threads: int | None = None) -> Ranker:
+    """The model of a folder, which is to run in that number of threads."""
+    from sortnet.rankers.base import load_ranker
+
+    progress(f"loading {model}")
+    set_threads(threads)
+    names: list[str] = []
+    if not Path(model).exists():
+        with suppress(StoreError):  # then it is only a folder that is missing
+            names = collections_of(None)
+    if model in names:
+        shown = shlex.quote(model)
+        raise SortNetError(
+            f"{model} is a collection, not a model: train one with sortnet train {shown} --out "
+            f"MODEL, or rank the collection's own items with sortnet ranking {shown}"
+        )
+    try:
+        return load_ranker(model)
+    except ModelError as error:
+        if (Path(model) / "model.json").exists():
+            raise
+        raise ModelError(f"{error}: sortnet runs lists the model of each run") from None

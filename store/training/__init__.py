@@ -1,0 +1,37 @@
+"""Runs of training: `train` begins one, `resume` goes on with it, `watch` looks at it.
+
+Names are imported when first used: a module of this package can be used without PyTorch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from store.training.start_run import RunOptions, resume, train
+    from store.training.trained_run import TrainedRun
+    from store.training.watch_run import RunChange, watch
+    from store.training.watcher import Watcher
+
+__all__ = ["RunChange", "RunOptions", "TrainedRun", "Watcher", "resume", "train", "watch"]
+
+_MODULE_OF_NAME = {
+    "RunChange": "watch_run",
+    "RunOptions": "start_run",
+    "TrainedRun": "trained_run",
+    "Watcher": "watcher",
+    "resume": "start_run",
+    "train": "start_run",
+    "watch": "watch_run",
+}
+
+if not TYPE_CHECKING:  # a type checker that saw this would accept every misspelt name
+
+    def __getattr__(name):
+        if name not in _MODULE_OF_NAME:
+            raise AttributeError(f"module 'store.training' has no attribute {name!r}")
+        module = import_module(f"store.training.{_MODULE_OF_NAME[name]}")
+        globals()[name] = getattr(module, name)
+        return globals()[name]
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

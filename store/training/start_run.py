@@ -1,0 +1,295 @@
+"""Train a new run or resume one, from Python as from the command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL
+
+from sortnet.config import Config
+from sortnet.core import NamedColumns, Split
+from sortnet.core.named_columns import UNNAMED
+from sortnet.core.shard import Group
+from sortnet.errors import SortNetError
+from sortnet.files import refuse_folder, rows_of
+from sortnet.items import Items
+from sortnet.learning.distributed import broadcast, threads_of
+from sortnet.messages import note
+from sortnet.rankers.from_model import settings_from_model
+from sortnet.rankers.sortnet import ALONE
+from sortnet.threads import set_threads
+from store.service.existing_store import open_to_write
+from store.training.asked_judge import AskedJudge, NoJudge
+from store.training.job import TrainingJob, columns_of, paths_to_resume, read_job
+from store.training.origin import Origin, find_origin, refuse_own_folder
+from store.training.run_folder import CHOOSING, Folder
+from store.training.trained_run import TrainedRun
+from store.training.training_run import (
+    agree,
+    begin,
+    follow,
+    refuse_changes,
+    shared,
+    store_url,
+)
+from store.training.watcher import Watcher
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What `train` and `resume` take beside data, folder and settings.
+
+    Attributes:
+        store: the store's URL or file; None: that of a resumed run, else the user's own.
+        from_model: the folder of a model to begin with.
+        columns: names of the columns of a table; a resumed run has its own.
+        cache: folder that keeps parsed files; None: nothing is kept.
+        threads: of the computing; None: those of a resumed run, else all cores.
+        trials: whether settings that are left open are chosen by trials, not as by default.
+        judge: asked about documents that have no grades.
+        watcher: told what happens.
+        command: recorded as what made the run; None: the call of Python.
+        group: the processes of the run, see `sortnet.learning.distributed.joined`.
+    """
+
+    store: str | None = None
+    from_model: str | None = None
+    columns: NamedColumns = UNNAMED
+    cache: Path | None = None
+    threads: int | None = None
+    trials: bool = True
+    judge: AskedJudge = field(default_factory=NoJudge)
+    watcher: Watcher = field(default_factory=Watcher)
+    command: str | None = None
+    group: Group = ALONE
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """Settings and data of a run that are read and checked; nothing is written yet."""
+
+    job: TrainingJob
+    folder: Folder
+    record: dict[str, Any] | None  # the record of the run to resume
+    origin: Origin | None
+    documents: dict[Split, Items]  # as a judge is shown them
+    url: URL
+    store: str  # the URL to record, without a password
+
+
+def train(
+    data: str | Sequence[str],
+    out: str = "model",
+    *,
+    overwrite: bool = False,
+    options: RunOptions | None = None,
+    **settings: Any,
+) -> TrainedRun | None:
+    """Train a model on labelled queries or on a collection's judgements, and store the run.
+
+    Args:
+        data: one file that is divided, a folder with both parts, the name of a collection, or the
+            files of the training and the validation part.
+        out: the folder of the model.
+        overwrite: whether a model in the folder is replaced.
+        options: store, columns, judge and the like.
+        settings: of `sortnet.config.Config`, such as `max_iter=3`.
+
+    Returns the run that has ended; None in a process that is not the first of several.
+
+    Raises:
+        SortNetError: for data or settings that cannot be used, or a folder that has a model.
+
+    >>> import tempfile
+    >>> from sortnet.data.digits import digits_fold
+    >>> from sortnet.tables.letor_writer import write_letor
+    >>> fold, folder = digits_fold(0), tempfile.TemporaryDirectory()
+    >>> for name, part in (("train", fold.train), ("vali", fold.vali)):
+    ...     write_letor(part, f"{folder.name}/{name}.txt")
+    >>> options = RunOptions(store=f"{folder.name}/runs.db")
+    >>> trained = train(
+    ...     folder.name, f"{folder.name}/model", options=options, scaling="normal", max_iter=1
+    ... )
+    >>> len(trained.rows), trained.kept["kind"]
+    (2, 'sortnet')
+    >>> resume(f"{folder.name}/model").best == trained.best
+    True
+    >>> folder.cleanup()
+
+    Cost: a training; the data are held in memory.
+    """
+    options = options or RunOptions()
+    paths = [data] if isinstance(data, str) else list(data)
+    folder = Folder(out)
+
+    refuse_folder(out)
+    refuse_own_folder(options.from_model, folder)
+    if options.group.rank == 0 and not overwrite:
+        folder.refuse_if_taken()
+    broadcast(options.group, None)  # the other processes wait until the folder is free
+    prepared = prepare(folder, paths, None, options, settings)
+    call = f"store.training.train({', '.join(map(repr, (data, out)))})"
+    return _run(prepared, options, options.command or call, clear=True)
+
+
+def resume(
+    out: str,
+    data: Sequence[str] = (),
+    *,
+    options: RunOptions | None = None,
+    **settings: Any,
+) -> TrainedRun | None:
+    """Resume the run in a folder where it ended, with its settings and data.
+
+    A run that has finished already is returned as it is. If the folder has no run and `data` are
+    given, a new run begins.
+
+    Args:
+        out: the folder of the run.
+        data: where the data were moved to; empty: where they were.
+        options: store, threads, judge and the like; others than those of the run are refused.
+        settings: given again; others than those of the run are refused.
+
+    Returns the run that has ended; None in a process that is not the first of several.
+
+    Raises:
+        SortNetError: if there is no run to resume, or it was begun with other settings or data.
+    """
+    options = options or RunOptions()
+    folder = Folder(out)
+    refuse_folder(out)
+    refuse_own_folder(options.from_model, folder)
+    record = None
+    if options.group.rank == 0:
+        record = recorded_run(folder, has_data=bool(data))
+    record = broadcast(options.group, record)
+    prepared = prepare(folder, data, record, options, settings)
+    call = f"store.training.resume({out!r})"
+    return _run(prepared, options, options.command or call, clear=False)
+
+
+def recorded_run(folder: Folder, *, has_data: bool) -> dict[str, Any] | None:
+    """The record of the run to resume; None if there is none, but data for a new one."""
+    record = folder.run()
+    if record is not None:
+        return record
+    if folder.has_model:
+        raise SortNetError(f"{folder} has a model but no run.json: nothing to resume")
+    if not has_data:
+        raise SortNetError(
+            f"no run in {folder} to resume: begin one with sortnet train DATA --out "
+            f"{shlex.quote(str(folder))}"
+        )
+    note(f"no run in {folder} to resume: starting a new one")
+    return None
+
+
+def prepare(
+    folder: Folder,
+    data: Sequence[str],
+    record: dict[str, Any] | None,
+    options: RunOptions,
+    settings: Mapping[str, Any],
+) -> PreparedRun:
+    """Read and check what a run needs; nothing is written.
+
+    Args:
+        folder: of the run.
+        data: the paths; those of a resumed run if empty.
+        record: the record of the run to resume; None for a new run.
+        options: of the run.
+        settings: by name, as they were given.
+    """
+    progress, judge = options.watcher.progress, options.judge
+    origin = find_origin(options.from_model, folder, record, progress)
+    config, paths, columns = _asked(settings, data, options.columns, record, folder, origin)
+    config = config if options.trials else config.with_defaults
+    url, shown = store_url(options.store, record)
+    is_asked = judge.is_asked(record)
+    if is_asked:
+        judge.check_budget(config)
+    job = read_job(
+        paths,
+        config,
+        columns=columns,
+        cache=options.cache,
+        progress=progress,
+        store=url,
+        is_asked=is_asked,
+        like=None if origin is None else origin.model,
+    )
+    agree(job, options.group)
+    documents = judge.documents(job, progress)
+    return PreparedRun(job, folder, record, origin, documents, url, shown)
+
+
+def _asked(
+    settings: Mapping[str, Any],
+    data: Sequence[str],
+    columns: NamedColumns,
+    record: Mapping[str, Any] | None,
+    folder: Folder,
+    origin: Origin | None,
+) -> tuple[Config, Sequence[str], NamedColumns]:
+    """The settings, data paths and columns; a resumed run uses its own where none are given."""
+    if record is None:
+        if origin is not None:
+            return settings_from_model(origin.model.config, **settings), data, columns
+        return Config().changed(**settings), data, columns
+    if columns == UNNAMED:
+        columns = columns_of(record["data"], "run.json")
+    paths = data or paths_to_resume(record["data"], str(folder))
+    return Config.from_json(record["asked"]).changed(**settings), paths, columns
+
+
+def _run(
+    prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
+) -> TrainedRun | None:
+    """Train what was prepared; the first process keeps folder and store."""
+    job, folder, record = prepared.job, prepared.folder, prepared.record
+    group, watcher, progress = options.group, options.watcher, options.watcher.progress
+    progress("starting")
+    n_threads = options.threads
+    if n_threads is None and record is not None and group.size == 1:
+        n_threads = record["threads"]
+    set_threads(n_threads or threads_of(group))
+    if group.rank:
+        with follow(job, folder, prepared.url, group, prepared.origin) as training:
+            training.learn(lambda record: None, progress)
+        return None
+    if record is not None:
+        refuse_changes(job, record, folder)
+    progress(f"opening the store {prepared.store}")
+    with open_to_write(prepared.url) as store, folder.held():
+        chooses = record is None or record.get("phase") == CHOOSING
+        watcher.starting(job, prepared.origin, group, is_new=record is None, chooses=chooses)
+        begun = begin(
+            job,
+            folder,
+            store,
+            record,
+            command,
+            prepared.store,
+            progress,
+            watcher.trial_ended,
+            group=group,
+            judge=options.judge.record(),
+            origin=prepared.origin,
+            clear=clear,
+        )
+        watcher.begun(begun, chose=chooses)
+        is_own_store = options.store is not None or store_url(None, None)[0] == prepared.url
+        asking = options.judge.asking(
+            shared(begun, group), prepared.documents, progress, is_own_store=is_own_store
+        )
+        with asking as training:
+            callbacks = watcher.callbacks(training)
+            ranker = training.learn(watcher.iteration_ended, progress, callbacks)
+            rows = rows_of(training.run.iterations_frame())
+            trained = TrainedRun(training, ranker, rows, prepared.store)
+            watcher.ended(trained)
+            return trained

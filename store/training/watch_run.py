@@ -1,0 +1,61 @@
+"""Watch a run that another process trains."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sortnet.files import rows_of
+from store.runs.run import Run
+
+
+@dataclass(frozen=True)
+class RunChange:
+    """What is new in a run since it was looked at before.
+
+    Attributes:
+        status: one of `store.runs.run.STATUSES`, or `killed`.
+        trials: trials of settings that have ended.
+        rows: one dict per iteration that has ended, as `Run.iterations_frame` has them.
+    """
+
+    status: str
+    trials: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
+
+
+def watch(run: Run, interval: float = 1.0) -> Iterator[RunChange]:
+    """Look at a run until it ends; each trial and each iteration comes once.
+
+    Args:
+        run: the run, as `Store.run` gives it; its settings are read again.
+        interval: seconds between two looks.
+
+    >>> import tempfile
+    >>> from sortnet import Queries
+    >>> from store import open_store
+    >>> queries = Queries.from_arrays([[0.0], [1.0]], [0, 1], group=[2])
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with open_store(f"{folder.name}/runs.db") as store:
+    ...     run = store.start_run(
+    ...         command="train", config={}, seed=0, versions={}, train=queries, vali=queries
+    ...     )
+    ...     run.record({"iteration": 0, "quality": 0.5})
+    ...     run.finish("done")
+    ...     [(change.status, len(change.rows)) for change in watch(run)]
+    [('done', 1)]
+    >>> folder.cleanup()
+    """
+    n_trials, n_rows = 0, 0
+    while True:
+        status = run.status  # read before the rows: an ended run has all of them
+        run.refresh()
+        trials = run.config.get("tuning", [])
+        rows = rows_of(run.iterations_frame())
+        yield RunChange(status, trials[n_trials:], rows[n_rows:])
+        if status != "running":
+            return
+        n_trials, n_rows = len(trials), len(rows)
+        time.sleep(interval)
