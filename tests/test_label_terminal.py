@@ -359,7 +359,7 @@ def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
         service = LabellingService(store.add_items("many", many))
         service.settle()
         may, fit = threading.Event(), service.session.refit
-        monkeypatch.setattr(service.session, "refit", lambda: (may.wait(600), fit()))
+        monkeypatch.setattr(service.session, "refit", lambda **how: (may.wait(600), fit(**how)))
         for _ in range(3):
             answer_lease(service, service.next("ana")[0], "ana")
             service.update()
@@ -377,7 +377,7 @@ def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
         service.collection.append([Judgement("bo", 0, 1, "left")])
         service.sync()
         may, fit = threading.Event(), service.session.refit
-        monkeypatch.setattr(service.session, "refit", lambda: (may.wait(600), fit()))
+        monkeypatch.setattr(service.session, "refit", lambda **how: (may.wait(600), fit(**how)))
         service.update()
         asking = Asking(service, "ana")
         assert asking._standing() == "many   ana   0 answered   fitting the answers"
@@ -391,7 +391,7 @@ def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
         service = LabellingService(store.add_items("many", made_items(BIG, d=0)))
         service.settle()
         asking = Asking(service, "ana")
-        monkeypatch.setattr(service.session, "refit", lambda: 1 / 0)
+        monkeypatch.setattr(service.session, "refit", lambda **how: 1 / 0)
         asking.put(Front(lambda lease, still: "left"), service.next("ana")[0])
         service.update()
         service._fitting.join()

@@ -387,5 +387,5 @@ def test_a_design_is_standard_whatever_is_missing_or_heavy():
 def test_a_net_learns_the_likelier_winner_of_each_vote_and_both_sides_of_a_tie():
     left, right = np.arange(5), np.arange(5) + 5
     pairs = _pairs(Votes.of_one(left, right, np.array([1.0, 0.7, 0.5, 0.3, 0.0])))
-    found = sorted(zip(pairs.winner.tolist(), pairs.loser.tolist(), strict=True))
+    found = sorted(zip(pairs.i.tolist(), pairs.j.tolist(), strict=True))
     assert found == [(0, 5), (1, 6), (2, 7), (7, 2), (8, 3), (9, 4)]

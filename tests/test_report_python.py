@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -58,11 +60,13 @@ def test_a_page_never_replaces_the_store_that_it_is_about(tmp_path):
 
 
 def test_the_page_of_a_run_is_written_from_another_folder_and_says_what_is_missing(
-    copy_of_trained, monkeypatch, tmp_path
+    own_trained, monkeypatch, tmp_path_factory
 ):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    with closing(sqlite3.connect(own_trained / "s.db")) as connection, connection:
+        connection.execute("UPDATE runs SET out = ?", (str(own_trained / "m"),))
     steps: list[str] = []
-    with open_store(copy_of_trained / "s.db", write=False) as store:
+    with open_store(own_trained / "s.db", write=False) as store:
         run = store.run("last")
         page = io.StringIO()
         assert write_run_page(run, page, top=1, progress=steps.append) == []

@@ -453,7 +453,7 @@ def test_blank_and_very_long_texts_are_items():
 def test_the_command_line_and_sort_open_one_collection_in_turn():
     found = sort(TEXTS, Longer(), store="s.db", max_calls=4)
     name = found.name
-    ranking = json.loads(done("ranking", name, "--store", "s.db", "--json"))
+    ranking = json.loads(done("ranking", name, "--store", "s.db", "--json"))["ranking"]
     assert [row["id"] for row in ranking] == found.items
     shown = done("items", "show", name, "--store", "s.db")
     assert TEXTS[3] in shown

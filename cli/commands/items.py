@@ -223,6 +223,11 @@ def _ignored(roles: Columns) -> str:
     return f"{first}, ... ({len(roles.ignored)})"
 
 
+def _iso_time(text: str | None) -> str | None:
+    """A time as ISO 8601 writes it; None where a damaged store has none."""
+    return None if text is None else text.replace(" ", "T")
+
+
 @items.command("list")
 @store_and_json
 def list_(store: str | None, as_json: bool) -> None:
@@ -235,7 +240,7 @@ def list_(store: str | None, as_json: bool) -> None:
     counts = ["items", "features", "annotators", "judgements"]
     with open_existing(store, ITEMS_MAKER) as opened:
         rows = rows_of(opened.collections_frame()[["name", "created", *counts]])
-    rows = [row | {"created": row["created"].replace(" ", "T")} for row in rows]
+    rows = [row | {"created": _iso_time(row["created"])} for row in rows]
     if rows:
         result = Result("collections", rows, text=[Table(_COLUMNS, rows)])
     else:
@@ -250,7 +255,7 @@ _COLUMNS = [
     Column("features", lambda row: str(row["features"])),
     Column("annotators", lambda row: str(row["annotators"])),
     Column("judgements", lambda row: str(row["judgements"])),
-    Column("started UTC", lambda row: str(row["created"][:16].replace("T", " "))),
+    Column("started UTC", lambda row: str(row["created"])[:16].replace("T", " ")),
 ]
 
 

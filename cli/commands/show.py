@@ -24,7 +24,6 @@ from store.report.origins import from_which
 from store.runs.unfinished import again, is_before_the_end_of_training, with_phase
 from store.service.existing_store import open_run
 from store.training.model_folders import is_model_folder, run_of_folder
-from store.training.watch_run import watch
 
 if TYPE_CHECKING:
     from sortnet.core import Progress
@@ -202,6 +201,8 @@ def _follow(run: Run, interval: float) -> None:
 
 def _rows_until_it_ends(run: Run, interval: float, progress: Progress) -> tuple[str, int]:
     """Its last status with its phase, and the number of its iterations."""
+    from store.training.watch_run import watch  # with sqlalchemy, which takes a while
+
     quality, n_rows, n_trials = quality_of(run.config), 0, 0
     show_trial = iterations.trial_shower(quality, put)
     for change in watch(run, interval):
