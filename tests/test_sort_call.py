@@ -495,3 +495,13 @@ def test_a_ranker_ranks_new_texts_without_a_call():
     assert (frame["low"] <= frame["high"]).all()
     with pytest.raises(DataError):
         found.ranker.rank([])
+
+
+def test_the_same_rows_in_other_groups_are_another_collection():
+    rows = [{"id": f"i{k}", "text": "x" * (k + 1), "topic": k % 2} for k in range(6)]
+    by_topic = sort(rows, lambda left, right: "tie", group="topic", max_calls=1)
+    regrouped = [{**row, "topic": int(row["id"][1:]) // 3} for row in rows]
+    assert (
+        sort(regrouped, lambda left, right: "tie", group="topic", max_calls=1).name != by_topic.name
+    )
+    assert sort(rows, lambda left, right: "tie", group="topic", max_calls=1).name == by_topic.name

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from sortnet.core import F32
 from sortnet.errors import DataError
@@ -14,6 +15,9 @@ from sortnet.messages import printable
 
 MAX_TEXT = 1_000_000  # bytes of UTF-8
 MAX_ID = 200  # characters
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,16 @@ class Items:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def take(self, rows: Sequence[int]) -> Items:
+        """Some of the items, in the order of their numbers in `rows`."""
+
+        def some(column: Sequence[T] | None) -> tuple[T, ...] | None:
+            return None if column is None else tuple(column[row] for row in rows)
+
+        columns = ("ids", "texts", "images", "audio", "groups", "contexts", "shown")
+        values: dict[str, Any] = {name: some(getattr(self, name)) for name in columns}
+        return replace(self, features=self.features[list(rows)], **values)
 
 
 def other_context(groups: Sequence[str], contexts: Sequence[str | None]) -> int | None:

@@ -260,12 +260,4 @@ def _different(
     if len(place) < least:
         raise DataError(f"items: all {len(items)} are equal; sorting needs {least} different ones")
 
-    def some(column: Sequence[Any] | None) -> Any:
-        return None if column is None else tuple(column[row] for row in first)
-
-    different = replace(
-        items, ids=tuple(place), texts=some(items.texts), images=some(items.images),
-        audio=some(items.audio), features=items.features[first], groups=some(items.groups),
-        contexts=some(items.contexts), shown=some(items.shown),
-    )  # fmt: skip
-    return GivenItems(different, roles, values, number)
+    return GivenItems(items.take(first), roles, values, number)

@@ -14,6 +14,7 @@ import hashlib
 import json
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -107,7 +108,6 @@ def sort(
     >>> found.frame["item"].tolist()
     ['ccc', 'bb', 'a']
     """
-    check_whole_number("top", top)
     check_whole_number("max_calls", max_calls)
     _check_texts(question=question, instructions=instructions)
     judges = judges_by_name(judge)
@@ -119,8 +119,9 @@ def sort(
             show("fitting the answers so far")
             service.settle()
             before = service.session.n_votes
+            value_of_id = given.value_of_id()
             connections = {
-                annotator: (one.connect(f"judge {annotator}", given.value_of_id()), one)
+                annotator: one.connect(f"judge {annotator}", value_of_id)
                 for annotator, one in judges.items()
             }
             end = _ask_all(service, connections, max_calls, show)
@@ -132,7 +133,7 @@ def sort(
                 status=service.remaining.why,
                 answered=service.session.n_votes - before,
                 answered_in_all=service.session.n_votes,
-                spent={a: connection.spent_facts() for a, (connection, _) in connections.items()},
+                spent={name: one.spent_facts() for name, one in connections.items()},
                 seed=seed,
                 goal=goal,
             )
@@ -182,7 +183,6 @@ def estimate(
     >>> print(estimate(["a", "bb", "ccc"], judge=lambda left, right: "left"))
     about 3 questions
     """
-    check_whole_number("top", top)
     check_whole_number("max_calls", max_calls)
     _check_texts(question=question, instructions=instructions)
     judges = judges_by_name(judge)
@@ -252,12 +252,17 @@ def _check_texts(**texts: object) -> None:
 
 
 def _goal(given: GivenItems, top: int | None, wrong: float) -> Goal:
-    """The goal of the session."""
+    """The goal of the session.
+
+    Raises:
+        SortNetError: on a number that cannot be, or a top that has room for all items.
+    """
+    check_whole_number("top", top)
     if not isinstance(wrong, int | float) or not 0 < wrong < 1:
         raise SortNetError(f"wrong: {shown(wrong)} is no share between 0 and 1")
     groups = given.items.groups
     names = ("",) * len(given.items) if groups is None else groups
-    largest = max(names.count(name) for name in {*names})
+    largest = max(Counter(names).values())
     if top is not None and top >= largest:
         where = "" if groups is None else " in the largest group"
         raise DataError(f"top: {top} of {count(largest, 'item')}{where}: all of them are the top")
@@ -299,7 +304,8 @@ def _collection(
     old_ids: tuple[str, ...] = ()
     if name in known:
         collection = store.collection(name)
-        old_ids = collection.items().ids
+        old_items = collection.items()
+        old_ids = old_items.ids
         passed = {*items.ids}
         missing = [id for id in old_ids if id not in passed]
         if missing:
@@ -307,7 +313,7 @@ def _collection(
                 f"collection {name!r} has {count(len(missing), 'item')} that {_were(len(missing))} "
                 f"not passed, such as {shown(missing[0])}: pass all items, or another name"
             )
-        _check_unchanged(name, collection.items(), items)
+        _check_unchanged(name, old_items, items)
     known_ids = {*old_ids}
     new_rows = [k for k, id in enumerate(items.ids) if id not in known_ids]
     if new_rows:
@@ -319,7 +325,7 @@ def _collection(
             }
         has_numbers = bool(given.items.feature_names)
         collection = add_items(
-            store, name, _rows(given, new_rows), has_numbers=has_numbers, columns=columns,
+            store, name, items.take(new_rows), has_numbers=has_numbers, columns=columns,
             seed=seed, progress=progress,
         )  # fmt: skip
     texts = {"question": question, "instructions": instructions}
@@ -353,26 +359,14 @@ def _were(n: int) -> str:
     return "was" if n == 1 else "were"
 
 
-def _rows(given: GivenItems, rows: Sequence[int]) -> Any:
-    items = given.items
-
-    def some(column: Sequence[Any] | None) -> Any:
-        return None if column is None else tuple(column[row] for row in rows)
-
-    return replace(
-        items, ids=some(items.ids), texts=some(items.texts), images=some(items.images),
-        audio=some(items.audio), features=items.features[rows], groups=some(items.groups),
-        contexts=some(items.contexts), shown=some(items.shown),
-    )  # fmt: skip
-
-
 def _digest(given: GivenItems, question: str | None, instructions: str | None) -> str:
-    """A hash of the items, whatever their order, and of what is asked about them."""
+    """A hash of the items and their groups, whatever their order, and of what is asked."""
     items = given.items
+    groups = items.groups or (None,) * len(items)
     contents = sorted(
-        repr((id, text, _file_hash(items, image), _file_hash(items, audio), features.tolist()))
-        for id, text, image, audio, features in zip(
-            items.ids, items.texts, items.images, items.audio, items.features, strict=True
+        repr((id, text, group, _file_hash(items, image), _file_hash(items, audio), row.tolist()))
+        for id, text, group, image, audio, row in zip(
+            items.ids, items.texts, groups, items.images, items.audio, items.features, strict=True
         )
     )
     about = json.dumps([contents, question or QUESTION, instructions or ""])
@@ -393,7 +387,7 @@ def _file_hash(items: Items, file: str | None) -> str | None:
 
 def _ask_all(
     service: LabellingService,
-    connections: Mapping[str, tuple[JudgeConnection, Any]],
+    connections: Mapping[str, JudgeConnection],
     max_calls: int | None,
     progress: Progress,
 ) -> LabellingEnd | None:
@@ -409,7 +403,7 @@ def _ask_all(
         annotator: None if max_calls is None else max_calls - calls_of(service, annotator)
         for annotator in connections
     }
-    for annotator, (connection, _) in connections.items():
+    for annotator, connection in connections.items():
         _limit_calls(connection, left[annotator])
     end: LabellingEnd | None = None
     waiting = [annotator for annotator, n_left in left.items() if n_left is None or n_left > 0]
@@ -417,7 +411,7 @@ def _ask_all(
         return LabellingEnd(EndReason.BUDGET, service.remaining.why, 0, 0, 0)
     while waiting and not service.remaining.stop:
         for annotator in [*waiting]:
-            connection, _ = connections[annotator]
+            connection = connections[annotator]
             n_left = left[annotator]
             n_round = None if len(connections) == 1 else _ROUND
             number = min((n for n in (n_left, n_round) if n is not None), default=None)
