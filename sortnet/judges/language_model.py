@@ -233,25 +233,27 @@ class Server:
         return spellings(self.key).sub("***", text) if self.key else text
 
     def body(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """What to send, without what was refused before."""
-        found: dict[str, Any] = {"model": self.model, "messages": messages}
+        """Body of a request, without the parameters that were refused before."""
+        body: dict[str, Any] = {"model": self.model, "messages": messages}
         if "temperature" not in self.without:
-            found["temperature"] = 0
-        known = "max_completion_tokens" if "max_tokens" in self.without else "max_tokens"
-        if known not in self.without:
-            found[known] = 256
-        return found | ({"logprobs": True, "top_logprobs": self.tops[0]} if self.tops[0] else {})
+            body["temperature"] = 0
+        limit = "max_completion_tokens" if "max_tokens" in self.without else "max_tokens"
+        if limit not in self.without:
+            body[limit] = 256
+        if self.tops[0]:
+            body |= {"logprobs": True, "top_logprobs": self.tops[0]}
+        return body
 
-    def learns(self, body: Mapping[str, Any], said: str) -> bool:
+    def learns(self, body: Mapping[str, Any], refusal: str) -> bool:
         """Whether a refusal names a parameter that can be left out; it is from now on."""
-        if "logprob" in said.lower() and "logprobs" in body:
+        if "logprob" in refusal.lower() and "logprobs" in body:
             if self.tops[0] == body["top_logprobs"]:  # no other worker has met it before
                 self.tops.pop(0)
             return True
-        if _TOO_LONG.search(said):  # that tells how many tokens there may be
+        if _TOO_LONG.search(refusal):  # that tells how many tokens there may be
             return False
         named = [
-            name for name in _MAY_BE_LEFT_OUT if name in body and re.search(rf"\b{name}\b", said)
+            name for name in _MAY_BE_LEFT_OUT if name in body and re.search(rf"\b{name}\b", refusal)
         ]
         self.without.update(named)
         return bool(named)

@@ -30,18 +30,18 @@ def parsed(raw: bytes) -> dict[str, Any]:
             that the server repeats.
     """
     try:
-        said = json.loads(raw)
-        choice = said["choices"][0]
+        answer = json.loads(raw)
+        choice = answer["choices"][0]
         text = choice["message"].get("content") or ""
-        usage = said.get("usage") or {}
+        usage = answer.get("usage") or {}
         names = ("prompt_tokens", "completion_tokens")
         tokens = [min(max(int(usage.get(name) or 0), 0), _MOST_TOKENS) for name in names]
         logprobs = (choice.get("logprobs") or {}).get("content") or []
         if not isinstance(text, str) or not isinstance(logprobs, list):
             raise TypeError
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
-        answer = raw.decode("utf-8", "replace")
-        raise Fault(f"not an answer of /v1/chat/completions: {answer}") from None
+        body = raw.decode("utf-8", "replace")
+        raise Fault(f"not an answer of /v1/chat/completions: {body}") from None
     return {"text": text, "usage": tokens, "logprobs": logprobs}
 
 
@@ -51,22 +51,24 @@ def letter_in(text: str) -> str | None:
     >>> letter_in("B."), letter_in("Answer: **A**"), letter_in("A or B"), letter_in("a tie")
     ('B', 'A', None, 'C')
     """
-    if said := _ANSWERED.findall(text):
-        return str(said[-1]) if len({*said}) == 1 else None
-    if begins := FIRST.match(text):
-        return begins[1]
+    if answers := _ANSWERED.findall(text):
+        return str(answers[-1]) if len({*answers}) == 1 else None
+    if first_letter := FIRST.match(text):
+        return first_letter[1]
     words = re.findall(r"\b(?:[ABC]|left|right|tie|first|second|equal)\b", text)
-    found = {_WORDS.get(word.upper(), word) for word in words}
-    return found.pop() if len(found) == 1 else None
+    letters = {_WORDS.get(word.upper(), word) for word in words}
+    return letters.pop() if len(letters) == 1 else None
 
 
 def tokens_of(reply: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The tokens of a call; about as many as there are where the server does not say."""
+    """Tokens of a call's prompt and answer; estimated where the server does not count them."""
     texts = [message["content"] for message in messages]  # with images a list of parts
     parts = [part for text in texts for part in (text if isinstance(text, list) else [text])]
-    before = sum(len(part if isinstance(part, str) else part.get("text", "")) for part in parts)
-    about = (before // CHARACTERS, len(reply["text"]) // CHARACTERS + 1)
-    return [said or guess for said, guess in zip(reply["usage"], about, strict=True)]
+    n_characters = sum(
+        len(part if isinstance(part, str) else part.get("text", "")) for part in parts
+    )
+    estimates = (n_characters // CHARACTERS, len(reply["text"]) // CHARACTERS + 1)
+    return [n or estimate for n, estimate in zip(reply["usage"], estimates, strict=True)]
 
 
 def probability(tokens: Sequence[Any], letter: str | None = None) -> float | None:
@@ -82,12 +84,13 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
     for token in tokens if letter is None else reversed(tokens):
         mass = dict.fromkeys(LETTERS, 0.0)
         try:
-            said = str(token["token"]).strip()
-            if said not in mass or (letter is not None and said != letter):
+            token_letter = str(token["token"]).strip()
+            if token_letter not in mass or (letter is not None and token_letter != letter):
                 continue
-            for each in token.get("top_logprobs") or ():
-                if (letter := str(each["token"]).strip()) in mass:
-                    mass[letter] += math.exp(min(float(each["logprob"]), 0.0))
+            for candidate in token.get("top_logprobs") or ():
+                name = str(candidate["token"]).strip()
+                if name in mass:
+                    mass[name] += math.exp(min(float(candidate["logprob"]), 0.0))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
             return None
         total = sum(mass.values())
@@ -101,10 +104,10 @@ def message_of(raw: bytes) -> str:
     """The message of an error, which servers put into `error.message`, `error` or `message`."""
     text = raw.decode("utf-8", "replace")
     try:
-        said = json.loads(text)
+        message = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    if isinstance(said, dict):
-        inner = said.get("error", said.get("message", said))
-        said = inner.get("message", inner) if isinstance(inner, dict) else inner
-    return said if isinstance(said, str) else json.dumps(said)
+    if isinstance(message, dict):
+        inner = message.get("error", message.get("message", message))
+        message = inner.get("message", inner) if isinstance(inner, dict) else inner
+    return message if isinstance(message, str) else json.dumps(message)

@@ -258,22 +258,23 @@ class ProgramWorker:
         self._lock, self._over = threading.Lock(), threading.Event()
 
     def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """The answers; a program that fails is stopped."""
+        """Ask about some pairs; a program that fails is stopped."""
         if self._batch:
             return self._verdicts(pairs, json.dumps(list(pairs)))
-        return [found for pair in pairs for found in self._verdicts([pair], json.dumps(pair))]
+        return [verdict for pair in pairs for verdict in self._verdicts([pair], json.dumps(pair))]
 
     def _verdicts(self, pairs: Sequence[Pair], line: str) -> list[Verdict]:
         """Ask as long as the program says to ask again later."""
         while True:
-            found = self._said(pairs, line.encode() + b"\n")
-            waits = [each for each in found if isinstance(each, float)]
+            replies = self._replies(pairs, line.encode() + b"\n")
+            waits = [reply for reply in replies if isinstance(reply, float)]
             if not waits:
-                return [each for each in found if isinstance(each, Verdict)]
+                return [reply for reply in replies if isinstance(reply, Verdict)]
             if self._over.wait(max(waits)):
                 raise Fault("interrupted")
 
-    def _said(self, pairs: Sequence[Pair], line: bytes) -> list[Verdict | float]:
+    def _replies(self, pairs: Sequence[Pair], line: bytes) -> list[Verdict | float]:
+        """Send one line; for each pair a verdict, or the seconds after which to ask again."""
         with self._lock:
             if self._over.is_set():
                 raise Fault("interrupted")
@@ -287,26 +288,32 @@ class ProgramWorker:
             raise
 
     def _parsed(self, line: bytes, pairs: Sequence[Pair]) -> list[Verdict | float]:
-        """The verdicts in a line of the program, or a Fault."""
+        """Parse a line of the program.
+
+        Raises:
+            Fault: if it does not answer the pairs.
+        """
+        quoted = quote(line)
         try:
-            said = json.loads(line)
+            answers = json.loads(line)
         except (ValueError, RecursionError):
-            said = None
-        if not self._batch or (isinstance(said, dict) and "retry_after" in said):
-            said = [said] * len(pairs)
-        if not isinstance(said, list) or not all(isinstance(each, dict) for each in said):
+            answers = None
+        if not self._batch or (isinstance(answers, dict) and "retry_after" in answers):
+            answers = [answers] * len(pairs)
+        if not isinstance(answers, list) or not all(isinstance(item, dict) for item in answers):
             form = '[{"answer": "left"}, ...]' if self._batch else '{"answer": "left"}'
-            raise Fault(f"not a line of JSON such as {form}: {quote(line)}")
-        if len(said) != len(pairs):
-            raise Fault(f"{len(said)} answers to {len(pairs)} pairs: {quote(line)}")
-        for one, pair in zip(said, pairs, strict=True):
-            if one.get("id", pair["id"]) != pair["id"]:
-                raise Fault(f"an answer to another pair: {quote(line)}")
-        found = [verdict_of(one, quote(line)) for one in said]
-        for name in {name for one in said for name in one} - {*KNOWN} - self._unknown:
-            self._unknown.add(name)
-            self._notify(f"{quote(name)!r} is no key of an answer and not kept: put it into meta")
-        return found
+            raise Fault(f"not a line of JSON such as {form}: {quoted}")
+        if len(answers) != len(pairs):
+            raise Fault(f"{len(answers)} answers to {len(pairs)} pairs: {quoted}")
+        for answer, pair in zip(answers, pairs, strict=True):
+            if answer.get("id", pair["id"]) != pair["id"]:
+                raise Fault(f"an answer to another pair: {quoted}")
+        replies = [verdict_of(answer, quoted) for answer in answers]
+        keys = {key for answer in answers for key in answer}
+        for key in keys - {*KNOWN} - self._unknown:
+            self._unknown.add(key)
+            self._notify(f"{quote(key)!r} is no key of an answer and not kept: put it into meta")
+        return replies
 
     def stop(self) -> None:
         """Cancel the pending request and stop the worker."""

@@ -1,4 +1,4 @@
-"""What a judge that is no person says of a pair, and what went wrong where it says nothing."""
+"""Verdicts of machine judges on a pair, and the faults that come in place of one."""
 
 from __future__ import annotations
 
@@ -62,29 +62,29 @@ def word_of(p: float) -> Answer:
     return "tie" if p == 0.5 else "left" if p > 0.5 else "right"
 
 
-def verdict_of(said: Mapping[str, Any], quoted: str) -> Verdict | float:
-    """The verdict in a program's answer, or after how many seconds it is to be asked again.
+def verdict_of(reply: Mapping[str, Any], quoted: str) -> Verdict | float:
+    """Verdict in a program's reply, or the seconds after which it is to be asked again.
 
     Raises:
         Fault: if it is neither; the message has the answer `quoted`.
     """
-    if (seconds := _number(said, "retry_after", _SECONDS, quoted)) is not None:
+    if (seconds := _number(reply, "retry_after", _SECONDS, quoted)) is not None:
         return seconds
-    p = _number(said, "p", 1.0, quoted)
-    answer = said.get("answer")
+    p = _number(reply, "p", 1.0, quoted)
+    answer = reply.get("answer")
     if answer is None and p is not None:
         answer = word_of(p)
     if not isinstance(answer, str) or answer not in REPLIES:
         raise Fault(f"its answer is not one of {', '.join(REPLIES)}: {quoted}")
-    comment, flag, meta = said.get("comment"), said.get("flag"), said.get("meta")
+    comment, flag, meta = reply.get("comment"), reply.get("flag"), reply.get("meta")
     if not isinstance(comment, str | None) or not isinstance(flag, bool | None):
         raise Fault(f"its comment is no text, or its flag neither true nor false: {quoted}")
-    took = _number(said, "seconds", _SECONDS, quoted)
+    seconds_taken = _number(reply, "seconds", _SECONDS, quoted)
     return Verdict(
         answer, p,
         comment=stored_text(comment), flagged=flag or None,
-        milliseconds=None if took is None else int(1000 * took),
-        cost=_number(said, "cost", math.inf, quoted), meta=stored_meta(meta),
+        milliseconds=None if seconds_taken is None else int(1000 * seconds_taken),
+        cost=_number(reply, "cost", math.inf, quoted), meta=stored_meta(meta),
     )  # fmt: skip
 
 
@@ -110,8 +110,8 @@ def quote(line: bytes | str) -> str:
     return cut(printable(text), 83)
 
 
-def _number(said: Mapping[str, Any], name: str, most: float, quoted: str) -> float | None:
-    value = said.get(name)
+def _number(reply: Mapping[str, Any], name: str, most: float, quoted: str) -> float | None:
+    value = reply.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
