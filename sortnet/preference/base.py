@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from sortnet.errors import JudgementError
@@ -71,6 +71,15 @@ class Question:
     def pair(self) -> Pair:
         """The two items, the lower number first."""
         return unordered_pair(self.left, self.right)
+
+    @property
+    def turned(self) -> Question:
+        """The same question with its sides exchanged.
+
+        >>> Question(3, 1, "bald", 1.0).turned.left
+        1
+        """
+        return replace(self, left=self.right, right=self.left)
 
     def answered(self, annotator: str, answer: Answer, **facts: Any) -> Judgement:
         """An answer to it as a judgement; `facts` are further fields, such as milliseconds.

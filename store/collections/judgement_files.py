@@ -211,8 +211,8 @@ def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
     facts |= {side: items.ids[facts[side]] for side in ("left", "right")}
     facts = {name: facts[name] for name in FIELDS}
     if items.groups is not None:
-        context = None if items.contexts is None else items.contexts[judgement.left]
-        facts |= dict(zip(_OF_GROUP, (items.groups[judgement.left], context), strict=True))
+        of_group = items.groups[judgement.left], items.context(judgement.left)
+        facts |= dict(zip(_OF_GROUP, of_group, strict=True))
     return facts
 
 
