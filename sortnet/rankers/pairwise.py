@@ -20,7 +20,7 @@ from torch import nn
 
 from sortnet.comparators import DirectRanker, Make, TrainableComparator
 from sortnet.comparators.directranker import Polynomial
-from sortnet.config import COMPARATOR, DEFAULTS, RUN, TRAINING, Settings, Training, setting
+from sortnet.config import COMPARATOR, RUN, TRAINING, Settings, Training, setting
 from sortnet.core import F32, I64, ComparedPairs, Progress, Queries
 from sortnet.core.pairs import unordered
 from sortnet.learning.judges import can_be_learned
@@ -74,7 +74,7 @@ class NetSettings(Settings):
 
     def make(self, n_columns: int) -> Make:
         """What makes the net from a seed, for as many columns."""
-        fixed = DEFAULTS["nets"]
+        fixed = self.fixed
         return lambda seed: DirectRanker(
             n_columns, hidden=self.hidden or fixed["hidden"], units=self.units or fixed["units"],
             tau=self.flat().get("tau", "identity") or fixed["tau"], dropout=self.dropout, seed=seed,
