@@ -11,7 +11,7 @@ from cli.printing.results import Column, Result, Step, Table, print_result
 from sortnet.files import rows_of
 from store.report.kept_models import kept_figure
 from store.report.origins import from_which
-from store.runs.unfinished import resume_command, with_phase
+from store.runs.unfinished import resume, with_phase
 from store.service.existing_store import open_existing
 
 
@@ -38,7 +38,7 @@ def _runs_result(rows: list[dict[str, Any]]) -> Result:
     step: Step | None = None
     if killed := [row for row in rows if row["status"] == "killed" and row["out"]]:
         others = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
-        command = resume_command(killed[0]["out"])
+        command = resume(killed[0]["out"])
         step = Step(command, f"run {killed[0]['id']}{others} was killed; resume with: {command}")
     return Result("runs", rows, text=[Table(_COLUMNS, rows, left=3)], next=step)
 

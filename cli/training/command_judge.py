@@ -31,7 +31,7 @@ from sortnet.judges.prompts import Prompt
 from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.preference.study import LONGEST, QUESTION
 from store.runs.remembered_data import find_data
-from store.runs.unfinished import resume_command
+from store.runs.unfinished import resume
 from store.service.run_judge import RunJudge
 from store.training.documents import documents_of, refuse_without_content
 from store.training.job import TrainingJob
@@ -188,7 +188,7 @@ class CommandJudge:
         run_judge = RunJudge(
             connection, training.run, documents,
             question=values["question"], seed=training.config.seed,
-            judgements=job.config.judgements, again=resume_command(str(training.folder)),
+            judgements=job.config.judgements, again=resume(str(training.folder)),
             closed=training.finished, progress=progress, notify=say,
         )  # fmt: skip
         with run_judge.opened():

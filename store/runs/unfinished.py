@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from store.runs.run import Run
 
 
-def resume_command(out: str) -> str:
+def resume(out: str) -> str:
     """The command that resumes the run whose model is in that folder."""
     return shlex.join(["sortnet", "train", "--resume", "--out", out])
 
 
 def again(run: Run) -> str | None:
     """The command that resumes an unfinished run; None if it is done."""
-    return None if run.status == "done" or run.out is None else resume_command(run.out)
+    return None if run.status == "done" or run.out is None else resume(run.out)
 
 
 def is_before_the_end_of_training(run: Run) -> bool:

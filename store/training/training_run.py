@@ -41,7 +41,7 @@ from sortnet.rankers.sortnet import ALONE, fit
 from sortnet.rankers.weights import load_state, save_state
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
-from store.runs.unfinished import resume_command
+from store.runs.unfinished import resume
 from store.service.existing_store import open_existing
 from store.service.run_judge import RunJudge, vali_pairs
 from store.store import new_run_id
@@ -101,7 +101,7 @@ class TrainingRun:
             from_model = self.origin.model
         is_kept_already = self.finished and self.run.status == "done"
         changes_status = not (self.group.rank or is_kept_already)
-        again = self.again or resume_command(str(self.folder))
+        again = self.again or resume(str(self.folder))
         interrupted = "interrupted"
         if self.config.divides_one_training:
             interrupted = "interrupted before the learning rate came down"
@@ -200,7 +200,7 @@ def begin(
         folder.write_run(known)
     run = _stored_run(job, folder, store, known, judge)
     if known.get("phase") == CHOOSING:
-        with _status(run, again or resume_command(str(folder)), group):
+        with _status(run, again or resume(str(folder)), group):
             config = _choose(job, folder, run, known, progress, show_trial)
         return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
     config, state = Config.from_json(known["config"]), None
