@@ -22,6 +22,8 @@ NEW_NAMES = {
     "sortnet.experiments.trackers": "sortnet.learning.trackers",
     "sortnet.experiments.tuning": "sortnet.rankers.tuning",
     "sortnet.items.describer": "sortnet.items.features",
+    "sortnet.preference.fits": "sortnet.preference.fitted_model",
+    "sortnet.rankers.folder": "sortnet.rankers.model_folder",
     "sortnet.types": "sortnet.core",
 }
 

@@ -12,7 +12,7 @@ from collections_made import made_items, sqlite_url
 from sortnet.preference import Judgement, cached_on_disk, fits, problem
 from sortnet.preference.session import Session
 from store import open_store
-from store.service.judged import read_judged
+from store.service.judged_queries import read_judged
 from store.service.labelling import LabellingService
 
 ENOUGH = fits.ENOUGH

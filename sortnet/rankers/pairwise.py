@@ -27,7 +27,7 @@ from sortnet.learning.judges import can_be_learned
 from sortnet.learning.pairs_to_ask import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Ranker, scaling_setting
-from sortnet.rankers.folder import Saved
+from sortnet.rankers.model_folder import Saved
 from sortnet.rankers.sortnet import Model
 from sortnet.rankers.weights import filled, refuse_few
 from sortnet.sorting import sort

@@ -1,4 +1,4 @@
-"""The folder of a run: its model, which `sortnet.rankers.folder` writes, and files to resume it.
+"""The folder of a run: its model, see `sortnet.rankers.model_folder`, and files to resume the run.
 
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 from sortnet.core import SPLITS
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import check_fields, make_folder, parse_document, shown, write_atomically
-from sortnet.rankers.folder import read_bytes
+from sortnet.rankers.model_folder import read_bytes
 
 FORMAT_VERSION = 1
 _RUN = "sortnet-run"

@@ -35,8 +35,8 @@ from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.better_ranker import better_than_posterior
 from sortnet.rankers.choose_inputs import Trial, choose
-from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.from_model import with_epochs
+from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import ALONE, fit
 from sortnet.rankers.weights import load_state, save_state
 from store import Run, Store

@@ -40,7 +40,7 @@ from sortnet.preference.study import QUESTION, Decision
 from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
 from store.service.added_items import add_items
-from store.service.judging import EndReason, Judging, LabellingEnd, example_pairs
+from store.service.judge_as_annotator import EndReason, Judging, LabellingEnd, example_pairs
 from store.service.labelling import LabellingService
 from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import Store, open_store
