@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from store.training.training_estimate import TrainingEstimate, estimate
     from store.training.start_run import RunOptions, resume, train
     from store.training.trained_run import TrainedRun
+    from store.training.training_estimate import TrainingEstimate, estimate
     from store.training.watch_run import RunChange, watch
     from store.training.watcher import Watcher
 

@@ -34,7 +34,7 @@ from store.training.documents import (
     refuse_without_content,
 )
 from store.training.job import TrainingJob
-from store.training.run_folder import DONE, JUDGED_BY
+from store.training.run_folder import DONE, JUDGED_BY, Folder
 from store.training.training_run import TrainingRun
 
 LEAST = 2  # answers: one is about the validation part
@@ -196,32 +196,40 @@ class AskedJudge:
     ) -> tuple[MachineJudge, str]:
         """The judge of the run and its question: as stored, but for what was passed now."""
         stored = training.run.judge
-        if stored is None and self.judge is None:
-            raise SortNetError(
-                f"the store does not say who judges the run: pass {self._name('judge')}"
-            )
-        judge, question = self.judge, self.question or QUESTION
-        if stored is not None:
-            judge, question = self._resumed(stored)
-        assert judge is not None
-        if stored is not None and self._passed():
-            record = record_of(judge, question)
-            if (argument := other_argument(record, stored)) is not None:
-                raise _other("judge" if argument == "judge" else self._name(argument))
-            training.run.set_judge(record)
-        if training.finished or stored is None:
-            return judge, question
-        is_passed = self.judge is not None and self.changes is None
-        if not (is_passed or is_stored_whole(stored)):
-            raise _not_stored("a judge whose key comes from a function", training.folder.path)
+        if stored is None:
+            if self.judge is None:
+                raise SortNetError(
+                    f"the store does not say who judges the run: pass {self._name('judge')}"
+                )
+            return self.judge, self.question or QUESTION
+        judge, question = self._resumed(stored)
+        record = record_of(judge, question)
+        if (argument := other_argument(record, stored)) is not None:
+            raise _other("judge" if argument == "judge" else self._name(argument))
+        if not training.finished:
+            self._check_passed_again(judge, stored, training.folder, is_own_store)
+            if self._passed():
+                training.run.set_judge(record)
+        return judge, question
+
+    def _check_passed_again(
+        self,
+        judge: MachineJudge,
+        stored: Mapping[str, Any],
+        folder: Folder,
+        is_own_store: bool,
+    ) -> None:
+        """Refuse to ask a judge that is not stored whole, or that only another's store tells of."""
+        if self.judge is not None and self.changes is None:
+            return
+        if not is_stored_whole(stored):
+            raise _not_stored("a judge whose key comes from a function", folder.path)
         told_by_store = "command" if isinstance(judge, Program) else "server"
-        is_told_again = is_passed or told_by_store in (self.changes or ())
-        if not (is_own_store or is_told_again):
+        if not (is_own_store or told_by_store in (self.changes or ())):
             raise SortNetError(
-                f"{training.folder} names a store that is not yours by default: give "
+                f"{folder} names a store that is not yours by default: give "
                 f"{self.names.get(told_by_store, 'judge')} again, or {self._name('store')}"
             )
-        return judge, question
 
     def _resumed(self, stored: Mapping[str, Any]) -> tuple[MachineJudge, str]:
         """The judge and the question of a resumed run, with what was passed now."""

@@ -197,7 +197,7 @@ def with_judge(options: RunOptions, judge: OneJudge | None, question: str | None
     """The options with a judge and a question, if one of them is given."""
     if judge is None and question is None:
         return options
-    asked = None if judge is None else described(judge)
+    asked = options.judge.judge if judge is None else described(judge)
     return replace(
         options, judge=replace(options.judge, judge=asked, question=question, changes=None)
     )
