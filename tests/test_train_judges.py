@@ -343,6 +343,21 @@ def test_a_resumed_run_refuses_another_model_or_prompt_but_takes_other_workers(b
     assert stored() == N
 
 
+def test_a_prompt_that_was_changed_since_is_another_one_until_the_run_has_ended(begun):
+    prompt = Path("p.txt")
+    template = "<A>\n{{ left.text }}\n</A>\n<B>\n{{ right.text }}\n</B>"
+    prompt.write_text(template)
+    with serving(Model(words_in, faults=[500] * 3)) as url:
+        begun(sortnet.LanguageModel("judge", url, patience=0, prompt="p.txt"))
+        prompt.write_text(f"Which is longer?\n{template}")
+        with pytest.raises(SortNetError, match="started with another prompt"):
+            resume("model", options=OPTIONS)
+        prompt.write_text(template)
+        trained = resume("model", options=OPTIONS)
+        prompt.write_text("other")
+        assert resume("model", options=OPTIONS).best == trained.best
+
+
 def test_a_key_from_a_function_is_asked_for_again_and_one_of_a_variable_is_not(begun, monkeypatch):
     monkeypatch.setenv("MY_KEY", KEY)
     for k, named in enumerate(({"key": lambda: KEY}, {"key_variable": "MY_KEY"})):

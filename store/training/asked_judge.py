@@ -203,6 +203,8 @@ class AskedJudge:
                 )
             return self.judge, self.question or QUESTION
         judge, question = self._resumed(stored)
+        if training.finished and not self._passed():
+            return judge, question  # nobody is asked
         record = record_of(judge, question)
         if (argument := other_argument(record, stored)) is not None:
             raise _other("judge" if argument == "judge" else self._name(argument))
