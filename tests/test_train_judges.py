@@ -24,7 +24,9 @@ from starlette.responses import JSONResponse
 import sortnet
 from sortnet.core import NamedColumns
 from sortnet.errors import DataError, SortNetError
+from sortnet.judges.prompts import Prompt
 from store import open_store
+from store.runs.judge_record import is_stored_whole, other_argument, record_of, recorded_judge
 from store.runs.unfinished import again
 from store.training import RunOptions, Watcher, estimate, resume, train
 
@@ -464,6 +466,33 @@ def test_an_estimate_asks_and_writes_nothing(tmp_path):
     with pytest.raises(SortNetError, match="a language model"):
         estimate("products.csv", judge=Larger(), options=OPTIONS, judgements=70)
     assert [path.name for path in tmp_path.iterdir()] == ["products.csv"]
+
+
+# The options of a judge as version 0.4 stored them in a run.
+OF_0_4 = {
+    **{"judge": None, "timeout": 60.0, "workers": 2, "batch": 1, "model": None, "server": None},
+    **{"key": None, "prompt": None, "both_orders": False, "max_calls": None, "max_tokens": None},
+    **{"max_cost": None, "price_in": None, "price_out": None, "store_patience": 9.0},
+    **{"insecure": False, "question": "Which?", "prompt_hash": None},
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "judge"),
+    [
+        ({"judge": "python a.py"}, sortnet.Program("python a.py", workers=2, patience=9.0)),
+        (
+            {"model": "m", "server": "http://s", "key": "MY_KEY", "prompt_hash": Prompt().hash},
+            sortnet.LanguageModel("m", "http://s", key_variable="MY_KEY", workers=2, patience=9.0),
+        ),
+    ],
+)
+def test_a_judge_that_version_0_4_stored_is_gone_on_with(options, judge):
+    record = {**OF_0_4, **options}
+    assert recorded_judge(record) == judge and is_stored_whole(record)
+    now = record_of(judge, "Which?")
+    assert other_argument(now, record) is None and recorded_judge(now) == judge
+    assert other_argument(record_of(judge, "What?"), record) == "question"
 
 
 class Notes(Watcher):
