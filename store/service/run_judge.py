@@ -1,4 +1,4 @@
-"""A program or a model as the judge of a training run: each answer is in the store as it comes."""
+"""A machine as the judge of a training run: each answer is in the store as it comes."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class RunJudge:
         question: what is asked.
         seed: which document of a pair is shown left.
         judgements: answers that may be given in all.
-        again: the command that resumes the run.
+        again: the command or the call that resumes the run.
         closed: whether nothing is asked any more, as the run has ended.
         notify: called with messages about failures.
     """
@@ -264,6 +264,9 @@ class RunJudge:
             if n_left == len(pairs):
                 fault = fault or f"failed at all {count(n_left, 'pair')}; {pool.last_fault}"
         kept = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
+        if fault and pool.cause is not None:
+            pool.cause.add_note(f"{pool.judge.name}: {kept}: go on with {self._again}")
+            raise pool.cause
         if fault:
             raise SortNetError(f"{pool.judge.name}: {fault}; {kept}: go on with {self._again}")
         if why_no_more and not self._is_end_told:

@@ -32,6 +32,8 @@ _RUN_FIELDS: dict[str, Any] = {
 }
 Phase = Literal["choosing", "training", "done"]
 CHOOSING, TRAINING, DONE = get_args(Phase)
+# {kind of judge: `judged_by` of the record}, two of them as version 0.4 wrote them
+JUDGED_BY = {"program": "--judge", "language model": "--model", "function": "function"}
 _ORIGIN_FIELDS = {"path": str, "folder": str, "run": str | None, "weights_sha256": str}
 _PHASE_FIELDS = {"phase": Phase, "trials": list, "settings_sha256": str}
 
@@ -80,7 +82,7 @@ class Folder:
             check_fields(facts, {"path": str, "fingerprint": str}, path)
         if about["threads"] < 1:
             raise ModelError(f"{path}: threads cannot be {about['threads']}")
-        if about.get("judged_by") not in (None, "--judge", "--model"):
+        if about.get("judged_by") not in (None, *JUDGED_BY.values()):
             raise ModelError(f"{path}: judged_by cannot be {shown(about['judged_by'])}")
         if "phase" in about:
             check_fields(about, _PHASE_FIELDS, path)
