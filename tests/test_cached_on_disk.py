@@ -78,12 +78,12 @@ def test_a_fit_that_was_kept_is_the_same_to_the_last_bit(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 3
     refuse(monkeypatch, "learned_features", "choose_scales", "fit")
     again = fitted(30, 260, tmp_path)
-    assert flat(fresh._fits) == flat(first._fits) == flat(again._fits)
+    assert flat(fresh._fitting.fits) == flat(first._fitting.fits) == flat(again._fitting.fits)
     # An answer that is observed moves both alike, the side biases included.
     for session in (fresh, again):
         session.tell(Judgement("a", 4, 2, "left"))
-        session._catch_up()
-    assert flat(fresh._fits) == flat(again._fits)
+        session._fitting.catch_up()
+    assert flat(fresh._fitting.fits) == flat(again._fitting.fits)
     assert fresh.ask("b", 5) == again.ask("b", 5)
 
 
@@ -93,15 +93,15 @@ def test_a_fit_without_a_covariance_is_kept_too(tmp_path, monkeypatch):
     fitted(30, ENOUGH, tmp_path, d=0)
     refuse(monkeypatch, "choose_scales", "fit")
     again = fitted(30, ENOUGH, tmp_path, d=0)
-    assert again._fits.all.posterior.covariance is None
-    assert flat(fresh._fits) == flat(again._fits)
+    assert again._fitting.fits.all.posterior.covariance is None
+    assert flat(fresh._fitting.fits) == flat(again._fitting.fits)
 
 
 def test_a_few_more_answers_are_fitted_with_what_was_learned_from_the_others(tmp_path, monkeypatch):
     fitted(30, 260, tmp_path)
     fresh = fitted(30, 263, None)
     refuse(monkeypatch, "learned_features", "choose_scales")
-    assert flat(fitted(30, 263, tmp_path)._fits) == flat(fresh._fits)
+    assert flat(fitted(30, 263, tmp_path)._fitting.fits) == flat(fresh._fitting.fits)
 
 
 def test_other_answers_items_or_seeds_are_another_fit(tmp_path):
