@@ -11,6 +11,8 @@ from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, UniqueConstr
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from sortnet.preference.base import SET_FIELDS
+
 
 class Base(DeclarativeBase):
     # SQLAlchemy 2.0 and 2.1 map a float to different types.
@@ -350,7 +352,7 @@ class CellRow(Base):
 
 def columns_of(record: Any, row: type[Base]) -> list[Any]:
     """The columns of a dataclass's fields; the annotator by their name, to be joined."""
-    names = [field.name for field in fields(record)]
+    names = [field.name for field in fields(record) if field.name not in SET_FIELDS]
     return [AnnotatorRow.name if name == "annotator" else getattr(row, name) for name in names]
 
 
