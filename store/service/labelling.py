@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -282,8 +283,11 @@ class LabellingService:
         """Whether the ranking is older than the answers."""
         return self._fitted != (self.session, self.session.events)
 
-    def update(self) -> None:
-        """Fit the model to the new answers: now if that is quick, else in a thread."""
+    def update(self, *, keep_net: bool = False) -> None:
+        """Fit the model to the new answers: now if that is quick, else in a thread.
+
+        `keep_net`: see `Session.refit`.
+        """
         if not self.stale:
             return
         if self.session.quick:
@@ -298,12 +302,16 @@ class LabellingService:
             running = self._fitting is not None and self._fitting.is_alive()
             if not running and time.monotonic() >= self._pause_until:
                 # A daemon: the process need not wait for a fit, which writes nothing.
-                self._fitting = threading.Thread(target=self._try_fit, daemon=True)
+                fit = partial(self._try_fit, keep_net=keep_net)
+                self._fitting = threading.Thread(target=fit, daemon=True)
                 self._fitting.start()
 
     def keep_up(self) -> None:
-        """`update`, but wait for the fit if a program answers faster than the model is fitted."""
-        self.update()
+        """`update`, but wait for the fit if a program answers faster than the model is fitted.
+
+        Nets are trained when the answers have doubled, and by `settle`.
+        """
+        self.update(keep_net=True)
         session = self.session
         if session.behind > max(_MOST_UNFITTED, session.events // 20, session.n_items // 20):
             if self._fitting is not None:
@@ -355,11 +363,11 @@ class LabellingService:
             about = session.n_votes, self.remaining, session.goal
             self._convergence.add(number, *about, time.monotonic() - started)
 
-    def _try_fit(self) -> None:
+    def _try_fit(self, *, keep_net: bool = False) -> None:
         """Fit, and renew the forecast if it may take its time."""
         started = time.monotonic()
         try:
-            self._fit()
+            self._fit(keep_net=keep_net)
             if not self.session.quick and self.session.forecast_due:
                 self._renew_forecast()
             self.fault = ""
