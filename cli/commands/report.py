@@ -51,7 +51,9 @@ from store.training.model_folders import is_model_folder, run_of_folder
 @threads_option
 @store_and_json
 @click.pass_context
-def report(ctx: click.Context, name: str, store: str | None, as_json: bool, **options: Any) -> None:
+def report(
+    ctx: click.Context, /, name: str, store: str | None, as_json: bool, **options: Any
+) -> None:
     """Write a run or a collection as one HTML file.
 
     The file needs no network; its only script sorts the table of a collection. Of a run, which is a

@@ -36,7 +36,7 @@ class Installation:
         extras: a row for each optional extra: `name`, `present`, and the command to `install` it.
         store: facts about the store; None where a fact is not known.
         is_store_writable: whether the file of the store, or its folder, can be written.
-        newest_schema: the number of the schema that this version writes.
+        newest_schema: the schema that this version writes.
     """
 
     version: str
@@ -47,7 +47,7 @@ class Installation:
     extras: Sequence[Mapping[str, Any]]
     store: Mapping[str, Any]
     is_store_writable: bool
-    newest_schema: int
+    newest_schema: str
     faults: Sequence[str] = field(default_factory=list)
 
 
@@ -187,7 +187,7 @@ def _look_at_tables(url: URL, facts: dict[str, Any]) -> None:
             facts[name] = connection.execute(select(func.count()).select_from(table)).scalar_one()
 
 
-def _newest_schema() -> int:
+def _newest_schema() -> str:
     from store.database import upgrade
 
     return upgrade.NEWEST
