@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from cli.printing.results import Column, Result, Step, Table
 from sortnet.messages import count, printable
+from store.report.annotator_figures import TITLES, Interval, figures_of
 
 if TYPE_CHECKING:
-    from sortnet.preference.annotator_reports import AnnotatorReport, Measured
     from store.service.annotators import AnnotatorReports, GoldPairs
 
 _ABOUT = (
@@ -35,7 +37,7 @@ def annotators_result(annotators: AnnotatorReports) -> Result:
             commands.append(shlex.join(["sortnet", "annotators", *map(printable, words)]))
     sentence = "\n".join(f"next: {command}" for command in commands)
     step = Step(commands[0], sentence) if commands else None
-    return Result("annotators", rows, text=[Table(_COLUMNS, reports)], notes=_ABOUT, next=step)
+    return Result("annotators", rows, text=[Table(_COLUMNS, rows)], notes=_ABOUT, next=step)
 
 
 def gold_line(gold: GoldPairs) -> str:
@@ -45,27 +47,28 @@ def gold_line(gold: GoldPairs) -> str:
     return f"{gold.collection}: {pairs}; {share}, as far as there are some"
 
 
-def _measured(value: Measured | None) -> str:
-    return "-" if value is None else f"{value.value:.2f} [{value.low:.2f},{value.high:.2f}]"
+def _figure(report: Mapping[str, Any], number: int) -> str:
+    figure = figures_of(report)[number]
+    if isinstance(figure, Interval):
+        return f"{figure.value} [{figure.low},{figure.high}]"
+    return "-" if figure is None else figure.text()
 
 
-def _shares(observed: float | None, expected: float | None) -> str:
-    return "-" if observed is None else f"{observed:.2f} / {expected:.2f}"
+def _seconds(report: Mapping[str, Any]) -> str:
+    seconds = report["median_seconds"]
+    return "-" if seconds is None else f"{seconds:.1f}"
 
 
-def _seconds(report: AnnotatorReport) -> str:
-    return "-" if report.median_seconds is None else f"{report.median_seconds:.1f}"
+def _state(report: Mapping[str, Any]) -> str:
+    state: str = report["state"]
+    return f"{state} model" if report["model"] else state
 
 
 _COLUMNS = [
-    Column("annotator", lambda report: printable(report.name)),
-    Column("answers", lambda report: str(report.answers)),
-    Column("reliability", lambda report: _measured(report.reliability)),
-    Column("side bias", lambda report: _measured(report.side_bias)),
-    Column("with others", lambda report: _shares(report.agreement, report.expected_agreement)),
-    Column("with self", lambda report: _shares(report.consistency, report.expected_consistency)),
-    Column("gold", lambda report: _measured(report.gold)),
+    Column("annotator", lambda report: printable(report["name"])),
+    Column("answers", lambda report: str(report["answers"])),
+    *(Column(title, partial(_figure, number=number)) for number, title in enumerate(TITLES)),
     Column("seconds", _seconds),
-    Column("state", lambda report: f"{report.state} model" if report.model else report.state),
-    Column("verdict", lambda report: report.verdict or "-"),
+    Column("state", _state),
+    Column("verdict", lambda report: report["verdict"] or "-"),
 ]
