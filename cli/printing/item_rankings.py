@@ -13,7 +13,7 @@ from cli.printing.results import Bold, Result
 from sortnet.files import rows_of
 from sortnet.items.base import file_of, words_of
 from sortnet.messages import cut, printable
-from store.service.item_ranking import COLUMNS, TOP
+from store.service.item_ranking import COLUMNS, TOP, ranking_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,12 +67,18 @@ def ranking_lines(
     facts = frame[[name for name in COLUMNS if name != "id"]].itertuples(index=False)
     head = ["rank", "id", "score", "90 %", "judged"]
     rows = [
-        [str(rank), printable(str(id)), f"{score:.2f}", f"{low}-{high}", str(judged)]
+        [
+            ranking_cell("rank", rank),
+            printable(str(id)),
+            ranking_cell("score", score),
+            f"{low}-{high}",
+            ranking_cell("judgements", judged),
+        ]
         for id, (rank, score, low, high, judged) in zip(ids, facts, strict=True)
     ]
     if TOP in frame:
         head.append("in top")
-        rows = [[*row, f"{p:.0%}"] for row, p in zip(rows, frame[TOP], strict=True)]
+        rows = [[*row, ranking_cell(TOP, p)] for row, p in zip(rows, frame[TOP], strict=True)]
     what = [words_of(items, k, files=files) for k in frame.index]
     for_texts = min(max(map(len, what), default=0), _TEXT)
     lines = table(head, fit_cells(head, rows, [1], width - for_texts - 2 * (for_texts > 0)), left=2)

@@ -16,6 +16,7 @@ from store.report.annotator_figures import TITLES, Figure, Interval, figures_of
 from store.report.collection_facts import facts_of_criteria
 from store.report.html_page import PageFile, refuse_page_file, render_template, write_page
 from store.report.instructions import instructions_html
+from store.service.item_ranking import TOP, page_cell
 
 _ROWS = 100_000  # of the ranking; more would be tens of megabytes
 _WRITTEN = 100  # of them that are there without the script
@@ -126,9 +127,9 @@ def _cells(row: dict[str, Any], part: dict[str, Any]) -> list[str | list[str]]:
         *group,
         str(row["rank"]),
         [row["id"], row["text"] or ""],
-        f"{row['score']:.2f}",
+        page_cell("score", row["score"]),
         f"{row['low']}-{row['high']}",
-        f"{100 * row['among_top']:.0f} %",
+        page_cell(TOP, row[TOP]),
         str(row["judgements"]),
     ]
 

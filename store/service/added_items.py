@@ -13,8 +13,8 @@ from sortnet.items import Columns, Items, describe, read_with_roles
 from sortnet.items.features import given_only
 from sortnet.items.item_groups import lone_groups, read_pairs
 from sortnet.items.update import merge
+from store.collections import collection_rows
 from store.collections.collection import Collection
-from store.collections.collection_rows import checked_new
 from store.collections.gold_file import read_gold
 from store.store import Store
 
@@ -141,7 +141,7 @@ def add_file(
     names = store.collections_frame()["name"].tolist()
     existing = store.collection(name) if name in names else None
     if existing is None:
-        checked_new(name)  # before a long file is read
+        collection_rows.checked_new(name)  # before a long file is read
     old = None if existing is None else existing.items()
     progress(f"reading {file.path}")
     columns = file.columns

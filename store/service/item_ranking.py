@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sortnet.errors import StoreError
 from sortnet.messages import printable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
 TOP = "among_top"  # a column if the goal is a number of top items
+_FORMATS = {"score": "{:.2f}", TOP: "{:.0%}"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,24 @@ class ItemRanking:
     frame: pd.DataFrame
     service: LabellingService
     group: str | None = None
+
+
+def ranking_cell(column: str, value: Any) -> str:
+    """A figure of a ranked item as tables show it.
+
+    >>> ranking_cell("score", 0.123), ranking_cell("among_top", 0.5), ranking_cell("rank", 3)
+    ('0.12', '50%', '3')
+    """
+    return _FORMATS.get(column, "{}").format(value)
+
+
+def page_cell(column: str, value: Any) -> str:
+    """A figure of a ranked item as pages show it: with a space before the percent sign.
+
+    >>> page_cell("among_top", 0.5)
+    '50 %'
+    """
+    return ranking_cell(column, value).replace("%", " %")
 
 
 def rank_collection(
