@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from cli.options import Whole, lease_option, store_option
+from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from store.service.existing_store import ITEMS_MAKER, open_existing
 
@@ -79,7 +80,7 @@ def serve(names: tuple[str, ...], store: str | None, **options: Any) -> None:
     from cli.web.serving import ServerOptions, serve_collections
 
     with open_existing(store, ITEMS_MAKER, write=True) as opened:
-        serve_collections(opened, names, ServerOptions(**options))
+        serve_collections(opened, names, ServerOptions(**options), ended_by_signals())
 
 
 def _check_libraries() -> None:

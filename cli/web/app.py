@@ -193,8 +193,8 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
         facts = {"collection": pages.collection.name, "base": request.url.path}
-        facts["people_heads"] = PEOPLE_HEADS
-        return drawn_page("admin.html", **facts, criteria=[name for name in states if name])
+        criteria = [name for name in states if name]
+        return drawn_page("admin.html", **facts, criteria=criteria, people_heads=PEOPLE_HEADS)
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
         return JSONResponse(viewed(request).state(_view(request)))

@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +15,6 @@ import click
 
 from cli.output import say
 from cli.printing.links import Links, print_links
-from cli.terminal.signals import ended_by_signals
 from cli.web.app import make_app
 from cli.web.guard import Names
 from cli.web.pages import Pages, People, pages_of
@@ -84,8 +83,16 @@ class ServerOptions:
         return Names(frozenset(names), any_address=is_everywhere)
 
 
-def serve_collections(store: Store, names: Sequence[str], options: ServerOptions) -> None:
+def serve_collections(
+    store: Store,
+    names: Sequence[str],
+    options: ServerOptions,
+    signals: AbstractContextManager[Sequence[int]],
+) -> None:
     """Serve the pages of collections until a signal ends it.
+
+    Args:
+        signals: collects the signals that have come; entered while the pages are served.
 
     Raises:
         SortNetError: if the port cannot be used, a collection has nothing to compare or is
@@ -94,7 +101,7 @@ def serve_collections(store: Store, names: Sequence[str], options: ServerOptions
     with _listening(options.host, options.port) as listening:
         collections = [store.collection(name) for name in dict.fromkeys(names)]
         _check_items(collections)
-        with ended_by_signals() as signals, ExitStack() as stack:
+        with signals as received, ExitStack() as stack:
             claims = {
                 collection.name: stack.enter_context(collection.serving())
                 for collection in collections
@@ -106,7 +113,7 @@ def serve_collections(store: Store, names: Sequence[str], options: ServerOptions
 
             def end_if_lost() -> None:
                 is_lost = any(claim.lost.is_set() for claim in claims.values())
-                server.should_exit |= is_lost or bool(signals)
+                server.should_exit |= is_lost or bool(received)
 
             with kept_up(sites, also=end_if_lost):
                 server.run(sockets=[listening])
