@@ -116,7 +116,7 @@ def fitted(
     session = Session(None, len(of.groups), groups=of.groups, study=study)
     session.replay(judgements)
     session.refit()
-    mean, variance = session._fits.all.posterior.difference(*of.pairs.T)
+    mean, variance = session.posterior.difference(*of.pairs.T)
     p: F64 = ndtr(mean / np.sqrt(variance))
     return p
 

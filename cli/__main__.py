@@ -13,6 +13,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _MOMENT = 0.05  # seconds
@@ -28,7 +31,11 @@ def main() -> None:
     if interrupt is not None:  # else it was not set from Python
         signal.signal(signal.SIGINT, interrupt)
     sys.unraisablehook = _interrupt_again_if_lost
-    command()
+    try:
+        command()
+    except SystemExit as ending:
+        _end_silently(ending.code)
+        raise
 
 
 def _end_at_once() -> None:
@@ -41,10 +48,30 @@ def _end_at_once() -> None:
             signal.raise_signal(number)
         _end(number)
 
+    _handle_signals(end)
+
+
+def _end_silently(code: object) -> None:
+    """Let signals end this process with the exit code of its command, which has reported already.
+
+    The interpreter takes a moment to end, in which a signal would print a second reason.
+    """
+    with suppress(OSError, ValueError):  # a closed pipe
+        sys.stdout.flush()
+    exit_code = code if isinstance(code, int) else int(code is not None)  # as the interpreter's
+
+    def end(number: int, frame: object) -> None:
+        os._exit(exit_code)
+
+    _handle_signals(end)
+
+
+def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
+    """Set the handler of the signals that end a command, except ignored ones."""
     for name in _SIGNALS:
         number = getattr(signal, name, None)  # not every system has SIGHUP
         if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
-            signal.signal(number, end)
+            signal.signal(number, handler)
 
 
 def _end(number: int) -> None:

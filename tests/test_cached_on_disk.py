@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from collections_made import made_items, sqlite_url
 
-from sortnet.preference import Judgement, cached_on_disk, fits, problem
+from sortnet.preference import Judgement, cached_on_disk, fitted_model, problem
 from sortnet.preference.session import Session
 from store import open_store
-from store.service.judged import read_judged
+from store.service.judged_queries import read_judged
 from store.service.labelling import LabellingService
 
-ENOUGH = fits.ENOUGH
+ENOUGH = fitted_model.ENOUGH
 
 
 def judgements(n, m, *, seed=0):
@@ -35,7 +35,7 @@ def quick_units(monkeypatch):
     def units(features, votes, n_annotators, *, seed):
         return features[:, : 2 * (len(votes) > 0)] ** 2
 
-    monkeypatch.setattr(fits, "learned_features", units)
+    monkeypatch.setattr(fitted_model, "learned_features", units)
 
 
 def fitted(n, m, folder, *, d=2):
@@ -59,7 +59,7 @@ def refuse(monkeypatch, *names):
         return called
 
     for name in names:
-        monkeypatch.setattr(fits, name, refusing(name, getattr(fits, name)))
+        monkeypatch.setattr(fitted_model, name, refusing(name, getattr(fitted_model, name)))
 
 
 def flat(value):
@@ -78,12 +78,12 @@ def test_a_fit_that_was_kept_is_the_same_to_the_last_bit(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 3
     refuse(monkeypatch, "learned_features", "choose_scales", "fit")
     again = fitted(30, 260, tmp_path)
-    assert flat(fresh._fits) == flat(first._fits) == flat(again._fits)
+    assert flat(fresh._fitting.fits) == flat(first._fitting.fits) == flat(again._fitting.fits)
     # An answer that is observed moves both alike, the side biases included.
     for session in (fresh, again):
         session.tell(Judgement("a", 4, 2, "left"))
-        session._catch_up()
-    assert flat(fresh._fits) == flat(again._fits)
+        session._fitting.catch_up()
+    assert flat(fresh._fitting.fits) == flat(again._fitting.fits)
     assert fresh.ask("b", 5) == again.ask("b", 5)
 
 
@@ -93,15 +93,15 @@ def test_a_fit_without_a_covariance_is_kept_too(tmp_path, monkeypatch):
     fitted(30, ENOUGH, tmp_path, d=0)
     refuse(monkeypatch, "choose_scales", "fit")
     again = fitted(30, ENOUGH, tmp_path, d=0)
-    assert again._fits.all.posterior.covariance is None
-    assert flat(fresh._fits) == flat(again._fits)
+    assert again._fitting.fits.all.posterior.covariance is None
+    assert flat(fresh._fitting.fits) == flat(again._fitting.fits)
 
 
 def test_a_few_more_answers_are_fitted_with_what_was_learned_from_the_others(tmp_path, monkeypatch):
     fitted(30, 260, tmp_path)
     fresh = fitted(30, 263, None)
     refuse(monkeypatch, "learned_features", "choose_scales")
-    assert flat(fitted(30, 263, tmp_path)._fits) == flat(fresh._fits)
+    assert flat(fitted(30, 263, tmp_path)._fitting.fits) == flat(fresh._fitting.fits)
 
 
 def test_other_answers_items_or_seeds_are_another_fit(tmp_path):

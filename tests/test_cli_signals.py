@@ -88,6 +88,34 @@ def test_a_signal_while_a_command_loads_what_it_needs_ends_it_with_one_line(numb
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)
 
 
+# Runs `python -m cli WORDS`, where a signal comes after the command, as the interpreter ends.
+ENDING = """
+import atexit, runpy, signal, sys
+
+words, number = sys.argv[1:]
+atexit.register(signal.raise_signal, int(number))
+sys.argv[1:] = words.split()
+runpy.run_module("cli", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.usefixtures("hangups")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("words", "code", "stdout", "stderr"),
+    [
+        ("--version", 0, "sortnet, version ", ""),
+        ("show missing --store missing.db", 2, "", "sortnet: "),
+    ],
+)
+def test_a_signal_after_a_command_has_reported_adds_no_line(words, code, stdout, stderr, number):
+    command = [sys.executable, "-c", ENDING, words, str(int(number))]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert ended.returncode == code
+    assert ended.stdout.startswith(stdout) and ended.stdout.count("\n") == (code == 0)
+    assert ended.stderr.startswith(stderr) and ended.stderr.count("\n") == (code != 0)
+
+
 # A fork of a process that reports signals gets one.
 FORK = """
 import os, signal

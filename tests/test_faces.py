@@ -27,7 +27,6 @@ from store.service.annotators import report_annotators
 from store.service.labelling import LabellingService
 
 COMMANDS = Path(__file__).resolve().parent.parent / "cli/commands"
-DEMO = COMMANDS / "demo.py"  # prints what a training learns, beside pictures
 # Names by which a command would make its own table, and their modules.
 OF_TABLES = {"Bold", "Column", "Table", "print_table", "table", "table_of_cells"}
 MODULES_OF_TABLES = ("cli.printing.results", "cli.output")
@@ -157,9 +156,7 @@ def test_agreement_by_group_is_that_of_the_judgements_of_each_group():
     assert agreement_by_group(Judgements.of(judgements), None) == []
 
 
-@pytest.mark.parametrize(
-    "file", sorted(set(COMMANDS.glob("*.py")) - {DEMO}), ids=lambda file: file.stem
-)
+@pytest.mark.parametrize("file", sorted(COMMANDS.glob("*.py")), ids=lambda file: file.stem)
 def test_a_command_makes_no_table_of_its_own(file):
     tree = ast.parse(file.read_text(encoding="utf-8"))
     imported = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from unittest.mock import Mock
 from urllib.parse import quote
 
@@ -502,7 +503,11 @@ def test_decisions_of_a_command_reach_a_running_server(site, collection):
     assert reply["pairs"] == [] and "eve is excluded" in reply["why"]
 
 
-def test_a_share_of_a_few_pairs_is_no_figure(site, collection):
+def test_a_share_of_a_few_pairs_is_no_figure(site, collection, monkeypatch):
+    # Counts that took no time are computed again for each request.
+    clock = SimpleNamespace(monotonic=lambda: 0.0, time=time.time)
+    monkeypatch.setattr("cli.web.admin_state.time", clock)
+
     def agreement() -> str:
         html = site.client.get(f"{site.admin}/tables").json()["html"]
         return html.split("Agreement (Krippendorff")[1].split("</div>")[0]

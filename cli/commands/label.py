@@ -72,7 +72,7 @@ def label(
         raise click.UsageError("--place is for people: leave out --judge and --model")
     refuse_together(judge)
     if only_shows(judge):
-        from cli.terminal.model_run import show_prompt_or_estimate
+        from cli.terminal.label_by_judge import show_prompt_or_estimate
 
         with open_collection(store, name) as collection:
             show_prompt_or_estimate(collection, judge, number, until, as_json=as_json)

@@ -57,8 +57,8 @@ def _verdict(faults: list[str]) -> list[str]:
 
 
 def _devices_text(installation: Installation) -> str:
-    device = "cuda" if len(installation.devices) > 1 else "cpu"
-    return f"{'; '.join(installation.devices)}\n--device auto takes {device}"
+    devices = "; ".join(installation.devices)
+    return f"{devices}\n--device auto takes {installation.auto_device}"
 
 
 def _threads_text(installation: Installation) -> str:

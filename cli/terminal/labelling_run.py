@@ -185,7 +185,7 @@ def ask_by(options: dict[str, Any]) -> Ask:
     """
     if is_asked(options):
         from cli.judges.judge_options import judge_of
-        from cli.terminal.model_run import by_judge
+        from cli.terminal.label_by_judge import by_judge
 
         judge = judge_of(options)
         assert judge is not None

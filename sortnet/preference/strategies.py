@@ -10,13 +10,13 @@ from typing import TypeAlias
 import numpy as np
 
 from sortnet.core import F64, I64
+from sortnet.preference.askable_pairs import FEW
 from sortnet.preference.base import Pair
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Posterior, information
 
 Free: TypeAlias = Callable[[int, int], bool]
 
-FEW = 20_000  # pairs up to which each is a candidate, those of 200 items
 _SOME = 4_000  # candidate pairs among more
 _MANY = 20_000  # items of which the least judged ones are candidates; of more, a sample
 _NEAR = 10  # ranks between two neighbours, at most

@@ -25,7 +25,7 @@ def subject_of(store: str | None, name: str) -> Subject:
     Raises:
         StoreError: if neither has the name.
     """
-    from store.service.judged import PREFIX
+    from store.service.judged_queries import PREFIX
 
     if name.startswith(PREFIX):
         return Subject(name.removeprefix(PREFIX), is_collection=True)

@@ -6,7 +6,7 @@ from typing import IO
 
 from store.collections.collection import Collection
 from store.collections.judgement_files import ExportForm, export_judgements
-from store.service.judged import annotator_weights
+from store.service.judged_queries import annotator_weights
 
 FORMS_OF_PAIRS = ("chosen", "conversational")  # with a line per pair
 

@@ -32,6 +32,7 @@ class Installation:
         system: Python and the system that it runs on.
         executable: of Python.
         devices: names of the devices that work, the CPU first.
+        auto_device: the device that `auto` takes.
         threads: number of cores, and threads of each library.
         extras: a row for each optional extra: `name`, `present`, and the command to `install` it.
         store: facts about the store; None where a fact is not known.
@@ -43,6 +44,7 @@ class Installation:
     system: str
     executable: str
     devices: Sequence[str]
+    auto_device: str
     threads: Mapping[str, int]
     extras: Sequence[Mapping[str, Any]]
     store: Mapping[str, Any]
@@ -69,6 +71,7 @@ def check_installation(
         system=f"Python {platform.python_version()} on {platform.system()} {platform.machine()}",
         executable=sys.executable,
         devices=devices,
+        auto_device=_auto_device(),
         threads=threads,
         extras=extras,
         store=facts,
@@ -93,6 +96,12 @@ def _devices(faults: list[str]) -> list[str]:
             f"the GPU cannot be used ({reason}): check its driver, or train with --device cpu"
         )
     return devices
+
+
+def _auto_device() -> str:
+    from sortnet.comparators.make import resolve_device
+
+    return str(resolve_device("auto").type)
 
 
 def _threads() -> dict[str, int]:

@@ -1,0 +1,245 @@
+"""The model of a session: when it is fitted to the answers, and by which of them."""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sortnet.core import F64, I64
+from sortnet.preference.fitted_model import (
+    ENOUGH,
+    Basis,
+    Fits,
+    choose_basis,
+    fit_both,
+    kept_scales,
+    milestone,
+    predicted_better_without,
+)
+from sortnet.preference.goal import Goal, among_top
+from sortnet.preference.groups import Groups
+from sortnet.preference.history import History
+from sortnet.preference.study import Study
+from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
+from sortnet.preference.widening import widened_by
+
+_SMALL = 150  # unknowns up to which a fit takes a few milliseconds
+_UNFITTED = 4  # events after which there is a new fit, or 5 % if that is more
+_AT_A_TIME = 64  # answers observed one by one; more of them wait for the next fit
+
+
+class CurrentOrder(NamedTuple):
+    """The items in order by the fit that chooses questions, which does not use the hold-out.
+
+    Attributes:
+        items: (n,) best first; group by group if there are groups.
+        among_top: (n,) how probably each is of its group's top; None if the goal is no top.
+    """
+
+    items: I64
+    among_top: F64 | None
+
+
+class SessionFitting:
+    """Fits the scores of a session to its answers from time to time; thread-safe.
+
+    Args:
+        features: (n, d) of the items.
+        history: of the session.
+        groups: of the items.
+        study: which annotators are models, and the gold pairs.
+        goal: of the session.
+        lock: of the history and the fits; it is not held during a fit.
+        seed: of all random choices.
+        keep: folder in which fits to many answers are kept; None: nowhere.
+        call: calls the functions of a fit that takes more than a few milliseconds.
+
+    Attributes:
+        fits: the last fits.
+        fitted_at: number of events to which the last fits were made.
+        order: the items in order; it follows answers that came after the last fit.
+    """
+
+    def __init__(
+        self,
+        features: F64,
+        history: History,
+        groups: Groups,
+        study: Study,
+        goal: Goal,
+        lock: threading.RLock,
+        *,
+        seed: int,
+        keep: Path | None,
+        call: Callable[..., Any],
+    ) -> None:
+        self._X, self._history, self._groups = features, history, groups
+        self._study, self._goal, self._lock = study, goal, lock
+        self._seed, self._keep, self._call = seed, keep, call
+        self._fitting = threading.Lock()
+        self.fits = self._fit(0, None)
+        self.fitted_at = self._observed = 0
+        self.order = self._order_by(self.fits)
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the items have any."""
+        return bool(self._X.shape[1])
+
+    @property
+    def behind(self) -> int:
+        """The number of events since the last fit."""
+        return len(self._history.events) - self.fitted_at
+
+    @property
+    def stale(self) -> bool:
+        """Whether there are events or a basis to be fitted."""
+        return self._is_net_old or self.behind > 0
+
+    @property
+    def due(self) -> bool:
+        """Whether enough events are not fitted yet to fit again."""
+        return self.behind > max(_UNFITTED, self.fitted_at // 20)
+
+    @property
+    def quick(self) -> bool:
+        """Whether a fit takes a few milliseconds only: few unknowns, no net to train."""
+        no_net = self._history.n_votes < ENOUGH
+        return self.small and (no_net or not self._is_net_old)
+
+    @property
+    def small(self) -> bool:
+        """Whether there are few unknowns."""
+        return sum(self._X.shape) + len(self._history.annotators) <= _SMALL
+
+    @property
+    def _is_net_old(self) -> bool:
+        """Whether the net was trained on fewer events than the last milestone."""
+        return self.fits.basis.milestone != self._milestone(len(self._history.events))
+
+    def refit(self, *, keep_net: bool = False) -> None:
+        """Fit to all events so far, if there is something to fit; see `Session.refit`."""
+        with self._fitting:
+            n_events = len(self._history.events)
+            keep_net = keep_net and n_events < 2 * self.fits.basis.milestone
+            if self.stale:
+                self._refit(keep_net=keep_net)
+
+    def fit_if_due(self) -> None:
+        """Fit from time to time, unless a fit is in progress: a question must not wait for that."""
+        if not (self.due and self._fitting.acquire(blocking=False)):
+            return
+        try:
+            self._refit(keep_net=self._history.n_votes >= ENOUGH)  # no net is trained here
+        finally:
+            self._fitting.release()
+
+    def catch_up(self) -> None:
+        """Update the posterior by the events since the last fit; the lock must be held."""
+        posterior, n_events = self.fits.choosing.posterior, len(self._history.events)
+        if posterior.covariance is None or not 0 < n_events - self._observed <= _AT_A_TIME:
+            return
+        late = self._history.votes(n_events, after=self._observed, holdout=False)
+        models = self.models()
+        for left, right, target, annotator in late.rows():
+            if annotator < len(posterior.reliability):
+                kind = MODEL if annotator in models else PERSON
+                posterior.observe(left, right, target, annotator, kind)
+        self._observed, self.order = n_events, self._order_by(self.fits)
+
+    def models(self) -> list[int]:
+        """The numbers of the annotators that are models."""
+        numbers = self._history.annotators
+        return [numbers[name] for name in self._study.models if name in numbers]
+
+    def weights(self) -> tuple[Votes, dict[str, float]]:
+        """All answers about the order, and each annotator's weight: see `Session.weighted`."""
+        with self._lock:
+            votes = self._history.votes(len(self._history.events))
+            names, complete = [*self._history.annotators], self._with_known(votes)
+        if not len(votes):
+            return votes, {}
+        keep = self._keep if len(votes) >= ENOUGH else None
+        scales = kept_scales(self._X, complete, len(names), seed=self._seed, keep=keep)
+        weight: F64 = scales.annotators.reliability * (1 - scales.annotators.blind)
+        return votes, dict(zip(names, weight.tolist(), strict=True))
+
+    def better_without(self, annotator: str) -> bool:
+        """Whether others' answers are predicted better without those of an annotator."""
+        with self._lock:
+            number, basis = self._history.annotators.get(annotator), self.fits.basis
+            votes = self._history.votes(len(self._history.events))
+        if number is None:
+            return False
+        return predicted_better_without(number, basis, votes, seed=self._seed)
+
+    def widened_by(self) -> str | None:
+        """The annotator whose answers made the intervals wider, by the last fit."""
+        with self._lock:
+            fits, votes = self.fits, self._with_known(self._history.votes(self.fitted_at))
+            names = [*self._history.annotators]
+        posterior, features = fits.all.posterior, fits.basis.features
+        number = widened_by(posterior, features, votes, self._groups, self._goal, seed=self._seed)
+        return None if number is None else names[number]
+
+    def _refit(self, *, keep_net: bool = False) -> None:
+        upto = len(self._history.events)
+        fits = self._fit(upto, self.fits, keep_net=keep_net)
+        order = self._order_by(fits)  # before the lock, so that a question does not wait
+        with self._lock:
+            self.fits, self.order = fits, order
+            self.fitted_at = self._observed = upto
+
+    def _fit(self, upto: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
+        with self._lock:
+            n_annotators, at = len(self._history.annotators), self._milestone(upto)
+            everything = self._with_known(self._history.votes(upto))
+            usable = self._with_known(self._history.votes(upto, holdout=False))
+        call = self._call if upto and not self.small else operator.call
+        # Kept is what a session that starts with these events would find.
+        keep = self._keep if len(everything) >= ENOUGH and not keep_net else None
+        basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)
+        if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
+            net = basis if keep_net else None
+            basis = self._choose_basis(at, call, net=net, keep=keep)
+            start = start if keep_net else None
+        keep = keep if start is None else None
+        votes = usable, everything
+        fits: Fits = call(
+            fit_both, basis, *votes, n_annotators, start=start, seed=self._seed, keep=keep
+        )
+        return fits
+
+    def _choose_basis(
+        self, at: int, call: Callable[..., Any], *, net: Basis | None, keep: Path | None
+    ) -> Basis:
+        with self._lock:
+            early = self._with_known(self._history.votes(at, holdout=False))
+        basis: Basis = call(choose_basis, self._X, early, at, net=net, seed=self._seed, keep=keep)
+        return basis
+
+    def _order_by(self, fits: Fits) -> CurrentOrder:
+        posterior, groups, top = fits.choosing.posterior, self._groups, self._goal.top
+        items = np.lexsort((-posterior.scores, groups.of))
+        return CurrentOrder(items, among_top(posterior, groups, top) if top else None)
+
+    def _with_known(self, votes: Votes) -> Votes:
+        """Votes with what the study says of them: whose are models', and the gold pairs."""
+        return votes.with_known(self.models(), self._study.gold_pairs())
+
+    def _milestone(self, upto: int) -> int:
+        """See `milestone`; beside models, people's events count by themselves, too: a few of them
+        measure many answers of models.
+        """
+        at = milestone(upto)
+        if not self._study.models:
+            return at
+        with self._lock:
+            people = self._history.not_by(self._study.models, upto)
+        few = milestone(len(people))
+        return max(at, int(people[few - 1]) + 1) if few else at
