@@ -13,10 +13,6 @@ from sortnet.preference.vote_arrays import Votes
 
 _VOTES = 1_000_000  # whose second derivatives, nine each or more, are written out at once
 
-# Relative error of draws: it changes a variance by less than one part in 300, which dozens of draws
-# tell to one part in five.
-_DRAWN = 1e-3
-
 
 class Answers(Protocol):
     """What is needed of a `Problem`; see there."""
@@ -104,7 +100,7 @@ class Large:
         noise = (rng.standard_normal(len(spread)) * spread for _ in range(k))
         slopes = np.stack([p.summed(e) for e in noise])
         prior = rng.standard_normal((k, len(self._precision))) * np.sqrt(self._precision)
-        return self._gradients(p.pull_back(slopes) + prior, _DRAWN)
+        return self._gradients(p.pull_back(slopes) + prior)
 
     def _times(self, x: F64) -> F64:
         """(k, d + n + a) -> the same, multiplied by the precision."""
