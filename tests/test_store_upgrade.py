@@ -40,8 +40,10 @@ _OF_M0011 = [
     *(f"ALTER TABLE leases DROP COLUMN {name}" for name in ("host", "pid", "process_start")),
 ]
 _OF_M0012 = ["DROP TABLE answers", "ALTER TABLE runs DROP COLUMN judge"]
-_OF_M0013 = ["ALTER TABLE servers DROP COLUMN process_start"]
+_OF_M0014 = ["DROP TABLE batches", "ALTER TABLE leases DROP COLUMN batch"]
+_OF_M0013 = [*_OF_M0014, "ALTER TABLE servers DROP COLUMN process_start"]
 LACKED = {
+    "m0013": _OF_M0014,
     "m0012": _OF_M0013,
     "m0011": _OF_M0013 + _OF_M0012,
     "m0010": _OF_M0013 + _OF_M0012 + _OF_M0011,
