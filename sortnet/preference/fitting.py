@@ -146,10 +146,11 @@ class SessionFitting:
             return
         late = self._history.votes(n_events, after=self._observed, holdout=False)
         models = self.models()
-        for left, right, target, annotator in late.rows():
+        for vote, probit in zip(late.rows(), late.probits(), strict=True):
+            annotator = vote[-1]
             if annotator < len(posterior.reliability):
                 kind = MODEL if annotator in models else PERSON
-                posterior.observe(left, right, target, annotator, kind)
+                posterior.observe(*vote, kind, probit)
         self._observed, self.order = n_events, self._order_by(self.fits)
 
     def models(self) -> list[int]:
@@ -160,8 +161,9 @@ class SessionFitting:
     def weights(self) -> tuple[Votes, dict[str, float]]:
         """All answers about the order, and each annotator's weight: see `Session.weighted`."""
         with self._lock:
-            votes = self._history.votes(len(self._history.events))
-            names, complete = [*self._history.annotators], self._with_known(votes)
+            votes, n_events = self._history.soft_votes(), len(self._history.events)
+            names = [*self._history.annotators]
+            complete = self._with_known(self._history.votes(n_events))
         if not len(votes):
             return votes, {}
         keep = self._keep if len(votes) >= ENOUGH else None

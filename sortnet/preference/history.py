@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.special import ndtri
 
 from sortnet.core import I64, Bool
 from sortnet.core.pairs import pair_of, unordered
 from sortnet.errors import JudgementError
-from sortnet.preference.base import ANSWERS, HOLDOUT, Judgement, Pair, check_undo
+from sortnet.preference.base import (
+    ANSWERS,
+    HOLDOUT,
+    Judgement,
+    Pair,
+    Probabilities,
+    check_undo,
+)
 from sortnet.preference.judgement_table import TARGET, UNDO, Judgements, SharedVotes
+from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.vote_arrays import Votes
 
 _FEW_JOINS = 64  # of components, one by one; more of them take one pass over the answers
@@ -24,6 +34,10 @@ _SKIP = ANSWERS.index("skip")
 class History:
     """The events of a session, and counts that are updated with each event.
 
+    Args:
+        n_items: number of items.
+        probabilities: what the probabilities of an annotator are; of whom is not in it, shares.
+
     Attributes:
         events: all of them, including undos.
         seen: (n,) number of answers about each item that are not undone.
@@ -31,8 +45,11 @@ class History:
         n_votes: number of votes that are not undone.
     """
 
-    def __init__(self, n_items: int) -> None:
+    def __init__(
+        self, n_items: int, probabilities: Mapping[str, Probabilities] | None = None
+    ) -> None:
         self.n_items = n_items
+        self._probabilities = probabilities or {}
         self.events = Judgements()
         self.seen: I64 = np.zeros(n_items, np.int64)
         self.seen_usable: I64 = np.zeros(n_items, np.int64)
@@ -133,6 +150,10 @@ class History:
         votes = self._is_vote(rows) if holdout else self._usable(rows)
         return self._votes(rows[votes & (self.events.undone[after:upto] > upto)])
 
+    def soft_votes(self) -> Votes:
+        """All votes not undone; a measurement is a soft target, as a share of votes is."""
+        return self._votes(np.flatnonzero(self.events.is_vote), soft=True)
+
     def decided(self, *, holdout: bool) -> Votes:
         """The votes of the hold-out, or all, that are not undone, without ties."""
         rows = np.flatnonzero(self.events.is_vote)
@@ -230,10 +251,22 @@ class History:
         left, right = self.events.left[rows], self.events.right[rows]
         return unordered(left, right)
 
-    def _votes(self, rows: I64) -> Votes:
+    def _votes(self, rows: I64, *, soft: bool = False) -> Votes:
+        """The votes in these rows; with `soft`, measurements are taken for shares."""
         events = self.events
-        target = events.targets(rows)
-        return Votes(events.left[rows], events.right[rows], target, events.annotator[rows])
+        annotator, word, share = events.annotator[rows], events.words(rows), events.targets(rows)
+        kinds = np.array([self._probabilities.get(name) for name in events.annotators.order])
+        by_word = np.isin(annotator, np.flatnonzero(kinds == "ignored"))
+        measured = np.isin(annotator, np.flatnonzero(kinds == "measurement")) & (not soft)
+        measured &= ~np.isnan(events.p[rows])
+        target = np.where(by_word | measured, word, share)
+        measured &= word != 0.5
+        votes = Votes(events.left[rows], events.right[rows], target, annotator)
+        if not measured.any():
+            return votes
+        with np.errstate(divide="ignore"):
+            probit = np.clip(ndtri(events.p[rows]), -MOST_PROBIT, MOST_PROBIT)
+        return replace(votes, probit=np.where(measured, probit, np.nan))
 
     def _about(self, rows: I64) -> tuple[I64, Bool]:
         """The rows themselves, or of undos those that they undo; and whether they are undos."""

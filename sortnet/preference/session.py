@@ -89,7 +89,7 @@ class Session:
         strategies = _strategies(strategy, self.goal)
         groups_of_items = Groups(groups, self.n_items, without=self.study.retired)
         self._pairs = AskablePairs(groups_of_items, retired=self.study.retired, among=among)
-        self._history = History(self.n_items)
+        self._history = History(self.n_items, self.study.probabilities)
         self._lock = threading.RLock()
         self._fitting = SessionFitting(
             X,

@@ -28,6 +28,8 @@ class Votes:
         weight: (m,) how many answers each counts for; None: 1.
         kind: (m,) `PERSON`, `MODEL` or `GOLD`, the annotator of which does not matter; None: all
             are of people.
+        probit: (m,) of the probability that the left item is better, where an answer is a
+            measurement, see `measured`; elsewhere NaN. None: no answer is.
     """
 
     left: I64
@@ -36,6 +38,7 @@ class Votes:
     annotator: I64
     weight: F64 | None = None
     kind: I64 | None = None
+    probit: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.left)
@@ -61,6 +64,7 @@ class Votes:
         of_known = {
             **{"left": known[:, 0], "right": known[:, 1], "target": zeros + 1.0},
             **{"annotator": zeros, "weight": zeros + 1.0, "kind": zeros + GOLD},
+            **{"probit": np.full(len(known), np.nan)},
         }
         votes = replace(self, kind=np.where(np.isin(self.annotator, [*models]), MODEL, PERSON))
         columns = {name: np.append(has, of_known[name]) for name, has in votes._columns()}
@@ -68,6 +72,20 @@ class Votes:
 
     def _columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         return ((name, column) for name, column in vars(self).items() if column is not None)
+
+    @property
+    def is_measured(self) -> Bool:
+        """(m,) whether the answers are measurements."""
+        if self.probit is None:
+            return np.zeros(len(self), np.bool_)
+        return ~np.isnan(self.probit)
+
+    def in_words(self, annotators: Collection[int] | None = None) -> Votes:
+        """The same votes, without the measurements of these annotators; None: of all."""
+        if self.probit is None or annotators is None:
+            return replace(self, probit=None)
+        probit = np.where(np.isin(self.annotator, [*annotators]), np.nan, self.probit)
+        return replace(self, probit=None if np.isnan(probit).all() else probit)
 
     def of_kind(self, *kinds: int) -> Bool:
         """(m,) whether the answers are of one of these kinds."""
@@ -90,6 +108,10 @@ class Votes:
         """The votes one by one."""
         columns = (self.left, self.right, self.target, self.annotator)
         return zip(*(column.tolist() for column in columns), strict=True)
+
+    def probits(self) -> list[float]:
+        """The measurements of the votes one by one; NaN for a word."""
+        return [float("nan")] * len(self) if self.probit is None else self.probit.tolist()
 
     def renumbered(self, items: I64) -> Votes:
         """The same votes, its items given by their places among these, which ascend."""
