@@ -134,7 +134,7 @@ class SessionAsking:
 
         return is_free
 
-    def view(self, free: Free, taken: Collection[Pair] = ()) -> View:
+    def view(self, annotator: str, free: Free, taken: Collection[Pair] = ()) -> View:
         """The input of a strategy, given what is free and the pairs that are being asked now."""
         taken_items = np.array(sorted(taken), np.int64).ravel()
         pending = np.bincount(taken_items, minlength=self._history.n_items)
@@ -149,11 +149,12 @@ class SessionAsking:
             self._groups,
             self._pairs.every,
             self._pairs.listed,
+            self._fitting.measuring(annotator),
         )
 
     def _chosen(self, to: _Asked) -> Question | None:
         """A pair chosen by the strategies."""
-        view = self.view(to.free, to.taken)
+        view = self.view(to.annotator, to.free, to.taken)
         for strategy in self._strategies:
             pair = strategy(view, to.rng)
             if pair is not None and strategy is random_pair:  # not part of the hold-out
@@ -170,7 +171,7 @@ class SessionAsking:
         if to.rng.random() < share:
             pair = shared[to.rng.integers(len(shared))]
             return self._question(to, pair, HOLDOUT, share / len(shared))
-        drawn = random_pair(self.view(to.free), to.rng)
+        drawn = random_pair(self.view(to.annotator, to.free), to.rng)
         if drawn is None:
             return None
         return self._question(to, drawn, HOLDOUT, (1 - share) / self._pairs.count)

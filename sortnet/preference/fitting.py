@@ -153,6 +153,16 @@ class SessionFitting:
                 posterior.observe(*vote, kind, probit)
         self._observed, self.order = n_events, self._order_by(self.fits)
 
+    def measuring(self, annotator: str) -> tuple[float, float] | None:
+        """The reliability and the scale of an annotator, if their answers are measurements."""
+        if not self._history.gives_measurements(annotator):
+            return None
+        annotators = self.fits.choosing.posterior.annotators
+        number = self._history.annotators.get(annotator, len(annotators.scale))
+        annotators = annotators.padded(max(number + 1, len(annotators.scale)))
+        reliability, scale = float(annotators.reliability[number]), float(annotators.scale[number])
+        return (reliability, scale) if scale > 0 else None
+
     def models(self) -> list[int]:
         """The numbers of the annotators that are models."""
         numbers = self._history.annotators

@@ -28,6 +28,7 @@ from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.vote_arrays import Votes
 
 _FEW_JOINS = 64  # of components, one by one; more of them take one pass over the answers
+_LAST = 20  # answers of an annotator that say whether probabilities are given
 _SKIP = ANSWERS.index("skip")
 
 
@@ -96,6 +97,13 @@ class History:
         """The number of their votes that are not undone: a skip or "can't say" is none."""
         number = self.annotators.get(annotator)
         return 0 if number is None else int(self._answered[number])
+
+    def gives_measurements(self, annotator: str) -> bool:
+        """Whether the next answer is expected to be a measurement, as one of their last ones is."""
+        if self._probabilities.get(annotator) != "measurement":
+            return False
+        rows = np.array(self._log_of(annotator).rows[-_LAST:], np.int64)
+        return not len(rows) or not bool(np.isnan(self.events.p[rows]).all())
 
     def undone(self, annotator: str) -> Judgement | None:
         """The last undone judgement that they have not answered again."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sortnet.core import F32, F64, I64
-from sortnet.preference.likelihood import Likelihood, answers, measured
+from sortnet.preference.likelihood import MOST_PROBIT, Likelihood, answers, measured
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
 
@@ -185,6 +185,20 @@ def information(mean: F64, variance: F64) -> F64:
     p = ndtr(mean / np.sqrt(variance + 1))
     inner = np.sqrt(c2 / (variance + c2)) * np.exp(-(mean**2) / (2 * (variance + c2)))
     bits: F64 = _coin(p) - inner
+    return bits
+
+
+def information_of_measurement(mean: F64, variance: F64, scale: float) -> F64:
+    """Information of a measurement of z with a standard normal error, in bits, see `measured`.
+
+    A measurement that is beyond what a probability can say is taken to say nothing.
+
+    >>> information_of_measurement(np.array([0.0, 9.0]), np.array([1.0, 1.0]), 0.5).round(3)
+    array([0.499, 0.001])
+    """
+    most, spread = MOST_PROBIT / scale, np.sqrt(1 + variance)
+    within = ndtr((most - mean) / spread) - ndtr((-most - mean) / spread)
+    bits: F64 = 0.5 * np.log2(1 + variance) * within
     return bits
 
 
