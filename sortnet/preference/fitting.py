@@ -24,6 +24,7 @@ from sortnet.preference.fits import (
 from sortnet.preference.goal import Goal, among_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.history import History
+from sortnet.preference.posterior import Measuring
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
 from sortnet.preference.widening import widened_by
@@ -153,7 +154,7 @@ class SessionFitting:
                 posterior.observe(*vote, kind, probit)
         self._observed, self.order = n_events, self._order_by(self.fits)
 
-    def measuring(self, annotator: str) -> tuple[float, float] | None:
+    def measuring(self, annotator: str) -> Measuring | None:
         """The reliability and the scale of an annotator, if their answers are measurements."""
         if not self._history.gives_measurements(annotator):
             return None
@@ -162,6 +163,15 @@ class SessionFitting:
         annotators = annotators.padded(max(number + 1, len(annotators.scale)))
         reliability, scale = float(annotators.reliability[number]), float(annotators.scale[number])
         return (reliability, scale) if scale > 0 else None
+
+    def typical_measuring(self) -> Measuring | None:
+        """Reliability and scale of the annotator with the most answers, if these are measurements;
+        before any answer, of whose answers are to be.
+        """
+        names = [*self._history.annotators] or [*self._study.probabilities]
+        if not names:
+            return None
+        return self.measuring(max(names, key=self._history.answered))
 
     def models(self) -> list[int]:
         """The numbers of the annotators that are models."""

@@ -13,6 +13,7 @@ from scipy.special import log_ndtr
 
 from sortnet.core import F64, I64
 from sortnet.metrics import is_gain
+from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.posterior import Draws, Posterior
 from sortnet.preference.problem import SHARED, Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
@@ -308,15 +309,23 @@ def _stretched(theta: F64, prior: Prior, problem: Problem, people: Annotators) -
 def _without_meaning(
     matched: _Matched, features: F64, votes: Votes, n_annotators: int, seed: int
 ) -> list[int]:
-    """The annotators whose answers are predicted better if their measurements count as words."""
+    """The annotators whose answers are predicted better if their measurements count as words, and
+    those who are always as sure as can be.
+    """
     rows = matched.problem.measured
     if not len(rows):
         return []
     by_words = _match(features, votes.in_words(), n_annotators, seed)
     gain = _left_out_log_p(by_words, rows) - _left_out_log_p(matched, rows)
     annotator = votes.annotator[rows]
+    assert votes.probit is not None
+    within = np.abs(votes.probit[rows]) < MOST_PROBIT
     numbers = np.unique(annotator).tolist()
-    return [who for who in numbers if is_gain(gain[annotator == who], _BETTER, ddof=0)]
+    return [
+        who
+        for who in numbers
+        if not within[annotator == who].any() or is_gain(gain[annotator == who], _BETTER, ddof=0)
+    ]
 
 
 def _left_out_log_p(matched: _Matched, rows: I64) -> F64:

@@ -14,6 +14,7 @@ from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
 
 Draws: TypeAlias = F32 | F64  # of scores, single precision for many items
+Measuring: TypeAlias = tuple[float, float]  # reliability and scale of who measures
 _BLOCK = 1 << 16  # pairs whose draws are compared at once
 
 

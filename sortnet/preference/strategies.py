@@ -13,7 +13,12 @@ from sortnet.core import F64, I64
 from sortnet.preference.askable_pairs import FEW
 from sortnet.preference.base import Pair
 from sortnet.preference.groups import Groups
-from sortnet.preference.posterior import Posterior, information, information_of_measurement
+from sortnet.preference.posterior import (
+    Measuring,
+    Posterior,
+    information,
+    information_of_measurement,
+)
 
 Free: TypeAlias = Callable[[int, int], bool]
 
@@ -128,7 +133,7 @@ class View:
     groups: Groups
     every: tuple[I64, I64] | None
     listed: bool
-    measuring: tuple[float, float] | None = None
+    measuring: Measuring | None = None
 
 
 Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
