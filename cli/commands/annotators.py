@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -17,6 +17,7 @@ from sortnet.items import Items
 from sortnet.messages import count, printable
 from sortnet.preference.annotator_agreement import Agreement
 from sortnet.preference.annotator_agreement import agreement as measured
+from sortnet.preference.base import P_IN_WORDS, PROBABILITIES
 from sortnet.preference.judgement_table import Judgements
 from store.service.existing_store import open_collection
 
@@ -279,6 +280,31 @@ def _add_action(kind: str, opposite: str, done: str, undone: str, text: str) -> 
 
 for _kind, _facts in _ACTIONS.items():
     _add_action(_kind, *_facts)
+
+
+@annotators.command(short_help="Say what the probabilities of an annotator are.")
+@click.argument("name")
+@click.argument("annotator")
+@click.argument("kind", type=click.Choice(PROBABILITIES))
+@store_option
+def probabilities(name: str, annotator: str, kind: Any, store: str | None) -> None:
+    """Say what the probabilities are that ANNOTATOR gives beside answers in the collection NAME.
+
+    A measurement says how large the difference of two items is: its scale and its error are
+    learned, and probabilities that say nothing count as words. So do those of programs and language
+    models that sortnet label asks. A share is that of n votes, 0.7 for 7 of 10, as in imports. Of
+    those ignored only the word counts.
+
+    \b
+    Examples:
+      sortnet annotators probabilities essays qwen3 measurement
+      sortnet annotators probabilities essays crowd share
+    """
+    from sortnet.preference.study import Decision
+
+    with open_collection(store, name, write=True) as collection:
+        collection.decide(Decision(f"p-{kind}", annotator))
+    put(f"{printable(annotator)}: p is {P_IN_WORDS[kind]} in {name}; the ranking is computed again")
 
 
 @annotators.command()

@@ -13,7 +13,7 @@ from cli.output import say, write_output
 from cli.printing.results import Column, Result, Step, Table, print_result
 from sortnet.files import rows_of
 from sortnet.messages import count, cut, printable
-from sortnet.preference.base import TARGETS
+from sortnet.preference.base import PROBABILITIES, TARGETS
 from store.service.existing_store import open_collection
 
 _SHOWN = 20  # judgements that `list` shows
@@ -192,6 +192,12 @@ def export(
     help="Label Studio: the fields of a task with the left and the right item; default: by their "
     "names, such as text1 and text2.",
 )
+@click.option(
+    "--probabilities",
+    type=click.Choice(PROBABILITIES),
+    help="What the column p of FILE is: a share of votes, such as 0.7 for 7 of 10, which is the "
+    "default; a measurement of the difference; or ignored.",
+)
 @store_and_json
 def import_(
     name: str,
@@ -199,6 +205,7 @@ def import_(
     form: Any,
     annotator: str | None,
     fields: tuple[str, str] | None,
+    probabilities: Any,
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -224,7 +231,14 @@ def import_(
     from store.collections.judgement_files import import_judgements
 
     with open_collection(store, name, write=True) as collection:
-        done = import_judgements(collection, file, form=form, annotator=annotator, sides=fields)
+        done = import_judgements(
+            collection,
+            file,
+            form=form,
+            annotator=annotator,
+            sides=fields,
+            probabilities=probabilities,
+        )
     known = f", {done.known} already known" if done.known else ""
     facts = {"collection": name, "added": done.added, "known": done.known}
     result = Result("imported", facts, text=[f"{name}: {done.added} judgements added{known}"])

@@ -18,6 +18,11 @@ TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
 # measurement of the difference of two items; or nothing, only the word counts.
 Probabilities: TypeAlias = Literal["share", "measurement", "ignored"]
 PROBABILITIES: tuple[Probabilities, ...] = get_args(Probabilities)
+P_IN_WORDS: dict[Probabilities, str] = {
+    "share": "a share of votes",
+    "measurement": "a measurement",
+    "ignored": "ignored",
+}
 LONGEST_COMMENT = 2000  # characters
 LONGEST_META = 4000
 HOLDOUT = "random"  # the strategy of the hold-out, which is never used to choose

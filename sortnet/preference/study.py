@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from sortnet.errors import StudyError
-from sortnet.preference.base import PROBABILITIES, Pair, Probabilities
+from sortnet.preference.base import P_IN_WORDS, PROBABILITIES, Pair, Probabilities
 from sortnet.preference.goal import WRONG, Goal
 
 Subject: TypeAlias = str | int | Pair | None
@@ -37,11 +37,6 @@ LONGEST = {"question": 500, "instructions": 50_000}  # characters of a decision'
 AMOUNTS, WORDS = tuple(_MOST), tuple(LONGEST)
 KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS, *ABOUT_P)
 _CALLED = {"gold": "a gold pair", "models": "a model"}
-_P_IN_WORDS = {
-    "share": "a share of votes",
-    "measurement": "a measurement",
-    "ignored": "ignored",
-}
 _SUBJECTS = ("annotator", "item", "other", "amount")
 GOLD_RATE = 0.05
 QUESTION = "Which is better?"
@@ -266,7 +261,7 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
     if kind in ABOUT_P and decision.annotator is not None:
         present = study.probabilities.get(decision.annotator, "share")
         if present == ABOUT_P[kind]:
-            raise StudyError(f"the p of {called} is {_P_IN_WORDS[present]} already")
+            raise StudyError(f"the p of {called} is {P_IN_WORDS[present]} already")
     if kind in AMOUNTS or kind in WORDS or kind in ABOUT_P:
         return
     field = _FIELDS[UNDOES.get(kind, kind)]

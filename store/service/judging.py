@@ -235,15 +235,20 @@ class Judging(WorkerPool[Lease]):
         self._patience.do(partial(self.service.release, self.annotator))
 
     def _mark(self) -> None:
-        """Mark a new annotator as a model, unless somebody did; one who has answered stays."""
+        """Mark a new annotator as a model whose probabilities are measurements, unless somebody
+        decided on that; who has answered stays.
+        """
         service = self.service
-        if (
-            not service.session.answered(self.annotator)
-            and self.annotator not in service.study.models
-        ):
-            mark = Decision("model", self.annotator)
+        if service.session.answered(self.annotator):
+            return
+        marks = []
+        if self.annotator not in service.study.models:
+            marks.append(Decision("model", self.annotator))
+        if self.annotator not in service.study.probabilities:
+            marks.append(Decision("p-measurement", self.annotator))
+        if marks:
             with suppress(StudyError):  # a run beside this one, under the same name, was faster
-                self._patience.do(partial(service.collection.decide, mark))
+                self._patience.do(partial(service.collection.decide, *marks))
             self._patience.do(service.sync)
 
     def _judgement(self, question: Question, verdict: Verdict) -> Judgement:
