@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import sortnet
-from store.service import sort as _imported  # noqa: F401
+from store.service import sort_by_asking as _imported  # noqa: F401
 
 FOLDER = Path(__file__).resolve().parent
 SECONDS = 0.2  # that a call of the server takes

@@ -35,7 +35,7 @@ INNER = (
     "sortnet.estimator.arrays",
     "sortnet.estimator.evaluation",
     "sortnet.estimator.parameters",
-    "sortnet.preference.fits",
+    "sortnet.preference.fitted_model",
     "sortnet.preference.history",
     "store.plots.drawing",
     "store.database",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Queries, Split
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
+from sortnet.preference.base import SET_FIELDS
 from sortnet.preference.judgement_table import Judgements
 from store.database.schema import AnswerRow, Base, CollectionRow, IterationRow, JudgementRow, RunRow
 
@@ -51,7 +52,7 @@ COLLECTION_COLUMNS = {
     **_kinds(CollectionRow, ["source", "root", "seed", "settings"]),
 }
 _NAMED = ("annotator", "left", "right")  # shown by name, stored by number
-_FACTS = [field.name for field in fields(Judgement) if field.name not in _NAMED]
+_FACTS = [field.name for field in fields(Judgement) if field.name not in (*_NAMED, *SET_FIELDS)]
 # A column per field of a judgement, with the items' ids, and whether it was undone later.
 JUDGEMENT_COLUMNS = {
     "number": "int64",

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from collections_made import made_items
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cli.web.admin_state import AdminState, _paces, _per_hour, pace
 from sortnet.errors import JudgementError
-from sortnet.preference import Judgement
+from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_agreement import agreement, disputed, first_better
 from sortnet.preference.annotator_reports import annotator_reports
 from sortnet.preference.base import TARGETS
@@ -59,6 +61,82 @@ def events(seed: int, m: int = 300, people: int = 5, n: int = N) -> list[Judgeme
     return found
 
 
+def set_answers(seed: int, m: int = 200) -> list[Judgement]:
+    """Answers about three to six items, some of them undone later, and about pairs between."""
+    rng = np.random.default_rng(seed)
+    events: list[Judgement] = []
+    for number in range(1, m + 1):
+        left, right, *further = rng.permutation(N)[: rng.integers(2, 7)].tolist()
+        question = Question(left, right, "bald", 1.0, further=tuple(further))
+        best, worst = rng.permutation(question.items)[:2].tolist()
+        answer = rng.choice(["best", "same", "skip"]) if further else rng.choice(ANSWERS)
+        chosen = {"best": best, "worst": worst if rng.random() < 0.5 else None}
+        facts = chosen if answer == "best" else {}
+        undoes = {event.undoes for event in events}
+        undoable = [e for e in events if e.answer != "undo" and e.number not in undoes]
+        if undoable and rng.random() < 0.2:
+            events.append(replace(undoable[rng.integers(len(undoable))].undo(), number=number))
+            continue
+        events.append(question.answered("ana", str(answer), number=number, **facts))
+    return events
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_table_keeps_answers_about_more_than_two_items(seed: int) -> None:
+    events = set_answers(seed)
+    table = Judgements.of(events)
+    assert table == events and table[90:] == events[90:]
+    assert table.is_set.tolist() == [len(event.items) > 2 for event in events]
+    assert not (table.is_vote & table.is_set).any()
+    grown = Judgements()
+    for start in range(0, len(events), 9):
+        grown.extend(Judgements.of(events[start : start + 9]))
+    assert grown == events
+    rows = [tuple(vars(event).values()) for event in events]
+    assert Judgements.of_rows(rows) == events
+
+
+@given(st.data())
+def test_comparisons_are_those_that_a_choice_implies(data) -> None:
+    items = data.draw(st.lists(st.integers(0, 99), min_size=3, max_size=6, unique=True))
+    best, worst = data.draw(st.permutations(items))[:2]
+    worst = data.draw(st.sampled_from([worst, None]))
+    answer = Judgement(
+        "ana", items[0], items[1], "best", further=tuple(items[2:]), best=best, worst=worst
+    )
+    n = len(items)
+    assert len(set(answer.comparisons())) == (n - 1 if worst is None else 2 * n - 3)
+    for better, other in answer.comparisons():
+        assert better == best or other == worst
+        assert better != worst and other != best
+    assert {*map(frozenset, answer.comparisons())} <= {*map(frozenset, answer.pairs)}
+
+
+def test_choices_that_do_not_go_with_their_items_are_refused() -> None:
+    good = vars(Judgement("ana", 0, 1, "best", further=(2, 3), best=2, worst=0))
+    for facts, fault in (
+        ({"further": (2, 1)}, "item 1 cannot be compared with itself"),
+        ({"further": (2, 3, 4, 5, 6)}, "7 items: at most 6"),
+        ({"further": (), "best": 0, "worst": 1}, "no answer about 2 items"),
+        ({"answer": "left", "best": None, "worst": None}, "'left' is no answer about 4 items"),
+        ({"best": None}, "if and only if"),
+        ({"answer": "same"}, "if and only if"),
+        ({"answer": "same", "best": None}, "none is the best"),
+        ({"worst": 2}, "cannot be the best and the worst"),
+        ({"best": 7}, "none of those in question"),
+        ({"worst": 7}, "none of those in question"),
+    ):
+        facts = good | facts
+        for made in (
+            lambda facts=facts: Judgement(**facts),
+            lambda facts=facts: Judgements.of_rows([tuple(facts.values())]),
+        ):
+            with pytest.raises(JudgementError, match=fault):
+                made()
+    with pytest.raises(JudgementError, match="4 items are no pair"):
+        _ = Judgement(**good).pair
+
+
 def votes_of(said: list[Judgement]) -> list[Judgement]:
     undone = {judgement.undoes for judgement in said}
     return [j for j in said if j.answer in TARGETS and j.number not in undone]
@@ -91,7 +169,8 @@ def test_a_table_is_the_sequence_of_its_judgements(seed: int) -> None:
 def test_rows_that_are_no_judgements_are_refused_as_single_ones_are() -> None:
     good = tuple(vars(Judgement("ana", 0, 1, "left")).values())
     for at, value, fault in (
-        (3, "best", "unknown answer 'best'"),
+        (3, "better", "unknown answer 'better'"),
+        (3, "best", "'best' is no answer about 2 items"),
         (2, 0, "cannot be compared with itself"),
         (4, -5, "after -5 milliseconds"),
         (9, 7, "`undoes` must be set"),

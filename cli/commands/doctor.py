@@ -84,6 +84,8 @@ def _version(faults: list[str]) -> Look:
 def _devices(faults: list[str]) -> Look:
     import torch
 
+    from sortnet.comparators.make import resolve_device
+
     devices = ["cpu"]
     try:
         for k in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
@@ -95,8 +97,7 @@ def _devices(faults: list[str]) -> Look:
         faults.append(
             f"the GPU cannot be used ({reason}): check its driver, or train with --device cpu"
         )
-    used = "cuda" if len(devices) > 1 else "cpu"
-    return f"{'; '.join(devices)}\n--device auto takes {used}", devices
+    return f"{'; '.join(devices)}\n--device auto takes {resolve_device('auto').type}", devices
 
 
 def _threads(faults: list[str]) -> Look:

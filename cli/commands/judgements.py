@@ -151,7 +151,7 @@ def export(
       sortnet judgements export essays --format chosen --output preferences.jsonl
     """
     from store.collections.judgement_files import export_judgements
-    from store.service.judged import annotator_weights
+    from store.service.judged_queries import annotator_weights
 
     if escaped is not None and form != "csv":
         option = "--for-spreadsheets" if escaped else "--raw"

@@ -83,7 +83,7 @@ def label(
     """
     _refuse_together(how)
     if only_shows(how):
-        from cli.terminal.model_run import show_prompt_or_estimate
+        from cli.terminal.label_by_judge import show_prompt_or_estimate
 
         with open_collection(store, name) as collection:
             show_prompt_or_estimate(collection, how, number, until, as_json=as_json)
@@ -238,7 +238,7 @@ def _by_hand(
 def _ask_by(how: dict[str, Any]) -> Ask:
     if is_asked(how):
         from cli.judges.judge_options import judge_of
-        from cli.terminal.model_run import by_judge
+        from cli.terminal.label_by_judge import by_judge
 
         judge = judge_of(how)
         assert judge is not None

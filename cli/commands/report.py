@@ -25,7 +25,7 @@ from cli.printing.results import Result, print_result
 from sortnet.errors import StoreError
 from sortnet.threads import set_threads
 from store.service.existing_store import open_collection, open_existing, open_run
-from store.training.model_folders import is_model_folder, run_of_folder
+from store.training.run_named_by_folder import is_model_folder, run_of_folder
 
 
 @click.command()
@@ -156,7 +156,7 @@ def _collection_of(store: str | None, name: str) -> str | None:
 
     A run's whole id and `last` are the run, else a collection's name is before a prefix.
     """
-    from store.service.judged import PREFIX
+    from store.service.judged_queries import PREFIX
 
     if name.startswith(PREFIX):
         return name.removeprefix(PREFIX)

@@ -23,7 +23,7 @@ from store.report.kept_models import kept_model
 from store.report.origins import from_which
 from store.runs.unfinished import again, is_before_the_end_of_training, with_phase
 from store.service.existing_store import open_run
-from store.training.model_folders import is_model_folder, run_of_folder
+from store.training.run_named_by_folder import is_model_folder, run_of_folder
 
 if TYPE_CHECKING:
     from sortnet.core import Progress

@@ -57,6 +57,9 @@ class PrintedRun(Watcher):
     def progress(self, text: str) -> None:
         self._progress(text)
 
+    def note(self, text: str) -> None:
+        say(text)
+
     def starting(
         self, job: TrainingJob, origin: Origin | None, group: Group, *, is_new: bool, chooses: bool
     ) -> None:

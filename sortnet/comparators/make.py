@@ -1,4 +1,10 @@
-"""Build the comparator that the settings of a run ask for, and name its kind."""
+"""Build the comparator that the settings of a run ask for, and name its kind.
+
+`resolve_device` decides the device, and the weights are made there; all else follows the weights.
+`sortnet.learning.mini_batches` moves the documents of a training to them, and
+`sortnet.sorting.sort` sorts on a GPU by `sortnet.sorting.gpu` where the comparator offers
+`on_device`. A model's folder names no device: the machine that loads the model decides again.
+"""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from sortnet.messages import cut, printable
 from sortnet.preference import ANSWERS, Answer
-from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META
+from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, SET_ANSWERS
 
-REPLIES = tuple(answer for answer in ANSWERS if answer != "undo")
+REPLIES = tuple(answer for answer in ANSWERS if answer not in ("undo", *SET_ANSWERS))
 KNOWN = (
     *("id", "answer", "p", "comment", "flag", "seconds", "cost", "meta", "retry_after"),
 )  # keys of an answer

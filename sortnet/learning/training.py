@@ -24,7 +24,7 @@ from torch import Tensor
 
 from sortnet.comparators import NeuralComparator, TrainableComparator
 from sortnet.comparators.losses import pair_loss
-from sortnet.config import DEFAULTS, Training
+from sortnet.config import Training
 from sortnet.core import F32, ComparedPairs, Progress, Queries
 from sortnet.core.shard import Shard, summed
 from sortnet.errors import DataError, DivergedError
@@ -336,10 +336,7 @@ class _Steps:
         moments: Mapping[str, Tensor] | None = None,
     ) -> _Steps:
         """The optimiser and the schedule as they are before the first step of the share."""
-        weight_decay = how.weight_decay
-        if weight_decay is None:
-            weight_decay = DEFAULTS["nets"]["weight_decay"]
-        options = {"lr": how.lr, "weight_decay": weight_decay}
+        options = {"lr": how.lr, "weight_decay": how.fixed_weight_decay}
         if how.optimizer == "sgd":
             options["momentum"] = how.momentum
         else:

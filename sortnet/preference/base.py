@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from sortnet.errors import JudgementError
 
-Answer: TypeAlias = Literal["left", "right", "tie", "skip", "cant-say", "undo"]
+Answer: TypeAlias = Literal["left", "right", "tie", "skip", "cant-say", "undo", "best", "same"]
 Pair: TypeAlias = tuple[int, int]  # two items, the lower number first where it is a key
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
-# The answers about the order; a skip and a "can't say" are not.
+MOST_ITEMS = 6  # of a question
+SET_ANSWERS = ("best", "same")  # about the order of more than two items
+SET_FIELDS = ("further", "best", "worst")  # of `Judgement`, by which sets differ from pairs
+# The answers about the order of two items; a skip and a "can't say" are not.
 TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
 # What the probabilities of an annotator are: a share of votes, such as 7 of 10 for the left item; a
 # measurement of the difference of two items; or nothing, only the word counts.
@@ -58,16 +62,26 @@ def by_pair(answers: Iterable[T]) -> dict[Pair, list[T]]:
     return of_pair
 
 
+def pairs_among(items: Iterable[int]) -> list[Pair]:
+    """Every pair of the items, the lower number first.
+
+    >>> pairs_among((3, 1, 2))
+    [(1, 2), (1, 3), (2, 3)]
+    """
+    return [*combinations(sorted(items), 2)]
+
+
 @dataclass(frozen=True)
 class Question:
-    """Which of two items is better? Items are numbered from 0.
+    """Which of two items is better, or which of up to six is the best? Items are numbered from 0.
 
     Attributes:
-        left, right: the items shown there.
-        strategy: what chose the pair: `merge`, `connect`, `bald`, `random`, `repeat`, ...
-        probability: with which the strategy chose this pair; 1 if it had no choice. How often each
-            strategy is used is a setting of the session.
+        left, right: the items in the first two places.
+        strategy: what chose the items: `merge`, `connect`, `bald`, `random`, `repeat`, ...
+        probability: with which the strategy chose these items; 1 if it had no choice. How often
+            each strategy is used is a setting of the session.
         model: number of events known to the model that chose it.
+        further: the items in the third place and on; none if the question is about two.
     """
 
     left: int
@@ -75,11 +89,35 @@ class Question:
     strategy: str
     probability: float
     model: int = 0
+    further: tuple[int, ...] = ()
+
+    @property
+    def items(self) -> tuple[int, ...]:
+        """The items in the order of their places."""
+        return self.left, self.right, *self.further
 
     @property
     def pair(self) -> Pair:
-        """The two items, the lower number first."""
-        return unordered_pair(self.left, self.right)
+        """The two items of a question about two, the lower number first.
+
+        Raises:
+            JudgementError: if the question is about more than two items.
+        """
+        return pair_of_two(self.items)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Every pair of its items, the lower number first."""
+        return pairs_among(self.items)
+
+    @property
+    def turned(self) -> Question:
+        """The same question with its sides exchanged.
+
+        >>> Question(3, 1, "bald", 1.0).turned.left
+        1
+        """
+        return replace(self, left=self.right, right=self.left)
 
     def answered(self, annotator: str, answer: Answer, **facts: Any) -> Judgement:
         """An answer to it as a judgement; `facts` are further fields, such as milliseconds.
@@ -90,14 +128,26 @@ class Question:
         return Judgement(annotator, answer=answer, **vars(self), **facts)
 
 
+def pair_of_two(items: tuple[int, ...]) -> Pair:
+    """The two items, the lower number first.
+
+    Raises:
+        JudgementError: if there are more than two.
+    """
+    if len(items) != 2:
+        raise JudgementError(f"{len(items)} items are no pair")
+    return unordered_pair(*items)
+
+
 @dataclass(frozen=True)
 class Judgement:
-    """An annotator's answer about two items; never changed, only undone by another judgement.
+    """An annotator's answer about two to six items; never changed, only undone by another one.
 
     Attributes:
         annotator: name of the annotator.
-        left, right: the items shown there.
-        answer: `left` or `right` is better, `tie`, `skip`, `cant-say`; or `undo` of an earlier one.
+        left, right: the items in the first two places.
+        answer: of two items, `left` or `right` is better, or `tie`; of more, `best`, or `same` if
+            all are as good; of any number `skip` or `cant-say`; or `undo` of an earlier judgement.
         milliseconds: time from showing to answering, if measured.
         strategy, probability, model: as in `Question`; the strategy of imports is `given`.
         number: its place in the order of the collection's events, from 1; 0 if not stored yet.
@@ -107,13 +157,17 @@ class Judgement:
         p: how probably the left item is better, if given; see `Probabilities`.
         cost: of the answer, in whatever currency its prices were given.
         meta: what else is known of the answer, as JSON.
+        further: the items in the third place and on, as in `Question`.
+        best, worst: the items chosen by the answer `best`; `worst` is None if it was not asked for.
 
     Raises:
-        JudgementError: on an unknown answer, the same item twice, an undo without `undoes`, or a
-            `p` or `cost` that is none.
+        JudgementError: on an unknown answer, an item twice, an answer that does not go with the
+            number of items, an undo without `undoes`, or a `p` or `cost` that is none.
 
     >>> Judgement("ana", 3, 1, "left").pair
     (1, 3)
+    >>> Judgement("ana", 3, 1, "best", further=(4, 2), best=4, worst=1).comparisons()
+    [(4, 3), (4, 1), (4, 2), (3, 1), (2, 1)]
     """
 
     annotator: str
@@ -132,8 +186,13 @@ class Judgement:
     p: float | None = None
     cost: float | None = None
     meta: str | None = None
+    further: tuple[int, ...] = ()
+    best: int | None = None
+    worst: int | None = None
 
     def __post_init__(self) -> None:
+        check_items(self.items, self.answer)
+        check_choice(self.items, self.answer, self.best, self.worst)
         if self.p is not None and not 0 <= self.p <= 1:
             raise JudgementError(f"p must be from 0 to 1, got {self.p}")
         if self.cost is not None and not 0 <= self.cost < math.inf:
@@ -144,8 +203,6 @@ class Judgement:
             raise JudgementError(f"unknown answer {self.answer!r}; known are {', '.join(ANSWERS)}")
         if self.milliseconds is not None and not 0 <= self.milliseconds < 2**53:
             raise JudgementError(f"an answer after {self.milliseconds} milliseconds cannot be")
-        if self.left == self.right:
-            raise JudgementError(f"item {self.left} cannot be compared with itself")
         if self.comment is not None and len(self.comment) > LONGEST_COMMENT:
             long = f"{len(self.comment):,} characters"
             raise JudgementError(f"a comment of {long}: at most {LONGEST_COMMENT:,} are kept")
@@ -155,16 +212,83 @@ class Judgement:
     @property
     def question(self) -> Question:
         """The question it answers."""
-        return Question(self.left, self.right, self.strategy, self.probability, self.model)
+        return Question(
+            self.left, self.right, self.strategy, self.probability, self.model, self.further
+        )
 
     def undo(self) -> Judgement:
         """The event that undoes it."""
         return self.question.answered(self.annotator, "undo", undoes=self.number)
 
     @property
+    def items(self) -> tuple[int, ...]:
+        """The items in the order of their places."""
+        return self.left, self.right, *self.further
+
+    @property
     def pair(self) -> Pair:
-        """The two items, the lower number first."""
-        return unordered_pair(self.left, self.right)
+        """The two items of an answer about two, the lower number first.
+
+        Raises:
+            JudgementError: if the answer is about more than two items.
+        """
+        return pair_of_two(self.items)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Every pair of its items, the lower number first."""
+        return pairs_among(self.items)
+
+    def comparisons(self) -> list[Pair]:
+        """(better, worse) of each comparison that follows from the answer; none of a tie.
+
+        The best item is better than each other one, and each other one better than the worst.
+        """
+        if self.answer == "left":
+            return [(self.left, self.right)]
+        if self.answer == "right":
+            return [(self.right, self.left)]
+        if self.best is None:
+            return []
+        than_best = [(self.best, item) for item in self.items if item != self.best]
+        if self.worst is None:
+            return than_best
+        between = [item for item in self.items if item not in (self.best, self.worst)]
+        return than_best + [(item, self.worst) for item in between]
+
+
+def check_items(items: tuple[int, ...], answer: str) -> None:
+    """Refuse items of which one is there twice, and an answer that is none about so many items.
+
+    Raises:
+        JudgementError: in these cases, or if there are more than six items.
+    """
+    for item in items:
+        if items.count(item) > 1:
+            raise JudgementError(f"item {item} cannot be compared with itself")
+    if len(items) > MOST_ITEMS:
+        raise JudgementError(f"a question about {len(items)} items: at most {MOST_ITEMS}")
+    is_unfit = answer in SET_ANSWERS if len(items) == 2 else answer in TARGETS
+    if is_unfit:
+        raise JudgementError(f"{answer!r} is no answer about {len(items)} items")
+
+
+def check_choice(items: tuple[int, ...], answer: str, best: int | None, worst: int | None) -> None:
+    """Refuse a best and a worst item that do not go with the answer and the items.
+
+    Raises:
+        JudgementError: if `best` is there without the answer `best` or the other way round, if
+            `worst` is there without `best` or is the same, or if one of them is not in question.
+    """
+    if (answer == "best") != (best is not None):
+        raise JudgementError('`best` must be set if and only if answer is "best"')
+    if worst is not None and best is None:
+        raise JudgementError(f"item {worst} is the worst, but none is the best")
+    if best is not None and best == worst:
+        raise JudgementError(f"item {best} cannot be the best and the worst")
+    for chosen in (best, worst):
+        if chosen is not None and chosen not in items:
+            raise JudgementError(f"item {chosen} is none of those in question")
 
 
 def check_undo(undo: Judgement, earlier: Judgement | None, *, undone: bool = False) -> None:

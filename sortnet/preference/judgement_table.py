@@ -1,4 +1,4 @@
-"""Many judgements as columns: 90 bytes each, and a `Judgement` only where one is looked at."""
+"""Many judgements as columns: 120 bytes each, and a `Judgement` only where one is looked at."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from sortnet.preference.base import (
     ANSWERS,
     LONGEST_COMMENT,
     LONGEST_META,
+    MOST_ITEMS,
+    SET_ANSWERS,
+    SET_FIELDS,
     TARGETS,
     Answer,
     Judgement,
@@ -23,16 +26,32 @@ from sortnet.preference.base import (
 
 T = TypeVar("T", bound=np.generic)
 TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])  # by code
-UNDO = ANSWERS.index("undo")
+UNDO, BEST = ANSWERS.index("undo"), ANSWERS.index("best")
+_ABOUT_SETS = [ANSWERS.index(answer) for answer in SET_ANSWERS]
 _TYPES = get_type_hints(Judgement)  # what a field is decides how it is kept
 _TEXTS = tuple(name for name, type_ in _TYPES.items() if type_ == str | None)
 _CODES = {answer: code for code, answer in enumerate(ANSWERS)}
 _OR_NONE = (int | None, bool | None)  # -1 stands for None
 _AS = {Answer: np.int8, bool | None: np.int8, float: np.float64, float | None: np.float64}
 _KINDS = {name: _AS.get(type_, np.int64) for name, type_ in _TYPES.items() if name not in _TEXTS}
-_KINDS["undone"] = np.int64
+_KINDS |= {"undone": np.int64, "further": np.int32, "best": np.int32, "worst": np.int32}
+_WIDTHS = {"further": MOST_ITEMS - 2}  # of columns that have several numbers a row
 _NEVER = 1 << 62
 _BLOCK = 4096  # judgements made at once
+
+
+def _empty(name: str, n: int) -> NDArray[Any]:
+    """Room for n rows of a column."""
+    shape = (n, _WIDTHS[name]) if name in _WIDTHS else n
+    return np.empty(shape, _KINDS[name])
+
+
+def _padded(further: Sequence[int]) -> list[int]:
+    """The items in the third place and on, and -1 for each place that is left empty."""
+    n_empty = MOST_ITEMS - 2 - len(further)
+    if n_empty < 0:
+        raise JudgementError(f"a question about {len(further) + 2} items: at most {MOST_ITEMS}")
+    return [*further, *[-1] * n_empty]
 
 
 class Names(dict[str, int]):
@@ -69,6 +88,8 @@ class Judgements(Sequence[Judgement]):
         left, right, probability, model, number: (m,) as in `Judgement`.
         milliseconds, undoes, flagged: (m,) as in `Judgement`, -1 for None.
         at, p, cost: (m,) as in `Judgement`, NaN for None.
+        further: (m, 4) the items in the third place and on, -1 where there is none.
+        best, worst: (m,) as in `Judgement`, -1 for None.
         texts: {field: {row: text}} of the fields that are texts or None.
         undone: (m,) of how many judgements, from the first, the one that undoes it is the last; a
             huge number if none does.
@@ -84,11 +105,12 @@ class Judgements(Sequence[Judgement]):
     answer, flagged = _Column[np.int8](), _Column[np.int8]()
     probability, at = _Column[np.float64](), _Column[np.float64]()
     p, cost = _Column[np.float64](), _Column[np.float64]()
+    further, best, worst = _Column[np.int32](), _Column[np.int32](), _Column[np.int32]()
 
     def __init__(self) -> None:
         self.annotators, self.strategies = Names(), Names()
         self.texts: dict[str, dict[int, str]] = {name: {} for name in _TEXTS}
-        self._columns = {name: np.empty(0, kind) for name, kind in _KINDS.items()}
+        self._columns = {name: _empty(name, 0) for name in _KINDS}
         self._n = 0
         self._ascending = True  # the numbers
 
@@ -101,7 +123,10 @@ class Judgements(Sequence[Judgement]):
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
-        """Judgements whose fields are in the order of those of `Judgement`; errors are the same."""
+        """Judgements whose fields are in the order of those of `Judgement`; errors are the same.
+
+        Rows about pairs alone may lack `SET_FIELDS`, which are the last ones.
+        """
         table = cls._of_sound(rows)
         if not table._sound():
             for row in rows:
@@ -116,6 +141,10 @@ class Judgements(Sequence[Judgement]):
                 table.texts[name] = {k: text for k, text in enumerate(values) if text is not None}
             else:
                 table._columns[name] = table._encoded(name, values)
+        for name in SET_FIELDS:
+            if len(table._columns[name]) < len(rows):  # rows about pairs alone
+                table._columns[name] = _empty(name, len(rows))
+                table._columns[name].fill(-1)
         table._columns["undone"] = np.empty(len(rows), np.int64)
         table._n = len(rows)
         table._mark(0)
@@ -152,8 +181,13 @@ class Judgements(Sequence[Judgement]):
         return self.undone > self._n
 
     @property
+    def is_set(self) -> Bool:
+        """(m,) whether it is about more than two items."""
+        return self.further[:, 0] >= 0
+
+    @property
     def is_vote(self) -> Bool:
-        """(m,) whether it is an answer about the order that is not undone."""
+        """(m,) whether it is an answer about the order of two items that is not undone."""
         return self.live & ~np.isnan(TARGET[self.answer])
 
     def pairs(self) -> tuple[I64, I64]:
@@ -223,6 +257,8 @@ class Judgements(Sequence[Judgement]):
             return [order[value] for value in values]
         if type_ == Answer:
             return [ANSWERS[value] for value in values]
+        if name == "further":
+            return [tuple(item for item in items if item >= 0) for items in values]
         if type_ == float | None:
             return [None if value != value else value for value in values]
         if type_ == bool | None:
@@ -238,7 +274,7 @@ class Judgements(Sequence[Judgement]):
         last = int(self.number[-1]) if start else 0
         for name, values in self._columns.items():
             if end > len(values):
-                wider = np.empty(max(end, len(values) * 9 // 8 + 64), values.dtype)
+                wider = _empty(name, max(end, len(values) * 9 // 8 + 64))
                 wider[:start] = values[:start]
                 self._columns[name] = wider
             self._columns[name][start:end] = new._column(name)
@@ -283,17 +319,21 @@ class Judgements(Sequence[Judgement]):
             values = [self.strategies[value] for value in values]
         elif name == "answer":
             values = [_CODES.get(value, -1) for value in values]
+        elif name == "further":
+            values = [_padded(items) for items in values]
         elif _TYPES[name] in _OR_NONE:
             values = [-1 if value is None else value for value in values]
         try:
-            return np.array(values, _KINDS[name])
+            column = np.array(values, _KINDS[name])
         except OverflowError:
-            raise JudgementError(f"a judgement whose {name} has more than 64 bits") from None
+            bits = 8 * np.dtype(_KINDS[name]).itemsize
+            raise JudgementError(f"a judgement whose {name} has more than {bits} bits") from None
+        return column
 
     def _sound(self) -> bool:
         """Whether each is what `Judgement` takes."""
         answer, milliseconds = self.answer, self.milliseconds
-        fault = (answer < 0) | (self.left == self.right) | ((answer == UNDO) != (self.undoes >= 0))
+        fault = (answer < 0) | ((answer == UNDO) != (self.undoes >= 0)) | ~self._has_sound_items()
         fault |= (milliseconds < -1) | (milliseconds >= 2**53)
         fault |= (self.p < 0) | (self.p > 1) | (self.cost < 0) | (self.cost == np.inf)
         longest = {"comment": LONGEST_COMMENT, "meta": LONGEST_META}
@@ -301,6 +341,22 @@ class Judgements(Sequence[Judgement]):
             len(text) > longest[name] for name in longest for text in self.texts[name].values()
         )
         return not (long or fault.any())
+
+    def _has_sound_items(self) -> Bool:
+        """(m,) whether items, answer and choice go together: `check_items` and `check_choice`."""
+        items = np.column_stack((self.left, self.right, self.further))
+        ordered = np.sort(items, axis=1)
+        is_twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+        sound: Bool = (self.left != self.right) & ~is_twice.any(axis=1)
+        is_about_pairs = ~np.isnan(TARGET[self.answer])
+        is_about_sets = np.isin(self.answer, _ABOUT_SETS)
+        sound &= np.where(self.is_set, ~is_about_pairs, ~is_about_sets)
+        has_best, has_worst = self.best >= 0, self.worst >= 0
+        sound &= (self.answer == BEST) == has_best
+        sound &= ~has_worst | (has_best & (self.best != self.worst))
+        for chosen in (self.best, self.worst):
+            sound &= (chosen < 0) | (items == chosen[:, None]).any(axis=1)
+        return sound
 
     def _mark(self, start: int) -> None:
         """Note which ones are undone by those from that row on; the first undo of one counts."""

@@ -1,7 +1,6 @@
 """Merge sort of all queries at once in tensors that stay on a comparator's device.
 
-Which device that is says `sortnet.comparators.make.resolve_device`; on it trains
-`sortnet.learning.training`, which keeps the features there.
+`sortnet.comparators.make` decides the device.
 """
 
 from __future__ import annotations

@@ -18,7 +18,13 @@ from sortnet.files import TABLES, shown, suffix_of, write_atomically
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
 from sortnet.preference import ANSWERS, Answer, Judgement
-from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, Probabilities, check_undo
+from sortnet.preference.base import (
+    LONGEST_COMMENT,
+    LONGEST_META,
+    SET_FIELDS,
+    Probabilities,
+    check_undo,
+)
 from sortnet.preference.study import Decision, questions_at, study_of
 from sortnet.tables.rows import Rows, listed, read_rows
 from store.collections.collection import Collection
@@ -27,7 +33,8 @@ from store.collections.other_tools import TOOLS, as_votes
 from store.collections.preference_records import preference_records
 
 Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]
-FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
+_NAMES_OF_JUDGEMENT = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
+FIELDS = ("id", "number", *(name for name in _NAMES_OF_JUDGEMENT if name != "number"))
 _OURS = {"id", "number"}  # of them, those that every version's export has
 _OF_GROUP = ("group", "context")  # fields besides, if items have groups; not read again
 _EXPORTED = (*FIELDS, "excluded")
@@ -224,8 +231,8 @@ def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
     facts |= {side: items.ids[facts[side]] for side in ("left", "right")}
     facts = {name: facts[name] for name in FIELDS}
     if items.groups is not None:
-        context = None if items.contexts is None else items.contexts[judgement.left]
-        facts |= dict(zip(_OF_GROUP, (items.groups[judgement.left], context), strict=True))
+        of_group = items.groups[judgement.left], items.context(judgement.left)
+        facts |= dict(zip(_OF_GROUP, of_group, strict=True))
     return facts
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, func, insert, select
 
 from sortnet.errors import JudgementError
 from sortnet.preference import Judgement
-from sortnet.preference.base import check_undo
+from sortnet.preference.base import SET_FIELDS, check_undo
 from sortnet.preference.judgement_table import Judgements
 from store.collections.collection_rows import CollectionRows
 from store.database.schema import AnnotatorRow, JudgementRow, columns_of
@@ -124,7 +124,8 @@ class JudgementRows(CollectionRows):
         """The row of a judgement: its fields, the annotator by their key."""
         key = annotators[judgement.annotator]
         of = {"collection": self.number, "annotator": key, "id": id, "lease": lease}
-        return vars(judgement) | of
+        facts = {name: value for name, value in vars(judgement).items() if name not in SET_FIELDS}
+        return facts | of
 
     def _numbers_by_id(self, ids: Sequence[str]) -> dict[str, int]:
         """{id: number} of at least those of the ids that are stored."""

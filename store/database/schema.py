@@ -11,6 +11,8 @@ from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, UniqueConstr
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from sortnet.preference.base import SET_FIELDS
+
 
 class Base(DeclarativeBase):
     # SQLAlchemy 2.0 and 2.1 map a float to different types.
@@ -314,7 +316,11 @@ class LeaseRow(Base):
 
 
 class ServerRow(Base):
-    """The process that serves a collection; `heartbeat` as in `JudgementRow.at`."""
+    """The process that serves a collection; `heartbeat` as in `JudgementRow.at`.
+
+    `host`, `pid` and `process_start` are of the process, see `store.database.process`;
+    `process_start` is NULL in rows from before m0013.
+    """
 
     __tablename__ = "servers"
 
@@ -323,6 +329,7 @@ class ServerRow(Base):
     pid: Mapped[int]
     host: Mapped[str]
     heartbeat: Mapped[float]
+    process_start: Mapped[str | None]
 
 
 class CellRow(Base):
@@ -345,7 +352,7 @@ class CellRow(Base):
 
 def columns_of(record: Any, row: type[Base]) -> list[Any]:
     """The columns of a dataclass's fields; the annotator by their name, to be joined."""
-    names = [field.name for field in fields(record)]
+    names = [field.name for field in fields(record) if field.name not in SET_FIELDS]
     return [AnnotatorRow.name if name == "annotator" else getattr(row, name) for name in names]
 
 

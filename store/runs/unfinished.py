@@ -1,4 +1,4 @@
-"""A run that is not done: its phase in words, the command that resumes it, how far it came."""
+"""A run that is not done: its phase in words, what resumes it, how far it came."""
 
 from __future__ import annotations
 
@@ -16,9 +16,21 @@ def resume(out: str) -> str:
     return shlex.join(["sortnet", "train", "--resume", "--out", out])
 
 
+def resume_call(out: str) -> str:
+    """The call that resumes a run whose judge is passed again, such as a function."""
+    return f"store.training.resume({out!r}, judge=...)"
+
+
 def again(run: Run) -> str | None:
-    """The command that resumes an unfinished run; None if it is done."""
-    return None if run.status == "done" or run.out is None else resume(run.out)
+    """The command or the call that resumes an unfinished run; None if it is done."""
+    if run.status == "done" or run.out is None:
+        return None
+    if (judge := run.judge) is not None:
+        from store.runs.judge_record import is_stored_whole
+
+        if not is_stored_whole(judge):
+            return resume_call(run.out)
+    return resume(run.out)
 
 
 def is_before_the_end_of_training(run: Run) -> bool:

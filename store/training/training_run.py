@@ -35,19 +35,20 @@ from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.better_ranker import better_than_posterior
 from sortnet.rankers.choose_inputs import Trial, choose
-from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.from_model import with_epochs
+from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import ALONE, fit
 from sortnet.rankers.weights import load_state, save_state
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
+from store.runs.judge_record import kind_of
 from store.runs.unfinished import resume
 from store.service.existing_store import open_existing
 from store.service.run_judge import RunJudge, vali_pairs
 from store.store import new_run_id
 from store.training.job import TrainingJob
 from store.training.origin import Origin
-from store.training.run_folder import CHOOSING, TRAINING, Folder
+from store.training.run_folder import CHOOSING, JUDGED_BY, TRAINING, Folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +61,8 @@ class TrainingRun:
     run: Run
     state: State | None  # to resume from; None for a new run
     group: Group = field(default_factory=Alone)  # of which the first alone keeps folder and run
-    again: str | None = None  # the command that does it again; None: the one that resumes it
-    judge: RunJudge | None = None  # a program or a model that is asked
+    again: str | None = None  # the command or call that does it again; None: what resumes it
+    judge: RunJudge | None = None  # a program, a model or a function that is asked
     origin: Origin | None = None  # the model that the run begins with; None: random weights
 
     @property
@@ -182,8 +183,8 @@ def begin(
         progress: told what is being done.
         show_trial: called with each trial that chooses settings, trials that had ended included.
         group: the processes of the run; this process is the first.
-        again: the command that repeats the run; None: the command that resumes it.
-        judge: options of the program or model that a new run asks.
+        again: the command or call that repeats the run; None: the command that resumes it.
+        judge: the record of the judge that a new run asks; None without a judge.
         origin: the model that the run begins with, which its folder keeps.
         clear: whether a new run removes the record of an earlier run in the folder.
     """
@@ -193,7 +194,7 @@ def begin(
             folder.clear()
         known = _new_record(job, command, shown)
         if judge is not None:
-            known["judged_by"] = "--judge" if judge["judge"] is not None else "--model"
+            known["judged_by"] = JUDGED_BY[kind_of(judge)]
         if origin is not None:
             origin.model.save(folder.origin)
             known["from"] = origin.facts

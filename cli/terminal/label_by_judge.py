@@ -18,7 +18,7 @@ from sortnet.judges.prompts import Prompt
 from sortnet.messages import printable
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.service.judging import EndReason, Judging, example_pairs
+from store.service.judge_as_annotator import EndReason, Judging, example_pairs
 from store.service.labelling import LabellingService
 
 

@@ -64,14 +64,12 @@ class LabellingEnd:
 
 def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) -> Pair:
     """What is asked about a leased pair; `turned`: with its sides exchanged."""
-    study, question = service.study, lease.question
-    left, right = question.left, question.right
-    if turned:
-        left, right = right, left
+    study = service.study
+    question = lease.question.turned if turned else lease.question
     return pair_of_items(
         service.items,
-        left,
-        right,
+        question.left,
+        question.right,
         id=lease.id,
         question=study.question,
         instructions=study.instructions,
@@ -192,9 +190,8 @@ class Judging(WorkerPool[Lease]):
             self._notify(str(error))
             return
         if new and len(verdicts) > 1:
-            turned = replace(asked, left=asked.right, right=asked.left)
             collection = self.service.collection
-            second = replace(self._judgement(turned, verdicts[1]), at=collection.clock())
+            second = replace(self._judgement(asked.turned, verdicts[1]), at=collection.clock())
             # By its id it is not appended twice if the reply of the first commit was lost.
             ids = [secrets.token_hex(8)]
             self._patience.do(partial(collection.append, [second], ids=ids))
