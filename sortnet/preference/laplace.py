@@ -26,6 +26,7 @@ _ROUNDS = 12  # of fitting the scales to the answers
 _SETTLED = 0.02  # relative change of the variance after which no more rounds are needed
 MANY = 20_000  # items from which on those without answers are left out of the equations
 _PLENTY = 200_000  # answers by which the scales are chosen, at most
+_ENOUGH = 20  # measurements below which nobody counts as words for that
 _BETTER = 1.0  # standard errors by which words must predict better than measurements
 _BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
 
@@ -320,12 +321,13 @@ def _without_meaning(
     annotator = votes.annotator[rows]
     assert votes.probit is not None
     within = np.abs(votes.probit[rows]) < MOST_PROBIT
-    numbers = np.unique(annotator).tolist()
-    return [
-        who
-        for who in numbers
-        if not within[annotator == who].any() or is_gain(gain[annotator == who], _BETTER, ddof=0)
-    ]
+    in_words = []
+    for who in np.unique(annotator).tolist():
+        own = annotator == who
+        is_better = own.sum() >= _ENOUGH and is_gain(gain[own], _BETTER, ddof=0)
+        if is_better or not within[own].any():
+            in_words.append(who)
+    return in_words
 
 
 def _left_out_log_p(matched: _Matched, rows: I64) -> F64:

@@ -19,6 +19,12 @@ from store.report.instructions import instructions_html
 _ROWS = 100_000  # of the ranking; more would be tens of megabytes
 _WRITTEN = 100  # of them that are there without the script
 _ANSWERS = 12  # about a pair
+_P_COUNTS = {
+    "measurement": "measurements",
+    "words": "words: they say nothing of the errors",
+    "share": "shares of votes",
+    "ignored": "words: they are ignored",
+}
 _SMALL = Markup("{} <small>{}</small>")
 
 
@@ -80,6 +86,9 @@ def _shown(part: dict[str, Any]) -> dict[str, Any]:
     shown_part["summary"] = [*_summary(part)]
     shown_part["reliability"] = [*_reliability(part)]
     shown_part["judge_rows"] = [_judge(judge) for judge in part["judges"]]
+    shown_part["calibration_rows"] = [
+        _calibration(judge, each) for judge in part["judges"] for each in judge["calibration"]
+    ]
     shown_part["instructions_html"] = instructions_html(part["instructions"])
     shown_part["ranking_title"] = _ranking_title(part)
     shown_part["cells"] = [_cells(row, part) for row in part["rows"][:_ROWS]]
@@ -143,6 +152,22 @@ def _judge(judge: dict[str, Any]) -> list[str]:
         "-" if judge["cost"] is None else f"{judge['cost']:.4g}",
         judge["verdict"] or "-",
     ]
+
+
+def _calibration(judge: dict[str, Any], each: dict[str, Any]) -> list[str]:
+    """A row of the table of calibration."""
+    return [
+        judge["name"],
+        _P_COUNTS[judge["probabilities"]],
+        f"{each['low']:g} to {each['high']:g}",
+        f"{each['answers']:,}",
+        f"{each['said']:.2f}",
+        *(_share_of(each[name], each[f"n_{name}"]) for name in ("others", "gold")),
+    ]
+
+
+def _share_of(share: float | None, number: int) -> str:
+    return "-" if share is None else _SMALL.format(f"{share:.2f}", f"of {number:,}")
 
 
 def _measured(found: dict[str, float] | None) -> str:
