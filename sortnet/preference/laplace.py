@@ -15,7 +15,7 @@ from sortnet.core import F64, I64
 from sortnet.metrics import is_gain
 from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.posterior import Draws, Posterior
-from sortnet.preference.problem import SHARED, Part, Prior, Problem, Scales, first_guess
+from sortnet.preference.problem import Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import MODEL, Votes
 from sortnet.threads import one_blas_thread
@@ -176,7 +176,8 @@ def _spread_out(
     for drawn, w, number in zip(draws, weights.draws + moved, priors, strict=True):
         prior = scales.priors[number]
         drawn[:n] = features @ w + np.sqrt(prior.residual) * rng.standard_normal(n)
-        drawn[n + a :] = np.sqrt(SHARED * prior.total(d)) * rng.standard_normal(errors)
+        spread = np.sqrt(scales.shared * prior.total(d))
+        drawn[n + a :] = spread * rng.standard_normal(errors)
     mean[:n] = features @ weights.mean
     there = np.concatenate((some, np.arange(n, n + a), n + a + some if errors else some[:0]))
     mean[there], draws[:, there] = known.mean, known.draws
@@ -283,7 +284,9 @@ def _match(features: F64, votes: Votes, n_annotators: int, seed: int) -> _Matche
         if problem.large:  # where these are estimates, as good as the number of draws
             variance[unjudged] = prior.residual
         before, prior = prior, _matched_prior(prior, theta, variance, d, n, problem.large)
+        shared = problem.matched_shared(theta, variance, before)
         problem = replace(problem, scales=problem.matched_scales(theta, variance))
+        problem = replace(problem, scales=replace(problem.scales, shared=shared))
         if len(problem.measured):
             people = problem.matched_measurements(theta, problem.to_scores(root))
             if problem.alone:

@@ -31,7 +31,10 @@ _SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # with odds be
 _FACTORS = (0.3, 1.0, 3.0)
 _MOST_PRIORS = 8
 _LIKELY = 0.02
-SHARED = 1.0  # variance of the errors that models share, relative to that of the scores
+# Variance of the errors that models share, relative to the variance of the scores: before any
+# answer, and the number of unknowns that this guess counts for.
+SHARED = 1.0
+_SHARED_BELIEF = 3.0
 _CERTAIN = 4.0  # reliability of a gold pair's known answer
 _HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
 
@@ -61,6 +64,7 @@ class Scales:
         priors, odds: of the scores, those that are likely; (k,) their probabilities.
         annotators: their reliabilities and blind shares, and the prior spread of their side biases.
         tie, ties: the tie threshold, and the share of ties among the answers.
+        shared: variance of the errors that models share, relative to that of the scores.
     """
 
     priors: tuple[Prior, ...]
@@ -68,6 +72,7 @@ class Scales:
     annotators: Annotators
     tie: float = 0.0
     ties: float = 0.0
+    shared: float = SHARED
 
     @property
     def residual(self) -> float:
@@ -84,7 +89,7 @@ class Scales:
             "priors": np.array([(prior.weight, prior.residual) for prior in self.priors]),
             "odds": self.odds,
             "annotators": np.array(list(vars(self.annotators).values())),
-            "ties": np.array([self.tie, self.ties]),
+            "others": np.array([self.tie, self.ties, self.shared]),
         }
 
     @classmethod
@@ -92,7 +97,7 @@ class Scales:
         """What `arrays` said."""
         priors = tuple(Prior(*prior) for prior in arrays["priors"].tolist())
         return cls(
-            priors, arrays["odds"], Annotators(*arrays["annotators"]), *arrays["ties"].tolist()
+            priors, arrays["odds"], Annotators(*arrays["annotators"]), *arrays["others"].tolist()
         )
 
 
@@ -146,7 +151,7 @@ class Problem:
         """Inverse variances of the prior, in the order of the unknowns."""
         n, d = self.features.shape
         scores = np.repeat([1 / prior.weight, 1 / prior.residual], [d, n])
-        errors = scores[: self.shared * (d + n)] / SHARED
+        errors = scores[: self.shared * (d + n)] / self.scales.shared
         return np.concatenate((scores, self.scales.annotators.side_sd**-2.0, errors))
 
     def to_scores(self, theta: F64) -> F64:
@@ -336,6 +341,23 @@ class Problem:
         side_sd = side_spread((theta**2 + variance)[first : first + self.n_annotators])
         return replace(scales, annotators=replace(scales.annotators, side_sd=side_sd))
 
+    def matched_shared(self, theta: F64, variance: F64, prior: Prior) -> float:
+        """Variance of the errors that models share, relative to the variance of the scores.
+
+        MacKay's update, as of the prior. Where nothing says how they differ, it stays near the
+        guess.
+
+        `variance` is of the unknowns.
+        """
+        if not self.shared:
+            return self.scales.shared
+        n_errors = sum(self.features.shape)
+        unit = self.scales.shared * self.precision(prior)[-n_errors:]
+        square = float(unit @ theta[-n_errors:] ** 2)
+        certain = 1 - np.minimum(unit * variance[-n_errors:] / self.scales.shared, 1.0)
+        determined = float(certain.sum())
+        return (square + _SHARED_BELIEF * SHARED) / (determined + _SHARED_BELIEF)
+
     def matched_annotators(
         self, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
     ) -> Annotators:
@@ -352,7 +374,7 @@ class Problem:
             gap[models], variance[models] = self._without_models(prior, rng)
             apart = self.features[v.left[models]] - self.features[v.right[models]]
             errors = prior.weight * np.sum(apart**2, axis=1) + 2 * prior.residual
-            noise[models] += SHARED * errors
+            noise[models] += self.scales.shared * errors
             counts[models] = self._informative(gap, noise, prior)[v.annotator[models]]
         # Some annotators answer with ties more often; of models only the order is measured.
         said = people | (models & (v.target != 0.5))
@@ -445,7 +467,8 @@ class Problem:
         weights W = 2 / π of answers at z = 0, as a share of what `reliabilities` takes it for.
         """
         models, shares = self.votes.of_kind(MODEL), np.ones(self.n_annotators)
-        errors = Prior(SHARED * prior.weight, SHARED * prior.residual)
+        ratio = self.scales.shared
+        errors = Prior(ratio * prior.weight, ratio * prior.residual)
         people = replace(self.scales, annotators=Annotators.average(self.n_annotators))
         for who in np.unique(self.votes.annotator[models]).tolist():
             own = models & (self.votes.annotator == who)

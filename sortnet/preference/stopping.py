@@ -264,7 +264,10 @@ def about_models(n_models: int, others: bool) -> str:
     if others or not n_models:
         return ""
     if n_models > 1:
-        return "only models have answered: people's answers or gold pairs would measure them"
+        return (
+            "only models have answered: what they are wrong about alike is not in the intervals, "
+            "people's answers or gold pairs would measure it"
+        )
     return "only a model has answered: what it is wrong about throughout is not in the intervals"
 
 
