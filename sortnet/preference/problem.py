@@ -33,7 +33,7 @@ _MOST_PRIORS = 8
 _LIKELY = 0.02
 # Variance of the errors that models share, relative to the variance of the scores: before any
 # answer, and the number of unknowns that this guess counts for.
-SHARED = 1.0
+SHARED = 0.5
 _SHARED_BELIEF = 3.0
 _CERTAIN = 4.0  # reliability of a gold pair's known answer
 _HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
@@ -64,7 +64,7 @@ class Scales:
         priors, odds: of the scores, those that are likely; (k,) their probabilities.
         annotators: their reliabilities and blind shares, and the prior spread of their side biases.
         tie, ties: the tie threshold, and the share of ties among the answers.
-        shared: variance of the errors that models share, relative to that of the scores.
+        shared: variance of the errors that models share, relative to the variance of the scores.
     """
 
     priors: tuple[Prior, ...]
