@@ -291,9 +291,9 @@ def probabilities(name: str, annotator: str, kind: Any, store: str | None) -> No
     """Say what the probabilities are that ANNOTATOR gives beside answers in the collection NAME.
 
     A measurement says how large the difference of two items is: its scale and its error are
-    learned, and probabilities that say nothing count as words. So do those of programs and language
-    models that sortnet label asks. A share is that of n votes, 0.7 for 7 of 10, as in imports. Of
-    those ignored only the word counts.
+    learned, and probabilities that say nothing of the errors count as words. Programs and language
+    models that sortnet label asks begin with measurements. A share is a share of votes, 0.7 for 7
+    of 10; imports begin with shares. Ignored are all probabilities: only the words count.
 
     \b
     Examples:
