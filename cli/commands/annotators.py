@@ -297,8 +297,8 @@ def probabilities(name: str, annotator: str, kind: Any, store: str | None) -> No
 
     \b
     Examples:
-      sortnet annotators probabilities essays qwen3 measurement
-      sortnet annotators probabilities essays crowd share
+      sortnet annotators probabilities essays eve measurement
+      sortnet annotators probabilities essays eve ignored
     """
     from sortnet.preference.study import Decision
 

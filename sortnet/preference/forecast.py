@@ -31,6 +31,7 @@ _DRAWS = 100  # of the scores, to see how sure the top is
 # With this standard deviation of the logarithm of their variance, ranges hold the true number in
 # 85 to 97 % of sessions of 20 to 80 items whose scores spread by 0.8 to 3.
 _SPREAD = 0.8
+_SPREAD_OF_MEASURED = 0.4  # measurements say more of it
 # The moment at which a session sees that its goal is reached varies by a few per cent.
 _SLACK = 0.05
 MANY = 1 << 20  # answers; more are "not known"
@@ -203,7 +204,8 @@ class _Sessions:
         self._tie = posterior.tie
         self._reliability = _typical_reliability(posterior) if measuring is None else measuring[0]
         items = sample.items
-        spread = np.exp(_SPREAD * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
+        unknown = _SPREAD if measuring is None else _SPREAD_OF_MEASURED
+        spread = np.exp(unknown * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
         root = np.sqrt(spread)[:, None]
         draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
         self._truth: F64 = root * posterior.draws[np.ix_(draws, items)]
@@ -291,7 +293,8 @@ class _Sessions:
                 q[simulation, places] = np.mean(margins > 0, axis=0)
                 best = np.argsort(-self._mean[simulation, places])[:top]
                 wrong = wrong_of_top(margins[:, best], self._tie)
-                of_group = np.mean(wrong <= self._goal.allowed(top))
+                # Items that are surely of the top are not in the sample, and none of them is wrong.
+                of_group = np.mean(wrong <= self._goal.allowed(self._goal.top))
                 sure[simulation] = min(sure[simulation], of_group)
         return q, sure
 
