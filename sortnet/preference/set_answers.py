@@ -191,7 +191,6 @@ def _choice(z: F64, n_items: int) -> _Choice:
     return _Choice(-log_sum, slope, weight, rest / np.maximum(chosen, 1e-300))
 
 
-
 def observed_set(
     layout: Layout, mean: F64, variance: F64, blind: float, ties: float
 ) -> tuple[F64, F64]:
@@ -249,12 +248,14 @@ def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F
 
 
 class SetColumns(NamedTuple):
-    """Columns of rows of answers about sets, as in `Votes`; `event` is the place of the answer."""
+    """Rows of answers about sets; columns are as in `Votes`, `event` is the place of the answer."""
 
     left: I64
     right: I64
-    bias: F64
+    target: float
     event: I64
+    weight: float
+    bias: F64
 
 
 def rows_of_choices(items: I64, best: I64, worst: I64, event: I64) -> list[SetColumns]:
@@ -271,29 +272,35 @@ def rows_of_choices(items: I64, best: I64, worst: I64, event: I64) -> list[SetCo
         of_layout = (n_items == layout.n_items) & ((worst >= 0) == layout.has_worst)
         if not of_layout.any():
             continue
-        some = items[of_layout, : layout.n_items]
-        key = np.zeros(some.shape, np.int64)
-        key[some == best[of_layout, None]] = -1
-        key[some == worst[of_layout, None]] = 1
+        shown = items[of_layout, : layout.n_items]
+        key = np.zeros(shown.shape, np.int64)
+        key[shown == best[of_layout, None]] = -1
+        key[shown == worst[of_layout, None]] = 1
         places = np.argsort(key, axis=1, kind="stable")
-        ordered = np.take_along_axis(some, places, axis=1)
+        ordered = np.take_along_axis(shown, places, axis=1)
         i, j = layout.left, layout.right
-        bias = place_bias(places[:, i], places[:, j], layout.n_items)
+        bias = place_bias(places[:, i], places[:, j], layout.n_items).ravel()
         events = np.repeat(event[of_layout], layout.n_rows)
-        columns.append(SetColumns(ordered[:, i].ravel(), ordered[:, j].ravel(), bias.ravel(), events))
+        left, right = ordered[:, i].ravel(), ordered[:, j].ravel()
+        columns.append(SetColumns(left, right, 1.0, events, 1.0, bias))
     return columns
 
 
 def rows_of_ties(items: I64, event: I64) -> list[SetColumns]:
-    """Every pair of the items of answers that call them all alike; arguments as above."""
+    """Every pair of the items of answers that call them all alike, as ties.
+
+    The ties of n items count n - 1 together. Arguments are as in `rows_of_choices`.
+    """
     n_items = np.count_nonzero(items >= 0, axis=1)
     columns = []
     for n in np.unique(n_items).tolist():
-        some = items[n_items == n, :n]
+        shown = items[n_items == n, :n]
         i, j = np.triu_indices(n, 1)
-        bias = np.broadcast_to(place_bias(i, j, n), (len(some), len(i)))
+        bias = np.tile(place_bias(i, j, n), len(shown))
         events = np.repeat(event[n_items == n], len(i))
-        columns.append(SetColumns(some[:, i].ravel(), some[:, j].ravel(), bias.ravel(), events))
+        columns.append(
+            SetColumns(shown[:, i].ravel(), shown[:, j].ravel(), 0.5, events, 2 / n, bias)
+        )
     return columns
 
 
@@ -305,9 +312,3 @@ def place_bias(left: I64, right: I64, n_items: int) -> F64:
     """
     bias: F64 = (right - left) / (n_items - 1)
     return bias
-
-
-def tie_weight(n_items: I64) -> F64:
-    """What each pair of a set that is called all alike counts: together as n - 1 ties."""
-    weight: F64 = 2 / n_items
-    return weight

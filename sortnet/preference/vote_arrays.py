@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from sortnet.core import F64, I64, Bool
 from sortnet.preference.base import TARGETS, Judgement, Pair
-from sortnet.preference.set_answers import SetRows, rows_by_layout
+from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.set_answers import (
+    SetColumns,
+    SetRows,
+    rows_by_layout,
+    rows_of_choices,
+    rows_of_ties,
+)
 
 _BLOCK = 128  # answers left out together, at most
 # Who answers: a person, a model, whose errors others share, or nobody: a known answer.
@@ -98,6 +105,25 @@ class Votes:
         columns = (self.left, self.right, self.target, self.annotator)
         return zip(*(column.tolist() for column in columns), strict=True)
 
+    def with_sets(self, judgements: Judgements, rows: I64) -> Votes:
+        """These answers about pairs, and after them the answers about sets of these rows."""
+        best = rows[judgements.best[rows] >= 0]
+        alike = rows[judgements.best[rows] < 0]
+        choices = rows_of_choices(
+            judgements.items(best), judgements.best[best], judgements.worst[best], best
+        )
+        ties = rows_of_ties(judgements.items(alike), alike)
+        parts = [self._with_every_column()]
+        parts += [_of_rows(judgements, rows) for rows in (*choices, *ties)]
+        names = [name for name, _ in parts[0]._columns()]
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        return Votes(**joined)
+
+    def _with_every_column(self) -> Votes:
+        ones = np.ones(len(self))
+        weight = ones if self.weight is None else self.weight
+        return replace(self, weight=weight, answer=np.full(len(self), -1), bias=ones)
+
     def renumbered(self, items: I64) -> Votes:
         """The same votes, its items given by their places among these, which ascend."""
         left, right = (np.searchsorted(items, side) for side in (self.left, self.right))
@@ -153,6 +179,21 @@ class Votes:
             says_order[some.rows[:, some.layout.comparisons]] = True
         pairs = replace(self, answer=None, bias=None)
         return pairs.where(says_order)
+
+
+def _of_rows(judgements: Judgements, rows: SetColumns) -> Votes:
+    """Rows of answers about sets as votes."""
+    every = np.ones(len(rows.event))
+    return Votes(
+        rows.left,
+        rows.right,
+        rows.target * every,
+        judgements.annotator[rows.event],
+        rows.weight * every,
+        None,
+        rows.event if rows.target == 1 else np.full(len(rows.event), -1),
+        rows.bias,
+    )
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
