@@ -190,9 +190,10 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     of = np.zeros(len(features), np.bool_)
     of[np.random.default_rng(seed).permutation(len(features))[:some]] = True
     held_out = of[votes.left] | of[votes.right]
-    if held_out.all() or not held_out.any():
+    train, vali = votes.where(~held_out), votes.where(held_out)
+    if not len(train) or not len(vali):
         return nothing
-    units = _hidden_units(features, votes.where(~held_out), votes.where(held_out), seed)
+    units = _hidden_units(features, train, vali, seed)
     without = _likelihoods(features, votes, n_annotators, held_out, seed)
     gain = _likelihoods(np.hstack((features, units)), votes, n_annotators, held_out, seed) - without
     return units if is_gain(gain, _BETTER, ddof=0) else nothing
