@@ -18,8 +18,9 @@ from sortnet.preference.posterior_precision import Dense
 from sortnet.preference.problem import Prior, Problem, Scales
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.set_answers import (
+    ALIKE,
     BEST_FACTOR,
-    LAYOUTS,
+    CHOICES,
     WORST_FACTOR,
     Layout,
     observed_set,
@@ -98,16 +99,16 @@ def test_the_likelihood_is_the_probability_of_the_answer_and_all_sum_to_one(size
 
 
 def test_every_layout_has_its_own_number_of_rows():
-    assert len(LAYOUTS) == 2 * len(SIZES)
-    assert {(layout.n_items, layout.has_worst) for layout in LAYOUTS.values()} == {
-        (size, has_worst) for size in SIZES for has_worst in (False, True)
-    }
+    assert len(CHOICES) == 2 * len(SIZES)
+    for layouts in (CHOICES, ALIKE):
+        assert len({layout.n_rows for layout in layouts}) == len(layouts)
 
 
 @pytest.mark.parametrize("kind", ["people", "models"])
 def test_the_slope_and_the_curvature_are_those_of_the_log_likelihood(kind):
     _, judgements = drawn_answers(7, 6, 4, worst=True, seed=3)
     more = [best_of((0, 3, 5), 3, None), best_of((6, 1, 2, 4, 0), 4, 2, "person-1")]
+    more += [Judgement("ana", 1, 6, "same", further=(0, 2))]
     pairs = [Judgement("ana", 1, 2, "left"), Judgement("person-0", 2, 5, "right")]
     votes = votes_of([*judgements, *more, *pairs], 7)
     if kind == "models":
@@ -134,7 +135,7 @@ def test_the_slope_and_the_curvature_are_those_of_the_log_likelihood(kind):
     np.testing.assert_allclose(direct.solve(np.eye(len(theta))), np.linalg.inv(H), atol=1e-4)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=str)
+@pytest.mark.parametrize("layout", [*CHOICES, *ALIKE], ids=str)
 def test_with_blind_answers_weights_never_exceed_the_curvature(layout):
     rng = np.random.default_rng(layout.n_rows)
     for _ in range(20):

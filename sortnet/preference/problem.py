@@ -321,7 +321,7 @@ class Problem:
     def matched_scales(self, theta: F64, variance: F64) -> Scales:
         """The scales of side biases and ties, given the scores."""
         first, scales = sum(self.features.shape), self.scales
-        if scales.ties:
+        if scales.tie:
             said = (self.given > 0) & self.votes.of_pairs
             z, target = self.z(theta)[said], self.votes.target[said]
             found = minimize_scalar(

@@ -129,7 +129,7 @@ def _probabilities(z: F64, votes: Votes, tie: float | F64, ties: float) -> tuple
         sighted = np.zeros((len(z), len(first)))
         of_sets = set_likelihood(sets.layout, z[:, sets.rows], sighted, ties)
         looked[:, first] = np.exp(of_sets.log_p)
-        by_chance[first] = (1 - ties) / sets.layout.n_answers
+        by_chance[first] = sets.layout.chance(ties)
     return looked, by_chance
 
 

@@ -18,6 +18,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from sortnet.core import F64, I64
 from sortnet.preference.base import MOST_ITEMS
@@ -29,6 +30,7 @@ from sortnet.preference.likelihood import Likelihood
 BEST_FACTOR = {3: 1.85, 4: 1.92, 5: 1.98, 6: 2.03}
 WORST_FACTOR = {3: 1.48, 4: 1.71, 5: 1.85, 6: 1.94}
 
+_PAIR_FACTOR = 1.7
 _NEWTON_STEPS = 20
 
 
@@ -39,9 +41,12 @@ class Layout:
     First come the rows of the choice of the best item, then those of the choice of the worst one.
     Rows of a choice: the chosen item beside each other one, then each pair of the other ones.
 
+    An answer that calls all items alike has a row for each pair, in the order of their places.
+
     Attributes:
         n_items: of the set, from three on.
         has_worst: whether the answer names the worst item.
+        is_alike: whether the answer calls all items alike.
 
     >>> layout = Layout(3, True)
     >>> layout.left.tolist(), layout.right.tolist()
@@ -49,7 +54,8 @@ class Layout:
     """
 
     n_items: int
-    has_worst: bool
+    has_worst: bool = False
+    is_alike: bool = False
 
     @property
     def left(self) -> I64:
@@ -73,12 +79,20 @@ class Layout:
 
     @property
     def n_answers(self) -> int:
-        """The number of different answers about a set."""
+        """The number of different answers of a kind about a set."""
+        if self.is_alike:
+            return 1
         return self.n_items * (self.n_items - 1 if self.has_worst else 1)
+
+    def chance(self, ties: float) -> float:
+        """The probability of an answer that is given blindly, given the share of ties."""
+        return ties if self.is_alike else (1 - ties) / self.n_answers
 
     @property
     def comparisons(self) -> I64:
-        """The rows that say which of two items is better, each pair of items once."""
+        """The rows that say how two items compare, each pair of items once."""
+        if self.is_alike:
+            return np.arange(self.n_rows)
         best = np.arange(self.n_items - 1)
         n_worst = self.n_items - 2 if self.has_worst else 0
         return np.append(best, self.n_best_rows + np.arange(n_worst))
@@ -97,8 +111,11 @@ def _n_pairs(n_items: int) -> int:
     return n_items * (n_items - 1) // 2
 
 
-_LAYOUTS = (Layout(n, has_worst) for n in range(3, MOST_ITEMS + 1) for has_worst in (False, True))
-LAYOUTS = {layout.n_rows: layout for layout in _LAYOUTS}  # no two of them have as many rows
+CHOICES = [Layout(n, has_worst) for n in range(3, MOST_ITEMS + 1) for has_worst in (False, True)]
+ALIKE = [Layout(n, is_alike=True) for n in range(3, MOST_ITEMS + 1)]
+# No two layouts of a kind have as many rows.
+_CHOICE_OF = {layout.n_rows: layout for layout in CHOICES}
+_ALIKE_OF = {layout.n_rows: layout for layout in ALIKE}
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,18 +136,20 @@ class SetRows:
         return self.rows[:, 0]
 
 
-def rows_by_layout(answer: I64) -> list[SetRows]:
-    """The rows of all answers about sets, given the (m,) number of each row's answer.
+def rows_by_layout(answer: I64, target: F64) -> list[SetRows]:
+    """The rows of all answers about sets, given the (m,) columns of `Votes`.
 
     Rows of one answer follow each other; the number of answers about pairs is -1.
     """
     is_set = answer >= 0
     starts = np.flatnonzero(is_set & (np.diff(answer, prepend=-2) != 0))
     ends = 1 + np.flatnonzero(is_set & (np.diff(answer, append=-2) != 0))
-    lengths = ends - starts
+    lengths, is_alike = ends - starts, target[starts] == 0.5
+    kinds = [(_CHOICE_OF, ~is_alike), (_ALIKE_OF, is_alike)]
     return [
-        SetRows(LAYOUTS[length], starts[lengths == length, None] + np.arange(length))
-        for length in np.unique(lengths).tolist()
+        SetRows(layouts[length], starts[of_kind & (lengths == length), None] + np.arange(length))
+        for layouts, of_kind in kinds
+        for length in np.unique(lengths[of_kind]).tolist()
     ]
 
 
@@ -147,6 +166,9 @@ def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihoo
         log p (...,), slopes and weights (..., r). With blind answers log p is not concave any more;
         then weights are cut so far that their sum over the rows is never above the curvature.
     """
+    if layout.is_alike:
+        log_p, slope, weight, excess = _all_alike(z, layout.n_items)
+        return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
     n_items, n_best = layout.n_items, layout.n_best_rows
     log_p, slope, weight, excess = _choice(BEST_FACTOR[n_items] * z[..., :n_best], n_items)
     slope, weight = BEST_FACTOR[n_items] * slope, BEST_FACTOR[n_items] ** 2 * weight
@@ -156,10 +178,24 @@ def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihoo
         log_p, excess = log_p + worst.log_p, excess + worst.excess
         slope = np.concatenate((slope, factor * worst.slope), axis=-1)
         weight = np.concatenate((weight, factor**2 * worst.weight), axis=-1)
+    return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
+
+
+def _with_blind_answers(
+    log_p: F64, slope: F64, weight: F64, excess: F64, blind: F64, by_chance: float
+) -> Likelihood:
+    """The likelihood if a share of the answers is given blindly; see `set_likelihood`.
+
+    Args:
+        log_p, slope, weight: of answers that are not.
+        excess: (...,) gᵀ H⁻¹ g of their slope g and curvature H.
+        blind: (...,) the share.
+        by_chance: probability of the answer if it is given blindly.
+    """
     if not np.any(blind):
         return Likelihood(log_p, slope, weight)
     looked = (1 - blind) * np.exp(log_p)
-    either = np.maximum(looked + blind * (1 - ties) / layout.n_answers, 1e-300)
+    either = np.maximum(looked + blind * by_chance, 1e-300)
     share = np.where(blind > 0, looked / either, 1.0)
     log_p = np.where(blind > 0, np.log(either), log_p)
     # The curvature is share (H - (1 - share) g gᵀ), and g gᵀ is at most (gᵀ H⁻¹ g) H.
@@ -189,6 +225,17 @@ def _choice(z: F64, n_items: int) -> _Choice:
     slope = np.concatenate((others, np.zeros_like(among_others)), axis=-1)
     rest = others.sum(axis=-1)
     return _Choice(-log_sum, slope, weight, rest / np.maximum(chosen, 1e-300))
+
+
+def _all_alike(z: F64, n_items: int) -> _Choice:
+    """Each pair as half an answer for each of its items; together they count n - 1 answers."""
+    share = 2 / n_items
+    left = expit(_PAIR_FACTOR * z)
+    log_p = share / 2 * (np.log(np.maximum(left, 1e-300)) + np.log(np.maximum(1 - left, 1e-300)))
+    slope = share * _PAIR_FACTOR * (0.5 - left)
+    weight = share * _PAIR_FACTOR**2 * left * (1 - left)
+    excess = np.sum(slope**2 / np.maximum(weight, 1e-300), axis=-1)
+    return _Choice(log_p.sum(axis=-1), slope, weight, excess)
 
 
 def observed_set(
@@ -254,7 +301,6 @@ class SetColumns(NamedTuple):
     right: I64
     target: float
     event: I64
-    weight: float
     bias: F64
 
 
@@ -268,7 +314,7 @@ def rows_of_choices(items: I64, best: I64, worst: I64, event: I64) -> list[SetCo
     """
     n_items = np.count_nonzero(items >= 0, axis=1)
     columns = []
-    for layout in LAYOUTS.values():
+    for layout in CHOICES:
         of_layout = (n_items == layout.n_items) & ((worst >= 0) == layout.has_worst)
         if not of_layout.any():
             continue
@@ -282,25 +328,22 @@ def rows_of_choices(items: I64, best: I64, worst: I64, event: I64) -> list[SetCo
         bias = place_bias(places[:, i], places[:, j], layout.n_items).ravel()
         events = np.repeat(event[of_layout], layout.n_rows)
         left, right = ordered[:, i].ravel(), ordered[:, j].ravel()
-        columns.append(SetColumns(left, right, 1.0, events, 1.0, bias))
+        columns.append(SetColumns(left, right, 1.0, events, bias))
     return columns
 
 
-def rows_of_ties(items: I64, event: I64) -> list[SetColumns]:
-    """Every pair of the items of answers that call them all alike, as ties.
-
-    The ties of n items count n - 1 together. Arguments are as in `rows_of_choices`.
-    """
+def rows_of_alike(items: I64, event: I64) -> list[SetColumns]:
+    """The rows of answers that call all items alike; arguments are as in `rows_of_choices`."""
     n_items = np.count_nonzero(items >= 0, axis=1)
     columns = []
-    for n in np.unique(n_items).tolist():
-        shown = items[n_items == n, :n]
-        i, j = np.triu_indices(n, 1)
-        bias = np.tile(place_bias(i, j, n), len(shown))
-        events = np.repeat(event[n_items == n], len(i))
-        columns.append(
-            SetColumns(shown[:, i].ravel(), shown[:, j].ravel(), 0.5, events, 2 / n, bias)
-        )
+    for layout in ALIKE:
+        of_layout = n_items == layout.n_items
+        if not of_layout.any():
+            continue
+        shown, i, j = items[of_layout], layout.left, layout.right
+        bias = np.tile(place_bias(i, j, layout.n_items), len(shown))
+        events = np.repeat(event[of_layout], layout.n_rows)
+        columns.append(SetColumns(shown[:, i].ravel(), shown[:, j].ravel(), 0.5, events, bias))
     return columns
 
 

@@ -16,8 +16,8 @@ from sortnet.preference.set_answers import (
     SetColumns,
     SetRows,
     rows_by_layout,
+    rows_of_alike,
     rows_of_choices,
-    rows_of_ties,
 )
 
 _BLOCK = 128  # answers left out together, at most
@@ -112,17 +112,15 @@ class Votes:
         choices = rows_of_choices(
             judgements.items(best), judgements.best[best], judgements.worst[best], best
         )
-        ties = rows_of_ties(judgements.items(alike), alike)
-        parts = [self._with_every_column()]
-        parts += [_of_rows(judgements, rows) for rows in (*choices, *ties)]
+        alike_rows = rows_of_alike(judgements.items(alike), alike)
+        parts = [self._with_columns_of_sets()]
+        parts += [_of_rows(judgements, rows) for rows in (*choices, *alike_rows)]
         names = [name for name, _ in parts[0]._columns()]
         joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
         return Votes(**joined)
 
-    def _with_every_column(self) -> Votes:
-        ones = np.ones(len(self))
-        weight = ones if self.weight is None else self.weight
-        return replace(self, weight=weight, answer=np.full(len(self), -1), bias=ones)
+    def _with_columns_of_sets(self) -> Votes:
+        return replace(self, answer=np.full(len(self), -1), bias=np.ones(len(self)))
 
     def renumbered(self, items: I64) -> Votes:
         """The same votes, its items given by their places among these, which ascend."""
@@ -142,7 +140,7 @@ class Votes:
     @property
     def sets(self) -> list[SetRows]:
         """The rows of answers about sets."""
-        return [] if self.answer is None else rows_by_layout(self.answer)
+        return [] if self.answer is None else rows_by_layout(self.answer, self.target)
 
     @property
     def of_pairs(self) -> Bool:
@@ -189,10 +187,8 @@ def _of_rows(judgements: Judgements, rows: SetColumns) -> Votes:
         rows.right,
         rows.target * every,
         judgements.annotator[rows.event],
-        rows.weight * every,
-        None,
-        rows.event if rows.target == 1 else np.full(len(rows.event), -1),
-        rows.bias,
+        answer=rows.event,
+        bias=rows.bias,
     )
 
 
