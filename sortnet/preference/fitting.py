@@ -146,10 +146,15 @@ class SessionFitting:
             return
         late = self._history.votes(n_events, after=self._observed, holdout=False)
         models = self.models()
-        for left, right, target, annotator in late.rows():
+        for left, right, target, annotator in late.where(late.of_pairs).rows():
             if annotator < len(posterior.reliability):
                 kind = MODEL if annotator in models else PERSON
                 posterior.observe(left, right, target, annotator, kind)
+        late = late.marked(models)
+        for sets in late.sets:
+            for rows in sets.rows:
+                if late.annotator[rows[0]] < len(posterior.reliability):
+                    posterior.observe_set(late.where(rows))
         self._observed, self.order = n_events, self._order_by(self.fits)
 
     def models(self) -> list[int]:
@@ -164,10 +169,10 @@ class SessionFitting:
             names, complete = [*self._history.annotators], self._with_known(votes)
         if not len(votes):
             return votes, {}
-        keep = self._keep if len(votes) >= ENOUGH else None
+        keep = self._keep if votes.n_answers >= ENOUGH else None
         scales = kept_scales(self._X, complete, len(names), seed=self._seed, keep=keep)
         weight: F64 = scales.annotators.reliability * (1 - scales.annotators.blind)
-        return votes, dict(zip(names, weight.tolist(), strict=True))
+        return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
     def better_without(self, annotator: str) -> bool:
         """Whether others' answers are predicted better without those of an annotator."""
@@ -202,7 +207,7 @@ class SessionFitting:
             usable = self._with_known(self._history.votes(upto, holdout=False))
         call = self._call if upto and not self.small else operator.call
         # Kept is what a session that starts with these events would find.
-        keep = self._keep if len(everything) >= ENOUGH and not keep_net else None
+        keep = self._keep if everything.n_answers >= ENOUGH and not keep_net else None
         basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)
         if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
             net = basis if keep_net else None

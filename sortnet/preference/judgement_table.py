@@ -28,6 +28,8 @@ T = TypeVar("T", bound=np.generic)
 TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])  # by code
 UNDO, BEST = ANSWERS.index("undo"), ANSWERS.index("best")
 _ABOUT_SETS = [ANSWERS.index(answer) for answer in SET_ANSWERS]
+ABOUT_ORDER = ~np.isnan(TARGET)  # by code: whether an answer is about the order of the items
+ABOUT_ORDER[_ABOUT_SETS] = True
 _TYPES = get_type_hints(Judgement)  # what a field is decides how it is kept
 _TEXTS = tuple(name for name, type_ in _TYPES.items() if type_ == str | None)
 _CODES = {answer: code for code, answer in enumerate(ANSWERS)}
@@ -189,6 +191,15 @@ class Judgements(Sequence[Judgement]):
     def is_vote(self) -> Bool:
         """(m,) whether it is an answer about the order of two items that is not undone."""
         return self.live & ~np.isnan(TARGET[self.answer])
+
+    @property
+    def is_answer(self) -> Bool:
+        """(m,) whether it is an answer about the order of its items that is not undone."""
+        return self.live & ABOUT_ORDER[self.answer]
+
+    def items(self, rows: I64) -> I64:
+        """(q, 6) the items of these in the order of their places, -1 where there is none."""
+        return np.column_stack((self.left[rows], self.right[rows], self.further[rows]))
 
     def pairs(self) -> tuple[I64, I64]:
         """(m,), (m,) the two items of each, the lower number first."""

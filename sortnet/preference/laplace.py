@@ -220,7 +220,7 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     of more than 20,000 items only those with answers count: the others say nothing of the scales.
     """
     if len(votes) > _PLENTY:
-        drawn = np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes)
+        drawn = votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed))
         others = ~votes.of_kind(MODEL)  # what models are measured by, if that is little
         votes = votes.where(drawn | others if others.sum() <= _PLENTY else drawn)
     if len(some := _judged(len(features), votes)) < len(features):
@@ -231,9 +231,10 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     scales = Scales((prior,), np.ones(1), Annotators.average(n_annotators))
     if not len(votes):
         return scales
-    ties = float(np.mean(votes.target == 0.5))
+    is_tie = votes.target == 0.5
+    ties, between_pairs = float(np.mean(is_tie[votes.first])), bool(is_tie[votes.of_pairs].any())
     problem = Problem(
-        features, votes, n_annotators, replace(scales, tie=0.3 * (ties > 0), ties=ties)
+        features, votes, n_annotators, replace(scales, tie=0.3 * between_pairs, ties=ties)
     )
     theta = np.zeros(problem.n_unknowns)
     unjudged = d + np.setdiff1d(np.arange(n), [votes.left, votes.right])

@@ -11,6 +11,7 @@ from scipy.special import ndtr
 from sortnet.core import F32, F64, I64
 from sortnet.preference.likelihood import answers
 from sortnet.preference.reliability import Annotators
+from sortnet.preference.set_answers import observed_set
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
 
 Draws: TypeAlias = F32 | F64  # of scores, single precision for many items
@@ -147,6 +148,38 @@ class Posterior:
         self.draws += np.outer((seen - self.draws @ x) * shrink, gain)
         self.mean += gain * shift
         self.covariance -= np.outer(gain, gain) * shrink
+
+    def observe_set(self, votes: Votes) -> None:
+        """Update by one answer about a set, in place, by Laplace's approximation in its utilities.
+
+        Given are its rows, see `Layout`. Cost: as of `observe`, k times for k items.
+        """
+        if self.covariance is None:
+            return
+        (sets,) = votes.sets
+        layout, who = sets.layout, int(votes.annotator[0])
+        x = np.zeros((len(votes), len(self.mean)))  # z = x · (scores, biases, errors) of each row
+        rows = np.arange(len(votes))
+        x[rows, votes.left] += self.reliability[who]
+        x[rows, votes.right] -= self.reliability[who]
+        x[:, self.n_items + who] = 1.0 if votes.bias is None else votes.bias
+        if self.errors is not None and votes.of_kind(MODEL).all():
+            x[rows, self.errors + votes.left] += 1
+            x[rows, self.errors + votes.right] -= 1
+        x = x[: layout.n_items - 1]  # the other rows are differences of these
+        gain = x @ self.covariance
+        mean, variance = x @ self.mean, gain @ x.T
+        blind = self.annotators.blind[who]
+        shift, precision = observed_set(layout, mean, variance, blind, self.ties)
+        inverse = np.linalg.inv(np.eye(len(mean)) + precision @ variance)
+        # The draws get the same pseudo-observation with noise (Matheron's rule).
+        values, vectors = np.linalg.eigh(precision)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        noise = self.rng.standard_normal((len(self.draws), len(mean))) @ root.T
+        pull = noise + shift + (shift @ variance + mean - self.draws @ x.T) @ precision
+        self.draws += pull @ inverse.T @ gain
+        self.mean += shift @ gain
+        self.covariance -= gain.T @ (inverse @ precision) @ gain
 
     def _matched(
         self, mean: float, variance: float, target: float, blind: float

@@ -16,6 +16,7 @@ from sortnet.core import F64, I64, Bool
 from sortnet.preference.likelihood import Likelihood, answers, genuine
 from sortnet.preference.posterior_precision import Dense, Large, Precision
 from sortnet.preference.reliability import Annotators, reliabilities, side_spread
+from sortnet.preference.set_answers import SetRows, set_likelihood, summed_over_answers
 from sortnet.preference.vote_arrays import GOLD, MODEL, PERSON, Votes, unseen, unseen_in_blocks
 
 DENSE = 1_000  # unknowns up to which the posterior's covariance is kept
@@ -182,10 +183,20 @@ class Problem:
         """(m,) 1 for an annotator's answer, 0 for a known one: nobody has a bias in it."""
         return (~self.votes.of_kind(GOLD)).astype(np.float64)
 
+    @cached_property
+    def sets(self) -> list[SetRows]:
+        """The rows of answers about sets."""
+        return self.votes.sets
+
+    @cached_property
+    def side(self) -> F64:
+        """(m,) how much of the annotator's side bias is for the left item; 0 in a known answer."""
+        return self.given if self.votes.bias is None else self.given * self.votes.bias
+
     def z(self, theta: F64) -> F64:
         """(m,) c (s_left - s_right) + b of each answer, and of a model's e_left - e_right more."""
         v, s, n = self.votes, self.to_scores(theta), len(self.features)
-        z: F64 = self.reliability * (s[v.left] - s[v.right]) + self.given * s[n + v.annotator]
+        z: F64 = self.reliability * (s[v.left] - s[v.right]) + self.side * s[n + v.annotator]
         if self.shared:
             errors = s[n + self.n_annotators :]
             z += self.by_model * (errors[v.left] - errors[v.right])
@@ -200,7 +211,13 @@ class Problem:
         """Of every answer."""
         scales = self.scales
         blind = scales.annotators.blind[self.votes.annotator] * self.given
-        seen = answers(self.z(theta), self.votes.target, scales.tie, blind, scales.ties)
+        z = self.z(theta)
+        seen = answers(z, self.votes.target, scales.tie, blind, scales.ties)
+        for sets in self.sets:
+            first = sets.first
+            of_sets = set_likelihood(sets.layout, z[sets.rows], blind[first], scales.ties)
+            seen.log_p[sets.rows] = 0
+            seen.log_p[first], seen.slope[sets.rows], seen.weight[sets.rows] = of_sets
         weight = self.votes.weight
         return seen if weight is None else Likelihood(*(weight * each for each in seen))
 
@@ -235,7 +252,7 @@ class Problem:
 
         sums = [
             on_items(pull * self.reliability),
-            np.bincount(v.annotator, pull * self.given, self.n_annotators),
+            np.bincount(v.annotator, pull * self.side, self.n_annotators),
         ]
         if self.shared:
             sums.append(on_items(pull * self.by_model))
@@ -244,7 +261,7 @@ class Problem:
     def coefficients(self) -> tuple[tuple[I64, F64], ...]:
         """Which scores, biases and shared errors z of each answer depends on, and how much."""
         v, n, c = self.votes, len(self.features), self.reliability
-        own = (v.left, c), (v.right, -c), (n + v.annotator, self.given)
+        own = (v.left, c), (v.right, -c), (n + v.annotator, self.side)
         if not self.shared:
             return own
         first, e = n + self.n_annotators, self.by_model
@@ -304,8 +321,8 @@ class Problem:
     def matched_scales(self, theta: F64, variance: F64) -> Scales:
         """The scales of side biases and ties, given the scores."""
         first, scales = sum(self.features.shape), self.scales
-        if scales.ties:
-            said = self.given > 0
+        if scales.tie:
+            said = (self.given > 0) & self.votes.of_pairs
             z, target = self.z(theta)[said], self.votes.target[said]
             found = minimize_scalar(
                 lambda log: -genuine(z, target, np.exp(log)).log_p.sum(),
@@ -339,7 +356,7 @@ class Problem:
             self.scales.annotators,
             gap[said],
             variance[said],
-            s[n + v.annotator[said]],
+            (self.side * s[n + v.annotator])[said],
             v.where(said),
             np.where(models, 0.0, self.scales.tie)[said],
             self.scales.ties,
@@ -355,6 +372,10 @@ class Problem:
         if not len(v):
             return gap, gap
         if self.large:
+            for sets in v.sets:
+                slope[sets.rows], weight[sets.rows] = summed_over_answers(
+                    sets.layout, slope[sets.rows], weight[sets.rows]
+                )
             return unseen(gap, _squares(root, v), slope, weight)
         return unseen_in_blocks(gap, root.T @ root, v, slope, weight)
 
@@ -387,6 +408,10 @@ class Problem:
             votes, g = replace(self.votes.where(own), kind=None), gap[own]
             alone = replace(self, votes=votes, scales=people)
             weight = np.full(len(g), 2 / np.pi)
+            for sets in votes.sets:
+                nothing = np.zeros(sets.rows.shape)
+                sighted = np.zeros(len(nothing))
+                weight[sets.rows] = set_likelihood(sets.layout, nothing, sighted, 0.0).weight
             pull = alone.pull_back(alone.summed(weight * g))
             found = weight @ g**2 - pull @ alone.solver(weight, errors).solve(pull)
             apart = weight @ (g**2 / noise[own])

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from sortnet.core import F64
 from sortnet.preference.likelihood import chance, genuine
+from sortnet.preference.set_answers import set_likelihood
 from sortnet.preference.vote_arrays import PERSON, Votes
 
 # The candidates, and their prior: few annotators differ from the others, but those may do so a lot
@@ -78,12 +79,17 @@ def reliabilities(
         noise: (m,) variance of z given the gap; more than 1 of models, which share errors.
         counts: (m,) how many answers each counts for; None: 1.
     """
-    n_annotators, target, annotator = len(before.side), votes.target, votes.annotator
+    n_annotators, annotator = len(before.side), votes.annotator
     c = CANDIDATES[:, None]
     spread = np.sqrt(noise + c**2 * variance)
     z = (c * gap + bias) / spread
-    looked = np.exp(genuine(z, np.broadcast_to(target, z.shape), tie / spread).log_p)
-    by_chance = chance(target, ties)
+    looked, by_chance = _probabilities(z, votes, tie / spread, ties)
+    people = votes.of_kind(PERSON)
+    if votes.answer is not None:  # one attention for an answer, however many rows it has
+        first = votes.first
+        looked, by_chance = looked[:, first], by_chance[first]
+        gap, annotator, people = gap[first], annotator[first], people[first]
+        counts = None if counts is None else counts[first]
     whose = sparse.csr_array(
         (np.ones(len(gap)) if counts is None else counts, (np.arange(len(gap)), annotator)),
         shape=(len(gap), n_annotators),
@@ -102,7 +108,6 @@ def reliabilities(
     blind, blind_sd = _moments(BLIND, odds.sum(axis=1))
     # The scores absorb a common factor, that of the people if there are any; who says nothing of
     # the order does not count.
-    people = votes.of_kind(PERSON)
     answered = np.bincount(annotator[people | ~people.any()], minlength=n_annotators)
     common = (answered @ c_mean**2) / (answered @ np.abs(c_mean))
     return replace(
@@ -110,6 +115,22 @@ def reliabilities(
         **{"reliability": c_mean / common, "reliability_sd": c_sd / common},
         **{"blind": blind, "blind_sd": blind_sd},
     )
+
+
+def _probabilities(z: F64, votes: Votes, tie: float | F64, ties: float) -> tuple[F64, F64]:
+    """Probabilities of the answers, (candidates, m) if the items are seen and (m,) if they are not.
+
+    The first row of an answer about a set has those of the whole answer.
+    """
+    looked = np.exp(genuine(z, np.broadcast_to(votes.target, z.shape), tie).log_p)
+    by_chance = chance(votes.target, ties)
+    for sets in votes.sets:
+        first = sets.first
+        sighted = np.zeros((len(z), len(first)))
+        of_sets = set_likelihood(sets.layout, z[:, sets.rows], sighted, ties)
+        looked[:, first] = np.exp(of_sets.log_p)
+        by_chance[first] = sets.layout.chance(ties)
+    return looked, by_chance
 
 
 def _moments(values: F64, odds: F64) -> tuple[F64, F64]:

@@ -1,0 +1,357 @@
+"""Likelihood of answers about more than two items: the best of them, and perhaps the worst.
+
+The best item of a set is drawn by a softmax of the utilities (Luce, 1959), the worst one of the
+others by a softmax of minus the utilities (Marley and Louviere, 2005). An answer takes several rows
+of `Votes`, each about two items of the set, because the logarithm of a softmax pulls on differences
+of two utilities and curves along such differences:
+
+    d log p_b / du = f Σ_j p_j (e_b - e_j)          (rows of the chosen item and each other one)
+    -d² log p_b / du² = f² Σ_{i<j} p_i p_j (e_i - e_j)(e_i - e_j)ᵀ          (rows of every pair)
+
+So sums over rows are right for answers about sets as for answers about pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from sortnet.core import F64, I64
+from sortnet.preference.base import MOST_ITEMS
+from sortnet.preference.likelihood import Likelihood
+
+# Factors of a utility in the softmax, by the number of items, with which it is nearest to a choice
+# by utilities with normal noise: the likeliest factors of 400,000 simulated answers whose scores
+# vary with the variance of the noise of a pair. The worst item is chosen from what is left.
+BEST_FACTOR = {3: 1.85, 4: 1.92, 5: 1.98, 6: 2.03}
+WORST_FACTOR = {3: 1.48, 4: 1.71, 5: 1.85, 6: 1.94}
+
+_PAIR_FACTOR = 1.7
+_NEWTON_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The rows of an answer about a set, whose items are in order: the best first, the worst last.
+
+    First come the rows of the choice of the best item, then those of the choice of the worst one.
+    Rows of a choice: the chosen item beside each other one, then each pair of the other ones.
+
+    An answer that calls all items alike has a row for each pair, in the order of their places.
+
+    Attributes:
+        n_items: of the set, from three on.
+        has_worst: whether the answer names the worst item.
+        is_alike: whether the answer calls all items alike.
+
+    >>> layout = Layout(3, True)
+    >>> layout.left.tolist(), layout.right.tolist()
+    ([0, 0, 1, 1], [1, 2, 2, 2])
+    """
+
+    n_items: int
+    has_worst: bool = False
+    is_alike: bool = False
+
+    @property
+    def left(self) -> I64:
+        """(r,) the place in the order of the better item of each row."""
+        return np.array([i for i, _ in self._pairs])
+
+    @property
+    def right(self) -> I64:
+        """(r,) the place in the order of the worse item of each row."""
+        return np.array([j for _, j in self._pairs])
+
+    @property
+    def n_best_rows(self) -> int:
+        """The number of rows of the choice of the best item."""
+        return _n_pairs(self.n_items)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.n_best_rows + self.has_worst * _n_pairs(self.n_items - 1)
+
+    @property
+    def n_answers(self) -> int:
+        """The number of different answers of a kind about a set."""
+        if self.is_alike:
+            return 1
+        return self.n_items * (self.n_items - 1 if self.has_worst else 1)
+
+    def chance(self, ties: float) -> float:
+        """The probability of an answer that is given blindly, given the share of ties."""
+        return ties if self.is_alike else (1 - ties) / self.n_answers
+
+    @property
+    def comparisons(self) -> I64:
+        """The rows that say how two items compare, each pair of items once."""
+        if self.is_alike:
+            return np.arange(self.n_rows)
+        best = np.arange(self.n_items - 1)
+        n_worst = self.n_items - 2 if self.has_worst else 0
+        return np.append(best, self.n_best_rows + np.arange(n_worst))
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        pairs = [*combinations(range(self.n_items), 2)]
+        if self.has_worst:
+            last = self.n_items - 1
+            pairs += [(i, last) for i in range(1, last)]
+            pairs += combinations(range(1, last), 2)
+        return pairs
+
+
+def _n_pairs(n_items: int) -> int:
+    return n_items * (n_items - 1) // 2
+
+
+CHOICES = [Layout(n, has_worst) for n in range(3, MOST_ITEMS + 1) for has_worst in (False, True)]
+ALIKE = [Layout(n, is_alike=True) for n in range(3, MOST_ITEMS + 1)]
+# No two layouts of a kind have as many rows.
+_CHOICE_OF = {layout.n_rows: layout for layout in CHOICES}
+_ALIKE_OF = {layout.n_rows: layout for layout in ALIKE}
+
+
+@dataclass(frozen=True, eq=False)
+class SetRows:
+    """The rows of all answers of one layout.
+
+    Attributes:
+        layout: of the answers.
+        rows: (q, r) the rows of each answer, which follow each other.
+    """
+
+    layout: Layout
+    rows: I64
+
+    @property
+    def first(self) -> I64:
+        """(q,) the first row of each answer, which stands for it."""
+        return self.rows[:, 0]
+
+
+def rows_by_layout(answer: I64, target: F64) -> list[SetRows]:
+    """The rows of all answers about sets, given the (m,) columns of `Votes`.
+
+    Rows of one answer follow each other; the number of answers about pairs is -1.
+    """
+    is_set = answer >= 0
+    starts = np.flatnonzero(is_set & (np.diff(answer, prepend=-2) != 0))
+    ends = 1 + np.flatnonzero(is_set & (np.diff(answer, append=-2) != 0))
+    lengths, is_alike = ends - starts, target[starts] == 0.5
+    kinds = [(_CHOICE_OF, ~is_alike), (_ALIKE_OF, is_alike)]
+    return [
+        SetRows(layouts[length], starts[of_kind & (lengths == length), None] + np.arange(length))
+        for layouts, of_kind in kinds
+        for length in np.unique(lengths[of_kind]).tolist()
+    ]
+
+
+def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihood:
+    """Log-likelihood of answers about sets, and the slope and the weight of each row.
+
+    Args:
+        layout: of the answers.
+        z: (..., r) differences of two utilities, in units of the noise of an answer about a pair.
+        blind: (...,) share of answers that do not depend on the items.
+        ties: share of these that are ties.
+
+    Returns:
+        log p (...,), slopes and weights (..., r). With blind answers log p is not concave any more;
+        then weights are cut so far that their sum over the rows is never above the curvature.
+    """
+    if layout.is_alike:
+        log_p, slope, weight, excess = _all_alike(z, layout.n_items)
+        return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
+    n_items, n_best = layout.n_items, layout.n_best_rows
+    log_p, slope, weight, excess = _choice(BEST_FACTOR[n_items] * z[..., :n_best], n_items)
+    slope, weight = BEST_FACTOR[n_items] * slope, BEST_FACTOR[n_items] ** 2 * weight
+    if layout.has_worst:
+        factor = WORST_FACTOR[n_items]
+        worst = _choice(factor * z[..., n_best:], n_items - 1)
+        log_p, excess = log_p + worst.log_p, excess + worst.excess
+        slope = np.concatenate((slope, factor * worst.slope), axis=-1)
+        weight = np.concatenate((weight, factor**2 * worst.weight), axis=-1)
+    return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
+
+
+def _with_blind_answers(
+    log_p: F64, slope: F64, weight: F64, excess: F64, blind: F64, by_chance: float
+) -> Likelihood:
+    """The likelihood if a share of the answers is given blindly; see `set_likelihood`.
+
+    Args:
+        log_p, slope, weight: of answers that are not.
+        excess: (...,) gᵀ H⁻¹ g of their slope g and curvature H.
+        blind: (...,) the share.
+        by_chance: probability of the answer if it is given blindly.
+    """
+    if not np.any(blind):
+        return Likelihood(log_p, slope, weight)
+    looked = (1 - blind) * np.exp(log_p)
+    either = np.maximum(looked + blind * by_chance, 1e-300)
+    share = np.where(blind > 0, looked / either, 1.0)
+    log_p = np.where(blind > 0, np.log(either), log_p)
+    # The curvature is share (H - (1 - share) g gᵀ), and g gᵀ is at most (gᵀ H⁻¹ g) H.
+    kept = share * np.maximum(1 - (1 - share) * excess, 0)
+    return Likelihood(log_p, share[..., None] * slope, kept[..., None] * weight)
+
+
+class _Choice(NamedTuple):
+    """The choice of one item: log p (...,), slope and weight (..., r), and gᵀ H⁻¹ g (...,)."""
+
+    log_p: F64
+    slope: F64
+    weight: F64
+    excess: F64
+
+
+def _choice(z: F64, n_items: int) -> _Choice:
+    """A softmax; z is by how much the left item of a row is more likely to be chosen."""
+    behind = -z[..., : n_items - 1]
+    most = np.maximum(behind.max(axis=-1, keepdims=True), 0)
+    log_sum = most[..., 0] + np.log(np.exp(-most[..., 0]) + np.exp(behind - most).sum(axis=-1))
+    others = np.exp(behind - log_sum[..., None])
+    chosen = np.exp(-log_sum)
+    first, second = np.array([*combinations(range(n_items - 1), 2)], np.int64).reshape(-1, 2).T
+    among_others = others[..., first] * others[..., second]
+    weight = np.concatenate((chosen[..., None] * others, among_others), axis=-1)
+    slope = np.concatenate((others, np.zeros_like(among_others)), axis=-1)
+    rest = others.sum(axis=-1)
+    return _Choice(-log_sum, slope, weight, rest / np.maximum(chosen, 1e-300))
+
+
+def _all_alike(z: F64, n_items: int) -> _Choice:
+    """Each pair as half an answer for each of its items; together they count n - 1 answers."""
+    share = 2 / n_items
+    left = expit(_PAIR_FACTOR * z)
+    log_p = share / 2 * (np.log(np.maximum(left, 1e-300)) + np.log(np.maximum(1 - left, 1e-300)))
+    slope = share * _PAIR_FACTOR * (0.5 - left)
+    weight = share * _PAIR_FACTOR**2 * left * (1 - left)
+    excess = np.sum(slope**2 / np.maximum(weight, 1e-300), axis=-1)
+    return _Choice(log_p.sum(axis=-1), slope, weight, excess)
+
+
+def observed_set(
+    layout: Layout, mean: F64, variance: F64, blind: float, ties: float
+) -> tuple[F64, F64]:
+    """Slope (k - 1,) and precision (k - 1, k - 1) of one answer at the mode of its utilities.
+
+    The unknowns are the differences z of the best item and each other one, normal before the
+    answer with this mean and this variance. At the mode z = mean + variance @ slope.
+    """
+    n_others = layout.n_items - 1
+    # Each row's difference of two items in terms of those of the best item and each other one.
+    by_item = np.concatenate((np.zeros((1, n_others)), -np.eye(n_others)))
+    rows = by_item[layout.left] - by_item[layout.right]
+    share = np.array([blind])
+
+    def at(z: F64) -> tuple[float, F64, F64]:
+        seen = set_likelihood(layout, (rows @ z)[None], share, ties)
+        return float(seen.log_p[0]), rows.T @ seen.slope[0], (rows.T * seen.weight[0]) @ rows
+
+    def loss(pull: F64, log_p: float) -> float:
+        return float(0.5 * pull @ variance @ pull) - log_p
+
+    pull = np.zeros(n_others)  # z = mean + variance @ pull, so that a flat prior needs no inverse
+    log_p, slope, precision = at(mean)
+    for _ in range(_NEWTON_STEPS):
+        step = np.linalg.solve(np.eye(n_others) + precision @ variance, slope - pull)
+        before, size = loss(pull, log_p), 1.0
+        while True:
+            new_pull = pull + size * step
+            log_p, slope, precision = at(mean + variance @ new_pull)
+            if loss(new_pull, log_p) <= before + 1e-12 or size < 1e-3:
+                break
+            size /= 2
+        pull = new_pull
+        if np.abs(size * step).max() < 1e-6:
+            break
+    return pull, precision
+
+
+def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F64]:
+    """Slope and weight of a whole answer along the difference of the two items of each row.
+
+    They are as if the items of an answer were known equally well, and independently: g · x / 2 and
+    xᵀ H x / 4 for the difference x of two items; of an answer about a pair they are its own.
+
+    Args:
+        layout: of the answers.
+        slope, weight: (q, r) of the rows.
+    """
+    left, right = layout.left, layout.right
+    differences = np.zeros((layout.n_rows, layout.n_items))
+    rows = np.arange(layout.n_rows)
+    differences[rows, left], differences[rows, right] = 1, -1
+    common = differences @ differences.T
+    return slope @ common / 2, weight @ common**2 / 4
+
+
+class SetColumns(NamedTuple):
+    """Rows of answers about sets; columns are as in `Votes`, `event` is the place of the answer."""
+
+    left: I64
+    right: I64
+    target: float
+    event: I64
+    bias: F64
+
+
+def rows_of_choices(items: I64, best: I64, worst: I64, event: I64) -> list[SetColumns]:
+    """The rows of answers that name the best item, and perhaps the worst.
+
+    Args:
+        items: (q, 6) of each answer in the order of their places, -1 where there is none.
+        best, worst: (q,) the chosen items, -1 where there is none.
+        event: (q,) the places of the answers.
+    """
+    n_items = np.count_nonzero(items >= 0, axis=1)
+    columns = []
+    for layout in CHOICES:
+        of_layout = (n_items == layout.n_items) & ((worst >= 0) == layout.has_worst)
+        if not of_layout.any():
+            continue
+        shown = items[of_layout, : layout.n_items]
+        key = np.zeros(shown.shape, np.int64)
+        key[shown == best[of_layout, None]] = -1
+        key[shown == worst[of_layout, None]] = 1
+        places = np.argsort(key, axis=1, kind="stable")
+        ordered = np.take_along_axis(shown, places, axis=1)
+        i, j = layout.left, layout.right
+        bias = place_bias(places[:, i], places[:, j], layout.n_items).ravel()
+        events = np.repeat(event[of_layout], layout.n_rows)
+        left, right = ordered[:, i].ravel(), ordered[:, j].ravel()
+        columns.append(SetColumns(left, right, 1.0, events, bias))
+    return columns
+
+
+def rows_of_alike(items: I64, event: I64) -> list[SetColumns]:
+    """The rows of answers that call all items alike; arguments are as in `rows_of_choices`."""
+    n_items = np.count_nonzero(items >= 0, axis=1)
+    columns = []
+    for layout in ALIKE:
+        of_layout = n_items == layout.n_items
+        if not of_layout.any():
+            continue
+        shown, i, j = items[of_layout], layout.left, layout.right
+        bias = np.tile(place_bias(i, j, layout.n_items), len(shown))
+        events = np.repeat(event[of_layout], layout.n_rows)
+        columns.append(SetColumns(shown[:, i].ravel(), shown[:, j].ravel(), 0.5, events, bias))
+    return columns
+
+
+def place_bias(left: I64, right: I64, n_items: int) -> F64:
+    """How much of an annotator's side bias is for the item in one place and not for another one.
+
+    The bias falls evenly from the first place to the last, by 1: for two items it is that of the
+    left side.
+    """
+    bias: F64 = (right - left) / (n_items - 1)
+    return bias
