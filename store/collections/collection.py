@@ -199,7 +199,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows):
         renew: Sequence[str] = (),
         after: int | None = None,
     ) -> list[Lease]:
-        """Lease to an annotator the questions whose pair is under no live lease, for some seconds.
+        """Lease to an annotator the questions with no pair under a live lease, for some seconds.
 
         Those of their live leases whose ids are in `renew` are renewed and come first, but for
         those that another process may still ask about. None are leased if the annotator is
@@ -214,8 +214,13 @@ class Collection(DecisionRows, JudgementRows, ServerRows):
                 return []
             if questions and after is not None:
                 since = self._judgements(after)
-                pairs = {answer.pair for answer in since if answer.annotator == annotator}
-                questions = [question for question in questions if question.pair not in pairs]
+                pairs = {
+                    pair
+                    for answer in since
+                    if answer.annotator == annotator
+                    for pair in answer.pairs
+                }
+                questions = [q for q in questions if pairs.isdisjoint(q.pairs)]
             return self._take_leases(
                 annotator, key, questions, renew, now=now, expires=now + seconds
             )
@@ -280,9 +285,10 @@ class Collection(DecisionRows, JudgementRows, ServerRows):
             n_items = self._next_item()
             self.check_one_question()
             for judgement in judgements:
-                if not 0 <= judgement.pair[0] < judgement.pair[1] < n_items:
+                lowest, highest = min(judgement.items), max(judgement.items)
+                if not 0 <= lowest <= highest < n_items:
                     raise JudgementError(
-                        f"collection {self.name!r} has no item {judgement.pair[1]}: "
+                        f"collection {self.name!r} has no item {highest}: "
                         f"there are {n_items}, numbered from 0"
                     )
             keys = self._annotator_keys(j.annotator for j in judgements)
