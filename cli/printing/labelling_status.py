@@ -42,3 +42,34 @@ def who_answered(service: LabellingService) -> str:
         by.append(count(by_models, "model"))
     answers = int(events.is_vote.sum())
     return f"{count(answers, 'answer')} by {' and '.join(by)}" if by else ""
+
+
+def standing_notes(
+    service: LabellingService, group: str | None = None, *, verbose: bool = False
+) -> list[str]:
+    """The number of answers and how far the goal is, in one line; then, how far a group is.
+
+    Args:
+        group: the group; None: no group.
+        verbose: whether to say more of how sure the ranking is.
+    """
+    notes = _standing_lines(service, verbose=verbose)
+    items, groups = service.items, service.remaining.groups
+    if group is not None and items.groups is not None and groups:
+        status = groups[list(dict.fromkeys(items.groups)).index(group)]
+        counts = f"{count(status.items, 'item')}, {count(status.answers, 'answer')}"
+        wrong = service.session.goal.expected(status.wrong)
+        notes.append(f"{printable(group)}: {counts}; {wrong}")
+    criterion = service.collection.criterion
+    return notes if criterion is None else [f"{criterion}: {note}" for note in notes]
+
+
+def _standing_lines(service: LabellingService, *, verbose: bool) -> list[str]:
+    answers = who_answered(service)
+    if not answers:
+        return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
+    remaining = service.remaining
+    lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
+    if remaining.apart:
+        lines.append(remaining.apart)
+    return [*lines, *remaining.details, remaining.checked] if verbose else lines
