@@ -62,6 +62,7 @@ class JudgeConnection:
         patience: seconds for which an answer is kept while the store's server is away.
         in_caller_thread: whether the only worker is asked in the thread of whoever asks.
         prepare: makes of a pair what a worker is asked.
+        takes_sets: whether it answers about more than two items, too.
         budget: of the calls; None: they cost nothing.
         open_connections: keeps the connections to a server open.
     """
@@ -73,6 +74,7 @@ class JudgeConnection:
     patience: float = 600.0
     in_caller_thread: bool = False
     prepare: Callable[[Pair], Pair] = no_preparation
+    takes_sets: bool = False
     budget: Budget | None = None
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext
 

@@ -197,6 +197,12 @@ class Judgements(Sequence[Judgement]):
         """(m,) whether it is an answer about the order of its items that is not undone."""
         return self.live & ABOUT_ORDER[self.answer]
 
+    @property
+    def highest_item(self) -> int:
+        """The highest number of an item that a judgement is about; -1 without judgements."""
+        columns = (self.left, self.right, self.further)
+        return max(int(items.max(initial=-1)) for items in columns)
+
     def items(self, rows: I64) -> I64:
         """(q, 6) the items of these in the order of their places, -1 where there is none."""
         return np.column_stack((self.left[rows], self.right[rows], self.further[rows]))

@@ -11,13 +11,14 @@ from functools import partial
 
 import numpy as np
 
-from sortnet.errors import LeaseError, StudyError
+from sortnet.errors import LeaseError, SortNetError, StudyError
 from sortnet.judges.asked_pairs import Pair, pair_of_items
+from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
 from sortnet.messages import ANSWERED
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import TARGETS
+from sortnet.preference.base import ORDER_ANSWERS
 from sortnet.preference.groups import Groups
 from sortnet.preference.study import Decision
 from store.collections.collection import Stored
@@ -60,6 +61,18 @@ class LabellingEnd:
     def fault(self) -> str:
         """The error or interrupt that ended it; empty if none did."""
         return self.text if self.reason in (EndReason.FAULT, EndReason.INTERRUPTED) else ""
+
+
+def check_takes_sets(judge: JudgeConnection, set_size: int) -> None:
+    """Refuse a judge that answers about two items only.
+
+    Raises:
+        SortNetError: if it does.
+    """
+    if not judge.takes_sets:
+        raise SortNetError(
+            f"{judge.name} answers about two items, not about {set_size}: set the size to 2"
+        )
 
 
 def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) -> Pair:
@@ -108,8 +121,11 @@ class Judging(WorkerPool[Lease]):
         Ctrl-C ends it, too, after what is answered is stored; `end` says why it ended.
 
         Raises:
-            SortNetError: if the judge cannot be started, or the store stays away.
+            SortNetError: if the judge cannot be started, the store stays away, or the questions
+                are about more than two items and the judge answers about two.
         """
+        if self.service.study.set_size > 2:
+            check_takes_sets(self.judge, self.service.study.set_size)
         with self.judge.open_connections():
             workers = self.judge.make_workers()
             try:
@@ -162,8 +178,8 @@ class Judging(WorkerPool[Lease]):
         return question.id
 
     def _items(self, question: Lease) -> set[str]:
-        ids, pair = self.service.items.ids, question.question
-        return {ids[pair.left], ids[pair.right]}
+        ids = self.service.items.ids
+        return {ids[item] for item in question.question.items}
 
     def _pair(self, question: Lease, *, turned: bool) -> Pair:
         return pair_of(self.service, question, turned=turned)
@@ -197,7 +213,7 @@ class Judging(WorkerPool[Lease]):
             self._patience.do(partial(collection.append, [second], ids=ids))
             self._patience.do(self.service.sync)
         self.answered += new
-        self.n_preferences += new and verdicts[0].answer in TARGETS
+        self.n_preferences += new and verdicts[0].answer in ORDER_ANSWERS
         if not new:
             self.notify(ANSWERED)
 
@@ -224,7 +240,7 @@ class Judging(WorkerPool[Lease]):
     def _leased_again(self, question: Question) -> list[Lease]:
         """A new lease of a question: a server that was killed may have lost the old one."""
         self._patience.do(self.service.sync)
-        if not self.service.session.allows(question.pair):
+        if not all(map(self.service.session.allows, question.pairs)):
             return []
         return self._patience.do(partial(self.service.lease, self.annotator, [question]))
 
