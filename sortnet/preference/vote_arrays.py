@@ -126,8 +126,8 @@ class Votes:
         """These answers about pairs, and after them the answers about sets of these rows."""
         best = rows[judgements.best[rows] >= 0]
         alike = rows[judgements.best[rows] < 0]
-        chosen = (column[best].astype(np.int64) for column in (judgements.best, judgements.worst))
-        choices = rows_of_choices(judgements.items(best), *chosen, best)
+        chosen = np.column_stack((judgements.best[best], judgements.worst[best])).astype(np.int64)
+        choices = rows_of_choices(judgements.items(best), chosen, best)
         alike_rows = rows_of_alike(judgements.items(alike), alike)
         parts = [self._with_columns_of_sets()]
         parts += [_of_rows(judgements, rows) for rows in (*choices, *alike_rows)]
