@@ -8,9 +8,7 @@ queries of TREC DL 2019, and the feature of a session is BM25's score.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +18,9 @@ from scipy.special import ndtr
 
 sys.path.append(str(Path(__file__).resolve().parent))
 
-from bench_llm_top import DATA, NDCG, hundreds
+from bench_llm_top import NDCG
 
 from sortnet.lab.asking_sorts import setwise_heapsort
-from sortnet.lab.simulated_annotators import in_parallel
 from sortnet.metrics import per_query
 from sortnet.preference.base import Judgement, Question
 from sortnet.preference.goal import Goal

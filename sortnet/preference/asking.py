@@ -140,7 +140,7 @@ class SessionAsking:
         """Whether the question of a judgement may be asked again, given the taken pairs."""
         return all(pair not in taken and pair in self._pairs for pair in judgement.pairs)
 
-    def view(self, free: Free, taken: Collection[Pair] = ()) -> View:
+    def view(self, annotator: str, free: Free, taken: Collection[Pair] = ()) -> View:
         """The input of a strategy, given what is free and the pairs that are being asked now."""
         taken_items = np.array(sorted(taken), np.int64).ravel()
         pending = np.bincount(taken_items, minlength=self._history.n_items)
@@ -155,11 +155,12 @@ class SessionAsking:
             self._groups,
             self._pairs.every,
             self._pairs.listed,
+            self._fitting.measuring(annotator),
         )
 
     def _chosen(self, to: _Asked) -> Question | None:
         """A pair chosen by the strategies, and further items if a set is wanted."""
-        view = self.view(to.free, to.taken)
+        view = self.view(to.annotator, to.free, to.taken)
         for strategy in self._strategies:
             pair = strategy(view, to.rng)
             if pair is None:
@@ -178,7 +179,7 @@ class SessionAsking:
         if to.rng.random() < share:
             pair = shared[to.rng.integers(len(shared))]
             return self._question(to, pair, HOLDOUT, share / len(shared))
-        drawn = random_pair(self.view(to.free), to.rng)
+        drawn = random_pair(self.view(to.annotator, to.free), to.rng)
         if drawn is None:
             return None
         return self._question(to, drawn, HOLDOUT, (1 - share) / self._pairs.count)
@@ -211,7 +212,7 @@ class SessionAsking:
         pair = pairs[to.rng.integers(len(pairs))]
         items = pair
         if to.set_size > 2:
-            items = grown_set(self.view(to.free, to.taken), pair, to.set_size, to.rng)
+            items = grown_set(self.view(to.annotator, to.free, to.taken), pair, to.set_size, to.rng)
         return self._question(to, items, "gold", 1 / len(pairs))
 
     def _overlap(self, to: _Asked) -> Question | None:

@@ -19,6 +19,10 @@ SET_FIELDS = ("further", "best", "worst")  # of `Judgement`, by which sets diffe
 # The answers about the order of two items; a skip and a "can't say" are not.
 TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
 ORDER_ANSWERS = (*TARGETS, *SET_ANSWERS)  # about the order of any number of items
+# What the probabilities of an annotator are: a share of votes, such as 7 of 10 for the left item; a
+# measurement of the difference of two items; or nothing, only the word counts.
+Probabilities: TypeAlias = Literal["share", "measurement", "ignored"]
+PROBABILITIES: tuple[Probabilities, ...] = get_args(Probabilities)
 LONGEST_COMMENT = 2000  # characters
 LONGEST_META = 4000
 HOLDOUT = "random"  # the strategy of the hold-out, which is never used to choose
@@ -163,7 +167,7 @@ class Judgement:
         undoes: for an undo, the number of the judgement to undo.
         at: time in seconds since 1970, if known.
         comment, flagged: of the annotator on the pair; whether it is marked for the administrator.
-        p: how probably the left item is better, if given; it counts in place of the word.
+        p: how probably the left item is better, if given; see `Probabilities`.
         cost: of the answer, in whatever currency its prices were given.
         meta: what else is known of the answer, as JSON.
         further: the items in the third place and on, as in `Question`.

@@ -12,14 +12,20 @@ from scipy.special import ndtr, ndtri
 from sortnet.core import F64, I64, Bool
 from sortnet.preference.goal import SURE, Goal, above_edge, among_top, wrong_of_top
 from sortnet.preference.groups import Groups
-from sortnet.preference.likelihood import answers
-from sortnet.preference.posterior import Posterior, information
+from sortnet.preference.likelihood import MOST_PROBIT, answers, measured
+from sortnet.preference.posterior import (
+    Measuring,
+    Posterior,
+    information,
+    information_of_measurement,
+)
 
 SIMULATIONS = 16
 LEVEL = 0.8  # share of simulated sessions that end within the range
 _ITEMS = 40  # items that are simulated; of more a sample stands for all
 _GROWTH = 0.08  # answers between two looks, relative to all so far
 _ANSWERS_PER_ITEM = 40  # simulated at most
+_SHARED_ITEM = 0.5  # what a pair is worth after a question about one of its items
 _DRAWS = 100  # of the scores, to see how sure the top is
 # The spread of the scores is poorly known until each pair of neighbours was asked several times.
 # With this standard deviation of the logarithm of their variance, ranges hold the true number in
@@ -64,6 +70,7 @@ def forecast(
     answered: int,
     checks_left: int = 0,
     holdout: float = 0.1,
+    measuring: Measuring | None = None,
     seed: int = 0,
 ) -> Forecast:
     """Forecast with how many answers a session stops, by simulating it to its end.
@@ -79,6 +86,7 @@ def forecast(
         answered: number of answers so far.
         checks_left: number of answers to the hold-out that are missing to check the model.
         holdout: share of questions about random pairs.
+        measuring: the reliability and the scale of who measures; None: answers are words.
         seed: of all random choices.
 
     Cost: about a tenth of a second, whatever the number of items: of more than 40 a sample is
@@ -88,7 +96,7 @@ def forecast(
         return Forecast(answered, answered, answered)
     rng = np.random.default_rng(seed)
     sample = _sampled(posterior, groups, goal, rng)
-    sessions = _Sessions(posterior, sample, goal, holdout, rng)
+    sessions = _Sessions(posterior, sample, goal, holdout, measuring, rng)
     questions = sample.ratio * sessions.answers_to_goal(answered / sample.ratio)
     if checks_left and holdout > 0:
         failures = rng.negative_binomial(checks_left, holdout, SIMULATIONS)
@@ -184,14 +192,16 @@ class _Sessions:
         sample: _Sample,
         goal: Goal,
         holdout: float,
+        measuring: Measuring | None,
         rng: np.random.Generator,
     ) -> None:
+        self._measuring = measuring
         self._sample = sample
         self._goal = goal
         self._holdout = holdout
         self._rng = rng
         self._tie = posterior.tie
-        self._reliability = _typical_reliability(posterior)
+        self._reliability = _typical_reliability(posterior) if measuring is None else measuring[0]
         items = sample.items
         spread = np.exp(_SPREAD * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
         root = np.sqrt(spread)[:, None]
@@ -254,7 +264,10 @@ class _Sessions:
 
     def _information(self, mean: F64, variance: F64) -> F64:
         """(simulations, pairs) the information of an answer, by which pairs are chosen."""
-        if not self._tie:
+        if self._measuring is not None:
+            reliability, scale = self._measuring
+            bits = information_of_measurement(reliability * mean, reliability**2 * variance, scale)
+        elif not self._tie:
             bits = information(mean, variance)
         else:
             bits = information(mean - self._tie, variance) + information(mean + self._tie, variance)
@@ -285,7 +298,8 @@ class _Sessions:
     def _ask(self, worth: F64, count: int) -> None:
         """Ask about the most informative pairs, some random ones, and learn from the answers.
 
-        No item is in two of the informative pairs, as each answer makes others about it worth less.
+        Each answer makes others about its items worth less: of a whole order no item is in two of
+        the informative pairs; but of a top, few items are worth asking about.
         """
         rows = np.arange(SIMULATIONS)
         for _ in range(count):
@@ -294,7 +308,8 @@ class _Sessions:
             random_pair = self._rng.integers(worth.shape[1], size=SIMULATIONS)
             pair = np.where(by_chance, random_pair, pair)
             first, second = self._first[pair], self._second[pair]
-            worth[self._has_item[first] | self._has_item[second]] = -1.0
+            shares_item = self._has_item[first] | self._has_item[second]
+            worth[shares_item] *= _SHARED_ITEM if self._goal.top else 0.0
             self._observe(rows, first, second)
 
     def _observe(self, rows: NDArray[np.intp], first: I64, second: I64) -> None:
@@ -308,7 +323,12 @@ class _Sessions:
         variance = np.maximum(c * (gain[rows, first] - gain[rows, second]), 1e-12)
         noise = np.sqrt(1 + variance)
         sighted = np.zeros(SIMULATIONS)  # nobody answers blindly
-        _, slope, weight = answers(mean / noise, target, self._tie / noise, sighted, 0.0)
+        if self._measuring is None:
+            _, slope, weight = answers(mean / noise, target, self._tie / noise, sighted, 0.0)
+        else:
+            scale = self._measuring[1]
+            probit = np.clip(scale * noisy_gap, -MOST_PROBIT, MOST_PROBIT)
+            _, slope, weight = measured(mean / noise, probit, scale * noise)
         self._mean += gain * (slope / noise)[:, None]
         shrunk = gain * (weight / noise**2)[:, None]
         covariance -= gain[:, :, None] * shrunk[:, None, :]

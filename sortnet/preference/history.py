@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.special import ndtri
 
 from sortnet.core import I64, Bool
 from sortnet.core.pairs import pair_of, unordered
 from sortnet.errors import JudgementError
-from sortnet.preference.base import ANSWERS, HOLDOUT, Judgement, Pair, check_undo
+from sortnet.preference.base import (
+    ANSWERS,
+    HOLDOUT,
+    Judgement,
+    Pair,
+    Probabilities,
+    check_undo,
+)
 from sortnet.preference.judgement_table import (
     ABOUT_ORDER,
     TARGET,
@@ -21,14 +30,20 @@ from sortnet.preference.judgement_table import (
     Judgements,
     SharedVotes,
 )
+from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.vote_arrays import Votes
 
 _FEW_JOINS = 64  # of components, one by one; more of them take one pass over the answers
+_LAST = 20  # answers of an annotator that say whether probabilities are given
 _SKIP = ANSWERS.index("skip")
 
 
 class History:
     """The events of a session, and counts that are updated with each event.
+
+    Args:
+        n_items: number of items.
+        probabilities: what the probabilities of an annotator are; of whom is not in it, shares.
 
     Attributes:
         events: all of them, including undos.
@@ -37,8 +52,11 @@ class History:
         n_votes: number of votes that are not undone.
     """
 
-    def __init__(self, n_items: int) -> None:
+    def __init__(
+        self, n_items: int, probabilities: Mapping[str, Probabilities] | None = None
+    ) -> None:
         self.n_items = n_items
+        self._probabilities = probabilities or {}
         self.events = Judgements()
         self.seen: I64 = np.zeros(n_items, np.int64)
         self.seen_usable: I64 = np.zeros(n_items, np.int64)
@@ -85,6 +103,13 @@ class History:
         """The number of their votes that are not undone: a skip or "can't say" is none."""
         number = self.annotators.get(annotator)
         return 0 if number is None else int(self._answered[number])
+
+    def gives_measurements(self, annotator: str) -> bool:
+        """Whether the next answer is expected to be a measurement, as one of their last ones is."""
+        if self._probabilities.get(annotator) != "measurement":
+            return False
+        rows = np.array(self._log_of(annotator).rows[-_LAST:], np.int64)
+        return not len(rows) or not bool(np.isnan(self.events.p[rows]).all())
 
     def undone(self, annotator: str) -> Judgement | None:
         """The last undone judgement that they have not answered again."""
@@ -144,6 +169,10 @@ class History:
         rows = np.arange(after, upto)
         votes = self._is_vote(rows) if holdout else self._usable(rows)
         return self._votes(rows[votes & (self.events.undone[after:upto] > upto)])
+
+    def soft_votes(self) -> Votes:
+        """All votes not undone; a measurement is a soft target, as a share of votes is."""
+        return self._votes(np.flatnonzero(self.events.is_vote), soft=True)
 
     def decided(self, *, holdout: bool) -> Votes:
         """The votes of the hold-out, or all, that are not undone, without ties."""
@@ -283,14 +312,30 @@ class History:
         ends = np.searchsorted(at, np.arange(1, len(rows)))
         return [part.tolist() for part in np.split(keys, ends)] if len(rows) else []
 
-    def _votes(self, rows: I64) -> Votes:
-        """Answers about the order as votes: those about pairs, then those about sets."""
+    def _votes(self, rows: I64, *, soft: bool = False) -> Votes:
+        """The votes in these rows: of answers about pairs, then of those about sets.
+
+        With `soft`, measurements are taken for shares.
+        """
+        is_set = self.events.is_set[rows]
+        votes = self._votes_of_pairs(rows[~is_set], soft=soft)
+        return votes.with_sets(self.events, rows[is_set]) if is_set.any() else votes
+
+    def _votes_of_pairs(self, rows: I64, *, soft: bool) -> Votes:
         events = self.events
-        is_set = events.is_set[rows]
-        pairs = rows[~is_set]
-        target = events.targets(pairs)
-        votes = Votes(events.left[pairs], events.right[pairs], target, events.annotator[pairs])
-        return votes.with_sets(events, rows[is_set]) if is_set.any() else votes
+        annotator, word, share = events.annotator[rows], events.words(rows), events.targets(rows)
+        kinds = np.array([self._probabilities.get(name) for name in events.annotators.order])
+        by_word = np.isin(annotator, np.flatnonzero(kinds == "ignored"))
+        measured = np.isin(annotator, np.flatnonzero(kinds == "measurement")) & (not soft)
+        measured &= ~np.isnan(events.p[rows])
+        target = np.where(by_word | measured, word, share)
+        measured &= word != 0.5
+        votes = Votes(events.left[rows], events.right[rows], target, annotator)
+        if not measured.any():
+            return votes
+        with np.errstate(divide="ignore"):
+            probit = np.clip(ndtri(events.p[rows]), -MOST_PROBIT, MOST_PROBIT)
+        return replace(votes, probit=np.where(measured, probit, np.nan))
 
     def _about(self, rows: I64) -> tuple[I64, Bool]:
         """The rows themselves, or of undos those that they undo; and whether they are undos."""

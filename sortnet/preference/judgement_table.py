@@ -218,11 +218,15 @@ class Judgements(Sequence[Judgement]):
         target = TARGET[self.answer]
         return np.where(self.left < self.right, target, 1 - target)
 
+    def words(self, rows: I64) -> F64:
+        """1, 0, or ½ for a tie of these rows; NaN of what is no answer about the order."""
+        word: F64 = TARGET[self.answer[rows]]
+        return word
+
     def targets(self, rows: I64) -> F64:
-        """How probably the left item of these is better: `p` where it was given, else as the word
-        says: 1, 0, or ½ for a tie; NaN of what is no answer about the order."""
-        said, p = TARGET[self.answer[rows]], self.p[rows]
-        return np.where(np.isnan(p) | np.isnan(said), said, p)
+        """How probably the left item of these is better: `p` where it was given, else the word."""
+        word, p = self.words(rows), self.p[rows]
+        return np.where(np.isnan(p) | np.isnan(word), word, p)
 
     def by(self, annotator: str) -> Bool:
         """(m,) whether it is that annotator's."""

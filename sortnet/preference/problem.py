@@ -13,9 +13,14 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from sortnet.core import F64, I64, Bool
-from sortnet.preference.likelihood import Likelihood, answers, genuine
+from sortnet.preference.likelihood import Likelihood, answers, genuine, measured, squared_error
 from sortnet.preference.posterior_precision import Dense, Large, Precision
-from sortnet.preference.reliability import Annotators, reliabilities, side_spread
+from sortnet.preference.reliability import (
+    Annotators,
+    matched_scale,
+    reliabilities,
+    side_spread,
+)
 from sortnet.preference.set_answers import SetRows, set_likelihood, summed_over_answers
 from sortnet.preference.vote_arrays import GOLD, MODEL, PERSON, Votes, unseen, unseen_in_blocks
 
@@ -207,19 +212,33 @@ class Problem:
         """(m,) 1 for a model's answer, else 0."""
         return self.votes.of_kind(MODEL).astype(np.float64)
 
+    @cached_property
+    def measured(self) -> I64:
+        """The places of the answers that are measurements and count as such."""
+        is_used = self.scales.annotators.scale[self.votes.annotator] > 0
+        return np.flatnonzero(self.votes.is_measured & is_used)
+
     def likelihood(self, theta: F64) -> Likelihood:
-        """Of every answer."""
-        scales = self.scales
-        blind = scales.annotators.blind[self.votes.annotator] * self.given
+        """Log-likelihood of every answer, with its slope and curvature."""
+        scales, votes, rows = self.scales, self.votes, self.measured
         z = self.z(theta)
-        seen = answers(z, self.votes.target, scales.tie, blind, scales.ties)
+        blind = scales.annotators.blind[votes.annotator] * self.given
+        of_answers = answers(z, votes.target, scales.tie, blind, scales.ties)
+        if votes.probit is not None and len(rows):
+            scale = scales.annotators.scale[votes.annotator[rows]]
+            of_measurements = measured(z[rows], votes.probit[rows], scale)
+            for column, values in zip(of_answers, of_measurements, strict=True):
+                column[rows] = values
         for sets in self.sets:
             first = sets.first
             of_sets = set_likelihood(sets.layout, z[sets.rows], blind[first], scales.ties)
-            seen.log_p[sets.rows] = 0
-            seen.log_p[first], seen.slope[sets.rows], seen.weight[sets.rows] = of_sets
-        weight = self.votes.weight
-        return seen if weight is None else Likelihood(*(weight * each for each in seen))
+            of_answers.log_p[sets.rows] = 0
+            of_answers.log_p[first] = of_sets.log_p
+            of_answers.slope[sets.rows] = of_sets.slope
+            of_answers.weight[sets.rows] = of_sets.weight
+        if votes.weight is None:
+            return of_answers
+        return Likelihood(*(votes.weight * column for column in of_answers))
 
     def newton(self, theta: F64, prior: Prior, *, steps: int) -> F64:
         """The mode of the posterior, or a few steps towards it."""
@@ -323,6 +342,7 @@ class Problem:
         first, scales = sum(self.features.shape), self.scales
         if scales.tie:
             said = (self.given > 0) & self.votes.of_pairs
+            said[self.measured] = False
             z, target = self.z(theta)[said], self.votes.target[said]
             found = minimize_scalar(
                 lambda log: -genuine(z, target, np.exp(log)).log_p.sum(),
@@ -339,6 +359,8 @@ class Problem:
     ) -> Annotators:
         """Reliabilities, by comparing answers with what the scores would be without them: those of
         people without the annotator's own, those of models without all models'.
+
+        `root` is of the covariance of scores and biases.
         """
         v, n, s = self.votes, len(self.features), self.to_scores(theta)
         models, people = v.of_kind(MODEL), v.of_kind(PERSON)
@@ -363,6 +385,50 @@ class Problem:
             noise[said],
             counts[said],
         )
+
+    @property
+    def alone(self) -> bool:
+        """Whether one annotator's measurements are the unit of the scores."""
+        return not self.compares and bool(len(self.measured))
+
+    def matched_measurements(self, theta: F64, root: F64) -> Annotators:
+        """The annotators, with scales of measurements by how well these agree with all answers.
+
+        MacKay's update of a variance: squared errors over the number of measurements that are not
+        taken up by unknowns. `root` is of the covariance of scores and biases. Scales of people
+        beside others are learned from others' answers, see `reliabilities`.
+        """
+        v, annotators = self.votes, self.scales.annotators
+        rows = (
+            self.measured if not self.compares else self.measured[v.of_kind(MODEL)[self.measured]]
+        )
+        if v.probit is None or not len(rows):
+            return annotators
+        scale, z, weight = annotators.scale.copy(), self.z(theta)[rows], self._weight(theta)[rows]
+        taken_up = np.minimum(weight * self._variance(root, rows), 1.0)
+        square = squared_error(z, v.probit[rows], scale[v.annotator[rows]])
+        for who in np.unique(v.annotator[rows]).tolist():
+            own = v.annotator[rows] == who
+            free = np.sum(1 - taken_up[own])
+            scale[who] = matched_scale(scale[who], float(np.sum(square[own])), float(free))
+        return replace(annotators, scale=scale)
+
+    def _weight(self, theta: F64) -> F64:
+        return self.likelihood(theta).weight
+
+    def _variance(self, root: F64, rows: I64) -> F64:
+        """(m,) variances of z of some answers; `root` is of the covariance of scores and biases."""
+        spread = np.zeros((len(root), len(rows)))
+        for place, factor in self.coefficients():
+            spread += root[:, place[rows]] * factor[rows]
+        variance: F64 = np.einsum("ij,ij->j", spread, spread)
+        return variance
+
+    def left_out(self, theta: F64, root: F64, rows: I64) -> tuple[F64, F64]:
+        """Means and variances of z of some answers as they would be without each of them."""
+        _, slope, weight = self.likelihood(theta)
+        variance = self._variance(root, rows)
+        return unseen(self.z(theta)[rows], variance, slope[rows], weight[rows])
 
     def _without_own(self, theta: F64, root: F64, some: Bool) -> tuple[F64, F64]:
         """Means and variances of s_left - s_right without the answers of the same annotator."""

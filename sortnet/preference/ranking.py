@@ -139,6 +139,7 @@ class SessionRanking:
             with self._lock:
                 posterior, fitted = self._fitting.fits.all.posterior, self._fitting.fitted_at
                 answered, check = self._history.n_votes, self._check_holdout()
+                measuring = self._fitting.typical_measuring()
             checks_left = 0 if check.left_out else max(ENOUGH_CHECKS - check.n, 0)
             new = forecast(
                 posterior,
@@ -147,6 +148,7 @@ class SessionRanking:
                 answered=answered,
                 checks_left=checks_left,
                 holdout=self._holdout,
+                measuring=measuring,
                 seed=self._seed,
             )
             with self._lock:

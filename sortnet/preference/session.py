@@ -94,7 +94,7 @@ class Session:
         self.set_size = checked_set_size(set_size)
         groups_of_items = Groups(groups, self.n_items, without=self.study.retired)
         self._pairs = AskablePairs(groups_of_items, retired=self.study.retired, among=among)
-        self._history = History(self.n_items)
+        self._history = History(self.n_items, self.study.probabilities)
         self._lock = threading.RLock()
         self._fitting = SessionFitting(
             X,

@@ -304,15 +304,15 @@ class SetColumns(NamedTuple):
     bias: F64
 
 
-def rows_of_choices(items: I64, best: I64, worst: I64, event: I64) -> list[SetColumns]:
+def rows_of_choices(items: I64, chosen: I64, event: I64) -> list[SetColumns]:
     """The rows of answers that name the best item, and perhaps the worst.
 
     Args:
         items: (q, 6) of each answer in the order of their places, -1 where there is none.
-        best, worst: (q,) the chosen items, -1 where there is none.
+        chosen: (q, 2) the best and the worst item, -1 where there is none.
         event: (q,) the places of the answers.
     """
-    n_items = np.count_nonzero(items >= 0, axis=1)
+    n_items, (best, worst) = np.count_nonzero(items >= 0, axis=1), chosen.T
     columns = []
     for layout in CHOICES:
         of_layout = (n_items == layout.n_items) & ((worst >= 0) == layout.has_worst)

@@ -10,6 +10,7 @@ import numpy as np
 from sortnet.core import F64, I64
 from sortnet.errors import JudgementError
 from sortnet.preference.base import MOST_ITEMS, Pair
+from sortnet.preference.posterior import Draws
 from sortnet.preference.set_answers import BEST_FACTOR, WORST_FACTOR
 from sortnet.preference.strategies import Free, View
 
@@ -44,7 +45,7 @@ def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tu
 
     Cost: a millisecond for each further item, and a look at each item.
     """
-    items = pair
+    items: tuple[int, ...] = pair
     if size <= 2:
         return items
     n_draws = len(view.posterior.draws)
@@ -81,7 +82,7 @@ def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
     """
     members = view.groups.members[view.groups.of[pair[0]]]
     if len(members) <= _CANDIDATES:
-        return members.tolist()
+        return [*map(int, members)]
     some = members[rng.integers(len(members), size=_SAMPLE)]
     rare = some[np.argsort(view.seen[some], kind="stable")[: _CANDIDATES // 8]]
     around = [_neighbours(view, item) for item in pair]
@@ -90,7 +91,7 @@ def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
         parts.append(_near_edge(view.among_top[members], members, rng))
     candidates = np.concatenate(parts)
     within = view.groups.of[candidates] == view.groups.of[pair[0]]
-    return np.unique(candidates[within]).tolist()
+    return [*map(int, np.unique(candidates[within]))]
 
 
 def _neighbours(view: View, item: int) -> I64:
@@ -106,7 +107,7 @@ def _near_edge(q: F64, members: I64, rng: np.random.Generator) -> I64:
     return members[np.argpartition(-drawn, _CANDIDATES // 2)[: _CANDIDATES // 2]]
 
 
-def set_information(draws: F64, sets: I64) -> F64:
+def set_information(draws: Draws, sets: I64) -> F64:
     """(m,) mutual information, in bits, of the scores and the best and worst items of each set.
 
     Args:
@@ -122,7 +123,8 @@ def set_information(draws: F64, sets: I64) -> F64:
     others = worst @ (1 - np.eye(size))  # the sum without the best item
     p = best[..., :, None] * worst[..., None, :] / np.maximum(others, 1e-300)[..., :, None]
     p = p[..., ~np.eye(size, dtype=np.bool_)]
-    return _entropy(p.mean(axis=0)) - _entropy(p).mean(axis=0)
+    bits: F64 = _entropy(p.mean(axis=0)) - _entropy(p).mean(axis=0)
+    return bits
 
 
 def _entropy(p: F64) -> F64:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from sortnet.errors import StudyError
-from sortnet.preference.base import MOST_ITEMS, Pair
+from sortnet.preference.base import MOST_ITEMS, PROBABILITIES, Pair, Probabilities
 from sortnet.preference.goal import WRONG, Goal
 
 Subject: TypeAlias = str | int | Pair | None
@@ -34,10 +34,16 @@ _MOST = {"quota": _LARGEST, "overlap": _LARGEST, "gold-rate": 1.0, "goal": 0.5, 
 _MOST |= {"deadline": _LATEST, "set-size": MOST_ITEMS, "worst": 1}
 _LEAST = {"overlap": 1, "set-size": 2}  # of other amounts 0
 _WHOLE = ("overlap", "top", "set-size")
+ABOUT_P = {f"p-{name}": name for name in PROBABILITIES}  # decisions on what a `p` is
 LONGEST = {"question": 500, "instructions": 50_000}  # characters of a decision's reason
 AMOUNTS, WORDS = tuple(_MOST), tuple(LONGEST)
-KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS)
+KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS, *ABOUT_P)
 _CALLED = {"gold": "a gold pair", "models": "a model"}
+_P_IN_WORDS = {
+    "share": "a share of votes",
+    "measurement": "a measurement",
+    "ignored": "ignored",
+}
 _SUBJECTS = ("annotator", "item", "other", "amount")
 GOLD_RATE = 0.05
 QUESTION = "Which is better?"
@@ -46,6 +52,8 @@ QUESTION = "Which is better?"
 def _needs(kind: str) -> tuple[str, ...]:
     if kind in AMOUNTS:
         return ("annotator", "amount") if kind == "quota" else ("amount",)
+    if kind in ABOUT_P:
+        return ("annotator",)
     return () if kind in WORDS else _TURNED_ON[UNDOES.get(kind, kind)][2]
 
 
@@ -58,7 +66,8 @@ class Decision:
             all of them; `revoke` or `renew` a link; `retire` or `restore` an item; `gold` or
             `no-gold`; an annotator is a `model` or, as everybody is before, a `person`; `quota` of
             an annotator, `overlap`, `gold-rate`, `goal`, `top`, `deadline`, `set-size`, `worst`;
-            the `question` that is asked, and the `instructions`.
+            the `question` that is asked, and the `instructions`; the probabilities of an annotator
+            are measurements, `p-measurement`, shares of votes, `p-share`, or ignored, `p-ignored`.
         annotator: their name.
         item: the item; of a gold pair the better one.
         other: the worse item of a gold pair.
@@ -122,6 +131,8 @@ class Study:
         retired: items that are neither asked about nor ranked.
         gold: pairs with a known answer.
         models: annotators that are language models or other programs, and share errors.
+        probabilities: what the probabilities are that an annotator gives; shares of who is not in
+            it.
         quotas: number of answers after which an annotator is done.
         overlap: number of people who should answer a pair before new pairs are asked.
         gold_rate: share of gold questions, if there are gold pairs.
@@ -143,6 +154,7 @@ class Study:
     retired: Mapping[Any, Decision] = field(default_factory=dict)
     gold: Mapping[Any, Decision] = field(default_factory=dict)
     models: Mapping[Any, Decision] = field(default_factory=dict)
+    probabilities: Mapping[str, Probabilities] = field(default_factory=dict)
     quotas: Mapping[Any, int] = field(default_factory=dict)
     overlap: int = 1
     gold_rate: float = GOLD_RATE
@@ -191,9 +203,8 @@ class Study:
     def asks_alike(self, other: Study) -> bool:
         """Whether a session asks and ranks the same under both."""
         of_session = "excluded", "retired", "gold", "models", "overlap", "gold_rate", "goal", "top"
-        return all(
-            getattr(self, name) == getattr(other, name) for name in (*of_session, "set_size")
-        )
+        of_answers = (*of_session, "probabilities", "set_size")
+        return all(getattr(self, name) == getattr(other, name) for name in of_answers)
 
     def wanted(self) -> Goal:
         """The goal."""
@@ -213,6 +224,7 @@ def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Stud
     study = before or Study()
     on: dict[str, Any] = {name: dict(getattr(study, name)) for name in _FIELDS.values()}
     quotas, more = dict(study.quotas), dict[str, Any]()
+    probabilities = dict(study.probabilities)
     for decision in decisions:
         kind, amount = decision.kind, decision.amount or 0
         if kind in UNDONE_BY:
@@ -221,12 +233,15 @@ def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Stud
             on[_FIELDS[UNDOES[kind]]].pop(decision.subject, None)
         elif kind in WORDS:
             more[kind] = decision.reason or getattr(Study, kind)
+        elif kind in ABOUT_P and decision.annotator is not None:
+            probabilities[decision.annotator] = ABOUT_P[kind]
         elif kind == "quota":
             quotas[decision.annotator] = int(amount)
         elif kind == "worst":
             more[kind] = bool(amount)
         else:
             more[kind.replace("-", "_")] = int(amount) if kind in _WHOLE else amount
+    more["probabilities"] = probabilities
     return replace(study, **on, **more, quotas={who: n for who, n in quotas.items() if n})
 
 
@@ -259,7 +274,11 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
         raise StudyError(f"{kind} with a NUL character, which is no text: {words[:60]!r}")
     if kind == "question" and len(words.splitlines()) > 1:
         raise StudyError(f"question of several lines: {words[:60]!r}; put them in the instructions")
-    if kind in AMOUNTS or kind in WORDS:
+    if kind in ABOUT_P and decision.annotator is not None:
+        present = study.probabilities.get(decision.annotator, "share")
+        if present == ABOUT_P[kind]:
+            raise StudyError(f"the p of {called} is {_P_IN_WORDS[present]} already")
+    if kind in AMOUNTS or kind in WORDS or kind in ABOUT_P:
         return
     field = _FIELDS[UNDOES.get(kind, kind)]
     on, state = getattr(study, field), _CALLED.get(field, field)

@@ -39,6 +39,8 @@ class Votes:
         answer: (m,) the number of the answer about a set that a row is of, whose rows follow each
             other as in `Layout`; -1 for an answer about a pair; None: all are about pairs.
         bias: (m,) how much of an annotator's side bias is for the left item; None: all of it.
+        probit: (m,) of the probability that the left item is better, where an answer is a
+            measurement, see `measured`; elsewhere NaN. None: no answer is.
     """
 
     left: I64
@@ -47,6 +49,7 @@ class Votes:
     annotator: I64
     weight: F64 | None = None
     kind: I64 | None = None
+    probit: F64 | None = None
     answer: I64 | None = None
     bias: F64 | None = None
 
@@ -74,7 +77,7 @@ class Votes:
         of_known = {
             **{"left": known[:, 0], "right": known[:, 1], "target": zeros + 1.0},
             **{"annotator": zeros, "weight": zeros + 1.0, "kind": zeros + GOLD},
-            **{"answer": zeros - 1, "bias": zeros + 1.0},
+            **{"probit": np.full(len(known), np.nan), "answer": zeros - 1, "bias": zeros + 1.0},
         }
         votes = replace(self, kind=np.where(np.isin(self.annotator, [*models]), MODEL, PERSON))
         columns = {name: np.append(has, of_known[name]) for name, has in votes._columns()}
@@ -82,6 +85,20 @@ class Votes:
 
     def _columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         return ((name, column) for name, column in vars(self).items() if column is not None)
+
+    @property
+    def is_measured(self) -> Bool:
+        """(m,) whether the answers are measurements."""
+        if self.probit is None:
+            return np.zeros(len(self), np.bool_)
+        return ~np.isnan(self.probit)
+
+    def in_words(self, annotators: Collection[int] | None = None) -> Votes:
+        """The same votes, without the measurements of these annotators; None: of all."""
+        if self.probit is None or annotators is None:
+            return replace(self, probit=None)
+        probit = np.where(np.isin(self.annotator, [*annotators]), np.nan, self.probit)
+        return replace(self, probit=None if np.isnan(probit).all() else probit)
 
     def of_kind(self, *kinds: int) -> Bool:
         """(m,) whether the answers are of one of these kinds."""
@@ -109,9 +126,8 @@ class Votes:
         """These answers about pairs, and after them the answers about sets of these rows."""
         best = rows[judgements.best[rows] >= 0]
         alike = rows[judgements.best[rows] < 0]
-        choices = rows_of_choices(
-            judgements.items(best), judgements.best[best], judgements.worst[best], best
-        )
+        chosen = np.column_stack((judgements.best[best], judgements.worst[best])).astype(np.int64)
+        choices = rows_of_choices(judgements.items(best), chosen, best)
         alike_rows = rows_of_alike(judgements.items(alike), alike)
         parts = [self._with_columns_of_sets()]
         parts += [_of_rows(judgements, rows) for rows in (*choices, *alike_rows)]
@@ -121,6 +137,10 @@ class Votes:
 
     def _with_columns_of_sets(self) -> Votes:
         return replace(self, answer=np.full(len(self), -1), bias=np.ones(len(self)))
+
+    def probits(self) -> list[float]:
+        """The measurements of the votes one by one; NaN for a word."""
+        return [float("nan")] * len(self) if self.probit is None else self.probit.tolist()
 
     def renumbered(self, items: I64) -> Votes:
         """The same votes, its items given by their places among these, which ascend."""
@@ -187,6 +207,7 @@ def _of_rows(judgements: Judgements, rows: SetColumns) -> Votes:
         rows.right,
         rows.target * every,
         judgements.annotator[rows.event],
+        probit=np.full(len(rows.event), np.nan),
         answer=rows.event,
         bias=rows.bias,
     )
