@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.lab.comparison import mean_text
 from cli.printing.results import Result, table_of_cells
 from sortnet.errors import DataError
 from sortnet.files import rows_of, write_file
@@ -24,6 +23,8 @@ _TITLES = {
 
 def simulated_result(frame: pd.DataFrame) -> Result:
     """A row for each strategy and number of questions: means with standard errors."""
+    from cli.lab.comparison import mean_text  # with torch, which takes a second
+
     cells = frame[["strategy", "questions"]].astype(str)
     for name in _TITLES:
         if name in frame:
