@@ -11,9 +11,9 @@ from scipy.special import betaincinv, ndtr, ndtri
 
 from sortnet.core import F64, I64, Bool
 from sortnet.preference.annotator_agreement import counted
-from sortnet.preference.base import ANSWERS, Judgement
+from sortnet.preference.base import ANSWERS, SET_ANSWERS, Judgement
 from sortnet.preference.intervals import LEVEL
-from sortnet.preference.judgement_table import Judgements, SharedVotes
+from sortnet.preference.judgement_table import Judgements, SharedVotes, set_comparisons
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities
 from sortnet.preference.study import Study
@@ -122,7 +122,7 @@ class _Counted:
     Attributes:
         table: the judgements.
         votes: the rows of each one's answers about the order.
-        replies: (a, 6) numbers of each answer.
+        replies: (a, r) numbers of each answer.
         others: (a, 3) number of others' answers to the same pairs, how many of them are the same,
             and how many are expected to be; without ties.
         again: (a, 3) the same of answers to pairs that they answered before.
@@ -135,17 +135,18 @@ class _Counted:
     ) -> None:
         n = int(table.annotator.max(initial=-1)) + 2
         self.table = table
-        rows = np.flatnonzero(table.is_vote)
+        rows = np.flatnonzero(table.is_answer)
         rows = rows[np.argsort(table.annotator[rows], kind="stable")]
         self.votes = np.split(rows, np.searchsorted(table.annotator[rows], np.arange(1, n)))
         reply = len(ANSWERS) * table.annotator + table.answer
         replies = np.bincount(reply[table.live], minlength=len(ANSWERS) * n)
         self.replies = replies.reshape(n, len(ANSWERS))
-        self.others, self.again = _alike(SharedVotes.of(table), posterior, n)
-        better = _better_of(table, rows, study)
-        right = table.for_low()[rows] == (better == table.pairs()[0][rows])
-        self.gold = _summed(table.annotator[rows], n, better >= 0, (better >= 0) & right)
-        self.informed = _informed(table, rows, n, study, features)
+        votes = SharedVotes.of(table, sets=True)
+        self.others, self.again = _alike(votes, posterior, n)
+        better = _better_of(votes, study)
+        right = votes.better == (better == votes.low)
+        self.gold = _summed(votes.annotator, n, better >= 0, (better >= 0) & right)
+        self.informed = _informed(table, votes, n, study, features)
 
     def number(self, name: str) -> int:
         return min(self.table.annotators.get(name, len(self.votes)), len(self.votes) - 1)
@@ -175,10 +176,10 @@ def _report(
         bias,
         _mean(same, shared),
         _mean(expected, shared),
-        int(shared),
+        round(shared),
         _mean(alike, repeats),
         _mean(expected_alike, repeats),
-        int(repeats),
+        round(repeats),
         score,
         int(gold),
         replies["skip"],
@@ -198,7 +199,7 @@ def _verdict(
 ) -> str:
     """What is wrong: the first that the intervals show."""
     decided = replies["left"] + replies["right"]
-    answers = decided + replies["tie"]
+    answers = decided + sum(replies[word] for word in ("tie", *SET_ANSWERS))
     if answers < FEW:
         return "too few answers" if answers else "no answers"
     for side in ("left", "right"):
@@ -225,7 +226,13 @@ def _reliability(
     people = posterior.annotators
     if number is None:
         own = own[-_MOST:]
-        votes = Votes.of_one(table.left[own], table.right[own], table.targets(own))
+        pairs, sets = own[~table.is_set[own]], own[table.is_set[own]]
+        more = set_comparisons(table, sets)
+        votes = Votes.of_one(
+            np.append(table.left[pairs], more.better),
+            np.append(table.right[pairs], more.worse),
+            np.append(table.targets(pairs), more.target),
+        )
         number, gap = 0, posterior.difference(votes.left, votes.right)
         known, nobody = np.zeros(len(votes)), Annotators.average(1)
         people = reliabilities(nobody, *gap, known, votes, posterior.tie, posterior.ties)
@@ -258,7 +265,10 @@ def _alike(votes: SharedVotes, posterior: Posterior, n: int) -> tuple[F64, F64]:
     own = counted(np.cumsum(first) - 1, votes.better)[:, :2]
     pair, annotator = votes.pair[first], votes.annotator[first]
     theirs = counted(votes.pair, votes.better)[pair, :2] - own
-    shared, same = own.sum(axis=1) * theirs.sum(axis=1), (own * theirs).sum(axis=1)
+    # The pairs of an answer about a set count for one answer together.
+    weight = votes.weight[first]
+    shared = weight * own.sum(axis=1) * theirs.sum(axis=1)
+    same = weight * (own * theirs).sum(axis=1)
     again, before = votes.repeated()
     pairs = np.union1d(pair[shared > 0], votes.pair[again])
     expected = np.zeros(len(votes.starts))
@@ -268,17 +278,18 @@ def _alike(votes: SharedVotes, posterior: Posterior, n: int) -> tuple[F64, F64]:
         p = ndtr(mean[:, None] + np.sqrt(variance)[:, None] * _NODES)
         expected[some] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
     alike = votes.better[again] == votes.better[before]
-    each = np.ones(len(again)), alike, expected[votes.pair[again]]
+    repeats = votes.weight[again]
+    each = repeats, repeats * alike, repeats * expected[votes.pair[again]]
     return (
         _summed(annotator, n, shared, same, shared * expected[pair]),
         _summed(votes.annotator[again], n, *each),
     )
 
 
-def _better_of(table: Judgements, rows: I64, study: Study) -> I64:
-    """The better item of the gold pair that each row is about; -1 if it is about none."""
-    better = np.full(len(rows), -1)
-    low, high = (side[rows] for side in table.pairs())
+def _better_of(votes: SharedVotes, study: Study) -> I64:
+    """The better item of the gold pair that each vote is about; -1 if it is about none."""
+    better = np.full(len(votes.rows), -1)
+    low, high = votes.low, votes.high
     of = {pair: decision.item for pair, decision in study.gold.items()}
     listed = np.array([*of], np.int64).reshape(-1, 2)
     about = np.flatnonzero(np.isin(low, listed[:, 0]) & np.isin(high, listed[:, 1]))
@@ -287,10 +298,10 @@ def _better_of(table: Judgements, rows: I64, study: Study) -> I64:
     return better
 
 
-def _informed(table: Judgements, rows: I64, n: int, study: Study, features: bool) -> Bool:
+def _informed(table: Judgements, votes: SharedVotes, n: int, study: Study, features: bool) -> Bool:
     """(n,) whether another who counts has answered about an item of theirs; with features, any."""
-    who = np.tile(table.annotator[rows], 2)
-    item = np.concatenate((table.left[rows], table.right[rows]))
+    who = np.tile(votes.annotator, 2)
+    item = np.concatenate((votes.low, votes.high))
     item = np.zeros_like(item) if features else item
     counts = ~np.isin(who, [table.annotators.get(name, -1) for name in study.excluded])
     first, last = np.full(item.max(initial=0) + 1, n), np.full(item.max(initial=0) + 1, -1)

@@ -98,6 +98,17 @@ class Layout:
         return np.append(best, self.n_best_rows + np.arange(n_worst))
 
     @property
+    def weight(self) -> float:
+        """What each comparison counts for in training, where an answer about a pair counts for 1.
+
+        Together they count for the bits that the choice of one of all answers has; those of items
+        that are alike for as many answers as there are differences of scores.
+        """
+        if self.is_alike:
+            return (self.n_items - 1) / self.n_rows
+        return float(np.log2(self.n_answers)) / len(self.comparisons)
+
+    @property
     def _pairs(self) -> list[tuple[int, int]]:
         pairs = [*combinations(range(self.n_items), 2)]
         if self.has_worst:

@@ -189,13 +189,19 @@ class Votes:
         return drawn
 
     def comparisons(self) -> Votes:
-        """What follows of pairs from each answer, as answers about pairs."""
+        """What follows of pairs from each answer, as answers about pairs.
+
+        Those of an answer about a set weigh less than 1, see `Layout.weight`.
+        """
         if self.answer is None:
             return self
         says_order = self.of_pairs.copy()
+        weight = np.ones(len(self)) if self.weight is None else self.weight.copy()
         for some in self.sets:
-            says_order[some.rows[:, some.layout.comparisons]] = True
-        pairs = replace(self, answer=None, bias=None)
+            rows = some.rows[:, some.layout.comparisons]
+            says_order[rows] = True
+            weight[rows] *= some.layout.weight
+        pairs = replace(self, answer=None, bias=None, weight=weight)
         return pairs.where(says_order)
 
 
