@@ -172,7 +172,7 @@ class History:
 
     def soft_votes(self) -> Votes:
         """All votes not undone; a measurement is a soft target, as a share of votes is."""
-        return self._votes(np.flatnonzero(self.events.is_vote), soft=True)
+        return self._votes(np.flatnonzero(self.events.is_answer), soft=True)
 
     def decided(self, *, holdout: bool) -> Votes:
         """The votes of the hold-out, or all, that are not undone, without ties."""

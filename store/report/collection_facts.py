@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from sortnet.core import Progress
+from sortnet.core import I64, Progress
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.items.base import words_of
@@ -22,6 +23,7 @@ from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.pairs_in_doubt import Doubt, in_doubt
 from store import Collection
 from store.report.labelling_pictures import pictures_of
+from store.report.question_sizes import facts_of_sizes
 from store.service.labelling import LabellingService
 
 TOP = 10
@@ -101,6 +103,7 @@ def facts_of(
         "judges": judges,
         **{name: sum(judge[name] for judge in judges) for name in _COUNTED},
         "cost": _sum(judge["cost"] for judge in judges),
+        "sizes": facts_of_sizes(everything, study, partial(_spent, everything)),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(events))),
         "cycles": plain(asdict(cycles)) | {"share": cycles.share, "said": cycles_in_words(cycles)},
@@ -139,16 +142,15 @@ def _judges(service: LabellingService, everything: Judgements) -> list[dict[str,
     names = [
         who.name for who in service.collection.annotators() if who.name in everything.annotators
     ]
-    spent = {name: _spent(everything, name) for name in names}
+    spent = {name: _spent(everything, np.flatnonzero(everything.by(name))) for name in names}
     for report in service.reports(names):
         kind = "model" if report.model else "person"
         found.append(plain(asdict(report)) | {"kind": kind} | spent[report.name])
     return found
 
 
-def _spent(everything: Judgements, name: str) -> dict[str, Any]:
-    """What somebody's answers took, those undone too."""
-    rows = np.flatnonzero(everything.by(name))
+def _spent(everything: Judgements, rows: I64) -> dict[str, Any]:
+    """What these answers took."""
     texts = everything.texts["meta"]
     metas = [_parsed(texts[row]) for row in rows.tolist() if row in texts]
     by_model = [meta for meta in metas if "model" in meta]
@@ -212,8 +214,9 @@ def _doubt(doubt: Doubt, items: Items) -> dict[str, Any]:
         "answers": [
             {
                 "annotator": one.annotator,
-                "prefers": {"left": items.ids[one.left], "right": items.ids[one.right]}.get(
-                    one.answer
+                "prefers": next(
+                    (items.ids[k] for k, other in one.comparisons() if {k, other} == {*doubt.pair}),
+                    None,
                 ),
                 "p_first": None if one.p is None else one.p if one.left == first else 1 - one.p,
                 "reason": one.comment,

@@ -86,6 +86,8 @@ def _shown(part: dict[str, Any]) -> dict[str, Any]:
     shown_part["summary"] = [*_summary(part)]
     shown_part["reliability"] = [*_reliability(part)]
     shown_part["judge_rows"] = [_judge(judge) for judge in part["judges"]]
+    shown_part["size_rows"] = [_size(size) for size in part["sizes"]]
+    shown_part["has_sets"] = any(size["items"] > 2 for size in part["sizes"])
     shown_part["instructions_html"] = instructions_html(part["instructions"])
     shown_part["ranking_title"] = _ranking_title(part)
     shown_part["cells"] = [_cells(row, part) for row in part["rows"][:_ROWS]]
@@ -131,6 +133,21 @@ def _cells(row: dict[str, Any], part: dict[str, Any]) -> list[str | list[str]]:
         f"{row['low']}-{row['high']}",
         page_cell(TOP, row[TOP]),
         str(row["judgements"]),
+    ]
+
+
+def _size(size: dict[str, Any]) -> list[str]:
+    """A row of the table of questions about so many items."""
+    tokens = (size["tokens_in"] + size["tokens_out"]) / max(size["comparisons"], 1)
+    cost = size["cost_a_comparison"]
+    return [
+        str(size["items"]),
+        *(f"{size[name]:,}" for name in ("answers", "comparisons")),
+        "-" if size["seconds"] is None else f"{size['seconds']:.1f}",
+        f"{size['calls']:,}" if size["calls"] else "-",
+        f"{tokens:,.0f}" if size["calls"] else "-",
+        "-" if cost is None else f"{cost:.2g}",
+        "-" if size["accuracy"] is None else f"{size['accuracy']:.0%} of {size['checked']:,}",
     ]
 
 
