@@ -47,8 +47,9 @@ def test_nobody_is_asked_about_an_item_or_a_pair_twice(size, goal):
         assert len({*question.items}) == len(question.items)
         if question.strategy == "random":
             assert len(question.items) == 2
-        else:  # late in a session hardly any further item is free
-            assert size - 1 <= len(question.items) <= size
+        else:  # late in a session few further items are free
+            assert 3 <= len(question.items) <= size
+    assert {len(question.items) for _, question in questions[:8]} <= {2, size}
 
 
 def test_questions_are_within_groups_without_retired_items_and_none_that_is_taken():

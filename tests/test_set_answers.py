@@ -98,12 +98,6 @@ def test_the_likelihood_is_the_probability_of_the_answer_and_all_sum_to_one(size
     assert np.exp(log_p).sum() == pytest.approx(1)
 
 
-def test_every_layout_has_its_own_number_of_rows():
-    assert len(CHOICES) == 2 * len(SIZES)
-    for layouts in (CHOICES, ALIKE):
-        assert len({layout.n_rows for layout in layouts}) == len(layouts)
-
-
 @pytest.mark.parametrize("kind", ["people", "models"])
 def test_the_slope_and_the_curvature_are_those_of_the_log_likelihood(kind):
     _, judgements = drawn_answers(7, 6, 4, worst=True, seed=3)
