@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,14 +51,14 @@ class AnnotatorReport:
 
     Attributes:
         name: of the annotator.
-        answers: left, right and tie, not undone.
+        answers: those about the order, not undone; one about a set is one.
         reliability: c in Φ(c (s_left - s_right) + b): 1 for the average annotator, 0 for coin
             tosses, negative if the worse item is preferred. None without an answer, and while
             no answer of others says anything of their items.
         side_bias: b, positive towards the left.
-        agreement, expected_agreement: share of others' answers to the same pairs that are the
-            same, and the share if both were average annotators: on pairs of close items even
-            reliable people differ. None without shared pairs.
+        agreement, expected_agreement: share of others' answers to the same pairs, asked as such,
+            that are the same, and the share if both were average annotators: on pairs of close
+            items even reliable people differ. None without shared pairs.
         shared: number of such answers.
         consistency, expected_consistency, repeats: the same for pairs asked again.
         gold, gold_answers: share of the gold pairs answered right, None without any; their number.
@@ -135,16 +135,14 @@ class _Counted:
     ) -> None:
         n = int(table.annotator.max(initial=-1)) + 2
         self.table = table
-        rows = np.flatnonzero(table.is_vote)
+        rows = np.flatnonzero(table.is_answer)
         rows = rows[np.argsort(table.annotator[rows], kind="stable")]
         self.votes = np.split(rows, np.searchsorted(table.annotator[rows], np.arange(1, n)))
         reply = len(ANSWERS) * table.annotator + table.answer
         replies = np.bincount(reply[table.live], minlength=len(ANSWERS) * n)
         self.replies = replies.reshape(n, len(ANSWERS))
         self.others, self.again = _alike(SharedVotes.of(table), posterior, n)
-        better = _better_of(table, rows, study)
-        right = table.for_low()[rows] == (better == table.pairs()[0][rows])
-        self.gold = _summed(table.annotator[rows], n, better >= 0, (better >= 0) & right)
+        self.gold = _counted_gold(table, rows, study, n)
         self.informed = _informed(table, rows, n, study, features)
 
     def number(self, name: str) -> int:
@@ -198,7 +196,7 @@ def _verdict(
 ) -> str:
     """What is wrong: the first that the intervals show."""
     decided = replies["left"] + replies["right"]
-    answers = decided + replies["tie"]
+    answers = decided + replies["tie"] + replies["best"] + replies["same"]
     if answers < FEW:
         return "too few answers" if answers else "no answers"
     for side in ("left", "right"):
@@ -224,14 +222,23 @@ def _reliability(
     """
     people = posterior.annotators
     if number is None:
-        own = own[-_MOST:]
-        votes = Votes.of_one(table.left[own], table.right[own], table.targets(own))
+        votes = _votes_of_one(table, own[-_MOST:])
         number, gap = 0, posterior.difference(votes.left, votes.right)
         known, nobody = np.zeros(len(votes)), Annotators.average(1)
         people = reliabilities(nobody, *gap, known, votes, posterior.tie, posterior.ties)
     c = people.reliability[number], people.reliability_sd[number]
     b = people.side[number], people.side_sd[number]
     return _normal(*c), _normal(*b)
+
+
+def _votes_of_one(table: Judgements, rows: I64) -> Votes:
+    """The answers in these rows as those of one annotator."""
+    pairs, sets = rows[~table.is_set[rows]], rows[table.is_set[rows]]
+    votes = Votes.of_one(table.left[pairs], table.right[pairs], table.targets(pairs))
+    if not len(sets):
+        return votes
+    votes = votes.with_sets(table, sets)
+    return replace(votes, annotator=np.zeros(len(votes), np.int64))
 
 
 def _normal(mean: float, sd: float) -> Measured:
@@ -275,6 +282,21 @@ def _alike(votes: SharedVotes, posterior: Posterior, n: int) -> tuple[F64, F64]:
     )
 
 
+def _counted_gold(table: Judgements, rows: I64, study: Study, n: int) -> F64:
+    """`gold` of `_Counted`, for n annotators, by the answers in these rows."""
+    pairs, sets = rows[~table.is_set[rows]], rows[table.is_set[rows]]
+    better = _better_of(table, pairs, study)
+    right = table.for_low()[pairs] == (better == table.pairs()[0][pairs])
+    counted = _summed(table.annotator[pairs], n, better >= 0, (better >= 0) & right)
+    order = study.gold_pairs()
+    for row in sets.tolist() if order else ():
+        comparisons = table[row].comparisons()
+        n_right = sum(pair in comparisons for pair in order)
+        n_wrong = sum(pair[::-1] in comparisons for pair in order)
+        counted[table.annotator[row]] += n_right + n_wrong, n_right
+    return counted
+
+
 def _better_of(table: Judgements, rows: I64, study: Study) -> I64:
     """The better item of the gold pair that each row is about; -1 if it is about none."""
     better = np.full(len(rows), -1)
@@ -289,8 +311,10 @@ def _better_of(table: Judgements, rows: I64, study: Study) -> I64:
 
 def _informed(table: Judgements, rows: I64, n: int, study: Study, features: bool) -> Bool:
     """(n,) whether another who counts has answered about an item of theirs; with features, any."""
-    who = np.tile(table.annotator[rows], 2)
-    item = np.concatenate((table.left[rows], table.right[rows]))
+    items = table.items(rows)
+    is_item = items >= 0
+    who = np.repeat(table.annotator[rows], is_item.sum(axis=1))
+    item = items[is_item]
     item = np.zeros_like(item) if features else item
     counts = ~np.isin(who, [table.annotators.get(name, -1) for name in study.excluded])
     first, last = np.full(item.max(initial=0) + 1, n), np.full(item.max(initial=0) + 1, -1)

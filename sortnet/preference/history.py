@@ -172,7 +172,7 @@ class History:
 
     def soft_votes(self) -> Votes:
         """All votes not undone; a measurement is a soft target, as a share of votes is."""
-        return self._votes(np.flatnonzero(self.events.is_vote), soft=True)
+        return self._votes(np.flatnonzero(self.events.is_answer), soft=True)
 
     def decided(self, *, holdout: bool) -> Votes:
         """The votes of the hold-out, or all, that are not undone, without ties."""
@@ -374,7 +374,7 @@ class History:
 
     def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
         about, undo = self._about(rows)
-        holdout = self._is_vote(about) & ~self._usable(about)
+        holdout = self._is_vote(about) & ~self._usable(about) & ~self.events.is_set[about]
         keys, undone = self._keys(about[holdout]).tolist(), undo[holdout].tolist()
         for key, taken_back in zip(keys, undone, strict=True):
             counts[key] = counts.get(key, 0) + (-1 if taken_back else 1)

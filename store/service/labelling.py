@@ -238,7 +238,7 @@ class LabellingService:
         """The number of an annotator's answers as in `Session`, also of an excluded one."""
         with self._lock:
             excluded = self._set_aside
-            n_set_aside = int(np.count_nonzero(excluded.is_vote & excluded.by(annotator)))
+            n_set_aside = int(np.count_nonzero(excluded.is_answer & excluded.by(annotator)))
             return self.session.answered(annotator) + n_set_aside
 
     def judgements(self) -> Judgements:
