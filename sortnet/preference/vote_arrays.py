@@ -195,13 +195,26 @@ class Votes:
         return drawn
 
     def comparisons(self) -> Votes:
-        """What follows of pairs from each answer, as answers about pairs."""
+        """What follows of pairs from each answer, as answers about pairs.
+
+        Of a set the item with the lower number is on the left: were it the better one, a side bias
+        would explain all answers.
+        """
         if self.answer is None:
             return self
         says_order = self.of_pairs.copy()
         for some in self.sets:
             says_order[some.rows[:, some.layout.comparisons]] = True
-        pairs = replace(self, answer=None, layout=None, bias=None)
+        turned = ~self.of_pairs & (self.left > self.right)
+        pairs = replace(
+            self,
+            left=np.where(turned, self.right, self.left),
+            right=np.where(turned, self.left, self.right),
+            target=np.where(turned, 1 - self.target, self.target),
+            answer=None,
+            layout=None,
+            bias=None,
+        )
         return pairs.where(says_order)
 
 
