@@ -43,7 +43,10 @@ class Agreement:
 
 
 def agreement(judgements: Iterable[Judgement]) -> Agreement:
-    """Measure agreement over the judgements that were not undone.
+    """Measure agreement over the judgements that were not undone, by those about pairs.
+
+    Answers about more items do not count: the comparisons that follow from one of them are not
+    independent. A session with such questions still asks hold-out questions about pairs.
 
     Krippendorff's alpha is over the hold-out and all other pairs together: annotators disagree more
     on pairs of close items, which active learning asks for. Each pair counts both ways round, since

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,9 +11,9 @@ from scipy.special import betaincinv, ndtr, ndtri
 
 from sortnet.core import F64, I64, Bool
 from sortnet.preference.annotator_agreement import counted
-from sortnet.preference.base import ANSWERS, SET_ANSWERS, Judgement
+from sortnet.preference.base import ANSWERS, Judgement
 from sortnet.preference.intervals import LEVEL
-from sortnet.preference.judgement_table import Judgements, SharedVotes, set_comparisons
+from sortnet.preference.judgement_table import Judgements, SharedVotes
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities
 from sortnet.preference.study import Study
@@ -51,14 +51,14 @@ class AnnotatorReport:
 
     Attributes:
         name: of the annotator.
-        answers: left, right and tie, not undone.
+        answers: those about the order, not undone; one about a set is one.
         reliability: c in Φ(c (s_left - s_right) + b): 1 for the average annotator, 0 for coin
             tosses, negative if the worse item is preferred. None without an answer, and while
             no answer of others says anything of their items.
         side_bias: b, positive towards the left.
-        agreement, expected_agreement: share of others' answers to the same pairs that are the
-            same, and the share if both were average annotators: on pairs of close items even
-            reliable people differ. None without shared pairs.
+        agreement, expected_agreement: share of others' answers to the same pairs, asked as such,
+            that are the same, and the share if both were average annotators: on pairs of close
+            items even reliable people differ. None without shared pairs.
         shared: number of such answers.
         consistency, expected_consistency, repeats: the same for pairs asked again.
         gold, gold_answers: share of the gold pairs answered right, None without any; their number.
@@ -146,7 +146,7 @@ class _Counted:
         better = _better_of(votes, study)
         right = votes.better == (better == votes.low)
         self.gold = _summed(votes.annotator, n, better >= 0, (better >= 0) & right)
-        self.informed = _informed(table, votes, n, study, features)
+        self.informed = _informed(table, rows, n, study, features)
 
     def number(self, name: str) -> int:
         return min(self.table.annotators.get(name, len(self.votes)), len(self.votes) - 1)
@@ -199,7 +199,7 @@ def _verdict(
 ) -> str:
     """What is wrong: the first that the intervals show."""
     decided = replies["left"] + replies["right"]
-    answers = decided + sum(replies[word] for word in ("tie", *SET_ANSWERS))
+    answers = decided + replies["tie"] + replies["best"] + replies["same"]
     if answers < FEW:
         return "too few answers" if answers else "no answers"
     for side in ("left", "right"):
@@ -225,20 +225,23 @@ def _reliability(
     """
     people = posterior.annotators
     if number is None:
-        own = own[-_MOST:]
-        pairs, sets = own[~table.is_set[own]], own[table.is_set[own]]
-        more = set_comparisons(table, sets)
-        votes = Votes.of_one(
-            np.append(table.left[pairs], more.better),
-            np.append(table.right[pairs], more.worse),
-            np.append(table.targets(pairs), more.target),
-        )
+        votes = _votes_of_one(table, own[-_MOST:])
         number, gap = 0, posterior.difference(votes.left, votes.right)
         known, nobody = np.zeros(len(votes)), Annotators.average(1)
         people = reliabilities(nobody, *gap, known, votes, posterior.tie, posterior.ties)
     c = people.reliability[number], people.reliability_sd[number]
     b = people.side[number], people.side_sd[number]
     return _normal(*c), _normal(*b)
+
+
+def _votes_of_one(table: Judgements, rows: I64) -> Votes:
+    """The answers in these rows as those of one annotator."""
+    pairs, sets = rows[~table.is_set[rows]], rows[table.is_set[rows]]
+    votes = Votes.of_one(table.left[pairs], table.right[pairs], table.targets(pairs))
+    if not len(sets):
+        return votes
+    votes = votes.with_sets(table, sets)
+    return replace(votes, annotator=np.zeros(len(votes), np.int64))
 
 
 def _normal(mean: float, sd: float) -> Measured:
@@ -298,10 +301,12 @@ def _better_of(votes: SharedVotes, study: Study) -> I64:
     return better
 
 
-def _informed(table: Judgements, votes: SharedVotes, n: int, study: Study, features: bool) -> Bool:
+def _informed(table: Judgements, rows: I64, n: int, study: Study, features: bool) -> Bool:
     """(n,) whether another who counts has answered about an item of theirs; with features, any."""
-    who = np.tile(votes.annotator, 2)
-    item = np.concatenate((votes.low, votes.high))
+    items = table.items(rows)
+    is_item = items >= 0
+    who = np.repeat(table.annotator[rows], is_item.sum(axis=1))
+    item = items[is_item]
     item = np.zeros_like(item) if features else item
     counts = ~np.isin(who, [table.annotators.get(name, -1) for name in study.excluded])
     first, last = np.full(item.max(initial=0) + 1, n), np.full(item.max(initial=0) + 1, -1)

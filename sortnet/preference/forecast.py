@@ -70,6 +70,7 @@ def forecast(
     answered: int,
     checks_left: int = 0,
     holdout: float = 0.1,
+    worth: float = 1.0,
     measuring: Measuring | None = None,
     seed: int = 0,
 ) -> Forecast:
@@ -86,6 +87,7 @@ def forecast(
         answered: number of answers so far.
         checks_left: number of answers to the hold-out that are missing to check the model.
         holdout: share of questions about random pairs.
+        worth: how many answers about pairs an answer says as much as: 1 if it is about a pair.
         measuring: the reliability and the scale of who measures; None: answers are words.
         seed: of all random choices.
 
@@ -97,7 +99,8 @@ def forecast(
     rng = np.random.default_rng(seed)
     sample = _sampled(posterior, groups, goal, rng)
     sessions = _Sessions(posterior, sample, goal, holdout, measuring, rng)
-    questions = sample.ratio * sessions.answers_to_goal(answered / sample.ratio)
+    about_pairs = sample.ratio * sessions.answers_to_goal(worth * answered / sample.ratio)
+    questions = about_pairs / worth
     if checks_left and holdout > 0:
         failures = rng.negative_binomial(checks_left, holdout, SIMULATIONS)
         questions = np.maximum(questions, failures + checks_left)

@@ -374,7 +374,7 @@ class History:
 
     def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
         about, undo = self._about(rows)
-        holdout = self._is_vote(about) & ~self._usable(about)
+        holdout = self._is_vote(about) & ~self._usable(about) & ~self.events.is_set[about]
         keys, undone = self._keys(about[holdout]).tolist(), undo[holdout].tolist()
         for key, taken_back in zip(keys, undone, strict=True):
             counts[key] = counts.get(key, 0) + (-1 if taken_back else 1)

@@ -127,6 +127,7 @@ class Session:
             self.goal,
             self._lock,
             holdout=holdout,
+            set_size=self.set_size,
             seed=seed,
         )
 

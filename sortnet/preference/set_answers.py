@@ -36,21 +36,19 @@ _NEWTON_STEPS = 20
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows of an answer about a set, whose items are in order: the best first, the worst last.
+    """The rows of an answer about a set: each pair of its items, the better one on the left.
 
-    First come the rows of the choice of the best item, then those of the choice of the worst one.
-    Rows of a choice: the chosen item beside each other one, then each pair of the other ones.
-
-    An answer that calls all items alike has a row for each pair, in the order of their places.
+    The items are in order: the best first, the worst last, the others between in the order of their
+    places. If all are called alike, that is the order of their places.
 
     Attributes:
         n_items: of the set, from three on.
         has_worst: whether the answer names the worst item.
         is_alike: whether the answer calls all items alike.
 
-    >>> layout = Layout(3, True)
+    >>> layout = Layout(3, has_worst=True)
     >>> layout.left.tolist(), layout.right.tolist()
-    ([0, 0, 1, 1], [1, 2, 2, 2])
+    ([0, 0, 1], [1, 2, 2])
     """
 
     n_items: int
@@ -59,23 +57,18 @@ class Layout:
 
     @property
     def left(self) -> I64:
-        """(r,) the place in the order of the better item of each row."""
-        return np.array([i for i, _ in self._pairs])
+        """(r,) the place in the order of the left item of each row."""
+        return np.triu_indices(self.n_items, 1)[0]
 
     @property
     def right(self) -> I64:
-        """(r,) the place in the order of the worse item of each row."""
-        return np.array([j for _, j in self._pairs])
-
-    @property
-    def n_best_rows(self) -> int:
-        """The number of rows of the choice of the best item."""
-        return _n_pairs(self.n_items)
+        """(r,) the place in the order of the right item of each row."""
+        return np.triu_indices(self.n_items, 1)[1]
 
     @property
     def n_rows(self) -> int:
         """The number of rows."""
-        return self.n_best_rows + self.has_worst * _n_pairs(self.n_items - 1)
+        return self.n_items * (self.n_items - 1) // 2
 
     @property
     def n_answers(self) -> int:
@@ -90,12 +83,21 @@ class Layout:
 
     @property
     def comparisons(self) -> I64:
-        """The rows that say how two items compare, each pair of items once."""
+        """The rows of pairs of which the answer says how they compare."""
         if self.is_alike:
             return np.arange(self.n_rows)
-        best = np.arange(self.n_items - 1)
-        n_worst = self.n_items - 2 if self.has_worst else 0
-        return np.append(best, self.n_best_rows + np.arange(n_worst))
+        with_best = np.arange(self.n_items - 1)
+        n_with_worst = self.n_items - 2 if self.has_worst else 0
+        return np.append(with_best, self.rows_of_worst[:n_with_worst])
+
+    @property
+    def rows_of_worst(self) -> I64:
+        """The rows without the best item: those with the worst one first."""
+        without_best = self.left > 0
+        with_worst = self.right == self.n_items - 1
+        return np.append(
+            np.flatnonzero(without_best & with_worst), np.flatnonzero(without_best & ~with_worst)
+        )
 
     @property
     def weight(self) -> float:
@@ -108,25 +110,10 @@ class Layout:
             return (self.n_items - 1) / self.n_rows
         return float(np.log2(self.n_answers)) / len(self.comparisons)
 
-    @property
-    def _pairs(self) -> list[tuple[int, int]]:
-        pairs = [*combinations(range(self.n_items), 2)]
-        if self.has_worst:
-            last = self.n_items - 1
-            pairs += [(i, last) for i in range(1, last)]
-            pairs += combinations(range(1, last), 2)
-        return pairs
-
-
-def _n_pairs(n_items: int) -> int:
-    return n_items * (n_items - 1) // 2
-
 
 CHOICES = [Layout(n, has_worst) for n in range(3, MOST_ITEMS + 1) for has_worst in (False, True)]
 ALIKE = [Layout(n, is_alike=True) for n in range(3, MOST_ITEMS + 1)]
-# No two layouts of a kind have as many rows.
-_CHOICE_OF = {layout.n_rows: layout for layout in CHOICES}
-_ALIKE_OF = {layout.n_rows: layout for layout in ALIKE}
+LAYOUTS = [*CHOICES, *ALIKE]  # by their number in `Votes`
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,20 +134,16 @@ class SetRows:
         return self.rows[:, 0]
 
 
-def rows_by_layout(answer: I64, target: F64) -> list[SetRows]:
+def rows_by_layout(answer: I64, layout: I64) -> list[SetRows]:
     """The rows of all answers about sets, given the (m,) columns of `Votes`.
 
     Rows of one answer follow each other; the number of answers about pairs is -1.
     """
-    is_set = answer >= 0
-    starts = np.flatnonzero(is_set & (np.diff(answer, prepend=-2) != 0))
-    ends = 1 + np.flatnonzero(is_set & (np.diff(answer, append=-2) != 0))
-    lengths, is_alike = ends - starts, target[starts] == 0.5
-    kinds = [(_CHOICE_OF, ~is_alike), (_ALIKE_OF, is_alike)]
+    starts = np.flatnonzero((answer >= 0) & (np.diff(answer, prepend=-2) != 0))
+    number = layout[starts]
     return [
-        SetRows(layouts[length], starts[of_kind & (lengths == length), None] + np.arange(length))
-        for layouts, of_kind in kinds
-        for length in np.unique(lengths[of_kind]).tolist()
+        SetRows(LAYOUTS[k], starts[number == k, None] + np.arange(LAYOUTS[k].n_rows))
+        for k in np.unique(number).tolist()
     ]
 
 
@@ -180,15 +163,15 @@ def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihoo
     if layout.is_alike:
         log_p, slope, weight, excess = _all_alike(z, layout.n_items)
         return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
-    n_items, n_best = layout.n_items, layout.n_best_rows
-    log_p, slope, weight, excess = _choice(BEST_FACTOR[n_items] * z[..., :n_best], n_items)
-    slope, weight = BEST_FACTOR[n_items] * slope, BEST_FACTOR[n_items] ** 2 * weight
+    n_items, factor = layout.n_items, BEST_FACTOR[layout.n_items]
+    log_p, slope, weight, excess = _choice(factor * z, n_items)
+    slope, weight = factor * slope, factor**2 * weight
     if layout.has_worst:
-        factor = WORST_FACTOR[n_items]
-        worst = _choice(factor * z[..., n_best:], n_items - 1)
+        factor, rows = WORST_FACTOR[n_items], layout.rows_of_worst
+        worst = _choice(factor * z[..., rows], n_items - 1)
         log_p, excess = log_p + worst.log_p, excess + worst.excess
-        slope = np.concatenate((slope, factor * worst.slope), axis=-1)
-        weight = np.concatenate((weight, factor**2 * worst.weight), axis=-1)
+        slope[..., rows] += factor * worst.slope
+        weight[..., rows] += factor**2 * worst.weight
     return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
 
 
@@ -224,7 +207,11 @@ class _Choice(NamedTuple):
 
 
 def _choice(z: F64, n_items: int) -> _Choice:
-    """A softmax; z is by how much the left item of a row is more likely to be chosen."""
+    """A softmax of the chosen item and the others.
+
+    The rows are those of the chosen item and each other one, where z is by how much it is more
+    likely to be chosen, then each pair of the others.
+    """
     behind = -z[..., : n_items - 1]
     most = np.maximum(behind.max(axis=-1, keepdims=True), 0)
     log_sum = most[..., 0] + np.log(np.exp(-most[..., 0]) + np.exp(behind - most).sum(axis=-1))
@@ -312,6 +299,7 @@ class SetColumns(NamedTuple):
     right: I64
     target: float
     event: I64
+    layout: int
     bias: F64
 
 
@@ -339,7 +327,7 @@ def rows_of_choices(items: I64, chosen: I64, event: I64) -> list[SetColumns]:
         bias = place_bias(places[:, i], places[:, j], layout.n_items).ravel()
         events = np.repeat(event[of_layout], layout.n_rows)
         left, right = ordered[:, i].ravel(), ordered[:, j].ravel()
-        columns.append(SetColumns(left, right, 1.0, events, bias))
+        columns.append(SetColumns(left, right, 1.0, events, LAYOUTS.index(layout), bias))
     return columns
 
 
@@ -354,7 +342,8 @@ def rows_of_alike(items: I64, event: I64) -> list[SetColumns]:
         shown, i, j = items[of_layout], layout.left, layout.right
         bias = np.tile(place_bias(i, j, layout.n_items), len(shown))
         events = np.repeat(event[of_layout], layout.n_rows)
-        columns.append(SetColumns(shown[:, i].ravel(), shown[:, j].ravel(), 0.5, events, bias))
+        left, right = shown[:, i].ravel(), shown[:, j].ravel()
+        columns.append(SetColumns(left, right, 0.5, events, LAYOUTS.index(layout), bias))
     return columns
 
 

@@ -17,6 +17,7 @@ from sortnet.preference.strategies import Free, View
 _CANDIDATES = 64  # items that are looked at, about
 _SAMPLE = 512  # items of which those with the fewest answers are candidates
 _DRAWS = 64  # of the scores
+_ORDER_OF_TOP = 0.1
 _NEAR = 8  # ranks around an item of the pair
 
 
@@ -31,6 +32,22 @@ def checked_set_size(set_size: int) -> int:
     return set_size
 
 
+def worth_in_pairs(set_size: int) -> float:
+    """How many answers about pairs an answer about a set of alike items says as much as.
+
+    By the trace of the information on the scores: 2 (2 / π) of a pair; of a set, whose items are
+    chosen with equal probability, that of the best item and that of the worst of the others.
+
+    >>> [round(worth_in_pairs(size), 1) for size in (2, 3, 4, 6)]
+    [1.0, 2.7, 3.7, 5.1]
+    """
+    if set_size == 2:
+        return 1.0
+    best = BEST_FACTOR[set_size] ** 2 * (1 - 1 / set_size)
+    worst = WORST_FACTOR[set_size] ** 2 * (1 - 1 / (set_size - 1))
+    return (best + worst) * np.pi / 4
+
+
 def are_free(items: Sequence[int], free: Free) -> bool:
     """Whether every pair of the items may be asked."""
     return all(free(i, j) for i, j in combinations(items, 2))
@@ -39,9 +56,9 @@ def are_free(items: Sequence[int], free: Free) -> bool:
 def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tuple[int, ...]:
     """A pair and the further items that make the answer most informative, one after the other.
 
-    That is the information of the best and the worst item about the scores, see `set_information`;
-    with a goal of top items it is weighted with the items' q (1 - q), as in `top_pair`. Every pair
-    of the items is free. There are fewer items than wanted if no other one is free.
+    That is the information of the best and the worst item about the scores, see `set_information`.
+    With a goal of top items it is weighted with how open their membership is, as in `top_pair`.
+    Every pair of the items is free; there are fewer items than wanted if no other one is free.
 
     Cost: a millisecond for each further item, and a look at each item.
     """
@@ -71,7 +88,7 @@ def _openness(view: View, sets: I64) -> F64:
     """How much each set is about items that may or may not be among the top; 1 without a top."""
     if view.among_top is None:
         return np.ones(len(sets))
-    open_ = view.among_top * (1 - view.among_top)
+    open_ = _worth_of_items(view.among_top)
     about: F64 = open_[sets].sum(axis=1) / (1 + view.pending[sets].sum(axis=1))
     return about + 1e-12
 
@@ -101,10 +118,19 @@ def _neighbours(view: View, item: int) -> I64:
 
 
 def _near_edge(q: F64, members: I64, rng: np.random.Generator) -> I64:
-    """Items drawn in proportion to q (1 - q)."""
+    """Items drawn in proportion to their worth."""
     with np.errstate(divide="ignore"):
-        drawn = np.log(q * (1 - q)) + rng.gumbel(size=len(q))
+        drawn = np.log(_worth_of_items(q)) + rng.gumbel(size=len(q))
     return members[np.argpartition(-drawn, _CANDIDATES // 2)[: _CANDIDATES // 2]]
+
+
+def _worth_of_items(q: F64) -> F64:
+    """Of how much interest the order of items is that are of the top with these probabilities.
+
+    Which items are of the top is what is wanted; once that is settled, their order.
+    """
+    worth: F64 = q * (1 - q) + _ORDER_OF_TOP * q
+    return worth
 
 
 def set_information(draws: Draws, sets: I64) -> F64:

@@ -38,6 +38,7 @@ class Votes:
             are of people.
         answer: (m,) the number of the answer about a set that a row is of, whose rows follow each
             other as in `Layout`; -1 for an answer about a pair; None: all are about pairs.
+        layout: (m,) the number of that answer's layout, see `LAYOUTS`; -1 and None as above.
         bias: (m,) how much of an annotator's side bias is for the left item; None: all of it.
         probit: (m,) of the probability that the left item is better, where an answer is a
             measurement, see `measured`; elsewhere NaN. None: no answer is.
@@ -51,6 +52,7 @@ class Votes:
     kind: I64 | None = None
     probit: F64 | None = None
     answer: I64 | None = None
+    layout: I64 | None = None
     bias: F64 | None = None
 
     def __len__(self) -> int:
@@ -77,7 +79,8 @@ class Votes:
         of_known = {
             **{"left": known[:, 0], "right": known[:, 1], "target": zeros + 1.0},
             **{"annotator": zeros, "weight": zeros + 1.0, "kind": zeros + GOLD},
-            **{"probit": np.full(len(known), np.nan), "answer": zeros - 1, "bias": zeros + 1.0},
+            **{"probit": np.full(len(known), np.nan), "answer": zeros - 1},
+            **{"layout": zeros - 1, "bias": zeros + 1.0},
         }
         votes = replace(self, kind=np.where(np.isin(self.annotator, [*models]), MODEL, PERSON))
         columns = {name: np.append(has, of_known[name]) for name, has in votes._columns()}
@@ -136,7 +139,8 @@ class Votes:
         return Votes(**joined)
 
     def _with_columns_of_sets(self) -> Votes:
-        return replace(self, answer=np.full(len(self), -1), bias=np.ones(len(self)))
+        nothing = np.full(len(self), -1)
+        return replace(self, answer=nothing, layout=nothing, bias=np.ones(len(self)))
 
     def probits(self) -> list[float]:
         """The measurements of the votes one by one; NaN for a word."""
@@ -160,7 +164,9 @@ class Votes:
     @property
     def sets(self) -> list[SetRows]:
         """The rows of answers about sets."""
-        return [] if self.answer is None else rows_by_layout(self.answer, self.target)
+        if self.answer is None or self.layout is None:
+            return []
+        return rows_by_layout(self.answer, self.layout)
 
     @property
     def of_pairs(self) -> Bool:
@@ -191,6 +197,9 @@ class Votes:
     def comparisons(self) -> Votes:
         """What follows of pairs from each answer, as answers about pairs.
 
+        Of a set the item with the lower number is on the left: were it the better one, a side bias
+        would explain all answers.
+
         Those of an answer about a set weigh less than 1, see `Layout.weight`.
         """
         if self.answer is None:
@@ -201,7 +210,17 @@ class Votes:
             rows = some.rows[:, some.layout.comparisons]
             says_order[rows] = True
             weight[rows] *= some.layout.weight
-        pairs = replace(self, answer=None, bias=None, weight=weight)
+        turned = ~self.of_pairs & (self.left > self.right)
+        pairs = replace(
+            self,
+            left=np.where(turned, self.right, self.left),
+            right=np.where(turned, self.left, self.right),
+            target=np.where(turned, 1 - self.target, self.target),
+            answer=None,
+            layout=None,
+            bias=None,
+            weight=weight,
+        )
         return pairs.where(says_order)
 
 
@@ -215,6 +234,7 @@ def _of_rows(judgements: Judgements, rows: SetColumns) -> Votes:
         judgements.annotator[rows.event],
         probit=np.full(len(rows.event), np.nan),
         answer=rows.event,
+        layout=np.full(len(rows.event), rows.layout),
         bias=rows.bias,
     )
 
