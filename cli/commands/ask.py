@@ -56,6 +56,13 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
     help="Let N annotators answer each pair before new pairs are asked; not of the hold-out.",
 )
 @click.option(
+    "--set-size",
+    type=click.IntRange(2, 6),
+    metavar="N",
+    help="Ask about N items at once, 2 to 6: which is the best, and which the worst.",
+)
+@click.option("--worst/--no-worst", default=None, help="Of more than two, ask for the worst, too.")
+@click.option(
     "--quota",
     "quotas",
     type=(str, Whole(0)),

@@ -31,7 +31,7 @@ def who_answered(service: LabellingService) -> str:
     Empty if nobody has answered.
     """
     events = service.session.judgements()
-    numbers = set(events.annotator[events.is_vote].tolist())
+    numbers = set(events.annotator[events.is_answer].tolist())
     names = [events.annotators.order[number] for number in numbers]
     by_models = sum(name in service.study.models for name in names)
     by_people = len(names) - by_models
@@ -40,7 +40,7 @@ def who_answered(service: LabellingService) -> str:
         by.append("1 person" if by_people == 1 else f"{by_people} people")
     if by_models:
         by.append(count(by_models, "model"))
-    answers = int(events.is_vote.sum())
+    answers = int(events.is_answer.sum())
     return f"{count(answers, 'answer')} by {' and '.join(by)}" if by else ""
 
 
