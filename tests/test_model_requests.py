@@ -359,10 +359,10 @@ def test_a_cached_answer_answers_no_repeat_no_holdout_and_no_warm_model():
     set_shares("u", holdout=0.5, repeats=0.4)
     model = Recording()
     with serving(model) as url:
-        cached = ("--answer-cache", "answers.jsonl", "--until", 0.01)
+        cached = ("--answer-cache", "answers.jsonl", "--until", 1e-9)
         label(url, *cached, "--number", 28)
         label(url, *cached, "--both-orders", "--number", 28)  # so both orders are in the file
-        label(url, "--answer-cache", "answers.jsonl", "--number", 40, "--until", 0.01, name="u")
+        label(url, "--answer-cache", "answers.jsonl", "--number", 40, "--until", 1e-9, name="u")
         strategies = {True: set(), False: set()}
         for judgement, meta in zip(judgements("u"), metas("u"), strict=True):
             strategies[bool(meta.get("cached"))].add(judgement.strategy)
