@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault
+from cli_made import done, fault, invoke
 from collections_made import made_items
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +86,19 @@ def test_who_has_answered_before_keeps_shares_until_told():
     assert probabilities() == {"program": "measurement"}
     again = fault("annotators", "probabilities", "c", "program", "measurement")
     assert "the p of annotator 'program' is a measurement already" in again
+
+
+def test_a_ranking_of_before_says_that_it_was_computed_anew_until_somebody_decides():
+    with open_store("s.db") as store:
+        collection = store.collection("c")
+        for name in ("model", "ana"):
+            collection.annotator(name)
+        collection.append([Judgement("model", 0, 1, "left", p=0.9), Judgement("ana", 1, 2, "left")])
+        collection.decide(Decision("model", "model"))
+    told = "p of model still counts as a share of votes"
+    assert told in invoke("ranking", "c").stderr
+    done("annotators", "probabilities", "c", "model", "share")
+    assert told not in invoke("ranking", "c").stderr
 
 
 def test_what_was_decided_before_a_run_stays():
