@@ -36,7 +36,6 @@ from sortnet.judges.prompts import AGAIN, Prompt
 from sortnet.judges.verdicts import Fault, Refused, Verdict, stored_meta, stored_text, word_of
 from sortnet.messages import cut, printable
 
-_NO_TEXT = "the model answered without a text"
 _TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none
 _SHORTEST_WAIT = 1.0  # seconds before the second call, whatever the server asks for
 _LONGEST_WAIT = 60.0  # seconds between two calls, unless the server asks for more
@@ -332,6 +331,7 @@ class ModelWorker:
             if isinstance(reply, Verdict):
                 return reply
             text = self.server.hidden(reply["text"])
+            why_empty = self.server.hidden(reply["why_empty"])
             tokens = tokens_of(reply, messages)
             usage = [a + b for a, b in zip(usage, tokens, strict=True)]
             self.server.budget.add(*tokens)
@@ -351,7 +351,7 @@ class ModelWorker:
                 return Verdict(LETTERS[letter], comment=comment, **facts)
             again = {"role": "assistant", "content": text or "-"}
             messages = [*messages, again, {"role": "user", "content": AGAIN}]
-        return Verdict("skip", comment=stored_text(text) or _NO_TEXT, **facts)
+        return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
     def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
         """What the server says; waits while it is busy."""
