@@ -79,8 +79,8 @@ def top_rows(
                 "what": f"{judge}: estimates after {look} answers within a factor of 1.5",
                 "ours": int(near.sum()), "bar": "8 of 10",
                 "ok": None if quick or bar is None else bool(near.sum() >= 0.8 * told.sum()),
-                "note": f"of {told.sum()} runs that went on; a range of a factor of 3 holds what was "
-                f"needed in {held.sum()}; estimates of the answers left to what was needed: "
+                "note": f"of {told.sum()} runs that went on; a range of a factor of 3 holds what "
+                f"was needed in {held.sum()}; estimates of the answers left to what was needed: "
                 + ", ".join(f"{one:.2f}" for one in factor[told]),
             }
         )  # fmt: skip
