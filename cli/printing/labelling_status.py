@@ -64,6 +64,19 @@ def standing_notes(
     return notes if criterion is None else [f"{criterion}: {note}" for note in notes]
 
 
+def _computed_anew(service: LabellingService) -> str:
+    """A sentence on models whose probabilities are shares of votes, as all were in SortNet 0.4."""
+    names = service.models_of_before()
+    if not names:
+        return ""
+    who = printable(", ".join(names))
+    command = ["sortnet", "annotators", "probabilities", service.collection.name, names[0]]
+    return (
+        f"computed anew, as models' errors are measured since SortNet 0.5; p of {who} still counts "
+        f"as a share of votes: {printable(shlex.join(command))} measurement changes that"
+    )
+
+
 def _standing_lines(service: LabellingService, *, verbose: bool) -> list[str]:
     answers = who_answered(service)
     if not answers:
@@ -72,4 +85,6 @@ def _standing_lines(service: LabellingService, *, verbose: bool) -> list[str]:
     lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
     if remaining.apart:
         lines.append(remaining.apart)
+    if computed_anew := _computed_anew(service):
+        lines.append(computed_anew)
     return [*lines, *remaining.details, remaining.checked] if verbose else lines

@@ -44,7 +44,6 @@ from sortnet.judges.verdicts import Fault, Refused, Verdict, stored_meta, stored
 from sortnet.messages import cut, note, printable
 
 TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none
-_NO_TEXT = "the model answered without a text"
 _SHORTEST_WAIT = 1.0  # seconds before the second call, whatever the server asks for
 _LONGEST_WAIT = 60.0  # seconds between two calls, unless the server asks for more
 _LONGEST_RETRY_AFTER = 1e9  # seconds: more is no time to wait, but a long number to print
@@ -457,6 +456,7 @@ class ModelWorker:
             if isinstance(reply, Verdict):
                 return reply
             text = self.server.hidden(reply["text"])
+            why_empty = self.server.hidden(reply["why_empty"])
             tokens = tokens_of(reply, messages)
             usage = [a + b for a, b in zip(usage, tokens, strict=True)]
             self.server.budget.add(*tokens)
@@ -474,7 +474,7 @@ class ModelWorker:
             again = {"role": "assistant", "content": text or "-"}
             asked_again = AGAIN_AS_JSON if reply["is_structured"] else AGAIN
             messages = [*messages, again, {"role": "user", "content": asked_again}]
-        return Verdict("skip", comment=stored_text(text) or _NO_TEXT, **facts)
+        return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
     def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
         """What the server says; waits while it is busy."""

@@ -38,7 +38,7 @@ RESPONSE_FORMAT = {
 
 
 def parsed(raw: bytes) -> dict[str, Any]:
-    """The text, log-probabilities and usage of an answer.
+    """The text, log-probabilities and usage of an answer; and why it has no text, if that is said.
 
     Raises:
         Fault: on anything else. Its text holds the whole answer: neither cut nor free of secrets
@@ -54,10 +54,12 @@ def parsed(raw: bytes) -> dict[str, Any]:
         logprobs = (choice.get("logprobs") or {}).get("content") or []
         if not isinstance(text, str) or not isinstance(logprobs, list):
             raise TypeError
+        refusal, reason = choice["message"].get("refusal"), choice.get("finish_reason")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         body = raw.decode("utf-8", "replace")
         raise Fault(f"not an answer of /v1/chat/completions: {body}") from None
-    return {"text": text, "usage": tokens, "logprobs": logprobs}
+    why = refusal or f"the model answered without a text: {reason or 'no reason was given'}"
+    return {"text": text, "usage": tokens, "logprobs": logprobs, "why_empty": str(why)}
 
 
 def letter_in(text: str) -> str | None:

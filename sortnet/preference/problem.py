@@ -445,11 +445,18 @@ class Problem:
 
     def _variance(self, root: F64, rows: I64) -> F64:
         """(m,) variances of z of some answers; `root` is of the covariance of scores and biases."""
-        spread = np.zeros((len(root), len(rows)))
-        for place, factor in self.coefficients():
-            spread += root[:, place[rows]] * factor[rows]
-        variance: F64 = np.einsum("ij,ij->j", spread, spread)
-        return variance
+        terms = [(place[rows], factor[rows]) for place, factor in self.coefficients()]
+        if self.large:  # of few draws
+            drawn = np.zeros((len(root), len(rows)))
+            for place, factor in terms:
+                drawn += root[:, place] * factor
+            square: F64 = np.einsum("ij,ij->j", drawn, drawn)
+            return square
+        C, variance = root.T @ root, np.zeros(len(rows))
+        for i, x in terms:
+            for j, y in terms:
+                variance += x * y * C[i, j]
+        return np.maximum(variance, 0)
 
     def left_out(self, theta: F64, root: F64, rows: I64) -> tuple[F64, F64]:
         """Means and variances of z of some answers as they would be without each of them."""

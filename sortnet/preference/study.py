@@ -275,10 +275,9 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
         raise StudyError(f"{kind} with a NUL character, which is no text: {words[:60]!r}")
     if kind == "question" and len(words.splitlines()) > 1:
         raise StudyError(f"question of several lines: {words[:60]!r}; put them in the instructions")
-    if kind in ABOUT_P and decision.annotator is not None:
-        present = study.probabilities.get(decision.annotator, "share")
-        if present == ABOUT_P[kind]:
-            raise StudyError(f"the p of {called} is {P_IN_WORDS[present]} already")
+    present = study.probabilities.get(decision.annotator or "")
+    if kind in ABOUT_P and present == ABOUT_P[kind]:
+        raise StudyError(f"the p of {called} is {P_IN_WORDS[present]} already")
     if kind in AMOUNTS or kind in WORDS or kind in ABOUT_P:
         return
     field = _FIELDS[UNDOES.get(kind, kind)]

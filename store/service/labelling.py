@@ -272,6 +272,13 @@ class LabellingService:
             study = self.study  # newer than the session's if somebody was paused
         return session.reports(names, judgements, study)
 
+    def models_of_before(self) -> list[str]:
+        """Models that gave probabilities while nobody decided what these are, as before 0.5."""
+        with self._lock:
+            judgements, study = self.session.judgements(), self.study
+        undecided = [name for name in study.models if name not in study.probabilities]
+        return [name for name in undecided if not np.isnan(judgements.p[judgements.by(name)]).all()]
+
     def sync(self) -> int:
         """Read what other processes wrote; returns the number of new judgements."""
         with self._lock:
