@@ -72,4 +72,9 @@ def _standing_lines(service: LabellingService, *, verbose: bool) -> list[str]:
     lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
     if remaining.apart:
         lines.append(remaining.apart)
-    return [*lines, *remaining.details, remaining.checked] if verbose else lines
+    if not verbose:
+        return lines
+    set_size = service.study.set_size
+    if set_size > 2:
+        lines.append(f"questions are about {set_size} items")
+    return [*lines, *remaining.details, remaining.checked]
