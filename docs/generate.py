@@ -26,7 +26,7 @@ INNER = (
     "sortnet.core.large_arrays",
     "sortnet.core.memory",
     "sortnet.tables.letor_kernel",
-    "sortnet.sorting.levels",
+    "sortnet.sorting.merge_sort_levels",
     "sortnet.threads",
     "sortnet.core.float32",
     "sortnet.tables.roles",

@@ -5,9 +5,9 @@ train`, the parameters of `SortNetRanker` and the table in the documentation.
 
 Defaults are decided here: by the fields, by `DEFAULTS` for settings that are left open, and by
 `choose_quality` for RankQuality. Where the data decide, `sortnet.rankers.choose_inputs` chooses the
-scaling and the weight decay by trials, `sortnet.learning.budget` the epochs and the batch size, and
-`sortnet.rankers.from_model` the settings of a run that begins with a model. Settings of the other
-rankers, in `sortnet.rankers`, have a property `fixed` with their own defaults.
+scaling and the weight decay by trials, `sortnet.learning.step_budget` the epochs and the batch
+size, and `sortnet.rankers.from_model` the settings of a run that begins with a model. Settings of
+the other rankers, in `sortnet.rankers`, have a property `fixed` with their own defaults.
 """
 
 from __future__ import annotations

@@ -23,8 +23,11 @@ NEW_NAMES = {
     "sortnet.experiments.trackers": "sortnet.learning.trackers",
     "sortnet.experiments.tuning": "sortnet.rankers.tuning",
     "sortnet.items.describer": "sortnet.items.features",
+    "sortnet.learning.budget": "sortnet.learning.step_budget",
     "sortnet.preference.fits": "sortnet.preference.fitted_model",
     "sortnet.rankers.folder": "sortnet.rankers.model_folder",
+    "sortnet.sorting.gpu": "sortnet.sorting.merge_sort_on_device",
+    "sortnet.sorting.levels": "sortnet.sorting.merge_sort_levels",
     "sortnet.types": "sortnet.core",
 }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from cli.console import put, say
 from cli.options import Real, files, refuse_gone, store_and_json, store_option
-from cli.output import put, say
 from cli.printing.agreement import agreement_result
 from cli.printing.annotators import annotators_result, gold_line
 from cli.printing.results import print_result

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from cli.console import progress
 from cli.options import SEED, Whole, command_line, store_and_json
-from cli.output import progress
 from cli.printing.results import print_result
 from cli.terminal.signals import signals_as_ctrl_c
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from cli.console import progress
 from cli.options import store_and_json
-from cli.output import progress
 from cli.printing.installation import installation_result
 from cli.printing.results import print_result
 from store.service.installation import check_installation

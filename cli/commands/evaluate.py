@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli.console import progress
 from cli.inputs.model_and_data import data_arguments
 from cli.options import SETTINGS, Whole, json_option, output_option
-from cli.output import progress
 from cli.printing.evaluation import evaluation_result, write_query_figures
 from cli.printing.results import print_result
 from sortnet.metrics import MEASURED

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cli.console import progress
 from cli.inputs.model_and_data import data_argument, data_options, model_argument
 from cli.options import Whole, json_option
-from cli.output import progress
 from cli.printing.compared_documents import comparison_result
 from cli.printing.results import print_result
 from store.service.named_model import load_model

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cli.console import progress
 from cli.inputs.model_and_data import data_arguments
 from cli.options import SEED, Whole, json_option, output_option
-from cli.output import progress
 from cli.printing.importance import importance_result
 from cli.printing.results import print_result, write_csv
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from cli.console import progress, put, say
 from cli.options import Whole, files, store_and_json, store_option
-from cli.output import progress, put, say
 from cli.printing.collections import collections_result
 from cli.printing.items import added_result, item_result, items_result
 from cli.printing.results import print_result

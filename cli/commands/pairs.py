@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from cli.console import progress
 from cli.inputs.run_ids import run_ids
 from cli.options import output_option, store_option
-from cli.output import progress
 from store.service.existing_store import open_run
 
 

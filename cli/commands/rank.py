@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cli.console import progress
 from cli.inputs.model_and_data import data_arguments
 from cli.options import output_option
-from cli.output import progress
 from cli.printing.ranked_files import usual_form, write_ranked
 from store.service.named_model import load_model
 

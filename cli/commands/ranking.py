@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from cli.console import say
 from cli.options import Whole, output_option, store_and_json
-from cli.output import say
 from cli.printing.item_rankings import ranking_result
 from cli.printing.results import write_result
 from store.service.existing_store import open_collection

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cli.console import progress, silent
 from cli.inputs.column_options import OPTIONS as NAMES
 from cli.inputs.column_options import training_name_options
 from cli.judges.judge_options import NAMES as JUDGE
@@ -20,7 +21,6 @@ from cli.options import (
     store_option,
     threads_option,
 )
-from cli.output import progress, silent
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
 
 _OF_JUDGE = (*JUDGE, "question")
@@ -157,8 +157,8 @@ def train(
     from cli.training.printed_kind import fit_and_print
     from cli.training.printed_run import PrintedRun
     from sortnet.learning.distributed import joined
-    from store.training.start_run import resume as resume_run
-    from store.training.start_run import train as train_run
+    from store.training.train_or_resume import resume as resume_run
+    from store.training.train_or_resume import train as train_run
 
     judge = checked_judge(ctx)
     if ranker != "sortnet":

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from cli.console import progress, say
 from cli.lab.simulation import USUAL, Simulation
 from cli.lab.simulation_outputs import check_plot, simulated_result, write_plot
 from cli.options import SEED, Real, Whole, files, json_option, output_option
-from cli.output import progress, say
 from cli.printing.results import print_result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.output import progress, put, say
+from cli.console import progress, put, say
 from cli.printing import iterations
 from cli.printing.runs import chosen_lines
 from sortnet.messages import count

@@ -6,7 +6,7 @@ import textwrap
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from cli.output import table
+from cli.console import table
 from cli.printing.results import Bold, Result
 from sortnet.messages import count
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from cli.output import DEFAULT_WIDTH, fit_cells, table, width
+from cli.console import DEFAULT_WIDTH, fit_cells, table, width
 from cli.printing.labelling_status import standing_notes
 from cli.printing.results import Bold, Result
 from sortnet.files import rows_of

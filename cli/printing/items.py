@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from cli.output import DEFAULT_WIDTH, width
+from cli.console import DEFAULT_WIDTH, width
 from cli.printing.columns import fact_lines, feature_groups, listed_names
 from cli.printing.results import Column, Result, Step, Table
 from sortnet.items import Columns, Items, readable_names

@@ -6,7 +6,7 @@ import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cli.output import say, write_output
+from cli.console import say, write_output
 from cli.printing.results import Column, Result, Step, Table
 from sortnet.messages import count, cut, printable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from cli.output import put, say
+from cli.console import put, say
 from sortnet.messages import printable
 
 

@@ -11,7 +11,7 @@ from typing import IO
 import click
 import pandas as pd
 
-from cli.output import write_output
+from cli.console import write_output
 from sortnet.errors import SortNetError
 from sortnet.files import write_file
 

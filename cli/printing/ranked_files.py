@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from cli.output import write_output
+from cli.console import write_output
 from sortnet.core import I64, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import DataError

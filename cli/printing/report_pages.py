@@ -7,7 +7,7 @@ import sys
 from io import StringIO
 from pathlib import Path
 
-from cli.output import progress, put, say
+from cli.console import progress, put, say
 from cli.printing.results import Result, print_result
 from sortnet.threads import set_threads
 from store.service.existing_store import open_collection, open_run

@@ -12,7 +12,7 @@ from store.report.iteration_table import quality_of
 from store.report.kept_models import kept_figure, kept_model
 from store.report.origins import from_which
 from store.report.run_facts import run_facts
-from store.runs.unfinished import again, is_before_the_end_of_training, resume, with_phase
+from store.runs.unfinished import again, is_before_the_end_of_training, resume_command, with_phase
 
 if TYPE_CHECKING:
     from store import Run
@@ -26,7 +26,7 @@ def runs_result(rows: list[dict[str, Any]]) -> Result:
     step: Step | None = None
     if killed := [row for row in rows if row["status"] == "killed" and row["out"]]:
         others = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
-        command = resume(killed[0]["out"])
+        command = resume_command(killed[0]["out"])
         step = Step(command, f"run {killed[0]['id']}{others} was killed; resume with: {command}")
     return Result("runs", rows, text=[Table(_COLUMNS, rows, left=3)], next=step)
 

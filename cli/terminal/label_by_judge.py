@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
+from cli.console import progress, say
 from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
 from cli.judges.judge_options import judge_of
-from cli.output import progress, say
 from cli.terminal.asking import Ask, Asking
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cli.console import progress, put
 from cli.judges.judge_options import is_asked
-from cli.output import progress, put
 from cli.printing.labelled import labelled_result
 from cli.printing.labelling_status import short_status
 from cli.printing.results import print_result

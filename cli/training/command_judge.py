@@ -11,7 +11,7 @@ from cli.judges.estimates import print_estimate, print_prompt
 from cli.judges.judge_options import NAMES, is_asked, judge_of, only_shows, refuse_together
 from sortnet.judges import LanguageModel
 from store.training.asked_judge import AskedJudge
-from store.training.start_run import RunOptions
+from store.training.train_or_resume import RunOptions
 from store.training.training_estimate import estimate
 
 # {name of an option: the attribute of a judge that it gives}, where these differ

@@ -19,7 +19,7 @@ from sortnet.files import refuse_folder
 from store.training.asked_judge import AskedJudge
 from store.training.origin import refuse_own_folder
 from store.training.run_folder import Folder
-from store.training.start_run import RunOptions
+from store.training.train_or_resume import RunOptions
 from store.training.watcher import Watcher
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from cli.output import put, table
+from cli.console import put, table
 from cli.printing import iterations
 from cli.printing.results import Result
 from sortnet.core import Progress

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from cli.console import progress
 from cli.inputs.column_options import named_columns
 from cli.options import typed_settings
-from cli.output import progress
 from cli.printing.conventions import convention_notes, measures
 from cli.printing.results import Result, Step, print_result
 from cli.training.command_options import settings_set
@@ -17,7 +17,7 @@ from sortnet.rankers.base import name_of, settings_for
 from store.training.fit_kind import FittedKind, fit_kind
 from store.training.job import TrainingJob
 from store.training.origin import Origin
-from store.training.start_run import RunOptions
+from store.training.train_or_resume import RunOptions
 from store.training.watcher import Watcher
 
 

@@ -28,14 +28,14 @@ from sortnet.config import Training
 from sortnet.core import F32, ComparedPairs, Progress, Queries
 from sortnet.core.shard import Shard, summed
 from sortnet.errors import DataError, DivergedError
-from sortnet.learning.budget import (
+from sortnet.learning.mini_batches import AT_ONCE, MiniBatch, QueryPairs
+from sortnet.learning.step_budget import (
     MOST_OF_TRAINING,
     Share,
     batch_size,
     default_epochs,
     steps_of_epoch,
 )
-from sortnet.learning.mini_batches import AT_ONCE, MiniBatch, QueryPairs
 from sortnet.threads import one_thread_an_operation
 
 Score = Callable[[NeuralComparator], float]

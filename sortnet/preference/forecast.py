@@ -22,6 +22,7 @@ from sortnet.preference.posterior import (
 
 SIMULATIONS = 16
 LEVEL = 0.8  # share of simulated sessions that end within the range
+_OUTSIDE = int((1 - LEVEL) / 2 * SIMULATIONS)  # simulations that end before it, and after it
 _ITEMS = 40  # items that are simulated; of more a sample stands for all
 _GROWTH = 0.08  # answers between two looks, relative to all so far
 _ANSWERS_PER_ITEM = 40  # simulated at most
@@ -105,8 +106,7 @@ def forecast(
         failures = rng.negative_binomial(checks_left, holdout, SIMULATIONS)
         questions = np.maximum(questions, failures + checks_left)
     ordered = np.sort(answered + questions)
-    outside = (1 - LEVEL) / 2 * SIMULATIONS
-    lowest, highest = ordered[int(outside)], ordered[SIMULATIONS - 1 - int(outside)]
+    lowest, highest = ordered[_OUTSIDE], ordered[SIMULATIONS - 1 - _OUTSIDE]
     middle = ordered[SIMULATIONS // 2]
     slack = _SLACK * answered
     low = max(float(lowest) - slack, answered)
@@ -225,7 +225,8 @@ class _Sessions:
     def answers_to_goal(self, answered: float) -> F64:
         """(simulations,) the number of answers until each reaches its goal; inf: not known.
 
-        `answered` is the number of answers so far about the sample.
+        `answered` is the number of answers so far about the sample. The last simulations are not
+        run to their ends, which no forecast reads.
         """
         n_items = len(self._sample.items)
         most = _ANSWERS_PER_ITEM * n_items // 2
@@ -237,7 +238,7 @@ class _Sessions:
             q, sure = self._top()
             reached = wrong <= self._goal.wrong if sure is None else sure >= SURE
             needed[reached & np.isinf(needed)] = n_given
-            if n_given >= most or np.isfinite(needed).all():
+            if n_given >= most or np.isfinite(needed).sum() >= SIMULATIONS - _OUTSIDE:
                 break
             worth = self._information(mean, variance)
             if q is not None:

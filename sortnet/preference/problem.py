@@ -34,6 +34,9 @@ _MOST_PRIORS = 8
 _LIKELY = 0.02
 SHARED = 1.0  # variance of the errors that models share, relative to that of the scores
 _CERTAIN = 4.0  # reliability of a gold pair's known answer
+# Relative fall of the loss after which there is no other Newton step. Each squares the distance to
+# the mode, so the next one would fall by its square.
+_FLAT = 1e-5
 _HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
 
 
@@ -256,9 +259,11 @@ class Problem:
             while after > before and size > 1e-3:
                 size /= 2
                 after, then = loss(theta + size * step)
-            if before - after <= 1e-9 * (1 + abs(before)):
+            if after <= before:
+                theta = theta + size * step
+            if before - after <= _FLAT * (1 + abs(before)):
                 break
-            theta, before, seen = theta + size * step, after, then
+            before, seen = after, then
         return theta
 
     def summed(self, pull: F64) -> F64:

@@ -1,4 +1,7 @@
-"""A run that is not done: its phase in words, what resumes it, how far it came."""
+"""A run that is not done: its phase in words, and the command that resumes it.
+
+The resuming itself is in `store.training.train_or_resume`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
     from store.runs.run import Run
 
 
-def resume(out: str) -> str:
+def resume_command(out: str) -> str:
     """The command that resumes the run whose model is in that folder."""
     return shlex.join(["sortnet", "train", "--resume", "--out", out])
 
@@ -30,7 +33,7 @@ def again(run: Run) -> str | None:
 
         if not is_stored_whole(judge):
             return resume_call(run.out)
-    return resume(run.out)
+    return resume_command(run.out)
 
 
 def is_before_the_end_of_training(run: Run) -> bool:

@@ -99,7 +99,7 @@ def _devices(faults: list[str]) -> list[str]:
 
 
 def _auto_device() -> str:
-    from sortnet.comparators.make import resolve_device
+    from sortnet.comparators.device import resolve_device
 
     return str(resolve_device("auto").type)
 

@@ -193,7 +193,7 @@ class Judging(WorkerPool[Lease]):
         self._patience.do(partial(self.service.held, self.annotator))
 
     def _keep_up(self) -> None:
-        self.service.keep_up()
+        self.service.keep_up(side_by_side=not self.judge.in_caller_thread)
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
         asked = question.question

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from store.training.start_run import RunOptions, resume, train
+    from store.training.train_or_resume import RunOptions, resume, train
     from store.training.trained_run import TrainedRun
     from store.training.training_estimate import TrainingEstimate, estimate
     from store.training.watch_run import RunChange, watch
@@ -34,13 +34,13 @@ __all__ = [
 
 _MODULE_OF_NAME = {
     "RunChange": "watch_run",
-    "RunOptions": "start_run",
+    "RunOptions": "train_or_resume",
     "TrainedRun": "trained_run",
     "TrainingEstimate": "training_estimate",
     "Watcher": "watcher",
     "estimate": "training_estimate",
-    "resume": "start_run",
-    "train": "start_run",
+    "resume": "train_or_resume",
+    "train": "train_or_resume",
     "watch": "watch_run",
 }
 

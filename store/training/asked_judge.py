@@ -25,7 +25,7 @@ from store.runs.judge_record import (
     recorded_judge,
 )
 from store.runs.remembered_data import find_data
-from store.runs.unfinished import resume, resume_call
+from store.runs.unfinished import resume_call, resume_command
 from store.service.run_judge import RunJudge
 from store.training.documents import (
     AskedDocuments,
@@ -180,7 +180,8 @@ class AskedJudge:
         run_judge = RunJudge(
             connection, training.run, documents.items,
             question=question, seed=training.config.seed,
-            judgements=job.config.judgements, again=training.again or resume(str(training.folder)),
+            judgements=job.config.judgements,
+            again=training.again or resume_command(str(training.folder)),
             closed=training.finished, progress=progress, notify=notify,
         )  # fmt: skip
         with run_judge.opened():

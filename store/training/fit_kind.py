@@ -16,7 +16,7 @@ from sortnet.threads import set_threads
 from store.report.conventions import conventions_of, metrics_of
 from store.training.job import TrainingJob, read_job
 from store.training.run_folder import Folder
-from store.training.start_run import RunOptions
+from store.training.train_or_resume import RunOptions
 from store.training.training_run import store_url
 
 

@@ -19,7 +19,7 @@ from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.preference.study import QUESTION
 from store.training.job import TrainingJob
 from store.training.run_folder import Folder
-from store.training.start_run import RunOptions, prepare, with_judge
+from store.training.train_or_resume import RunOptions, prepare, with_judge
 
 _SAMPLE = 50  # prompts of which an estimate takes the mean length
 

@@ -17,13 +17,13 @@ from sqlalchemy import URL
 
 from sortnet import __version__
 from sortnet.comparators import make_comparator
-from sortnet.comparators.make import least_numbers, resolve_device
+from sortnet.comparators.device import resolve_device
+from sortnet.comparators.make import least_numbers
 from sortnet.config import Config
 from sortnet.core import I64, Progress, Queries, Split
 from sortnet.core.shard import Alone, Group
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
-from sortnet.learning.budget import Budget
 from sortnet.learning.distributed import (
     SIGTERM_CAME,
     AnotherProcessEnded,
@@ -32,6 +32,7 @@ from sortnet.learning.distributed import (
     is_from_torchrun,
 )
 from sortnet.learning.iterations import Callback, Iteration, State
+from sortnet.learning.step_budget import Budget
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.better_ranker import better_than_posterior
 from sortnet.rankers.choose_inputs import Trial, choose
@@ -42,7 +43,7 @@ from sortnet.rankers.weights import load_state, save_state
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
 from store.runs.judge_record import kind_of
-from store.runs.unfinished import resume
+from store.runs.unfinished import resume_command
 from store.service.existing_store import open_existing
 from store.service.run_judge import RunJudge, vali_pairs
 from store.store import new_run_id
@@ -102,7 +103,7 @@ class TrainingRun:
             from_model = self.origin.model
         is_kept_already = self.finished and self.run.status == "done"
         changes_status = not (self.group.rank or is_kept_already)
-        again = self.again or resume(str(self.folder))
+        again = self.again or resume_command(str(self.folder))
         interrupted = "interrupted"
         if self.config.divides_one_training:
             interrupted = "interrupted before the learning rate came down"
@@ -201,7 +202,7 @@ def begin(
         folder.write_run(known)
     run = _stored_run(job, folder, store, known, judge)
     if known.get("phase") == CHOOSING:
-        with _status(run, again or resume(str(folder)), group):
+        with _status(run, again or resume_command(str(folder)), group):
             config = _choose(job, folder, run, known, progress, show_trial)
         return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
     config, state = Config.from_json(known["config"]), None

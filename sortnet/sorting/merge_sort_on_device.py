@@ -14,7 +14,7 @@ from torch import Tensor
 from sortnet.comparators.base import to_device
 from sortnet.comparators.forms import OnDevice
 from sortnet.core import F32, I32, I64
-from sortnet.sorting.levels import runs
+from sortnet.sorting.merge_sort_levels import runs
 
 
 def merge_sort_on_device(
