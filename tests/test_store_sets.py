@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from collections_made import Clock, live_pairs, made_items, question, set_question, sqlite_url
 from hypothesis import HealthCheck, given, settings
@@ -316,6 +317,45 @@ def test_a_quota_counts_answers_and_an_undo_takes_back_all_of_one(collection: Co
     undo = service.undo("ana")
     assert undo is not None and undo.items == asked[-1].items and service.answered("ana") == 2
     assert [lease.question for lease in service.next("ana")] == [asked[-1]]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_annotators_do_questions_share_no_pair_and_all_pairs_are_allowed(
+    store: Store, clock: Clock, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    allowed = {(i, j) for j in range(12) for i in range(j) if (i < 7) == (j < 7) and (i + j) % 7}
+    groups = ("x",) * 7 + ("y",) * 5
+    store.add_items("g", made_items(12, groups=groups), pairs=np.array(sorted(allowed)))
+    collection = store.collection("g", clock=clock)
+    collection.decide(Decision("set-size", amount=4))
+    services = [LabellingService(collection, lease_seconds=60) for _ in range(2)]
+    sizes: Counter[int] = Counter()
+    for _ in range(30):
+        service, who = services[rng.integers(2)], ("ana", "bo")[rng.integers(2)]
+        leases = service.next(who, int(rng.integers(1, 4)))
+        live = [pair for lease in collection.leases() for pair in lease.question.pairs]
+        assert len(live) == len({*live}) and {*live} <= allowed
+        match rng.integers(6):
+            case 0:
+                service.undo(who)
+            case 1:
+                clock.now += 61
+            case 2:
+                service.release(who)
+            case _ if leases:
+                asked = leases[0].question
+                sizes[len(asked.items)] += 1
+                if len(asked.items) > 2 and rng.random() < 0.8:
+                    best, worst = rng.permutation(len(asked.items))[:2].tolist()
+                    answer = asked.answered_by_place(who, best, worst)
+                else:
+                    answer = asked.answered(who, "skip")
+                service.answer(leases[0].id, answer)
+    assert sum(n for size, n in sizes.items() if size > 2) > 5
+    for service in services:
+        service.sync()
+        assert service.session.judgements() == collection.judgements()
 
 
 # Answers until it is killed; says which leases were answered when that is stored.

@@ -96,6 +96,7 @@ def ask(name: str, store: str | None, as_json: bool, **options: Any) -> None:
       sortnet ask replies --criterion honest --question 'Which is more honest?'
       sortnet ask replies:honest --deadline 2026-12-01T18:00
       sortnet ask essays --overlap 3 --quota eve 80
+      sortnet ask essays --set-size 4
       sortnet ask essays --goal 'top 3, 1 wrong'
       sortnet ask essays --kind eve model
     """

@@ -181,7 +181,9 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         """One row per judgement: annotator, both items, answer, whether it was undone later.
 
         Also whether its annotator is excluded, and the items' group if they have groups. Undos
-        are rows too, with the two items of the judgement that they undo.
+        are rows too, with the items of the judgement that they undo. Rows about more than two items
+        have `items`, `best` and `worst`, columns that are there if there is such a row, and neither
+        left nor right.
         """
         from store.frames import judgements_frame
 
