@@ -297,6 +297,11 @@ def _match(features: F64, votes: Votes, n_annotators: int, seed: int) -> _Matche
         if k % 3 < 2:
             continue
         if problem.compares:
+            if len(problem.measured):
+                # The slopes and weights of measurements have changed with their scales. Answers are
+                # left out of a covariance that they must belong to.
+                theta = problem.newton(theta, prior, steps=2)
+                root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
             people = problem.matched_annotators(theta, problem.to_scores(root), prior, rng)
             problem = replace(problem, scales=replace(problem.scales, annotators=people))
         settled = abs(np.log(prior.total(d) / before.total(d))) < _SETTLED

@@ -468,16 +468,19 @@ class Problem:
         """Means and variances of s_left - s_right without the answers of the same annotator."""
         v, s, c = self.votes.where(some), self.to_scores(theta), self.reliability[some]
         _, slope, weight = self.likelihood(theta)
-        gap, slope, weight = s[v.left] - s[v.right], c * slope[some], c**2 * weight[some]
+        slope, weight = slope[some], weight[some]
+        gap = s[v.left] - s[v.right]
         if not len(v):
             return gap, gap
         if self.large:
+            slope, weight = c * slope, c**2 * weight
             for sets in v.sets:
                 slope[sets.rows], weight[sets.rows] = summed_over_answers(
                     sets.layout, slope[sets.rows], weight[sets.rows]
                 )
             return unseen(gap, _squares(root, v), slope, weight)
-        return unseen_in_blocks(gap, root.T @ root, v, slope, weight)
+        n_items, C = len(self.features), root.T @ root
+        return unseen_in_blocks(gap, C, v, (slope, weight), c, self.side[some], n_items)
 
     def _without_models(self, prior: Prior, rng: np.random.Generator) -> tuple[F64, F64]:
         """The same of the models' answers, by people's answers and gold pairs alone."""
