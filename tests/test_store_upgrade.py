@@ -40,14 +40,16 @@ _OF_M0011 = [
     *(f"ALTER TABLE leases DROP COLUMN {name}" for name in ("host", "pid", "process_start")),
 ]
 _OF_M0012 = ["DROP TABLE answers", "ALTER TABLE runs DROP COLUMN judge"]
-_OF_M0013 = ["ALTER TABLE servers DROP COLUMN process_start"]
 _OF_M0015 = ["DROP TABLE judgement_items", "DROP TABLE lease_items"]
+_OF_M0014 = [*_OF_M0015, "DROP TABLE batches", "ALTER TABLE leases DROP COLUMN batch"]
+_OF_M0013 = [*_OF_M0014, "ALTER TABLE servers DROP COLUMN process_start"]
 LACKED = {
-    "m0013": _OF_M0015,
-    "m0012": _OF_M0015 + _OF_M0013,
-    "m0011": _OF_M0015 + _OF_M0013 + _OF_M0012,
-    "m0010": _OF_M0015 + _OF_M0013 + _OF_M0012 + _OF_M0011,
-    "m0009": _OF_M0015 + _OF_M0013 + _OF_M0012 + _OF_M0011 + _OF_M0010,
+    "m0014": _OF_M0015,
+    "m0013": _OF_M0014,
+    "m0012": _OF_M0013,
+    "m0011": _OF_M0013 + _OF_M0012,
+    "m0010": _OF_M0013 + _OF_M0012 + _OF_M0011,
+    "m0009": _OF_M0013 + _OF_M0012 + _OF_M0011 + _OF_M0010,
 }
 # Columns that were NOT NULL before m0015: a question was about two items.
 _STRICT = {

@@ -9,10 +9,11 @@ from typing import Any
 from sortnet.judges.asked_pairs import Pair
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.model_answers import CHARACTERS
+from sortnet.judges.prices import amount
 from sortnet.judges.prompts import Prompt
 from sortnet.messages import count
 
-_TOKENS_OF_ANSWER = 2  # about
+TOKENS_OF_ANSWER = 2  # about
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class CallEstimate:
         calls: of the server.
         tokens_in, tokens_out: of prompts and of answers.
         cost: None without prices.
+        currency: of the cost, if it is known.
     """
 
     pairs: int
@@ -31,6 +33,7 @@ class CallEstimate:
     tokens_in: int
     tokens_out: int
     cost: float | None
+    currency: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The numbers by name."""
@@ -38,7 +41,7 @@ class CallEstimate:
 
     def __str__(self) -> str:
         tokens = f"{self.tokens_in + self.tokens_out:,} tokens"
-        cost = "" if self.cost is None else f", a cost of about {self.cost:.4g}"
+        cost = "" if self.cost is None else f", a cost of about {amount(self.cost, self.currency)}"
         return f"about {count(self.calls, 'call')}, {tokens}{cost}"
 
 
@@ -50,6 +53,7 @@ def estimate_calls(model: LanguageModel, n_pairs: int, examples: Sequence[Pair])
     prompt = Prompt(model.prompt)
     length = sum(len(prompt.of(pair)) // CHARACTERS for pair in examples) / len(examples)
     tokens_in = int(calls * max(1.0, length))
-    tokens_out = calls * _TOKENS_OF_ANSWER
-    cost = model.budget().cost_of(tokens_in, tokens_out)
-    return CallEstimate(n_pairs, calls, tokens_in, tokens_out, cost)
+    tokens_out = calls * TOKENS_OF_ANSWER
+    price = model.price()
+    cost = price.of(tokens_in, tokens_out)
+    return CallEstimate(n_pairs, calls, tokens_in, tokens_out, cost, price.currency)

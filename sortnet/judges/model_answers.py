@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sortnet.judges.verdicts import Fault
+from sortnet.judges.verdicts import Fault, Verdict, stored_text, word_of
 from sortnet.preference import Answer
 
 CHARACTERS = 4  # of a token, about
@@ -20,6 +20,21 @@ _ANSWERED = re.compile(
     r"(?i:\banswer\b)[\s:*_\"'`(]*(?:is[\s:*_\"'`(]+)?([ABC])\b(?! (?:or|and|tie)\b)"
 )
 FIRST = re.compile(r"[\s*_\"'`(\[#]*([ABC])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
+
+
+RESPONSE_FORMAT = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "answer",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {"answer": {"type": "string", "enum": [*LETTERS]}},
+            "required": ["answer"],
+            "additionalProperties": False,
+        },
+    },
+}  # parameter of a request that makes the answer JSON
 
 
 def parsed(raw: bytes) -> dict[str, Any]:
@@ -60,6 +75,42 @@ def letter_in(text: str) -> str | None:
     return letters.pop() if len(letters) == 1 else None
 
 
+def verdict_of_reply(
+    reply: Mapping[str, Any], text: str, facts: Mapping[str, Any]
+) -> Verdict | None:
+    """The verdict in what a model says; None if it is neither A, B nor C.
+
+    Args:
+        reply: as `parsed` returns it.
+        text: of the reply, without secrets; kept as the comment where it has more than a letter.
+        facts: further fields of the verdict.
+    """
+    letter = letter_in(reply["text"])
+    begins_with_letter = FIRST.match(reply["text"])
+    p = probability(reply["logprobs"], None if begins_with_letter else letter)
+    comment = None if is_bare(text) else stored_text(text)
+    if p is not None:
+        return Verdict(word_of(p), p, comment=comment, **facts)
+    if letter is not None:
+        return Verdict(LETTERS[letter], comment=comment, **facts)
+    return None
+
+
+def is_bare(text: str) -> bool:
+    """Whether a text holds an answer and nothing to keep beside it: a letter, or such JSON.
+
+    >>> is_bare("B."), is_bare('{"answer": "B"}'), is_bare("B, as it is longer")
+    (True, True, False)
+    """
+    if len(text.strip()) <= 3:
+        return True
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(answer, dict) and {*answer} == {"answer"}
+
+
 def tokens_of(reply: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> list[int]:
     """Tokens of a call's prompt and answer; estimated where the server does not count them."""
     texts = [message["content"] for message in messages]  # with images a list of parts
@@ -84,11 +135,11 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
     for token in tokens if letter is None else reversed(tokens):
         mass = dict.fromkeys(LETTERS, 0.0)
         try:
-            token_letter = str(token["token"]).strip()
+            token_letter = _letter_of(token["token"])
             if token_letter not in mass or (letter is not None and token_letter != letter):
                 continue
             for candidate in token.get("top_logprobs") or ():
-                name = str(candidate["token"]).strip()
+                name = _letter_of(candidate["token"])
                 if name in mass:
                     mass[name] += math.exp(min(float(candidate["logprob"]), 0.0))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
@@ -98,6 +149,11 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
             return None
         return min(max((mass["A"] + mass["C"] / 2) / total, 0.0), 1.0)
     return None
+
+
+def _letter_of(token: object) -> str:
+    """A token without spaces and the quotes of JSON."""
+    return str(token).strip(' "\t\r\n')
 
 
 def message_of(raw: bytes) -> str:

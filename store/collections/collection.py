@@ -14,6 +14,7 @@ from sortnet.errors import JudgementError, StudyError
 from sortnet.preference import Judgement, Question
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.study import ABOUT_ONE, LINKS, Decision
+from store.collections.batches import BatchRows
 from store.collections.collection_rows import (
     find_collection,
     is_name,
@@ -54,7 +55,7 @@ class Stored(NamedTuple):
     since: Judgements
 
 
-class Collection(DecisionRows, JudgementRows, ServerRows):
+class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     """A collection as `Store.collection` returns it.
 
     A criterion of a collection is a collection too, named `NAME:CRITERION`: it has judgements,
@@ -200,16 +201,19 @@ class Collection(DecisionRows, JudgementRows, ServerRows):
         *,
         renew: Sequence[str] = (),
         after: int | None = None,
+        batch: str | None = None,
     ) -> list[Lease]:
         """Lease to an annotator the questions with no pair under a live lease, for some seconds.
 
         Those of their live leases whose ids are in `renew` are renewed and come first, but for
         those that another process may still ask about. None are leased if the annotator is
         excluded or paused. `after` is the number of the last judgement known to the caller: a pair
-        that the annotator has answered since is not leased.
+        that the annotator has answered since is not leased. `batch` names the batch that the
+        questions are written to a file with.
         """
-        # Leases lost in a power cut are simply leased again: no need to wait for the disk.
-        with self.locked(durable=False):
+        # Leases lost in a power cut are simply leased again: no need to wait for the disk. The
+        # answers to a batch, however, are known by its leases.
+        with self.locked(durable=batch is not None):
             now = self.clock()
             key = self._annotator_keys([annotator])[annotator]
             if self._is_closed(key):
@@ -224,7 +228,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows):
                 }
                 questions = [q for q in questions if pairs.isdisjoint(q.pairs)]
             return self._take_leases(
-                annotator, key, questions, renew, now=now, expires=now + seconds
+                annotator, key, questions, renew, now=now, expires=now + seconds, batch=batch
             )
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:

@@ -31,6 +31,7 @@ class Lease:
         annotator: their name.
         expires: time after which others may get the pair, in seconds since 1970.
         process: that asks the question; of an older version all None.
+        batch: name of the batch with which the question was written to a file; None: it was not.
     """
 
     id: str
@@ -38,12 +39,16 @@ class Lease:
     annotator: str
     expires: float
     process: Process = field(default=Process(None, None, None), compare=False)
+    batch: str | None = None
 
     def may_be_taken_over(self, by: Process) -> bool:
         """Whether a process may ask the question: no other one that may be alive does.
 
-        A lease of another host is left to that host until it expires.
+        A lease of another host is left to that host until it expires, and the lease of a batch to
+        the batch.
         """
+        if self.batch is not None:
+            return False
         return self.process.pid is None or self.process == by or self.process.has_ended()
 
 
@@ -94,6 +99,13 @@ class LeaseRows(CollectionRows):
         """The question of a lease, live or not; a LeaseError if there is none."""
         return self._lease_of(lease)[0].question
 
+    def question_of_batch(self, batch: str, lease: str) -> Question:
+        """The question of a lease, live or not; a LeaseError if it is not one of the batch."""
+        stored, _ = self._lease_of(lease)
+        if stored.batch != batch:
+            raise LeaseError(f"lease {lease!r} is not of batch {batch}")
+        return stored.question
+
     def _live_leases(self, now: float) -> list[Lease]:
         """All live leases, in the order of creation."""
         these = {"of": self.number, "now": now}
@@ -109,6 +121,7 @@ class LeaseRows(CollectionRows):
         *,
         now: float,
         expires: float,
+        batch: str | None = None,
     ) -> list[Lease]:
         """The annotator's renewed leases, and new ones of the free questions; closes expired ones.
 
@@ -139,7 +152,7 @@ class LeaseRows(CollectionRows):
                 if taken.isdisjoint(question.pairs):
                     taken.update(question.pairs)
                     id = secrets.token_urlsafe(16)
-                    leases.append(Lease(id, question, annotator, expires, process))
+                    leases.append(Lease(id, question, annotator, expires, process, batch))
             if leases:
                 common = {"collection": self.number, "annotator": key, "created": now}
                 rows = [_row_of(lease) | common for lease in leases]
@@ -198,7 +211,7 @@ def _leases(
 def _lease(row: Any, items: Sequence[int]) -> Lease:
     left, right, *further = items
     question = Question(left, right, row.strategy, row.probability, row.model, tuple(further))
-    return Lease(row.id, question, row.name, row.expires, Process.of(row))
+    return Lease(row.id, question, row.name, row.expires, Process.of(row), row.batch)
 
 
 def _insert_items(connection: Connection, leases: Sequence[Lease]) -> None:
@@ -228,6 +241,7 @@ def _row_of(lease: Lease) -> dict[str, Any]:
         "expires": lease.expires,
         "open": True,
         **facts,
+        "batch": lease.batch,
         **sides,
         **lease.process._asdict(),
     }

@@ -299,7 +299,8 @@ class LeaseRow(Base):
     are then in `LeaseItemRow`.
 
     `host`, `pid` and `process_start` are those of the process that asks the question, see
-    `store.database.process`; NULL in leases from before m0011.
+    `store.database.process`; NULL in leases from before m0011. `batch` is the name of the batch in
+    which the question was written to a file; NULL of others.
     """
 
     __tablename__ = "leases"
@@ -331,6 +332,25 @@ class LeaseRow(Base):
     host: Mapped[str | None]
     pid: Mapped[int | None]
     process_start: Mapped[str | None]
+    batch: Mapped[str | None]
+
+
+class BatchRow(Base):
+    """Questions that were written to a file for a provider's batch endpoint.
+
+    `about` says whom they are for, and what is stored with each answer, see
+    `store.collections.batches`. Times as in `JudgementRow.at`.
+    """
+
+    __tablename__ = "batches"
+
+    number: Mapped[Key]
+    name: Mapped[str] = mapped_column(unique=True)
+    collection: Mapped[int] = mapped_column(ForeignKey("collections.number", ondelete="CASCADE"))
+    annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
+    created: Mapped[float]
+    cancelled: Mapped[float | None]
+    about: Mapped[dict[str, Any]]
 
 
 class LeaseItemRow(Base):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 from itertools import groupby
@@ -15,6 +16,7 @@ from sortnet.core import I64, Progress
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.items.base import words_of
+from sortnet.judges.prices import LONGEST_CURRENCY
 from sortnet.messages import count, cut
 from sortnet.preference.annotator_agreement import agreement
 from sortnet.preference.cycles import CycleTest, cycle_test
@@ -102,7 +104,7 @@ def facts_of(
         "answers": session.n_votes,
         "judges": judges,
         **{name: sum(judge[name] for judge in judges) for name in _COUNTED},
-        "cost": _sum(judge["cost"] for judge in judges),
+        **_cost_facts(_sums(judge["costs"] for judge in judges)),
         "sizes": facts_of_sizes(everything, study, partial(_spent, everything)),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(events))),
@@ -152,16 +154,31 @@ def _judges(service: LabellingService, everything: Judgements) -> list[dict[str,
 def _spent(everything: Judgements, rows: I64) -> dict[str, Any]:
     """What these answers took."""
     texts = everything.texts["meta"]
-    metas = [_parsed(texts[row]) for row in rows.tolist() if row in texts]
+    metas = [_parsed(texts[row]) if row in texts else {} for row in rows.tolist()]
     by_model = [meta for meta in metas if "model" in meta]
-    cost = everything.cost[rows]
     calls, tokens_in, tokens_out = map(sum, zip((0, 0, 0), *map(_calls, by_model), strict=True))
+    costs: dict[str, float] = {}
+    for cost, meta in zip(everything.cost[rows].tolist(), metas, strict=True):
+        if not math.isnan(cost):
+            currency = str(meta.get("currency", ""))[:LONGEST_CURRENCY]
+            costs[currency] = costs.get(currency, 0.0) + cost
     return {
         "calls": calls,
         "tokens_in": tokens_in,
         "tokens_out": tokens_out,
-        "cost": None if np.isnan(cost).all() else float(np.nansum(cost)),
+        **_cost_facts(costs),
     }
+
+
+def _cost_facts(costs: dict[str, float]) -> dict[str, Any]:
+    """Costs by currency, and the cost and its currency where there is only one.
+
+    The key of an unknown currency is empty.
+    """
+    if len(costs) != 1:
+        return {"cost": None, "currency": None, "costs": costs}
+    ((currency, cost),) = costs.items()
+    return {"cost": cost, "currency": currency or None, "costs": costs}
 
 
 def _calls(meta: dict[str, Any]) -> tuple[int, int, int]:
@@ -230,6 +247,10 @@ def _item(items: Items, k: int) -> dict[str, Any]:
     return {"id": items.ids[k], "text": cut(words_of(items, k), _TEXT) or None}
 
 
-def _sum(costs: Iterator[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known else None
+def _sums(costs_of_judges: Iterable[dict[str, float]]) -> dict[str, float]:
+    """The sum of the costs in each currency."""
+    sums: dict[str, float] = {}
+    for costs in costs_of_judges:
+        for currency, cost in costs.items():
+            sums[currency] = sums.get(currency, 0.0) + cost
+    return sums

@@ -8,6 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sortnet.core import Progress
+from sortnet.judges.prices import amount
 from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
 from sortnet.preference.goal import Goal
@@ -113,8 +114,8 @@ def _summary(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if part["calls"]:
         tokens = part["tokens_in"] + part["tokens_out"]
         yield "Calls of models", f"{part['calls']:,}, {tokens:,} tokens"
-    if part["cost"] is not None:
-        yield "Cost", f"{part['cost']:.4g}"
+    if part["costs"]:
+        yield "Cost", _amounts(part["costs"])
     done = "reached" if part["remaining"]["stop"] else "not reached yet"
     yield "Goal", done
     checked = part["remaining"]
@@ -151,6 +152,11 @@ def _size(size: dict[str, Any]) -> list[str]:
     ]
 
 
+def _amounts(costs: dict[str, float]) -> str:
+    """Costs with their currencies; empty without a cost."""
+    return ", ".join(amount(cost, currency) for currency, cost in costs.items())
+
+
 def _judge(judge: dict[str, Any]) -> list[str]:
     """A row of the table of judges."""
     state = "" if judge["state"] == "active" else f" ({judge['state']})"
@@ -161,7 +167,7 @@ def _judge(judge: dict[str, Any]) -> list[str]:
         *(f"{judge[name]:,}" for name in ("answers", "skipped")),
         *map(_figure, figures_of(judge)),
         *(f"{n:,}" if calls else "-" for n in (calls, tokens)),
-        "-" if judge["cost"] is None else f"{judge['cost']:.4g}",
+        _amounts(judge["costs"]) or "-",
         judge["verdict"] or "-",
     ]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import secrets
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -18,7 +19,7 @@ from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
 from sortnet.messages import ANSWERED
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import ORDER_ANSWERS
+from sortnet.preference.base import HOLDOUT, ORDER_ANSWERS
 from sortnet.preference.groups import Groups
 from sortnet.preference.study import Decision
 from store.collections.collection import Stored
@@ -26,6 +27,7 @@ from store.collections.leases import Lease
 from store.service.labelling import LabellingService
 from store.service.patience import StorePatience
 
+CHECKS = (HOLDOUT, "repeat")  # strategies whose questions check the model or the judge
 _LEASED_TOGETHER = 5  # questions for a judge in the caller's thread, if fits are slow
 
 
@@ -182,7 +184,13 @@ class Judging(WorkerPool[Lease]):
         return {ids[item] for item in question.question.items}
 
     def _pair(self, question: Lease, *, turned: bool) -> Pair:
+        asked = question.question
+        if asked.further:  # what others answered of another size may be asked again
+            check_takes_sets(self.judge, len(asked.items))
         return pair_of(self.service, question, turned=turned)
+
+    def _is_fresh(self, question: Lease) -> bool:
+        return question.question.strategy in CHECKS
 
     @property
     def _some_time(self) -> float:
@@ -248,16 +256,7 @@ class Judging(WorkerPool[Lease]):
         self._patience.do(partial(self.service.release, self.annotator))
 
     def _mark(self) -> None:
-        """Mark a new annotator as a model, unless somebody did; one who has answered stays."""
-        service = self.service
-        if (
-            not service.session.answered(self.annotator)
-            and self.annotator not in service.study.models
-        ):
-            mark = Decision("model", self.annotator)
-            with suppress(StudyError):  # a run beside this one, under the same name, was faster
-                self._patience.do(partial(service.collection.decide, mark))
-            self._patience.do(service.sync)
+        mark_model(self.service, self.annotator, self._patience.do)
 
     def _judgement(self, question: Question, verdict: Verdict) -> Judgement:
         return question.answered(self.annotator, verdict.answer, **verdict.facts())
@@ -283,6 +282,21 @@ class Judging(WorkerPool[Lease]):
         why = self._patience.do(partial(self.service.why_nothing_left, self.annotator))
         failed = f", but for {self.failed} that failed" if self.failed else ""
         return EndReason.NOTHING_LEFT, f"{why}{failed}"
+
+
+def mark_model(
+    service: LabellingService, annotator: str, do: Callable[..., object] = operator.call
+) -> None:
+    """Mark a new annotator as a model, unless somebody did; one who has answered stays.
+
+    Args:
+        do: calls each step, which goes to the store.
+    """
+    if not service.session.answered(annotator) and annotator not in service.study.models:
+        mark = Decision("model", annotator)
+        with suppress(StudyError):  # a run beside this one, under the same name, was faster
+            do(partial(service.collection.decide, mark))
+        do(service.sync)
 
 
 def example_pairs(service: LabellingService, n: int) -> list[Pair]:

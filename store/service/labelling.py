@@ -233,7 +233,11 @@ class LabellingService:
         """Why there is no question for an annotator, in words."""
         if closed := self.why_closed(annotator):
             return closed
-        if self.collection.leases():
+        leases = self.collection.leases()
+        if batches := sorted({lease.batch for lease in leases if lease.batch is not None}):
+            names = ", ".join(batches)
+            return f"nothing to ask now: the remaining pairs are in batch {names}, or reserved"
+        if leases:
             return "nothing to ask now: the remaining pairs are reserved by other annotators"
         return "all pairs were asked"
 

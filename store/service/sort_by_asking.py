@@ -247,10 +247,10 @@ def judges_by_name(
 
 
 def _annotator(judge: MachineJudge) -> str:
-    """The name of a judge: its model and own prompt, its command, or its function's name."""
+    """The name of a judge: its model and variant, its command, or its function's name."""
     name = judge.annotator
-    if isinstance(judge, LanguageModel) and judge.prompt is not None:
-        name = f"{name} {Prompt(judge.prompt).hash}"
+    if isinstance(judge, LanguageModel) and judge.variant:
+        name = f"{name} {judge.variant}"
     if len(name) <= _LONGEST_NAME:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
