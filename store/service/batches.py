@@ -77,8 +77,8 @@ def write_batch(
         file: JSON lines for a provider's batch endpoint; it must not exist.
 
     Raises:
-        SortNetError: if there is nothing to ask, or the file cannot be written; then nothing is
-            leased.
+        SortNetError: if there is nothing to ask, questions are about more than two items, or the
+            file cannot be written; then nothing is leased.
 
     Cost: see `question_set`; the copy of the session takes a replay and a fit.
     """
@@ -90,6 +90,10 @@ def write_batch(
         raise SortNetError(f"a batch of {n * len(orders):,} requests: {LARGEST_BATCH:,} at most")
     if closed := service.why_closed(annotator):
         raise SortNetError(f"{collection.name}: {closed}")
+    set_size = service.study.set_size
+    if set_size > 2:
+        fault = f"a batch asks about two items, not about {set_size}: set the size to 2"
+        raise SortNetError(f"{collection.name}: {fault}")
     prompt = Prompt(judge.prompt)
     price = judge.price().in_batch()
     about = {
