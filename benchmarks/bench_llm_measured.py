@@ -1,8 +1,10 @@
 """Probabilities as measurements: calls until a top ten is sure, and whether intervals are honest.
 
 A judge of 100 jokes sees the difference of their scores with an error, and says how probable it is
-that the left one is better: mildly, although 91 % of its words are right. The same in words only.
-Then annotators of whom some give probabilities that say nothing, or are of another scale.
+that the left one is better: mildly, although 91 % of the words are right. Another judge has no
+error, and gives the logistic function of the difference, as a served model might. The same in words
+only. Estimates of what is left are compared with what was needed. Then annotators of whom some give
+probabilities that say nothing, or are of another scale.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from bench_llm_top import DATA
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 from sortnet.lab.simulated_annotators import in_parallel
 from sortnet.lab.simulated_probabilities import MILD, PROBABILITIES, answered
@@ -24,9 +26,17 @@ from sortnet.preference.study import Decision, study_of
 
 JOKES = DATA / "humour" / "items.tsv"
 N, TOP, SURE = 100, 10, 2.5
-RUNS = 5
+LOGISTIC = 1.6  # expit(1.6 x) is about Φ(x)
+RUNS = 10
 MOST = 1500
-BARS = {"measurement": 400, "share": None, "words": 600}
+# (what p is, whether there is an error, bar of calls)
+JUDGES = (
+    ("measurement", True, 400),
+    ("measurement", False, 400),
+    ("words", False, 600),
+    ("words", True, None),
+)
+LOOKS = (100, 200)  # answers after which the number left is estimated
 DRAWS = 20
 MODEL = "model"
 
@@ -34,31 +44,51 @@ MODEL = "model"
 def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
     """The rows of the table; those of the jokes only with the data."""
     rows = []
-    for kind, bar in BARS.items() if JOKES.exists() else ():
-        rows.append(top_row(kind, bar, quick, jobs))
+    for kind, errs, bar in JUDGES if JOKES.exists() else ():
+        rows += top_rows(kind, errs, bar, quick, jobs)
     return [*rows, *coverage_rows(quick, jobs)]
 
 
-def top_row(kind: str, bar: int | None, quick: bool, jobs: int) -> dict[str, Any]:
-    """Calls until the top ten of 100 jokes is sure, how many of it are right, and coverage."""
+def top_rows(
+    kind: str, errs: bool, bar: int | None, quick: bool, jobs: int, runs: int = RUNS
+) -> list[dict[str, Any]]:
+    """Calls until the top ten of 100 jokes is sure, how many are right; and estimates of these."""
     most = 60 if quick else MOST
-    seeds = range(1 if quick else RUNS)
-    found = in_parallel(
-        [partial(until_sure, kind, k, most) for k in seeds], jobs, lambda text: None
-    )
-    calls, right, coverage, stopped = np.array(found).T
-    return {
-        "what": f"100 jokes, goal top 10, a judge with mild probabilities, {kind}: calls",
-        "ours": float(calls.mean()), "bar": "" if bar is None else f"<= {bar}",
-        "ok": None if quick or bar is None else bool(calls.mean() <= bar),
-        "note": f"{', '.join(f'{one:.0f}' for one in calls)} of {len(calls)} runs, of which "
-        f"{stopped.sum():.0f} stopped before {most}; {right.mean():.1f} of ten are right; coverage "
-        f"of .90 intervals {coverage.mean():.2f}",
-    }  # fmt: skip
+    seeds = range(1 if quick else runs)
+    tasks = [partial(until_sure, kind, errs, seed, most) for seed in seeds]
+    found = np.array(in_parallel(tasks, jobs, lambda text: None))
+    calls, right, coverage, stopped = found[:, :4].T
+    judge = f"100 jokes, goal top 10, a judge with{'' if errs else 'out'} errors, {kind}"
+    rows: list[dict[str, Any]] = [
+        {
+            "what": f"{judge}: calls",
+            "ours": float(calls.mean()), "bar": "" if bar is None else f"<= {bar}",
+            "ok": None if quick or bar is None else bool(calls.mean() <= bar),
+            "note": f"{', '.join(f'{one:.0f}' for one in calls)}; {stopped.sum():.0f} of "
+            f"{len(calls)} runs stopped before {most}; {right.mean():.1f} of ten are right; "
+            f"coverage of .90 intervals {coverage.mean():.2f}",
+        }
+    ]  # fmt: skip
+    for column, look in enumerate(LOOKS, 4):
+        factor = found[:, column] / (calls - look)
+        told = np.isfinite(factor) & (calls > look)
+        near = (factor > 1 / 1.5) & (factor < 1.5) & told
+        rows.append(
+            {
+                "what": f"{judge}: estimates after {look} answers within a factor of 1.5",
+                "ours": int(near.sum()), "bar": "8 of 10",
+                "ok": None if quick or bar is None else bool(near.mean() >= 0.8),
+                "note": f"of {len(calls)} runs; estimate of the answers left to what was needed: "
+                + ", ".join(f"{one:.2f}" for one in factor),
+            }
+        )  # fmt: skip
+    return rows
 
 
-def until_sure(kind: str, seed: int, most: int) -> tuple[float, float, float, float]:
-    """Calls, number of the chosen that are right, coverage, and whether the session stopped."""
+def until_sure(kind: str, errs: bool, seed: int, most: int) -> tuple[float, ...]:
+    """Calls, number of the chosen that are right, coverage, whether the session stopped, and the
+    numbers left that were expected after some answers.
+    """
     with JOKES.open(encoding="utf-8") as file:
         scores = np.array([float(row["bws_score"]) for row in csv.DictReader(file, delimiter="\t")])
     rng = np.random.default_rng([9, seed])
@@ -66,21 +96,28 @@ def until_sure(kind: str, seed: int, most: int) -> tuple[float, float, float, fl
     scores = (scores - scores.mean()) / scores.std()
     error = np.triu(rng.standard_normal((N, N)), 1)
     error -= error.T  # of a pair, however often it is asked about
+    if not errs:
+        error[:] = 0.0
     decisions = [Decision("p-measurement", MODEL)] if kind == "measurement" else []
     session = Session(None, N, seed=seed, goal=Goal(top=TOP), study=study_of(decisions))
-    stopped = False
+    stopped, left = False, dict.fromkeys(LOOKS, float("nan"))
     while session.events < most and not stopped:
         (asked,) = session.ask(MODEL)
         u = SURE * (scores[asked.left] - scores[asked.right]) + error[asked.left, asked.right]
-        p = None if kind == "words" else float(ndtr(MILD * u))
-        session.tell(asked.answered(MODEL, "left" if u > 0 else "right", p=p))
-        stopped = session.events % 10 == 0 and session.remaining().stop
+        p = float(ndtr(MILD * u) if errs else expit(LOGISTIC * MILD * u))
+        word = "left" if u > 0 else "right" if u < 0 else "tie"
+        session.tell(asked.answered(MODEL, word, p=None if kind == "words" else p))
+        if session.events % 10 == 0:
+            remaining = session.remaining()
+            stopped = remaining.stop
+            if session.events in left:
+                left[session.events] = remaining.questions or float("nan")
     ranking = session.ranking()
     rank = np.empty(N, np.int64)
     rank[np.argsort(-scores)] = np.arange(1, N + 1)
     right = int(np.sum(rank[ranking.order[:TOP]] <= TOP))
     covered = np.mean((ranking.low <= rank) & (rank <= ranking.high))
-    return session.events, right, float(covered), stopped
+    return session.events, right, float(covered), stopped, *left.values()
 
 
 def coverage_rows(quick: bool, jobs: int) -> list[dict[str, Any]]:

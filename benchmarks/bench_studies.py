@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 from bench_mq2008 import DATA
 
-from cli.lab.work import Where, results_of
+from cli.lab.work import RunOptions, results_of
 from sortnet.lab.studies import SIZES, STUDIES, Size, frame_of, points_of
 
 FOLDER = "MQ2008/Fold1"
@@ -68,7 +68,7 @@ def rows_of(name: str, *, quick: bool = False) -> list[dict[str, Any]]:
         return []
     folder = str(DATA / "Fold1") if selection.on_folder else None
     points = points_of(name, folder, TINY if quick else SIZES["small"], SEED)
-    settings = Where(store=f"sqlite:///{KEPT}", jobs=2, cluster=None, cache=None, again=quick)
+    settings = RunOptions(store=f"sqlite:///{KEPT}", jobs=2, cluster=None, cache=None, again=quick)
     KEPT.parent.mkdir(exist_ok=True)
     results, failed = results_of([point.cell for point in points], settings, lambda text: None)
     if failed:

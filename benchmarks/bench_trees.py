@@ -20,8 +20,8 @@ from sortnet.comparators import SoftTrees
 from sortnet.comparators.soft_trees import leaf_values
 from sortnet.config import Training
 from sortnet.core import ComparedPairs, Queries
-from sortnet.learning.budget import Share
 from sortnet.learning.mini_batches import QueryPairs
+from sortnet.learning.step_budget import Share
 from sortnet.learning.training import _Steps
 from sortnet.threads import one_thread_an_operation
 

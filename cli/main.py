@@ -17,8 +17,8 @@ from typing import Any, TextIO
 
 import click
 
+from cli.console import notes_on_stderr
 from cli.options import refuse_gone
-from cli.output import notes_on_stderr
 from cli.terminal.signals import signals_restored
 from sortnet import __version__
 from sortnet.errors import SortNetError

@@ -160,6 +160,11 @@ def typed_settings(ctx: click.Context) -> dict[str, Any]:
     return {f: ctx.params[f] for f in typed if ctx.get_parameter_source(f) != source}
 
 
+def is_typed(ctx: click.Context, name: str) -> bool:
+    """Whether a parameter was given on the command line, not by the environment or as default."""
+    return ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
+
+
 def command_line(ctx: click.Context) -> str:
     """The command line, without passwords."""
     from store.database.engine import without_passwords

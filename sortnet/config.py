@@ -1,8 +1,13 @@
 """The settings of a run: one value that the command line, the estimator and model files share.
 
 A setting is one field, with all that is said of it: from here follow the options of `sortnet
-train`, the parameters of `SortNetRanker` and the table in the documentation. What depends on the
-data is chosen by `sortnet.rankers.choose_inputs`, and the epochs by `sortnet.learning.training`.
+train`, the parameters of `SortNetRanker` and the table in the documentation.
+
+Defaults are decided here: by the fields, by `DEFAULTS` for settings that are left open, and by
+`choose_quality` for RankQuality. Where the data decide, `sortnet.rankers.choose_inputs` chooses the
+scaling and the weight decay by trials, `sortnet.learning.step_budget` the epochs and the batch
+size, and `sortnet.rankers.from_model` the settings of a run that begins with a model. Settings of
+the other rankers, in `sortnet.rankers`, have a property `fixed` with their own defaults.
 """
 
 from __future__ import annotations
@@ -227,6 +232,13 @@ class Training:
 
     def __post_init__(self) -> None:
         _check(self, ComparatorError)
+
+    @property
+    def fixed_weight_decay(self) -> float:
+        """The weight decay; where it is left open, as nothing has chosen it, that of nets."""
+        if self.weight_decay is not None:
+            return self.weight_decay
+        return float(DEFAULTS["nets"]["weight_decay"])
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 # {name of the module up to 0.4: its name now}
 NEW_NAMES = {
+    "cli.training.picture": "store.plots.sorted_images",
     "sortnet.context.generators": "sortnet.lab.set_generators",
     "sortnet.experiments": "sortnet.lab",
     "sortnet.experiments.cells": "sortnet.lab.cells",
@@ -22,6 +23,11 @@ NEW_NAMES = {
     "sortnet.experiments.trackers": "sortnet.learning.trackers",
     "sortnet.experiments.tuning": "sortnet.rankers.tuning",
     "sortnet.items.describer": "sortnet.items.features",
+    "sortnet.learning.budget": "sortnet.learning.step_budget",
+    "sortnet.preference.fits": "sortnet.preference.fitted_model",
+    "sortnet.rankers.folder": "sortnet.rankers.model_folder",
+    "sortnet.sorting.gpu": "sortnet.sorting.merge_sort_on_device",
+    "sortnet.sorting.levels": "sortnet.sorting.merge_sort_levels",
     "sortnet.types": "sortnet.core",
 }
 

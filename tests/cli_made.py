@@ -31,7 +31,7 @@ def quick_training() -> Iterator[None]:
     And one trial of inputs where there are three.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sortnet.learning.budget.STEPS", 1)
+        patch.setattr("sortnet.learning.step_budget.STEPS", 1)
         patch.setattr("sortnet.rankers.choose_inputs.INPUTS", ("query+rank",))
         patch.setattr("sortnet.rankers.choose_inputs.STRONGER", (10.0,))
         yield

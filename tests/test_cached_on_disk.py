@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from collections_made import made_items, sqlite_url
 
-from sortnet.preference import Judgement, cached_on_disk, fits, problem
+from sortnet.preference import Judgement, cached_on_disk, fitted_model, problem
 from sortnet.preference.session import Session
 from store import open_store
-from store.service.judged import read_judged
+from store.service.judged_queries import read_judged
 from store.service.labelling import LabellingService
 
-ENOUGH = fits.ENOUGH
+ENOUGH = fitted_model.ENOUGH
 
 
 def judgements(n, m, *, seed=0):
@@ -35,7 +35,7 @@ def quick_units(monkeypatch):
     def units(features, votes, n_annotators, *, seed):
         return features[:, : 2 * (len(votes) > 0)] ** 2
 
-    monkeypatch.setattr(fits, "learned_features", units)
+    monkeypatch.setattr(fitted_model, "learned_features", units)
 
 
 def fitted(n, m, folder, *, d=2):
@@ -59,7 +59,7 @@ def refuse(monkeypatch, *names):
         return called
 
     for name in names:
-        monkeypatch.setattr(fits, name, refusing(name, getattr(fits, name)))
+        monkeypatch.setattr(fitted_model, name, refusing(name, getattr(fitted_model, name)))
 
 
 def flat(value):

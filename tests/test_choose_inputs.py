@@ -12,7 +12,7 @@ from sortnet.comparators.make import kind_of
 from sortnet.config import DEFAULTS, Config
 from sortnet.core import Queries
 from sortnet.errors import ComparatorError
-from sortnet.learning.budget import Budget
+from sortnet.learning.step_budget import Budget
 from sortnet.rankers import choose_inputs as module
 from sortnet.rankers.choose_inputs import INPUTS, choose
 

@@ -165,7 +165,7 @@ def test_an_extra_that_is_missing_is_no_fault_but_has_its_pip_line(monkeypatch):
             raise metadata.PackageNotFoundError(name)
         return real(name)
 
-    monkeypatch.setattr("cli.commands.doctor.metadata.version", version)
+    monkeypatch.setattr("store.service.installation.metadata.version", version)
     found = findings()
     assert found["ok"]
     extras = {row["name"]: row for row in found["extras"]}

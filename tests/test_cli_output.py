@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cli.output
-from cli.output import fit_cells, put, table, write_output
+import cli.console
+from cli.console import fit_cells, put, table, write_output
 from sortnet.errors import SortNetError
 
 TALK = """
 import time
-from cli.output import progress, put, say
+from cli.console import progress, put, say
 put("before")
 with progress() as tell:
     tell("working")
@@ -110,7 +110,7 @@ def test_a_table_in_a_pipe_has_no_progress_beside_it_on_the_terminal():
 def test_progress_is_silent_without_a_terminal_however_long_it_takes(monkeypatch, capsys):
     hours = itertools.count(step=3600)
     monkeypatch.setattr("time.monotonic", lambda: next(hours))
-    with cli.output.progress() as tell:
+    with cli.console.progress() as tell:
         tell("sorting")
         tell("training")
     assert capsys.readouterr() == ("", "")

@@ -65,7 +65,7 @@ def loaded(
 
 
 @pytest.mark.usefixtures("hangups")
-@pytest.mark.parametrize("module", ["click", "numpy", "cli.output"])
+@pytest.mark.parametrize("module", ["click", "numpy", "cli.console"])
 @pytest.mark.parametrize(
     ("number", "line"),
     [

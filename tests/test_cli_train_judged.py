@@ -27,7 +27,7 @@ from sortnet.preference.study import Decision
 from sortnet.rankers.base import load_ranker
 from sortnet.rankers.posterior_ranker import PosteriorRanker
 from store import open_store
-from store.service.judged import JudgedData, Source, read_judged
+from store.service.judged_queries import JudgedData, Source, read_judged
 
 N = 40
 

@@ -11,9 +11,9 @@ from matplotlib.image import imread
 from results_made import value_of
 from scipy.stats import spearmanr
 
-from cli.training.picture import Panel, draw, misplaced
 from sortnet import Model, read_queries
 from store import open_store
+from store.plots.sorted_images import Panel, draw, misplaced
 
 
 def run_demo(tmp_path, *args: str) -> click.testing.Result:

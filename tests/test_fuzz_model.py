@@ -27,7 +27,7 @@ from sortnet.core import Queries
 from sortnet.errors import ModelError, SortNetError
 from sortnet.estimator import SortNetRanker
 from sortnet.learning.iterations import State
-from sortnet.rankers.folder import parse_tensors
+from sortnet.rankers.model_folder import parse_tensors
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
 from store.training.run_folder import Folder

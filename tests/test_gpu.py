@@ -24,11 +24,12 @@ from sortnet.core import ComparedPairs
 from sortnet.data.digits import digits_fold
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning import mini_batches, training
-from sortnet.learning.budget import Share
+from sortnet.learning.step_budget import Share
 from sortnet.metrics import evaluate
-from sortnet.sorting import gpu, sort
-from sortnet.sorting.gpu import merge_sort_on_device
-from sortnet.sorting.levels import merge_sort_levels, runs
+from sortnet.sorting import merge_sort_on_device as device_sort
+from sortnet.sorting import sort
+from sortnet.sorting.merge_sort_levels import merge_sort_levels, runs
+from sortnet.sorting.merge_sort_on_device import merge_sort_on_device
 
 CPU, META, CUDA = (torch.device(name) for name in ("cpu", "meta", "cuda"))
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here that torch sees")
@@ -101,8 +102,8 @@ def test_the_sort_of_a_net_on_a_device_is_that_on_the_cpu(
     monkeypatch.setattr(module, "_BATCHED_CHUNK", 1)
     monkeypatch.setattr(module, "_DEVICE_CHUNK", 40)
     levels = []
-    of_level = gpu._merge_level
-    monkeypatch.setattr(gpu, "_merge_level", lambda *a: levels.append(1) or of_level(*a))
+    of_level = device_sort._merge_level
+    monkeypatch.setattr(device_sort, "_merge_level", lambda *a: levels.append(1) or of_level(*a))
     found = sort(comparator, queries)
     assert len(levels) == 5 + 7 + 3  # levels of 30, 90 and 5 documents
     np.testing.assert_array_equal(found.order, expected.order)
@@ -138,7 +139,7 @@ def test_a_level_of_the_sort_waits_for_no_device(kind):
     source = torch.empty(60, dtype=torch.int64, device=META)
     bounds = runs(np.array([0, 10, 30]), 4)
     there = Committee(members).on_device()
-    merged, *made = gpu._merge_level(there, prepared, source, 30, *bounds)
+    merged, *made = device_sort._merge_level(there, prepared, source, 30, *bounds)
     assert {each.device for each in (merged, *made)} == {META}
 
 
@@ -221,7 +222,7 @@ def test_on_a_gpu_levels_and_steps_run_without_a_wait():
     optimizer = training._Steps.of(net, Training(), Share(0, 1, 1, 1)).optimizer
     torch.cuda.set_sync_debug_mode("error")
     try:
-        gpu._merge_level(there, prepared, source, queries.n_docs, *runs(queries.offsets, 8))
+        device_sort._merge_level(there, prepared, source, queries.n_docs, *runs(queries.offsets, 8))
         for batch in grouped.batches(64, 300, np.random.default_rng(0), net.device):
             training._gradients(net, batch, Training(), None)
             optimizer.step()

@@ -11,8 +11,8 @@ from sortnet.config import Config
 from sortnet.core import Queries, large_arrays
 from sortnet.data.half_features import HalfFeatures
 from sortnet.data.scaling import fit_scaler
-from sortnet.learning.budget import MOST_PAIRS, Budget
 from sortnet.learning.pair_sinks import MemoryPairs
+from sortnet.learning.step_budget import MOST_PAIRS, Budget
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.sort import arrangement, margins_of, sort

@@ -13,7 +13,7 @@ from cli_made import fault, invoke, weights_of
 from sortnet.data import fingerprint, read_queries
 from sortnet.errors import DataError, ModelError
 from sortnet.items import read_items
-from sortnet.rankers import folder as model_folder
+from sortnet.rankers import model_folder
 from sortnet.rankers.base import load_ranker
 from sortnet.tables.rows import read_rows
 

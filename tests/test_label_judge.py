@@ -30,7 +30,7 @@ from sortnet.judges.verdicts import Fault, Verdict, verdict_of
 from sortnet.messages import ANSWERED
 from sortnet.preference.session import Session
 from store import Collection, open_store
-from store.service.judging import Judging
+from store.service.judge_as_annotator import Judging
 from store.service.labelling import LabellingService
 
 N = 4

@@ -22,7 +22,7 @@ from rich.console import Console
 from terminal_made import Terminal
 
 from cli.main import main
-from cli.printing.item_rankings import ranking_frame, ranking_lines
+from cli.printing.item_rankings import ranking_lines
 from cli.terminal.asking import ANSWERED, ELSEWHERE, KEYS, LATE, TOO_LATE, Asking, Reply
 from cli.terminal.keys import END, Keys
 from cli.terminal.pair_view import LONGEST, facts_of, pair_of, wrapped
@@ -30,6 +30,7 @@ from cli.terminal.screen import _HELP, Screen
 from sortnet.preference import Judgement
 from sortnet.preference.study import Decision
 from store import open_store
+from store.service.item_ranking import ranking_frame
 from store.service.labelling import LabellingService
 
 WHICH = "Which is better?"

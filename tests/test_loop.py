@@ -13,9 +13,9 @@ from sortnet.config import Config, LoopTraining
 from sortnet.core import SPLITS, ComparedPairs, Queries, Sorting
 from sortnet.errors import DataError
 from sortnet.learning import training
-from sortnet.learning.budget import Budget, Share
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pair_sinks import MemoryPairs
+from sortnet.learning.step_budget import Budget, Share
 from sortnet.learning.training import OptimiserState, train_on_pairs, train_share
 from sortnet.metrics import evaluate, parse_metric
 from sortnet.sorting import sort

@@ -13,7 +13,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import norm
 
 from sortnet.lab.simulated_probabilities import MILD, PROBABILITIES, answered
-from sortnet.preference import Judgement
+from sortnet.preference import Judgement, problem
 from sortnet.preference.laplace import choose_scales, fit
 from sortnet.preference.likelihood import MOST_PROBIT, answers, measured, squared_error
 from sortnet.preference.posterior import information_of_measurement
@@ -144,9 +144,9 @@ def test_the_information_is_less_than_without_a_limit_and_never_negative(mean, v
     assert 0 <= bits <= 0.5 * np.log2(1 + variance) + 1e-12
 
 
-def session_of(kind: str, seed: int = 0, *, n_of_people: int = 0, **options) -> Session:
-    said = answered(kind, 30, 200, seed, n_of_people=n_of_people)
-    session = Session(None, 30, study=study_of([MEASURES, Decision("model", MODEL)]), **options)
+def session_of(kind: str, seed: int = 0) -> Session:
+    said = answered(kind, 30, 200, seed)
+    session = Session(None, 30, study=study_of([MEASURES, Decision("model", MODEL)]))
     session.replay(said.judgements)
     session.refit()
     return session
@@ -170,14 +170,36 @@ def test_who_says_nothing_of_the_errors_counts_as_words(kind):
 
 
 @pytest.mark.parametrize("kind", PROBABILITIES)
-@pytest.mark.parametrize("n_of_people", [0, 150])
-def test_intervals_cover_the_ranks_whatever_the_probabilities_are(kind, n_of_people):
+@pytest.mark.parametrize("beside", ["nobody", "people, as a model", "people, as a person"])
+def test_intervals_cover_the_ranks_whatever_the_probabilities_are(kind, beside):
+    n_of_people = 0 if beside == "nobody" else 150
+    is_model = beside == "people, as a model"
     coverage = []
-    for seed in range(6):
+    for seed in range(5):
         said = answered(kind, 30, 200, seed, n_of_people=n_of_people)
-        ranking = session_of(kind, seed, n_of_people=n_of_people).ranking()
+        decisions = [MEASURES, Decision("model", MODEL)] if is_model else [MEASURES]
+        session = Session(None, 30, study=study_of(decisions))
+        session.replay(said.judgements)
+        ranking = session.ranking()
         coverage.append(said.coverage(ranking.low, ranking.high))
     assert np.mean(coverage) > 0.82
+
+
+@pytest.mark.parametrize("n_of_people", [0, 100])
+def test_many_items_and_few_learn_about_the_same(monkeypatch, n_of_people):
+    said = answered("honest", 30, 300, 1, n_of_people=n_of_people)
+    session = Session(None, 30, study=study_of([MEASURES, Decision("model", MODEL)]))
+    session.replay(said.judgements)
+    session.refit()
+    dense = session.posterior
+    monkeypatch.setattr(problem, "DENSE", 1)
+    again = Session(None, 30, study=session.study)
+    again.replay(said.judgements)
+    again.refit()
+    large = again.posterior
+    assert (dense.covariance is None, large.covariance is None) == (False, True)
+    assert large.annotators.scale[0] == pytest.approx(dense.annotators.scale[0], rel=0.25)
+    assert np.corrcoef(large.scores, dense.scores)[0, 1] > 0.98
 
 
 def test_measurements_are_worth_more_than_words_and_shares():

@@ -16,7 +16,7 @@ from piecewise_made import of_before
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 
-import sortnet.rankers.folder
+import sortnet.rankers.model_folder
 from sortnet.comparators import CmpNN, DirectRanker, make_comparator
 from sortnet.comparators.make import KINDS
 from sortnet.config import SCALINGS, Config, settings_of
@@ -335,14 +335,14 @@ def test_a_folder_of_the_version_before_is_read_and_replaced(tmp_path):
 def test_a_save_between_the_two_reads_of_a_load_is_no_fault(tmp_path, monkeypatch):
     first, second = learned(), learned(seed=1)
     first.save(tmp_path)
-    read, saves = sortnet.rankers.folder.read_bytes, [second, first, second]
+    read, saves = sortnet.rankers.model_folder.read_bytes, [second, first, second]
 
     def beside_a_writer(path):
         if saves and path.suffix == ".safetensors":
             saves.pop(0).save(tmp_path)
         return read(path)
 
-    monkeypatch.setattr(sortnet.rankers.folder, "read_bytes", beside_a_writer)
+    monkeypatch.setattr(sortnet.rankers.model_folder, "read_bytes", beside_a_writer)
     test = made(3)
     np.testing.assert_array_equal(Model.load(tmp_path).scores(test), second.scores(test))
 

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import norm, spearmanr
 
 from sortnet.preference.design import design
-from sortnet.preference.fits import _pairs, learned_features
+from sortnet.preference.fitted_model import _pairs, learned_features
 from sortnet.preference.laplace import choose_scales, fit
 from sortnet.preference.likelihood import answers
 from sortnet.preference.posterior import information

@@ -24,7 +24,7 @@ from sortnet.preference.session import Session
 from store import Store
 from store.collections.judgement_files import export_judgements, import_judgements, read_lines
 from store.collections.preference_records import preference_records
-from store.service.judged import annotator_weights
+from store.service.judged_queries import annotator_weights
 
 REPLIES = made_items(
     4,

@@ -288,7 +288,7 @@ def test_who_asks_never_waits_for_a_net_to_be_trained(monkeypatch):
     session.refit()
     trained = []
     monkeypatch.setattr(
-        "sortnet.preference.fits.learned_features",
+        "sortnet.preference.fitted_model.learned_features",
         lambda X, votes, people, seed: trained.append(len(votes)) or np.empty((len(X), 0)),
     )
     asked_all(session, X[:, 0], 100)

@@ -32,7 +32,7 @@ from sortnet.rankers.base import (
     name_of,
     settings_for,
 )
-from sortnet.rankers.folder import write_folder
+from sortnet.rankers.model_folder import write_folder
 from sortnet.rankers.tuning import tune
 
 TEST = "fold/test.txt"

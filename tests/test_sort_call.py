@@ -22,8 +22,8 @@ from cli_made import done
 import sortnet
 from sortnet.errors import DataError, SortNetError, StoreError
 from store import open_store
-from store.service.judging import EndReason
-from store.service.sort import _process_store
+from store.service.judge_as_annotator import EndReason
+from store.service.sort_by_asking import _process_store
 
 TEXTS = [f"text{'x' * k}" for k in range(8)]
 

@@ -16,8 +16,8 @@ from model_made import Model, serving
 
 import sortnet
 from sortnet.errors import SortNetError
-from store.service.judging import EndReason
-from store.service.sort import _process_store
+from store.service.judge_as_annotator import EndReason
+from store.service.sort_by_asking import _process_store
 
 TEXTS = [f"{'good ' * k}and {'bad ' * (9 - k)}words" for k in range(10)]
 KEY = "sk-very-secret-0815"

@@ -17,6 +17,7 @@ from sqlalchemy import text
 
 from sortnet.errors import StoreError
 from store import Collection, Store, open_store
+from store.database.process import process_start
 
 # Claims a collection, says so, and waits to be killed.
 SERVES = """
@@ -98,6 +99,31 @@ def test_of_a_process_on_another_machine_only_the_heartbeat_is_believed(
     clock.now += 29
     with pytest.raises(StoreError, match="on elsewhere"):
         collection.serving(beat=None)
+
+
+@pytest.mark.skipif(process_start(os.getpid()) is None, reason="the system tells no start")
+def test_a_process_that_has_the_number_of_a_killed_server_does_not_block_its_restart(
+    store: Store, collection: Collection
+) -> None:
+    killed = collection.serving(beat=None)
+    with store.database.transaction() as connection:
+        pid, start = connection.execute(text("SELECT pid, process_start FROM servers")).one()
+    assert (pid, start) == (os.getpid(), process_start(os.getpid()))
+    make_other(store, process_start="of another process of the same number")
+    assert not collection.is_served()
+    with collection.serving(beat=None):
+        assert collection.is_served() and not killed.beat()
+
+
+def test_a_server_of_a_version_that_stored_no_start_is_known_by_its_number(
+    store: Store, collection: Collection
+) -> None:
+    collection.serving(beat=None)
+    with store.database.transaction(write=True) as connection:
+        connection.execute(text("UPDATE servers SET process_start = NULL"))
+    assert collection.is_served()
+    make_other(store, pid=2**22 + 1)
+    assert not collection.is_served()
 
 
 def test_a_server_taken_for_dead_notices_and_leaves_the_other_alone(

@@ -40,10 +40,12 @@ _OF_M0011 = [
     *(f"ALTER TABLE leases DROP COLUMN {name}" for name in ("host", "pid", "process_start")),
 ]
 _OF_M0012 = ["DROP TABLE answers", "ALTER TABLE runs DROP COLUMN judge"]
+_OF_M0013 = ["ALTER TABLE servers DROP COLUMN process_start"]
 LACKED = {
-    "m0011": _OF_M0012,
-    "m0010": _OF_M0012 + _OF_M0011,
-    "m0009": _OF_M0012 + _OF_M0011 + _OF_M0010,
+    "m0012": _OF_M0013,
+    "m0011": _OF_M0013 + _OF_M0012,
+    "m0010": _OF_M0013 + _OF_M0012 + _OF_M0011,
+    "m0009": _OF_M0013 + _OF_M0012 + _OF_M0011 + _OF_M0010,
 }
 ADDED = {
     "m0005": (
@@ -176,6 +178,17 @@ def test_pairs_of_an_older_store_have_no_iterations_in_which_nobody_counted_and_
         [0, 5, 5, 5, 1],
         [2, 0, -1, -1, 4],
     ]
+
+
+def test_a_server_of_an_older_store_is_live_before_and_after_the_upgrade(url: str) -> None:
+    with open_store(url) as store:
+        store.add_items("args", made_items(3)).serving(beat=None)
+    execute(url, *LACKED["m0012"], f"UPDATE {upgrade.VERSION_TABLE} SET version_num = 'm0012'")
+    for write in (False, True):
+        with open_store(url, write=write) as store:
+            assert store.collection("args").is_served()
+    with open_store(url) as store, pytest.raises(StoreError, match="is served by process"):
+        store.collection("args").serving(beat=None)
 
 
 def test_the_tables_of_a_new_store_are_the_models(today: dict[str, list[object]]) -> None:

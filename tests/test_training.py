@@ -20,8 +20,8 @@ from sortnet.comparators import CmpNN, Committee, DirectRanker
 from sortnet.config import Config, Training
 from sortnet.core import ComparedPairs, Queries
 from sortnet.errors import ComparatorError, DataError, DivergedError
-from sortnet.learning.budget import Budget, Share
 from sortnet.learning.mini_batches import QueryPairs
+from sortnet.learning.step_budget import Budget, Share
 from sortnet.learning.training import OptimiserState, train_on_pairs, train_share
 
 

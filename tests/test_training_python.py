@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 from checks_made import count_calls
 
-from sortnet import Pairs, Queries
+from sortnet import Pairs, Queries, read_letor
 from sortnet.config import Config, choose_quality
 from sortnet.errors import SortNetError
 from sortnet.learning.judges import check_can_be_learned
-from sortnet.metrics import check_can_choose
-from sortnet.rankers.base import check_same_features, load_ranker
+from sortnet.metrics import check_can_choose, evaluate, parse_metric
+from sortnet.rankers.base import check_same_features, load_ranker, settings_for
 from sortnet.rankers.better_ranker import better_ranker
 from sortnet.tables.letor_writer import write_letor
 from store import open_store
 from store.training import RunOptions, Watcher, resume, train, watch
+from store.training.fit_kind import fit_kind
 
 SETTINGS = {"scaling": "normal", "max_iter": 2, "hidden": 4}
 
@@ -100,6 +101,20 @@ def test_a_folder_with_a_model_or_without_a_run_is_refused(data, options, tmp_pa
         resume(out, options=options, max_iter=3)
     again = train(data, out, overwrite=True, options=options, **{**SETTINGS, "max_iter": 1})
     assert len(again.rows) == 2
+
+
+def test_a_ranker_of_another_kind_is_fitted_without_a_run(data, options, tmp_path):
+    settings = settings_for("ranksvm").changed(C=0.1)
+    fitted = fit_kind([data], str(tmp_path / "svm"), settings, options=options)
+    saved = load_ranker(tmp_path / "svm")
+    assert saved.config.kind == "ranksvm" and saved.config.flat()["C"] == 0.1
+    vali = read_letor(f"{data}/vali.txt")
+    expected = evaluate(vali, saved.order(vali), [parse_metric("ndcg@10")])
+    assert fitted.measures["vali"]["ndcg@10"] == pytest.approx(expected["ndcg@10"])
+    assert saved.info["data"]["train"]["path"] == f"{data}/train.txt"
+    assert not (tmp_path / "runs.db").exists() and not (tmp_path / "svm" / "run.json").exists()
+    with pytest.raises(SortNetError, match="has a model already"):
+        fit_kind([data], str(tmp_path / "svm"), settings, options=options)
 
 
 def test_watch_gives_each_iteration_once_until_the_run_ends(tmp_path):

@@ -16,8 +16,8 @@ from sortnet.core import Queries
 from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.rankers.base import fit_ranker, load_ranker
-from sortnet.rankers.folder import write_folder
 from sortnet.rankers.forest import Forest, ForestRanker
+from sortnet.rankers.model_folder import write_folder
 from sortnet.rankers.trees import TreeSettings
 
 

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
-import numpy as np
 
+from cli.console import put, say
 from cli.options import Real, files, refuse_gone, store_and_json, store_option
-from cli.output import put, say
-from cli.printing.results import Column, Result, Step, Table, print_result
-from sortnet.items import Items
+from cli.printing.agreement import agreement_result
+from cli.printing.annotators import annotators_result, gold_line
+from cli.printing.results import print_result
 from sortnet.messages import count, printable
-from sortnet.preference.annotator_agreement import Agreement
-from sortnet.preference.annotator_agreement import agreement as measured
-from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.base import P_IN_WORDS, PROBABILITIES
 from store.service.existing_store import open_collection
-
-if TYPE_CHECKING:
-    from sortnet.preference.annotator_reports import AnnotatorReport, Measured
-
-_ABOUT = (
-    "reliability: 1 for the average annotator, 0 for coin tosses, below 0 for the worse item; "
-    "90 % intervals in brackets",
-    "with others, with self: share of answers that are the same / expected of average annotators",
-)
-
-_SHOWN = 20  # groups in the table of agreement
-_ABOUT_AGREEMENT = (
-    "alpha: Krippendorff's, over the pairs with two annotators or more; 1 is perfect, 0 is chance",
-    "with self: share of the repeated answers that are as before; cycles: share of the triples",
-)
 
 
 class _ListedGroup(click.Group):
@@ -81,60 +61,11 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
       sortnet annotators list essays
       sortnet annotators list essays --json
     """
-    from sortnet.preference.annotator_reports import FINE
-    from store.service.labelling import LabellingService
+    from store.service.annotators import report_annotators
 
     with open_collection(store, name) as collection:
-        service = LabellingService(collection)
-        service.settle()
-        reports = service.reports([who.name for who in collection.annotators()])
-        bad = [r.name for r in reports if r.verdict not in FINE and r.state != "excluded"]
-        harmful = [who for who in bad if service.session.better_without(who)]
-    print_result(_annotators_result(name, reports, harmful), as_json=as_json)
-
-
-def _annotators_result(
-    name: str, reports: Sequence[AnnotatorReport], harmful: Sequence[str]
-) -> Result:
-    """A row for each annotator; the next step excludes one whose answers do harm."""
-    if not reports:
-        command = f"sortnet label {shlex.quote(name)}"
-        return Result("annotators", [], next=Step(command, f"no annotators yet: {command}"))
-    rows = [asdict(report) | {"exclude": report.name in harmful} for report in reports]
-    steps = []
-    for report in reports:
-        if report.name in harmful:
-            action = ["exclude", name, report.name, "--reason", report.verdict]
-            steps.append(shlex.join(["sortnet", "annotators", *map(printable, action)]))
-    lines = "\n".join(f"next: {step}" for step in steps)
-    step = Step(steps[0], lines) if steps else None
-    return Result("annotators", rows, text=[Table(_COLUMNS, reports)], notes=_ABOUT, next=step)
-
-
-def _measured(value: Measured | None) -> str:
-    return "-" if value is None else f"{value.value:.2f} [{value.low:.2f},{value.high:.2f}]"
-
-
-def _shares(observed: float | None, expected: float | None) -> str:
-    return "-" if observed is None else f"{observed:.2f} / {expected:.2f}"
-
-
-def _seconds(report: AnnotatorReport) -> str:
-    return "-" if report.median_seconds is None else f"{report.median_seconds:.1f}"
-
-
-_COLUMNS = [
-    Column("annotator", lambda report: printable(report.name)),
-    Column("answers", lambda report: str(report.answers)),
-    Column("reliability", lambda report: _measured(report.reliability)),
-    Column("side bias", lambda report: _measured(report.side_bias)),
-    Column("with others", lambda report: _shares(report.agreement, report.expected_agreement)),
-    Column("with self", lambda report: _shares(report.consistency, report.expected_consistency)),
-    Column("gold", lambda report: _measured(report.gold)),
-    Column("seconds", _seconds),
-    Column("state", lambda report: f"{report.state} model" if report.model else report.state),
-    Column("verdict", lambda report: report.verdict or "-"),
-]
+        annotators = report_annotators(collection)
+    print_result(annotators_result(annotators), as_json=as_json)
 
 
 @annotators.command(short_help="Measure how much the annotators agree.")
@@ -157,70 +88,21 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
       sortnet annotators agreement essays
       sortnet annotators agreement essays --json
     """
+    from sortnet.preference import annotator_agreement as measures
+
     with open_collection(store, name) as collection:
         judgements, items = collection.counted_judgements(), collection.items()
-    found, groups = _agreement_of(judgements, items)
-    print_result(_agreement_result(name, found, groups), as_json=as_json)
+    groups = measures.agreement_by_group(judgements, items.groups)
+    result = agreement_result(name, measures.agreement(judgements), groups)
+    print_result(result, as_json=as_json)
 
 
-def _agreement_result(
-    name: str, found: Agreement, groups: Sequence[tuple[str, Agreement]]
-) -> Result:
-    """The agreement in the collection and in each group, the least alpha first."""
-    by_group = [{"group": group, **asdict(agreement)} for group, agreement in groups]
-    value = {"collection": name, **asdict(found), "groups": by_group}
-    if not (found.shared_pairs or found.repeats or found.triples):
-        why = "no pair has two annotators, no answer is repeated, no three items are compared"
-        command = f"sortnet label {shlex.quote(name)}"
-        sentence = f"{name}: nothing to compare yet, {why}: {command}"
-        return Result("agreement", value, next=Step(command, sentence))
-    notes = list(_ABOUT_AGREEMENT)
-    if len(groups) > _SHOWN:
-        notes.append(f"{count(len(groups) - _SHOWN, 'group')} more with --json")
-    table = Table(_AGREEMENT, [(name, found), *groups[:_SHOWN]])
-    return Result("agreement", value, text=[table], notes=notes)
-
-
-def _share(share: float | None) -> str:
-    return "-" if share is None else f"{share:.2f}"
-
-
-_AGREEMENT = [
-    Column("", lambda row: printable(row[0]), cut="end"),
-    Column("alpha", lambda row: _share(row[1].krippendorff_alpha)),
-    Column("shared pairs", lambda row: str(row[1].shared_pairs)),
-    Column("with self", lambda row: _share(row[1].consistency)),
-    Column("repeats", lambda row: str(row[1].repeats)),
-    Column("cycles", lambda row: _share(row[1].cycles)),
-    Column("triples", lambda row: str(row[1].triples)),
-]
-
-
-def _agreement_of(
-    judgements: Judgements, items: Items
-) -> tuple[Agreement, list[tuple[str, Agreement]]]:
-    """The agreement over all, and of each group with judgements, the least alpha first."""
-    groups = []
-    if items.groups is not None and len(judgements):
-        of = np.unique(items.groups, return_inverse=True)[1][judgements.left]
-        rows = np.argsort(of, kind="stable")
-        each = np.split(rows, np.flatnonzero(np.diff(of[rows])) + 1)
-        for some in sorted(each, key=lambda some: int(some[0])):  # by the first judgement
-            group = items.groups[judgements.left[some[0]]]
-            groups.append((group, measured(judgements.where(some))))
-    alpha = [(2.0 if (a := each.krippendorff_alpha) is None else a) for _, each in groups]
-    order = sorted(range(len(groups)), key=alpha.__getitem__)
-    return measured(judgements), [groups[k] for k in order]
-
-
-# What each action and its opposite say when they are done, and the help.
+# {action: (its opposite, what each prints when it is done, the help)}
 _ACTIONS = {
     "exclude": (
-        *(
-            "include",
-            "excluded from {name}; the judgements stay stored",
-            "included in {name} again",
-        ),
+        "include",
+        "excluded from {name}; the judgements stay stored",
+        "included in {name} again",
         """Exclude ANNOTATOR from the collection NAME: their judgements no longer count.
 
     The judgements stay stored and exported, in a column `excluded`; rankings, agreement and
@@ -233,7 +115,9 @@ _ACTIONS = {
     """,
     ),
     "pause": (
-        *("resume", "paused", "resumed"),
+        "resume",
+        "paused",
+        "resumed",
         """Pause ANNOTATOR, or without one the whole collection NAME: no questions until --undo.
 
     \b
@@ -243,7 +127,9 @@ _ACTIONS = {
     """,
     ),
     "revoke": (
-        *("renew", "the link is revoked", "has a new link, which sortnet serve shows"),
+        "renew",
+        "the link is revoked",
+        "has a new link, which sortnet serve shows",
         """Revoke the link of ANNOTATOR to the page of the collection NAME.
 
     --undo gives a new link, which `sortnet serve` and its admin page show; the old one, revoked or
@@ -270,15 +156,40 @@ def _add_action(kind: str, opposite: str, done: str, undone: str, text: str) -> 
     ) -> None:
         from sortnet.preference.study import Decision
 
-        made = Decision(opposite if undo else kind, annotator=annotator, reason=reason)
+        decision = Decision(opposite if undo else kind, annotator=annotator, reason=reason)
         with open_collection(store, name, write=True) as collection:
-            collection.decide(made)
-        said = (undone if undo else done).format(name=name)
-        put(f"{printable(annotator or name)}: {said}")
+            collection.decide(decision)
+        outcome = (undone if undo else done).format(name=name)
+        put(f"{printable(annotator or name)}: {outcome}")
 
 
 for _kind, _facts in _ACTIONS.items():
     _add_action(_kind, *_facts)
+
+
+@annotators.command(short_help="Say what the probabilities of an annotator are.")
+@click.argument("name")
+@click.argument("annotator")
+@click.argument("kind", type=click.Choice(PROBABILITIES))
+@store_option
+def probabilities(name: str, annotator: str, kind: Any, store: str | None) -> None:
+    """Say what the probabilities are that ANNOTATOR gives beside answers in the collection NAME.
+
+    A measurement says how large the difference of two items is: its scale and its error are
+    learned, and probabilities that say nothing of the errors count as words. Programs and language
+    models that sortnet label asks begin with measurements. A share is a share of votes, 0.7 for 7
+    of 10; imports begin with shares. Ignored are all probabilities: only the words count.
+
+    \b
+    Examples:
+      sortnet annotators probabilities essays eve measurement
+      sortnet annotators probabilities essays eve ignored
+    """
+    from sortnet.preference.study import Decision
+
+    with open_collection(store, name, write=True) as collection:
+        collection.decide(Decision(f"p-{kind}", annotator))
+    put(f"{printable(annotator)}: p is {P_IN_WORDS[kind]} in {name}; the ranking is computed again")
 
 
 @annotators.command()
@@ -299,19 +210,12 @@ def gold(name: str, file: str | None, rate: float | None, remove: bool, store: s
       sortnet annotators gold essays gold.csv
       sortnet annotators gold essays --rate 0.1
     """
-    from sortnet.preference.study import Decision
-    from store.collections.gold_file import read_gold
+    from store.service.annotators import change_gold
 
     if file is None and rate is None:
         raise click.UsageError("a FILE of gold pairs or --rate SHARE is needed")
     with open_collection(store, name, write=True) as collection:
-        items = collection.items()
-        pairs = [] if file is None else read_gold(file, items, remove=remove)
-        rates = [] if rate is None else [Decision("gold-rate", amount=rate)]
-        made = collection.decide(*pairs, *rates)
-        study = collection.study()
-    known = len(pairs) + len(rates) - len(made)
-    if known:
-        say(f"{count(known, 'pair')} of {file} already known")
-    pairs_now = count(len(study.gold), "gold pair")
-    put(f"{name}: {pairs_now}; {study.gold_rate:.0%} of the questions, as far as there are some")
+        gold_pairs = change_gold(collection, file, rate, remove=remove)
+    if gold_pairs.n_known:
+        say(f"{count(gold_pairs.n_known, 'pair')} of {file} already known")
+    put(gold_line(gold_pairs))

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.model_and_data import data_arguments, read_data
+from cli.console import progress
+from cli.inputs.model_and_data import data_arguments
 from cli.options import SETTINGS, Whole, json_option, output_option
-from cli.output import progress
-from cli.printing.results import Column, Result, Table, print_result, write_csv
-from sortnet.core import NamedColumns
-from sortnet.metrics import MEASURED, as_metrics, average
-from sortnet.metrics import per_query as of_queries
-from store.report.conventions import conventions_of
-from store.service.named_model import load_model
+from cli.printing.evaluation import evaluation_result, write_query_figures
+from cli.printing.results import print_result
+from sortnet.metrics import MEASURED
+
+if TYPE_CHECKING:
+    from store.service.model_data import DataFile
 
 
 @click.command(short_help="Evaluate a model on labelled queries.")
@@ -47,15 +46,12 @@ from store.service.named_model import load_model
 @json_option
 def evaluate(
     model: str,
-    data: str,
+    data: DataFile,
     names: tuple[str, ...],
     per_query: str | None,
-    columns: NamedColumns,
-    part: str | None,
-    cache: Path | None,
     threads: int | None,
     as_json: bool,
-    **rules: Any,
+    **options: Any,
 ) -> None:
     """Evaluate how well MODEL ranks the labelled queries of DATA.
 
@@ -68,37 +64,16 @@ def evaluate(
       sortnet evaluate model all.csv --part test
       sortnet evaluate model test.txt -m ndcg@5 -m ndcg@10 --empty skip --json
     """
+    from store.report.evaluation import evaluate_model
+
     if per_query == "-" and as_json:
         raise click.UsageError("--json and --per-query - both write to stdout: give one of them")
+    rules = {name: value for name, value in options.items() if value is not None}
     with progress() as status:
-        loaded = load_model(model, status, threads)
-        given = {name: value for name, value in rules.items() if value is not None}
-        config = loaded.config.changed(**given)
-        metrics = as_metrics(map(config.metric, names or MEASURED))
-        queries = read_data(
-            data, loaded, status, columns=columns, part=part, cache=cache, labelled=True
+        evaluation = evaluate_model(
+            model, data, names, rules=rules, threads=threads, progress=status
         )
-        status("ranking")
-        ranked = queries.grades[loaded.order(queries)]
-    values = {m.name: of_queries(m, ranked, queries.offsets) for m in metrics}
-    means = {
-        name: average(per, config.empty, of=f"{queries.source}: {name}")
-        for name, per in values.items()
-    }
-    conventions = conventions_of(queries, metrics, config.empty)
     if per_query is not None:
-        # A measure of a query without a relevant document is left blank.
-        write_csv({"qid": queries.qids, "n_docs": queries.sizes, **values}, per_query)
+        write_query_figures(evaluation, per_query)
     if as_json or per_query != "-":
-        facts: dict[str, Any] = {"model": model, "data": queries.source, "n_queries": len(queries)}
-        facts |= {"n_docs": queries.n_docs, "measures": means}
-        facts |= {name: getattr(config, name) for name in ("gain", "relevant_from", "empty")}
-        text: list[str | Table] = [Table(_COLUMNS, list(means.items())), *conventions]
-        result = Result("evaluation", facts, text=text, notes=conventions, is_noted_in_text=True)
-        print_result(result, as_json=as_json)
-
-
-_COLUMNS = [
-    Column("metric", lambda measure: str(measure[0])),
-    Column("mean", lambda measure: f"{measure[1]:.4f}"),
-]
+        print_result(evaluation_result(evaluation), as_json=as_json)

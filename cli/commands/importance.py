@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from cli.inputs.model_and_data import data_arguments, read_data
+from cli.console import progress
+from cli.inputs.model_and_data import data_arguments
 from cli.options import SEED, Whole, json_option, output_option
-from cli.output import progress
-from cli.printing.results import Column, Result, Table, print_result, write_csv
-from sortnet.core import NamedColumns
-from sortnet.messages import printable
-from store.report.conventions import conventions_of
-from store.service.named_model import load_model
+from cli.printing.importance import importance_result
+from cli.printing.results import print_result, write_csv
 
 if TYPE_CHECKING:
-    from sortnet.explain.permutation import Importance
+    from store.service.model_data import DataFile
 
 
 @click.command(short_help="Show which features matter to a model.")
@@ -41,15 +36,12 @@ if TYPE_CHECKING:
 @json_option
 def importance(
     model: str,
-    data: str,
+    data: DataFile,
     name: str | None,
     repeats: int,
     seed: int,
     top: int,
     output: str | None,
-    columns: NamedColumns,
-    part: str | None,
-    cache: Path | None,
     threads: int | None,
     as_json: bool,
 ) -> None:
@@ -67,64 +59,15 @@ def importance(
       sortnet importance model all.csv --part test
       sortnet importance model test.txt -m ndcg@10 --repeats 20 -o drops.csv
     """
-    from sortnet.explain.permutation import permutation_importance
+    from store.report.feature_importance import measure_importance
 
     if output == "-" and as_json:
         raise click.UsageError("--json and --output - both write to stdout: give one of them")
     with progress() as status:
-        loaded = load_model(model, status, threads)
-        config = loaded.config
-        metric = config.metric(name) if name else config.rank_quality
-        queries = read_data(
-            data, loaded, status, columns=columns, part=part, cache=cache, labelled=True
+        importance = measure_importance(
+            model, data, name, repeats=repeats, seed=seed, threads=threads, progress=status
         )
-        found = permutation_importance(
-            loaded, queries, metric, repeats=repeats, seed=seed, progress=status
-        )
-        conventions = conventions_of(queries, [metric], config.empty)
-    rows = _rows(found)
     if output is not None:
-        write_csv(rows, output)
+        write_csv(importance.rows, output)
     if as_json or output != "-":
-        facts: dict[str, Any] = {"model": model, "data": queries.source, "metric": metric.name}
-        facts |= {"quality": found.quality, "repeats": repeats, "seed": seed, "features": rows}
-        text = [*_text(facts, top), *conventions]
-        result = Result("importance", facts, text=text, notes=conventions, is_noted_in_text=True)
-        print_result(result, as_json=as_json)
-
-
-def _rows(found: Importance) -> list[dict[str, Any]]:
-    """A row for each feature, the most important first."""
-    figures = {"mean": found.mean, "std": found.std}
-    figures |= {} if found.splits is None else {"splits": found.splits}
-    return [
-        {"feature": found.columns[k].name, "number": found.columns[k].features[0] + 1}
-        | {name: float(values[k]) for name, values in figures.items()}
-        for k in found.largest()
-    ]
-
-
-def _text(facts: dict[str, Any], top: int) -> list[str | Table]:
-    name, rows = facts["metric"], facts["features"]
-    shown = rows[:top]
-    columns = [Column("feature", lambda row: printable(row["feature"]), cut="end")]
-    columns += [
-        Column(title, partial(_figure, name=figure))
-        for figure, title in _TITLES.items()
-        if figure in shown[0]
-    ]
-    times = "once" if facts["repeats"] == 1 else f"{facts['repeats']} times"
-    more = [f"{len(rows) - top} more: --top {len(rows)} shows all"] if len(rows) > top else []
-    return [
-        f"{name} {facts['quality']:.4f} on {facts['data']}",
-        Table(columns, shown, bars=[row["mean"] for row in shown]),
-        *more,
-        f"drop of {name} where a feature is shuffled within its queries, {times}",
-    ]
-
-
-_TITLES = {"mean": "drop", "std": "std", "splits": "splits"}
-
-
-def _figure(row: dict[str, Any], name: str) -> str:
-    return f"{row[name]:.4f}"
+        print_result(importance_result(importance, top), as_json=as_json)

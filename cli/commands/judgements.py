@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
-from functools import partial
 from typing import Any
 
 import click
 
 from cli.options import Whole, files, output_option, store_and_json, store_option
-from cli.output import say, write_output
-from cli.printing.results import Column, Result, Step, Table, print_result
-from sortnet.files import rows_of
-from sortnet.messages import count, cut, printable
-from sortnet.preference.base import TARGETS
+from cli.printing.judgements import export_to, imported_result, judgements_result
+from cli.printing.results import print_result
+from sortnet.preference.base import PROBABILITIES
 from store.service.existing_store import open_collection
+from store.service.listed_rows import newest_judgements
 
 _SHOWN = 20  # judgements that `list` shows
-_COMMENT = 24  # characters of a comment
 
 
 @click.group("judgements", short_help="List, export and import judgements.")
@@ -47,72 +43,18 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
       sortnet judgements list essays --limit 100 --json
     """
     with open_collection(store, name) as collection:
-        frame = collection.judgements_frame()
-        rows = rows_of(frame.tail(limit))
-        for row in rows:
-            row["at"] = row["at"] and row["at"].replace(" ", "T")
-        result = _judgements_result(name, frame, rows)
-    print_result(result, as_json=as_json)
-
-
-def _judgements_result(name: str, frame: Any, rows: list[dict[str, Any]]) -> Result:
-    """The last rows of the frame of a collection's judgements."""
-    if not rows:
-        command = f"sortnet label {name}"
-        step = Step(command, f"no judgements yet: {command}")
-        return Result("judgements", rows, next=step)
-    counted = frame[frame["answer"].isin(TARGETS) & ~frame["undone"] & ~frame["excluded"]]
-    n_older = len(frame) - len(rows)
-    older = f", {n_older} older ones not shown (--limit)" if n_older else ""
-    who = count(counted["annotator"].nunique(), "annotator")
-    columns = list(_COLUMNS)
-    for fact in _MORE:
-        if any(row[fact] is not None for row in rows):
-            columns.append(Column(fact, partial(_fact, name=fact)))
-    notes = [f"{count(len(counted), 'answer')} of {who}{older}"]
-    return Result("judgements", rows, text=[Table(columns, rows, left=5)], notes=notes)
-
-
-def _answer(row: dict[str, Any]) -> str:
-    if row["answer"] == "undo":
-        return f"undo of {row['undoes']}"
-    marks = " (undone)" * row["undone"] + " (excluded)" * row["excluded"]
-    return f"{row['answer']}{marks}"
-
-
-def _seconds(row: dict[str, Any]) -> str:
-    return "-" if row["milliseconds"] is None else f"{row['milliseconds'] / 1000:.1f}"
-
-
-def _time(row: dict[str, Any]) -> str:
-    return "-" if row["at"] is None else str(row["at"][:16].replace("T", " "))
-
-
-def _fact(row: dict[str, Any], name: str) -> str:
-    fact = row[name]
-    if isinstance(fact, float):
-        return f"{fact:.3g}"
-    return cut(printable(fact or "-"), _COMMENT)
-
-
-_MORE = ("p", "cost", "comment")  # columns if any judgement has them
-_COLUMNS = [
-    Column("judgement", lambda row: str(row["number"])),
-    Column("annotator", lambda row: printable(row["annotator"]), cut="end"),
-    Column("left", lambda row: printable(row["left"]), cut="end"),
-    Column("right", lambda row: printable(row["right"]), cut="end"),
-    Column("answer", _answer),
-    Column("seconds", _seconds),
-    Column("at (UTC)", _time),
-]
-
-
-_OF_PAIRS = ("chosen", "conversational")  # formats with a line per pair
+        newest = newest_judgements(collection, limit)
+    print_result(judgements_result(name, newest), as_json=as_json)
 
 
 @judgements.command()
 @click.argument("name")
-@click.option("--format", "form", type=click.Choice(["jsonl", "csv", *_OF_PAIRS]), default="jsonl")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "csv", "chosen", "conversational"]),
+    default="jsonl",
+)
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option(
     "--prompt",
@@ -150,27 +92,11 @@ def export(
       sortnet judgements export essays --format csv --output judgements.csv
       sortnet judgements export essays --format chosen --output preferences.jsonl
     """
-    from store.collections.judgement_files import export_judgements
-    from store.service.judged import annotator_weights
-
     if escaped is not None and form != "csv":
         option = "--for-spreadsheets" if escaped else "--raw"
         raise click.UsageError(f"{option} is for --format csv, not {form}")
-    written: list[int] = []
     with open_collection(store, name) as collection:
-        weights = annotator_weights(collection) if form in _OF_PAIRS else None
-        write = partial(
-            export_judgements,
-            collection,
-            prompt=prompt,
-            weights=weights,
-            for_spreadsheets=escaped is not False,
-        )
-        write_output(output, lambda file: written.append(write(file, form)))
-    if output != "-" or not written[0]:
-        said = count(written[0], "pair" if form in _OF_PAIRS else "judgement")
-        none = "" if written[0] else f" yet: sortnet label {shlex.quote(name)}"
-        say(f"{'' if output == '-' else output + ': '}{said} of {name}{none}")
+        export_to(output, collection, form, prompt=prompt, for_spreadsheets=escaped is not False)
 
 
 @judgements.command("import")
@@ -192,6 +118,12 @@ def export(
     help="Label Studio: the fields of a task with the left and the right item; default: by their "
     "names, such as text1 and text2.",
 )
+@click.option(
+    "--probabilities",
+    type=click.Choice(PROBABILITIES),
+    help="What the column p of FILE is: a share of votes, such as 0.7 for 7 of 10, which is the "
+    "default; a measurement of the difference; or ignored.",
+)
 @store_and_json
 def import_(
     name: str,
@@ -199,6 +131,7 @@ def import_(
     form: Any,
     annotator: str | None,
     fields: tuple[str, str] | None,
+    probabilities: Any,
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -224,8 +157,12 @@ def import_(
     from store.collections.judgement_files import import_judgements
 
     with open_collection(store, name, write=True) as collection:
-        done = import_judgements(collection, file, form=form, annotator=annotator, sides=fields)
-    known = f", {done.known} already known" if done.known else ""
-    facts = {"collection": name, "added": done.added, "known": done.known}
-    result = Result("imported", facts, text=[f"{name}: {done.added} judgements added{known}"])
-    print_result(result, as_json=as_json)
+        imported = import_judgements(
+            collection,
+            file,
+            form=form,
+            annotator=annotator,
+            sides=fields,
+            probabilities=probabilities,
+        )
+    print_result(imported_result(name, imported), as_json=as_json)

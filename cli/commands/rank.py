@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from cli.inputs.model_and_data import data_arguments, read_data
+from cli.console import progress
+from cli.inputs.model_and_data import data_arguments
 from cli.options import output_option
-from cli.output import progress
-from cli.printing.ranked_files import write_ranked
-from sortnet.core import NamedColumns
-from sortnet.core.named_columns import UNNAMED
+from cli.printing.ranked_files import usual_form, write_ranked
 from store.service.named_model import load_model
+
+if TYPE_CHECKING:
+    from store.service.model_data import DataFile
 
 
 @click.command(short_help="Put the documents of every query in order.")
@@ -29,15 +30,7 @@ from store.service.named_model import load_model
 @click.option("--tag", default="sortnet", help="Tag in the last column of trec.")
 @data_arguments
 def rank(
-    model: str,
-    data: str,
-    output: str,
-    form: str | None,
-    tag: str,
-    columns: NamedColumns,
-    part: str | None,
-    cache: Path | None,
-    threads: int | None,
+    model: str, data: DataFile, output: str, form: str | None, tag: str, threads: int | None
 ) -> None:
     """Rank the documents of every query in DATA with the model in the folder MODEL.
 
@@ -55,11 +48,8 @@ def rank(
     if tag.split() != [tag]:
         raise click.UsageError(f"--tag {tag!r}: a trec tag is a single word")
     with progress() as status:
-        loaded = load_model(model, status, threads)
-        queries = read_data(
-            data, loaded, status, columns=columns, part=part, cache=cache, labelled=False
-        )
+        ranker = load_model(model, status, threads)
+        queries = data.read(ranker, status, labelled=False)
         status("ranking")
-        plain = queries.describer is None and loaded.columns == UNNAMED
-        form = form or ("trec" if plain else "csv")
-        write_ranked(queries, loaded.order(queries), form, tag, output)
+        order = ranker.order(queries)
+        write_ranked(queries, order, form or usual_form(ranker, queries), tag, output)

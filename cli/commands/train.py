@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from cli.console import progress, silent
 from cli.inputs.column_options import OPTIONS as NAMES
 from cli.inputs.column_options import training_name_options
 from cli.judges.judge_options import NAMES as JUDGE
-from cli.judges.judge_options import judge_options
+from cli.judges.judge_options import judge_options, only_shows
 from cli.options import (
     SETTINGS,
-    command_line,
     data_option,
     files,
     folders,
@@ -21,17 +20,8 @@ from cli.options import (
     settings_options,
     store_option,
     threads_option,
-    typed_settings,
 )
-from cli.output import progress, silent
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
-from sortnet.config import PRESETS, Config
-from sortnet.core import NamedColumns
-from sortnet.files import refuse_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 _OF_JUDGE = (*JUDGE, "question")
 _FILES = ("out", "from_model", "resume", "overwrite", "store", "cache")
@@ -115,20 +105,12 @@ def train(
     data: tuple[str, ...],
     out: str,
     resume: bool,
-    from_model: str | None,
     overwrite: bool,
-    store: str | None,
-    cache: Path | None,
-    columns: NamedColumns,
     ranker: str,
-    extra: tuple[str, ...],
-    threads: int | None,
-    no_tune: bool,
-    preset: str | None,
     as_json: bool,
     logs: tuple[str, ...],
-    **_settings: Any,
-) -> None:  # fmt: skip
+    **_options: Any,
+) -> None:
     """Train a model on labelled queries, or on the judgements of a collection.
 
     FILE is one table, or LETOR text, of all your queries: whole queries are divided into training,
@@ -170,52 +152,24 @@ def train(
       sortnet train --resume --out m
       sortnet train new.csv --from m --out newer
     """
-    from cli.training.command_judge import CommandJudge
-    from cli.training.other_kinds import fit_other, values_set
-    from cli.training.printed_run import PrintedRun, trackers
+    from cli.training.command_judge import show_prompt_or_estimate
+    from cli.training.command_options import checked_judge, run_options, run_settings
+    from cli.training.printed_kind import fit_and_print
+    from cli.training.printed_run import PrintedRun
     from sortnet.learning.distributed import joined
-    from store.training.origin import refuse_own_folder
-    from store.training.run_folder import Folder
-    from store.training.start_run import RunOptions, prepare
-    from store.training.start_run import resume as resume_run
-    from store.training.start_run import train as train_run
-    from store.training.training_run import store_url
+    from store.training.train_or_resume import resume as resume_run
+    from store.training.train_or_resume import train as train_run
 
-    refuse_folder(out)
-    trackers(logs)  # a misspelt one is refused before anything is read
-    folder, judge = Folder(out), CommandJudge.of(ctx)
-    refuse_own_folder(from_model, folder)
+    judge = checked_judge(ctx)
     if ranker != "sortnet":
-        if resume or preset or no_tune or logs or from_model:
-            raise click.UsageError(
-                "--resume, --from, --preset, --no-tune and --log are of a sortnet alone"
-            )
-        if os.environ.get("WORLD_SIZE", "1") != "1":
-            raise click.UsageError(f"one process fits {ranker}: leave torchrun out")
-        fit_other(ctx.params, typed_settings(ctx), folder, store_url(store, None)[0])
+        fit_and_print(ctx)
         return
-    if resume and overwrite and not judge.only_shows:
-        raise click.UsageError(
-            "--resume continues a run and --overwrite starts again: give one of them"
-        )
-    settings = {**(PRESETS[preset] if preset else {}), **typed_settings(ctx)}
-    settings |= values_set(Config(), extra)
+    settings = run_settings(ctx)
     with joined() as group, silent(group.rank > 0), progress() as status:
-        options = RunOptions(
-            store=store,
-            from_model=from_model,
-            columns=columns,
-            cache=cache,
-            threads=threads,
-            trials=not no_tune,
-            judge=judge,
-            watcher=PrintedRun(status, logs, raise_if_signalled, as_json=as_json),
-            command=command_line(ctx),
-            group=group,
-        )
-        if judge.only_shows:
-            prepared = prepare(folder, data, None, options, settings)
-            judge.show(prepared.job, prepared.documents["train"], as_json=as_json)
+        watcher = PrintedRun(status, logs, raise_if_signalled, as_json=as_json)
+        options = run_options(ctx, judge, watcher, group)
+        if only_shows(ctx.params):
+            show_prompt_or_estimate(ctx.params, options, settings)
         elif resume:
             resume_run(out, data, options=options, **settings)
         else:

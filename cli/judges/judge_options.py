@@ -52,6 +52,9 @@ _OPTIONS = (
     click.option("--show-prompt", is_flag=True, help="Show the prompt of one pair; ask nothing."),
     click.option("--estimate", is_flag=True, help="Show calls, tokens and cost; ask nothing."),
     click.option(
+        "--no-logprobs", is_flag=True, help="Ask the model for no log-probabilities, only words."
+    ),
+    click.option(
         "--both-orders", is_flag=True, help="Ask each pair in both orders, and keep both."
     ),
     click.option("--max-calls", type=Whole(1), metavar="N", help="End after that many calls."),
@@ -77,9 +80,12 @@ _OPTIONS = (
 NAMES = (
     *("judge", "timeout", "workers", "batch", "model", "server", "key", "prompt", "show_prompt"),
     *("estimate", "both_orders", "max_calls", "max_tokens", "max_cost", "price_in", "price_out"),
-    *("store_patience", "insecure"),
+    *("store_patience", "insecure", "no_logprobs"),
 )  # of the parameters that a command gets
-_OF_A_MODEL = (*("server", "prompt", "both_orders", "max_calls", "max_tokens", "max_cost", "key"),)
+_OF_A_MODEL = (
+    *("server", "prompt", "both_orders", "max_calls", "max_tokens", "max_cost", "key"),
+    "no_logprobs",
+)
 
 
 def judge_options(command: C) -> C:
@@ -113,6 +119,7 @@ def judge_of(values: Mapping[str, Any]) -> LanguageModel | Program | None:
         key_variable=values["key"],
         prompt=values["prompt"],
         both_orders=values["both_orders"],
+        logprobs=not values["no_logprobs"],
         workers=values["workers"],
         timeout=values["timeout"],
         patience=values["store_patience"],

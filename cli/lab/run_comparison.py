@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from cli.console import progress, put, say, write_output
 from cli.lab.comparison import Comparison, published_rows
 from cli.lab.work import RunOptions, results_of
 from cli.options import command_line
-from cli.output import progress, put, say, write_output
 from cli.printing.results import Result, Table, print_result, table_of_cells
 from sortnet.files import make_folder, rows_of
 from sortnet.lab.cells import Cell

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cli.console import progress, say, write_output
 from cli.lab.comparison import mean_text
 from cli.lab.work import RunOptions, results_of
-from cli.output import progress, say, write_output
 from cli.printing.results import Result, Table, print_result, table_of_cells
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, rows_of, write_file

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from cli.output import say
+from cli.console import say
 from sortnet.core import Progress
 from sortnet.errors import SortNetError, StoreError
 from sortnet.lab.cells import Cell, Result, keys_of

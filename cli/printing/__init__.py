@@ -1,1 +1,1 @@
-"""Output shared by several commands: iterations, measures, rankings, documents."""
+"""Results of commands: a file for each noun makes the result of a value, and prints it."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cli.output import put, width
+from cli.console import put, width
 from sortnet.core import Queries
 from sortnet.data.near_grades import features_near_grades
 from sortnet.items import Columns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cli.output import table
+from cli.console import table
 
 
 def interval(share: float, n: int) -> str:

@@ -1,56 +1,53 @@
-"""The ranking of a collection as a frame and as text lines."""
+"""The ranking of a collection as text lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from cli.output import fit_cells, table
+from cli.console import DEFAULT_WIDTH, fit_cells, table, width
+from cli.printing.labelling_status import standing_notes
+from cli.printing.results import Bold, Result
+from sortnet.files import rows_of
 from sortnet.items.base import file_of, words_of
 from sortnet.messages import cut, printable
+from store.service.item_ranking import COLUMNS, TOP, ranking_cell
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sortnet.items import Items
-    from sortnet.preference.intervals import Ranking
-
-COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
-TOP = "among_top"  # a column if the goal is a number of top items
+    from store.service.item_ranking import ItemRanking
 _LEAST = 12  # least number of characters of a text to show
 _TEXT = 24  # characters of a text for which long ids are cut
 
 
-def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
-    """One row per item, best first, group by group; indexed by the items' numbers."""
+def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
+    """The items of each ranking, a line for each; rows of all rankings, one behind the other.
+
+    Args:
+        rankings: of a collection, or of each of its criteria.
+        verbose: whether the notes say more of how sure the ranking is.
+    """
     import pandas as pd
 
-    columns = {c: getattr(ranked, c)[ranked.order] for c in COLUMNS if c != "id"}
-    columns["id"] = [items.ids[k] for k in ranked.order]
-    frame = pd.DataFrame(columns, index=ranked.order, columns=list(COLUMNS))
-    if ranked.among_top is not None:
-        frame[TOP] = ranked.among_top[ranked.order]
-    if items.groups is not None:
-        frame.insert(0, "group", [items.groups[k] for k in ranked.order])
-    return frame
-
-
-class CollectionRanking(NamedTuple):
-    """The ranking of a collection or of one criterion, and notes about it."""
-
-    name: str
-    frame: pd.DataFrame
-    items: Items
-    notes: list[str]
-
-
-def joined(rankings: Sequence[CollectionRanking]) -> pd.DataFrame:
-    """The rows of all rankings, one behind the other."""
-    import pandas as pd
-
-    return pd.concat([ranking.frame for ranking in rankings])
+    text = list[str]()
+    for ranking in rankings:
+        if len(rankings) > 1:
+            name = printable(ranking.service.collection.name)
+            text += ["", name] if text else [name]
+        wide = width() or DEFAULT_WIDTH
+        header, *lines = ranking_lines(ranking.frame, ranking.service.items, wide)
+        text += [Bold(header), *lines]
+    frame = pd.concat([ranking.frame for ranking in rankings])
+    notes = [
+        note
+        for ranking in rankings
+        for note in standing_notes(ranking.service, ranking.group, verbose=verbose)
+    ]
+    return Result("ranking", rows_of(frame), text=text, notes=notes, csv=frame)
 
 
 def ranking_lines(
@@ -70,12 +67,18 @@ def ranking_lines(
     facts = frame[[name for name in COLUMNS if name != "id"]].itertuples(index=False)
     head = ["rank", "id", "score", "90 %", "judged"]
     rows = [
-        [str(rank), printable(str(id)), f"{score:.2f}", f"{low}-{high}", str(judged)]
+        [
+            ranking_cell("rank", rank),
+            printable(str(id)),
+            ranking_cell("score", score),
+            f"{low}-{high}",
+            ranking_cell("judgements", judged),
+        ]
         for id, (rank, score, low, high, judged) in zip(ids, facts, strict=True)
     ]
     if TOP in frame:
         head.append("in top")
-        rows = [[*row, f"{p:.0%}"] for row, p in zip(rows, frame[TOP], strict=True)]
+        rows = [[*row, ranking_cell(TOP, p)] for row, p in zip(rows, frame[TOP], strict=True)]
     what = [words_of(items, k, files=files) for k in frame.index]
     for_texts = min(max(map(len, what), default=0), _TEXT)
     lines = table(head, fit_cells(head, rows, [1], width - for_texts - 2 * (for_texts > 0)), left=2)

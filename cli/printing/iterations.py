@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cli.output import put
+from cli.console import put
 from sortnet.messages import count
 from store.report.iteration_table import flat, header, line
 

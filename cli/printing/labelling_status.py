@@ -42,3 +42,49 @@ def who_answered(service: LabellingService) -> str:
         by.append(count(by_models, "model"))
     answers = int(events.is_answer.sum())
     return f"{count(answers, 'answer')} by {' and '.join(by)}" if by else ""
+
+
+def standing_notes(
+    service: LabellingService, group: str | None = None, *, verbose: bool = False
+) -> list[str]:
+    """The number of answers and how far the goal is, in one line; then, how far a group is.
+
+    Args:
+        group: the group; None: no group.
+        verbose: whether to say more of how sure the ranking is.
+    """
+    notes = _standing_lines(service, verbose=verbose)
+    items, groups = service.items, service.remaining.groups
+    if group is not None and items.groups is not None and groups:
+        status = groups[list(dict.fromkeys(items.groups)).index(group)]
+        counts = f"{count(status.items, 'item')}, {count(status.answers, 'answer')}"
+        wrong = service.session.goal.expected(status.wrong)
+        notes.append(f"{printable(group)}: {counts}; {wrong}")
+    criterion = service.collection.criterion
+    return notes if criterion is None else [f"{criterion}: {note}" for note in notes]
+
+
+def _computed_anew(service: LabellingService) -> str:
+    """A sentence on models whose probabilities are shares of votes, as all were in SortNet 0.4."""
+    names = service.models_of_before()
+    if not names:
+        return ""
+    who = printable(", ".join(names))
+    command = ["sortnet", "annotators", "probabilities", service.collection.name, names[0]]
+    return (
+        f"computed anew, as models' errors are measured since SortNet 0.5; p of {who} still counts "
+        f"as a share of votes: {printable(shlex.join(command))} measurement changes that"
+    )
+
+
+def _standing_lines(service: LabellingService, *, verbose: bool) -> list[str]:
+    answers = who_answered(service)
+    if not answers:
+        return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
+    remaining = service.remaining
+    lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
+    if remaining.apart:
+        lines.append(remaining.apart)
+    if computed_anew := _computed_anew(service):
+        lines.append(computed_anew)
+    return [*lines, *remaining.details, remaining.checked] if verbose else lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -11,8 +11,7 @@ from typing import IO
 import click
 import pandas as pd
 
-from cli.output import write_output
-from sortnet.core import Split, Str
+from cli.console import write_output
 from sortnet.errors import SortNetError
 from sortnet.files import write_file
 
@@ -27,18 +26,6 @@ def write_pairs(frames: Iterator[pd.DataFrame], form: str, output: str) -> None:
         _write_parquet(output, frames)
     else:
         write_output(output, partial(_write_text, form, frames))
-
-
-def with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
-    """Pairs of one part with their documents' ids; empty if there are none."""
-    if not docids:
-        return pairs
-    own = docids.get(pairs["split"].iloc[0]) if len(pairs) else None
-    ids = {
-        f"{side}_id": pd.Series("" if own is None else own[pairs[side]], pairs.index, dtype="str")
-        for side in ("winner", "loser")
-    }
-    return pairs.assign(**ids)
 
 
 def _write_text(form: str, parts: Iterator[pd.DataFrame], file: IO[str]) -> None:

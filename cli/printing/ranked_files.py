@@ -7,11 +7,15 @@ import json
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
-from cli.output import write_output
+from cli.console import write_output
 from sortnet.core import I64, Queries
+from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import DataError
+
+if TYPE_CHECKING:
+    from sortnet.rankers.base import Ranker
 
 
 class Ranked(NamedTuple):
@@ -22,6 +26,12 @@ class Ranked(NamedTuple):
     row: int  # of the data, from 0
     rank: int  # from 1
     score: float
+
+
+def usual_form(ranker: Ranker, queries: Queries) -> str:
+    """The format for ids without spaces, `trec`; `csv` for items and for named columns."""
+    is_letor = queries.describer is None and ranker.columns == UNNAMED
+    return "trec" if is_letor else "csv"
 
 
 def write_ranked(queries: Queries, order: I64, form: str, tag: str, output: str) -> None:

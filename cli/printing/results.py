@@ -12,7 +12,7 @@ from typing import IO, Any, Literal
 
 import click
 
-from cli.output import DEFAULT_WIDTH, bars, fit_cells, put, say, table, width, write_output
+from cli.console import DEFAULT_WIDTH, bars, fit_cells, put, say, table, width, write_output
 from sortnet import __version__
 from sortnet.messages import printable
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from cli.output import say
+from cli.console import say
 from cli.terminal.asking import KEYS, QUIT, UNDO, Reply
 from cli.terminal.pair_view import pair_of, text_lines
 from sortnet.judges.verdicts import REPLIES

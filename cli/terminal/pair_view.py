@@ -32,22 +32,24 @@ class Pair(NamedTuple):
 def pair_of(items: Items, pair: Question, question: str) -> Pair:
     """A pair and the question about it."""
     left, right = pair.left, pair.right
-    context = text_lines((items.contexts and items.contexts[left]) or "")
+    context = text_lines(items.context(left) or "")
     sides = facts_of(items, left, 1), facts_of(items, right, 2)
     return Pair(text_lines(question), context, *sides)
 
 
 def facts_of(items: Items, k: int, side: int) -> list[str]:
     """The lines of an item; its name only if it has nothing else, and never that of a file."""
-    media = {"image": items.images[k], "sound": items.audio[k]}
+    content = items.content(k)
+    media = {"image": content.image, "sound": content.audio}
     lines = [
         f"{kind} {side} of the pair (sortnet serve {'shows' if kind == 'image' else 'plays'} it)"
         for kind, file in media.items()
         if file is not None
     ]
-    columns = (items.shown and items.shown[k]) or {}
-    beside = [line for name, said in columns.items() for line in text_lines(f"{name}: {said}")]
-    for part in (text_lines(items.texts[k] or ""), beside):
+    beside = [
+        line for name, value in content.shown.items() for line in text_lines(f"{name}: {value}")
+    ]
+    for part in (text_lines(content.text or ""), beside):
         lines += [*([""] if lines and part else []), *part]
     return lines or _features(items, k)
 

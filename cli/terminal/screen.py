@@ -11,13 +11,14 @@ from textwrap import wrap
 from rich.console import Console, Group
 from rich.text import Text
 
-from cli.printing.item_rankings import ranking_frame, ranking_lines
+from cli.printing.item_rankings import ranking_lines
 from cli.terminal.asking import KEYS, LATE, UNDO, Reply
 from cli.terminal.keys import END, Keys, keys_of
 from cli.terminal.pair_view import Pair, draw_pair, fitted, heading, pair_of, pair_whole, text_lines
 from sortnet.messages import printable
 from sortnet.preference.base import LONGEST_COMMENT
 from store import Lease
+from store.service.item_ranking import ranking_frame
 from store.service.labelling import LabellingService
 
 TICK = 0.5  # seconds between two checks of the terminal's size

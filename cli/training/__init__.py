@@ -1,1 +1,1 @@
-"""A training from the command line: what is printed of it, and the judge that it asks."""
+"""A training from the command line: its options, and what is printed of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli.output import put, say
+from cli.console import put, say
 from cli.printing.columns import (
     division_line,
     fewer_bins_line,

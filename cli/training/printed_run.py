@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cli.output import put, say
+from cli.console import put, say
 from cli.printing import iterations
 from cli.printing.conventions import convention_notes, interval, measures
 from cli.printing.results import Result, Step, print_result
@@ -13,8 +13,8 @@ from cli.training.data_and_origin import say_data, say_origin
 from sortnet.config import Config
 from sortnet.core import Progress, Queries
 from sortnet.core.shard import Group
-from sortnet.learning.budget import Budget
 from sortnet.learning.iterations import Callback, Iteration
+from sortnet.learning.step_budget import Budget
 from sortnet.learning.trackers import tracker
 from sortnet.messages import count
 from sortnet.metrics import can_choose
@@ -56,6 +56,9 @@ class PrintedRun(Watcher):
 
     def progress(self, text: str) -> None:
         self._progress(text)
+
+    def note(self, text: str) -> None:
+        say(text)
 
     def starting(
         self, job: TrainingJob, origin: Origin | None, group: Group, *, is_new: bool, chooses: bool

@@ -22,11 +22,19 @@ from sortnet.preference.annotator_agreement import (
     first_better,
 )
 from sortnet.preference.judgement_table import UNDO, Judgements
+from store.report.annotator_figures import TITLES, figures_of
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService
 
 SHOWN = 100  # rows of groups and gold pairs
 TALKED = 50  # rows of disputed pairs and comments
+_PAGE_TITLES = {"gold": "Gold pairs"}  # where the page has another one than the command
+# Titles of the columns of annotators, and the class of each.
+PEOPLE_HEADS = (
+    *(("Name", "text"), ("Link", "text"), ("Answers", ""), ("Answers a minute", "")),
+    *((_PAGE_TITLES.get(title, title.capitalize()), "") for title in TITLES),
+    *(("State, verdict", "text"), ("Actions", "text")),
+)
 HOUR = 3600.0
 LATEST = 30  # answers by which an annotator's pace is measured
 BREAK = 120.0  # seconds without an answer after which an annotator was away
@@ -62,6 +70,7 @@ class AdminState:
             "people": [
                 {"name": name, "path": f"/a/{token}", "standing": session.answered(name)}
                 | {"report": counted["reports"].get(name)}
+                | {"figures": _figures(counted["reports"].get(name))}
                 | counted["paces"].get(name, {"pace": None, "last": None})
                 | {"state": study.state(name), "quota": study.quotas.get(name)}
                 | {kind: name in getattr(study, kind) for kind in ("excluded", "paused", "revoked")}
@@ -141,6 +150,11 @@ class AdminState:
                 for event in (events[row] for row in rows[::-1][:TALKED].tolist())
             ],
         }
+
+
+def _figures(report: dict[str, Any] | None) -> list[dict[str, Any] | None]:
+    """The figures of an annotator's report, as plain values."""
+    return [None if figure is None else asdict(figure) for figure in figures_of(report)]
 
 
 def _remaining(service: LabellingService) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from cli.web import downloads
-from cli.web.admin_state import AdminState
+from cli.web.admin_state import PEOPLE_HEADS, AdminState
 from cli.web.downloads import EXPORTS
 from cli.web.fault_notes import FaultNotes
 from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
@@ -193,7 +193,8 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
         facts = {"collection": pages.collection.name, "base": request.url.path}
-        return drawn_page("admin.html", **facts, criteria=[name for name in states if name])
+        criteria = [name for name in states if name]
+        return drawn_page("admin.html", **facts, criteria=criteria, people_heads=PEOPLE_HEADS)
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
         return JSONResponse(viewed(request).state(_view(request)))

@@ -6,7 +6,6 @@ import io
 from functools import partial
 from pathlib import Path
 
-from cli.printing.item_rankings import ranking_frame
 from cli.printing.results import Result, text_of
 from sortnet.errors import DataError
 from sortnet.files import rows_of
@@ -14,6 +13,7 @@ from sortnet.items import Items
 from sortnet.items.media import inside
 from sortnet.tables.roles import AUDIO, IMAGES
 from store.collections.judgement_files import ExportForm, export_judgements
+from store.service.item_ranking import ranking_frame
 from store.service.labelling import LabellingService
 
 # Types of the files that items may have, which a browser shows but cannot execute.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
-from cli.output import say
+from cli.console import say
 from sortnet.messages import printable
 
 

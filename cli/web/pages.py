@@ -127,21 +127,19 @@ class Pages:
 
     def item(self, number: int, markdown: bool = False) -> dict[str, Any]:
         """The content of an item for a page; its id only if it has nothing else."""
-        items = self.items
-        text, image, audio = items.texts[number], items.images[number], items.audio[number]
+        id, text, image, audio, columns = self.items.content(number)
         if text is None and image is None and audio is None:
-            text = items.ids[number]
+            text = id
         return {
             **_cut(text, f"/text/{number}", markdown),
             "image": None if image is None else f"/image/{number}",
             "audio": None if audio is None else f"/sound/{number}",
-            "shown": dict((items.shown and items.shown[number]) or {}),
+            "shown": columns,
         }
 
     def context(self, number: int, markdown: bool = False) -> dict[str, Any] | None:
         """The context of an item's group for a page, or None."""
-        contexts = self.items.contexts
-        text = None if contexts is None else contexts[number]
+        text = self.items.context(number)
         return None if text is None else _cut(text, f"/context/{number}", markdown)
 
 

@@ -14,11 +14,11 @@ from sortnet.core import I64
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.preference.intervals import Ranking
+from store.service.item_ranking import TOP, page_cell
 from store.service.labelling import LabellingService
 
 ROWS = 50  # of a page
 COLUMNS = ("rank", "low", "high", "score", "judgements")
-TOP = "among_top"  # a column if the goal is a number of top items
 SORTS = (*COLUMNS, TOP, "item")
 SNIPPET = 100  # characters of a text
 
@@ -58,9 +58,16 @@ def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
         | {"group": groups and groups[n], "of": sizes[groups[n]] if groups else len(items)}
         | {name: plain(getattr(ranking, name)[n]) for name in COLUMNS}
         | {TOP: None if ranking.among_top is None else plain(ranking.among_top[n])}
+        | {"cells": _cells(ranking, n)}
         for n in found[(page - 1) * ROWS : page * ROWS].tolist()
     ]
     return {"ranking": rows, "found": len(found), "page": page, "pages": pages}
+
+
+def _cells(ranking: Ranking, n: int) -> dict[str, str]:
+    """The figures of an item as text; the probability of the top only if there is a top."""
+    names = COLUMNS if ranking.among_top is None else (*COLUMNS, TOP)
+    return {name: page_cell(name, getattr(ranking, name)[n]) for name in names}
 
 
 def item_shown(items: Items, n: int) -> dict[str, Any]:

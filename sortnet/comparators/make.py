@@ -1,4 +1,11 @@
-"""Build the comparator that the settings of a run ask for, and name its kind."""
+"""Build the comparator that the settings of a run ask for, and name its kind.
+
+`device` decides on which device the weights are made; all else follows the weights.
+`sortnet.learning.mini_batches` moves the documents of a training to them, and
+`sortnet.sorting.sort` sorts on a GPU by `sortnet.sorting.merge_sort_on_device` where the
+comparator offers `on_device`. A model's folder names no device: the machine that loads the model
+decides.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +20,11 @@ import torch
 from sortnet.comparators.base import NeuralComparator
 from sortnet.comparators.cmpnn import CmpNN
 from sortnet.comparators.committee import Committee
+from sortnet.comparators.device import resolve_device
 from sortnet.comparators.directranker import DirectRanker, Layers
 from sortnet.comparators.fitted_trees import FittedTrees
 from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Config
-from sortnet.errors import ComparatorError
 
 TrainableComparator: TypeAlias = NeuralComparator | Committee
 Make: TypeAlias = Callable[[int], TrainableComparator]
@@ -110,12 +117,3 @@ def trainable(comparator: TrainableComparator | FittedTrees) -> TrainableCompara
     weights = {name: torch.from_numpy(array) for name, array in comparator.weights.items()}
     net.load_state_dict(weights)  # copies
     return net
-
-
-def resolve_device(name: str) -> torch.device:
-    """The torch device of that name; `auto` is the GPU if there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ComparatorError("device cuda was asked for, but torch sees no GPU here; use cpu")
-    return torch.device(name)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from sortnet.errors import DataError, ModelError
 
+QUERY, ID = "qid", "docid"  # the columns of query and document id where no others are named
 ALL_ROWS = "none"  # in place of a query column
 LEAST_BINS, MOST_BINS = 2, 31  # the gain of grade 30 is 2^30 - 1
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from sortnet.core import NamedColumns, Progress, Queries
 from sortnet.core.memory import texts
-from sortnet.core.named_columns import ALL_ROWS, UNNAMED
+from sortnet.core.named_columns import ALL_ROWS, ID, QUERY, UNNAMED
 from sortnet.data.grades import read_grades
 from sortnet.errors import DataError
 from sortnet.files import shown
@@ -31,12 +31,12 @@ from sortnet.items.table_documents import (
 )
 from sortnet.tables.roles import (
     GRADES,
-    IDS,
     Columns,
     LabelledColumns,
     choose_columns,
     column_of,
     kept_as_read,
+    without_unique_text,
 )
 from sortnet.tables.rows import Rows, listed, no_column, read_rows, rows_of_frame
 from sortnet.tables.values import is_missing
@@ -107,7 +107,7 @@ def names_kept(columns: NamedColumns | None, like: HasFeatures | None = None) ->
     remembered = [] if like is None or like.describer is None else like.describer.columns.values()
     names = columns or UNNAMED
     names = names if like is None else names.over(like.columns)
-    return [*remembered, names.query, names.id, "docid"]
+    return [*remembered, names.query, names.id, ID]
 
 
 def queries_of(
@@ -139,8 +139,8 @@ def queries_of(
     if named.grade is not None:
         left_out.add(named.grade)
     roles = choose_columns(rows, named, left_out, features)
-    if describer is None and named.id is None and (roles.id or "").lower() not in IDS:
-        roles = replace(roles, id=None)  # a text that happens to be unique
+    if describer is None:
+        roles = without_unique_text(roles, named)
     grades, columns = read_grades(rows, named.grade, columns, labelled=labelled)
     documents = documents_of(rows, roles, NameRule.ANY)
     matrix = documents.features
@@ -203,7 +203,7 @@ def named_roles(
     describer = None if like is None else like.describer
     typed = columns or UNNAMED
     names = typed if like is None else typed.over(like.columns)
-    roles = Columns("docid", group="qid") if describer is None else _roles(describer)
+    roles = Columns(ID, group=QUERY) if describer is None else _roles(describer)
     if names.query is not None:
         roles = replace(roles, group=None if names.query == ALL_ROWS else names.query)
     if names.id is not None:

@@ -11,19 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from sortnet.core import F64, I64, NamedColumns, Queries
-from sortnet.core.named_columns import ALL_ROWS
+from sortnet.core.named_columns import ALL_ROWS, ID, QUERY
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.features import Describer
 from sortnet.items.table_documents import NameRule, documents_of, with_described
 from sortnet.rankers.base import Ranker
 from sortnet.tables.roles import (
-    IDS,
     Columns,
     choose_columns,
     column_of,
     feature_matrix,
     kept_as_read,
+    without_unique_text,
 )
 from sortnet.tables.rows import Rows, as_pandas, no_column, rows_of_frame
 from sortnet.tables.values import is_missing, numbers_of, word
@@ -97,10 +97,8 @@ class Features:
             if getattr(X.dtypes.iloc[k], "ordered", False)
         }
         rows = cls(columns, (), ordered).rows(X, source)
-        named = Columns(id="docid" if "docid" in columns else None)
-        roles = choose_columns(rows, named, (), None)
-        if (roles.id or "").lower() not in IDS:
-            roles = replace(roles, id=None)  # a text that happens to be unique
+        named = Columns(id=ID if ID in columns else None)
+        roles = without_unique_text(choose_columns(rows, named, (), None), named)
         documents = documents_of(rows, roles, NameRule.ANY)
         matrix = documents.features
         names = documents.feature_names
@@ -243,7 +241,7 @@ def take_columns(
     columns = [str(c) for c in getattr(X, "columns", ())]
     grades = X[names.grade] if names.grade in columns else None
     X = X.drop(columns=[c for c in (names.grade, names.id) if c in columns]) if columns else X
-    query = names.query or "qid"
+    query = names.query or QUERY
     if renamed := [c for c in columns if c.endswith("__qid")]:
         raise DataError(
             f"{source}: the column {renamed[0]!r} is no feature: call it 'qid' "

@@ -99,11 +99,16 @@ class Parameters(TypedDict, total=False):
     n_jobs: int | None
 
 
-DEFAULTS = {name: s.default for name, s in settings_of(Config).items() if name != "seed"} | OWN
+DEFAULT_PARAMETERS = {
+    name: s.default for name, s in settings_of(Config).items() if name != "seed"
+} | OWN
 SIGNATURE = Signature(
     [
         Parameter("self", Parameter.POSITIONAL_ONLY),
-        *(Parameter(name, Parameter.KEYWORD_ONLY, default=v) for name, v in DEFAULTS.items()),
+        *(
+            Parameter(name, Parameter.KEYWORD_ONLY, default=v)
+            for name, v in DEFAULT_PARAMETERS.items()
+        ),
     ]
 )
 
@@ -115,11 +120,11 @@ def all_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: on a name that is none, saying what it is called here where that is known.
     """
     for name in given:
-        if name not in DEFAULTS:
+        if name not in DEFAULT_PARAMETERS:
             here = f"; here it is {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
             here = f"; it is gone: {GONE[name]}" if name in GONE else here
             raise TypeError(f"SortNetRanker has no parameter {name!r}{here}")
-    return DEFAULTS | dict(given)
+    return DEFAULT_PARAMETERS | dict(given)
 
 
 def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = None) -> Settings:
@@ -155,7 +160,7 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
 
 
 def _is_default(name: str, value: Any) -> bool:
-    default = DEFAULTS[name]
+    default = DEFAULT_PARAMETERS[name]
     return value is None if default is None else bool(value == default)
 
 
@@ -163,7 +168,7 @@ def parameters_of(config: Settings) -> dict[str, Any]:
     """The estimator's parameters of these settings."""
     values = config.flat() | {"ranker": name_of(config)}
     values["random_state"] = values.pop("seed")
-    return {name: value for name, value in values.items() if name in DEFAULTS}
+    return {name: value for name, value in values.items() if name in DEFAULT_PARAMETERS}
 
 
 def custom(comparator: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from sortnet.comparators import MakeOne
 from sortnet.config import Config, Settings, choose_quality
 from sortnet.core import F32, F64, I64, NamedColumns, Queries
-from sortnet.core.named_columns import ALL_ROWS
+from sortnet.core.named_columns import ALL_ROWS, QUERY
 from sortnet.data.divide import hold_out_documents
 from sortnet.data.grades import in_which_bin
 from sortnet.errors import DataError, ModelError, SortNetError
@@ -511,7 +511,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.set_params(
             validation_fraction=about.get("validation_fraction", 0.2),
             single_query=about.get("single_query", False),
-            query=model.columns.query or (None if groups == "qid" else groups),
+            query=model.columns.query or (None if groups == QUERY else groups),
             grade=model.columns.grade,
             id=model.columns.id,
         )
@@ -623,7 +623,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if not reset:  # fitted on an array
             columns = tuple(map(str, X.columns))
             return Features(columns, columns).apply(X, source)
-        query = None if self.one_query_ or self.query == ALL_ROWS else self.query or "qid"
+        query = None if self.one_query_ or self.query == ALL_ROWS else self.query or QUERY
         self.features_, matrix = Features.fit_apply(X, source, id=self.id, query=query)
         if self.features_.unused:
             warnings.warn(

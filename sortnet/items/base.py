@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sortnet.core import F32
 from sortnet.errors import DataError
@@ -18,6 +18,23 @@ MAX_ID = 200  # characters
 
 
 T = TypeVar("T")
+
+
+class ItemContent(NamedTuple):
+    """What can be shown of an item, by a page, a terminal, or a line of JSON.
+
+    Attributes:
+        id: its name.
+        text: its text, or None.
+        image, audio: its files relative to the root of the items, or None.
+        shown: {column: text} of its further columns.
+    """
+
+    id: str
+    text: str | None
+    image: str | None
+    audio: str | None
+    shown: dict[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +79,17 @@ class Items:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def content(self, k: int) -> ItemContent:
+        """What can be shown of item k, which each face of a question takes from here."""
+        columns = None if self.shown is None else self.shown[k]
+        return ItemContent(
+            self.ids[k], self.texts[k], self.images[k], self.audio[k], dict(columns or {})
+        )
+
+    def context(self, k: int) -> str | None:
+        """The context of the group of item k, if it has one."""
+        return None if self.contexts is None else self.contexts[k]
 
     def take(self, rows: Sequence[int]) -> Items:
         """Some of the items, in the order of their numbers in `rows`."""

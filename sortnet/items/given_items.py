@@ -19,7 +19,7 @@ from sortnet.items.base import Items, checked_text
 from sortnet.items.read_items import TEXT_FILES, read_with_roles
 from sortnet.items.table_documents import NameRule, documents_of
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, choose_columns, kept_as_read
-from sortnet.tables.rows import Rows, read_rows, rows_of_frame
+from sortnet.tables.rows import read_rows, rows_of_frame
 
 _SOURCE = "items"
 _LONGEST_ID = 60  # characters of a text that is its own id
@@ -118,7 +118,7 @@ def _of_file(path: Path, named: Columns, ignore: Sequence[str], least: int) -> G
         for file in [next(filter(None, files), None)]
     ]
     if is_table(path):
-        values = _row_dicts(read_rows(path))
+        values = read_rows(path).dicts()
     return GivenItems(items, roles, values, range(len(items)))
 
 
@@ -137,7 +137,7 @@ def _of_frame(
     roles = choose_columns(rows, named, ignore, None)
     documents = documents_of(rows, roles, NameRule.UNIQUE_IN_GROUP)
     groups, items = documents.groups, documents.items()
-    cells = _row_dicts(rows)
+    cells = rows.dicts()
     values = cells if dicts is None else dicts
     if documents.ids is not None:
         return GivenItems(items, roles, values, range(len(items)))
@@ -150,12 +150,6 @@ def _check_unicode(row: Mapping[str, Any], place: str) -> None:
     for name, cell in row.items():
         if isinstance(cell, str):
             checked_text(cell, cell, place, f"column {name}")
-
-
-def _row_dicts(rows: Rows) -> list[dict[str, Any]]:
-    """Each row of a table as a dict."""
-    columns = {name: np.asarray(cells, object).tolist() for name, cells in rows.columns.items()}
-    return [{name: cells[k] for name, cells in columns.items()} for k in range(len(rows))]
 
 
 def _of_texts(values: Sequence[str]) -> Items:

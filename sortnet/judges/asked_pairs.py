@@ -30,8 +30,7 @@ def pair_of_items(
     if criterion is not None:
         pair["criterion"] = criterion
     if items.groups is not None:
-        context = items.contexts and items.contexts[left]
-        pair |= {"group": items.groups[left], "context": context}
+        pair |= {"group": items.groups[left], "context": items.context(left)}
     return pair | {"left": _side(items, left), "right": _side(items, right)}
 
 
@@ -39,11 +38,7 @@ def _side(items: Items, k: int) -> Pair:
     def path(file: str | None) -> str | None:
         return None if file is None else str(items.root / file if items.root else file)
 
-    return {
-        "id": items.ids[k],
-        "text": items.texts[k],
-        "image": path(items.images[k]),
-        "audio": path(items.audio[k]),
-        "shown": dict((items.shown and items.shown[k]) or {}),
-        "features": plain(dict(zip(items.feature_names, items.features[k], strict=True))),
-    }
+    content = items.content(k)
+    files = {"image": path(content.image), "audio": path(content.audio)}
+    features = plain(dict(zip(items.feature_names, items.features[k], strict=True)))
+    return {**content._asdict(), **files, "features": features}

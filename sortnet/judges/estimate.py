@@ -24,6 +24,7 @@ class CallEstimate:
         calls: of the server.
         tokens_in, tokens_out: of prompts and of answers.
         cost: None without prices.
+        fewest_calls, most_calls: range of the calls; None if a number of answers was given.
     """
 
     pairs: int
@@ -31,6 +32,8 @@ class CallEstimate:
     tokens_in: int
     tokens_out: int
     cost: float | None
+    fewest_calls: int | None = None
+    most_calls: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The numbers by name."""
@@ -39,17 +42,35 @@ class CallEstimate:
     def __str__(self) -> str:
         tokens = f"{self.tokens_in + self.tokens_out:,} tokens"
         cost = "" if self.cost is None else f", a cost of about {self.cost:.4g}"
-        return f"about {count(self.calls, 'call')}, {tokens}{cost}"
+        between = ""
+        if self.fewest_calls is not None and self.most_calls is not None:
+            between = f" ({self.fewest_calls:,} to {self.most_calls:,})"
+        return f"about {count(self.calls, 'call')}{between}, {tokens}{cost}"
 
 
-def estimate_calls(model: LanguageModel, n_pairs: int, examples: Sequence[Pair]) -> CallEstimate:
-    """Estimate what a number of pairs takes, by the mean length of the prompts of some pairs."""
-    calls = n_pairs * (2 if model.both_orders else 1)
-    if model.max_calls is not None:
-        calls = min(calls, model.max_calls)
+def estimate_calls(
+    model: LanguageModel,
+    n_pairs: int,
+    examples: Sequence[Pair],
+    range_of_pairs: tuple[int, int] | None = None,
+) -> CallEstimate:
+    """Estimate what a number of pairs takes, by the mean length of the prompts of some pairs.
+
+    `range_of_pairs` is the range of that number, if it is a guess.
+    """
+    calls = _calls(model, n_pairs)
+    fewest, most = (None, None)
+    if range_of_pairs is not None:
+        fewest, most = (_calls(model, number) for number in range_of_pairs)
     prompt = Prompt(model.prompt)
     length = sum(len(prompt.of(pair)) // CHARACTERS for pair in examples) / len(examples)
     tokens_in = int(calls * max(1.0, length))
     tokens_out = calls * _TOKENS_OF_ANSWER
     cost = model.budget().cost_of(tokens_in, tokens_out)
-    return CallEstimate(n_pairs, calls, tokens_in, tokens_out, cost)
+    return CallEstimate(n_pairs, calls, tokens_in, tokens_out, cost, fewest, most)
+
+
+def _calls(model: LanguageModel, n_pairs: int) -> int:
+    """Calls for a number of pairs, at most the limit."""
+    calls = n_pairs * (2 if model.both_orders else 1)
+    return calls if model.max_calls is None else min(calls, model.max_calls)

@@ -36,6 +36,7 @@ from sortnet.judges.prompts import AGAIN, Prompt
 from sortnet.judges.verdicts import Fault, Refused, Verdict, stored_meta, stored_text, word_of
 from sortnet.messages import cut, printable
 
+_NO_TEXT = "the model answered without a text"
 _TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none
 _SHORTEST_WAIT = 1.0  # seconds before the second call, whatever the server asks for
 _LONGEST_WAIT = 60.0  # seconds between two calls, unless the server asks for more
@@ -66,6 +67,8 @@ class LanguageModel:
             may be missing.
         key: function that returns the key, in place of a variable. A key is never stored or shown.
         prompt: file of a Jinja template; None: SortNet's own prompt.
+        logprobs: whether log-probabilities are asked for; where the server gives them, they are
+            the answer.
         both_orders: whether each pair is asked in both orders, and both answers are kept.
         workers: calls at once.
         timeout: seconds for one call.
@@ -87,6 +90,7 @@ class LanguageModel:
     key_variable: str | None = None
     key: Callable[[], str] | None = field(default=None, repr=False)
     prompt: str | None = None
+    logprobs: bool = True
     both_orders: bool = False
     workers: int = 1
     timeout: float = 60.0
@@ -141,7 +145,7 @@ class LanguageModel:
         prompt, budget = Prompt(self.prompt), self.budget()
         server = Server(
             self.server, self.model, self._secret(), self.timeout, self.patience, budget,
-            insecure=self.insecure,
+            insecure=self.insecure, tops=[*_TOPS] if self.logprobs else [0],
         )  # fmt: skip
 
         def make_workers() -> list[ModelWorker]:
@@ -347,7 +351,7 @@ class ModelWorker:
                 return Verdict(LETTERS[letter], comment=comment, **facts)
             again = {"role": "assistant", "content": text or "-"}
             messages = [*messages, again, {"role": "user", "content": AGAIN}]
-        return Verdict("skip", comment=stored_text(text), **facts)
+        return Verdict("skip", comment=stored_text(text) or _NO_TEXT, **facts)
 
     def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
         """What the server says; waits while it is busy."""

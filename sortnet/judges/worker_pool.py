@@ -137,11 +137,13 @@ class WorkerPool(ABC, Generic[Q]):
             idle.put(worker)
         asked: dict[Future[None], list[Q]] = {}
         most = self._most_open(len(workers))
+        few = (len(workers) + most) // 2  # open questions at which more are chosen, some together
         in_caller_thread = self.judge.in_caller_thread
         pool = CallerThread() if in_caller_thread else ThreadPoolExecutor(len(workers))
         try:
             while True:
-                for questions in self._batches(most - len(asked)):
+                n_wanted = most - len(asked) if len(asked) <= few else 0
+                for questions in self._batches(n_wanted):
                     pairs = [
                         self.judge.prepare(self._pair(question, turned=turned))
                         for question in questions

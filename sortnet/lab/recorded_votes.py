@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from sortnet.core import F64, I64, Progress
 from sortnet.errors import JudgementError
 from sortnet.lab.simulated_annotators import N_ANNOTATORS, in_parallel
-from sortnet.preference.base import Answer, unordered_pair
+from sortnet.preference.base import Answer, Pair, by_pair, unordered_pair
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
 from sortnet.preference.vote_arrays import Votes
@@ -143,26 +144,37 @@ def _one(
     return results
 
 
+class _Vote(NamedTuple):
+    """A vote on two items: the share of it that prefers the left one."""
+
+    left: int
+    right: int
+    target: float
+
+    @property
+    def pair(self) -> Pair:
+        """The two items, the lower number first."""
+        return unordered_pair(self.left, self.right)
+
+
 class _Urn:
     """The votes of every pair, to be drawn one by one."""
 
     def __init__(self, known: Votes, rng: np.random.Generator) -> None:
         self.drawn = self.turn = 0
-        self._of: dict[tuple[int, int], list[tuple[int, float]]] = {}
-        for k in rng.permutation(len(known)).tolist():
-            left, right = int(known.left[k]), int(known.right[k])
-            self._of.setdefault(unordered_pair(left, right), []).append(
-                (left, float(known.target[k]))
-            )
+        order = rng.permutation(len(known))
+        columns = (known.left[order], known.right[order], known.target[order])
+        votes = map(_Vote, *(column.tolist() for column in columns))
+        self._votes_on = by_pair(votes)
 
     def draw(self, left: int, right: int) -> Answer:
         """Draw a vote on a pair, as an answer to these sides."""
-        votes = self._of[unordered_pair(left, right)]
+        votes = self._votes_on[unordered_pair(left, right)]
         if not votes:
             return "cant-say"
         self.drawn += 1
-        voted_left, target = votes.pop()
-        share = target if voted_left == left else 1 - target
+        vote = votes.pop()
+        share = vote.target if vote.left == left else 1 - vote.target
         return "tie" if share == 0.5 else "left" if share == 1 else "right"
 
 

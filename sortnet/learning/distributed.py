@@ -1,6 +1,9 @@
 """Several processes that learn one model: a `Group` of torch.distributed.
 
-Gradients are added up in `sortnet.learning.training`, counts and measures where they are taken.
+Each process has its share of the queries, a `Shard` of `sortnet.core.shard`. Gradients are added up
+in `sortnet.learning.training`, counts and measures where they are taken. Two other modules start
+processes, which share no model: `sortnet.preference.fit_process` fits while people answer, and
+`sortnet.lab.executor` works out the cells of an experiment.
 """
 
 from __future__ import annotations

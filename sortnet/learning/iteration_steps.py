@@ -14,7 +14,6 @@ from sortnet.comparators import Make, TrainableComparator
 from sortnet.config import Config
 from sortnet.core import I64, ComparedPairs, Progress, Queries
 from sortnet.core.shard import gathered, summed
-from sortnet.learning.budget import Budget
 from sortnet.learning.iterations import Iteration, SortResult, State
 from sortnet.learning.judges import check_can_be_learned, judged_by_data, sorted_to_check
 from sortnet.learning.pair_sinks import keys_of_all, own_keys
@@ -32,6 +31,7 @@ from sortnet.learning.pairs_to_ask import (
     selected,
     wanted,
 )
+from sortnet.learning.step_budget import Budget
 from sortnet.learning.training import OptimiserState, Trained, train_on_pairs, train_share
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting.diagnostics import Tally, share_right

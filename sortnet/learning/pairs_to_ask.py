@@ -18,8 +18,8 @@ from sortnet.core.compared_pairs import is_better_first
 from sortnet.core.pairs import is_in, moved, packed, unique, unordered, unpacked
 from sortnet.core.shard import before, gathered, offsets_of_all, own, summed
 from sortnet.errors import DataError
-from sortnet.learning.budget import MOST_PAIRS
 from sortnet.learning.judges import judge_by_data, judged_by_data
+from sortnet.learning.step_budget import MOST_PAIRS
 from sortnet.sorting.sort import certainty_of, sort
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` or `top` chooses,

@@ -24,18 +24,18 @@ from torch import Tensor
 
 from sortnet.comparators import NeuralComparator, TrainableComparator
 from sortnet.comparators.losses import pair_loss
-from sortnet.config import DEFAULTS, Training
+from sortnet.config import Training
 from sortnet.core import F32, ComparedPairs, Progress, Queries
 from sortnet.core.shard import Shard, summed
 from sortnet.errors import DataError, DivergedError
-from sortnet.learning.budget import (
+from sortnet.learning.mini_batches import AT_ONCE, MiniBatch, QueryPairs
+from sortnet.learning.step_budget import (
     MOST_OF_TRAINING,
     Share,
     batch_size,
     default_epochs,
     steps_of_epoch,
 )
-from sortnet.learning.mini_batches import AT_ONCE, MiniBatch, QueryPairs
 from sortnet.threads import one_thread_an_operation
 
 Score = Callable[[NeuralComparator], float]
@@ -336,10 +336,7 @@ class _Steps:
         moments: Mapping[str, Tensor] | None = None,
     ) -> _Steps:
         """The optimiser and the schedule as they are before the first step of the share."""
-        weight_decay = how.weight_decay
-        if weight_decay is None:
-            weight_decay = DEFAULTS["nets"]["weight_decay"]
-        options = {"lr": how.lr, "weight_decay": weight_decay}
+        options = {"lr": how.lr, "weight_decay": how.fixed_weight_decay}
         if how.optimizer == "sgd":
             options["momentum"] = how.momentum
         else:

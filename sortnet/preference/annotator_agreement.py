@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -69,6 +69,33 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
     consistency = float(same.mean()) if len(same) else None
     shared = int((counts.sum(axis=1) > 1).sum())
     return Agreement(alpha, shared, cycles, triples, consistency, len(same))
+
+
+def agreement_by_group(
+    judgements: Judgements, groups: Sequence[str] | None
+) -> list[tuple[str, Agreement]]:
+    """The agreement in each group that has judgements, the least alpha first.
+
+    Groups whose alpha is not known are last; equal ones are in the order of their first judgement.
+
+    Args:
+        groups: the group of each item; None: there are no groups.
+    """
+    if groups is None or not len(judgements):
+        return []
+    group_numbers = np.unique(groups, return_inverse=True)[1][judgements.left]
+    rows = np.argsort(group_numbers, kind="stable")
+    boundaries = np.flatnonzero(np.diff(group_numbers[rows])) + 1
+    agreements = []
+    for rows_of_group in sorted(np.split(rows, boundaries), key=lambda some: int(some[0])):
+        group = groups[judgements.left[rows_of_group[0]]]
+        agreements.append((group, agreement(judgements.where(rows_of_group))))
+    return sorted(agreements, key=lambda pair: _alpha_or_last(pair[1]))
+
+
+def _alpha_or_last(agreement: Agreement) -> float:
+    alpha = agreement.krippendorff_alpha
+    return 2.0 if alpha is None else alpha
 
 
 def counted(unit: I64, better: F64) -> I64:

@@ -68,6 +68,8 @@ class AnnotatorReport:
         state, reason: `active`, `excluded`, `paused` or `revoked`; the reason of the exclusion.
         verdict: what is wrong, in words; empty if nothing was found.
         model: whether it is a model, which is measured by people's answers and gold pairs.
+        probabilities: as what the probabilities count that were given: `measurement`, `share`,
+            `ignored`; `words` of measurements that say nothing of the errors. Empty without any.
     """
 
     name: str
@@ -91,6 +93,7 @@ class AnnotatorReport:
     reason: str | None
     verdict: str
     model: bool = False
+    probabilities: str = ""
 
 
 def annotator_reports(
@@ -188,7 +191,19 @@ def _report(
         None if excluded is None else excluded.reason,
         _verdict(replies, reliability, score, too_fast),
         model,
+        _probabilities(name, table, own, number, posterior, study),
     )
+
+
+def _probabilities(
+    name: str, table: Judgements, own: I64, number: int | None, posterior: Posterior, study: Study
+) -> str:
+    """As what an annotator's probabilities count; empty if none were given."""
+    if np.isnan(table.p[own]).all():
+        return ""
+    kind = study.probabilities.get(name, "share")
+    is_silent = number is not None and posterior.annotators.scale[number] == 0
+    return "words" if kind == "measurement" and is_silent else kind
 
 
 def _verdict(

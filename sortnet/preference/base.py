@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
@@ -22,6 +22,11 @@ TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
 # measurement of the difference of two items; or nothing, only the word counts.
 Probabilities: TypeAlias = Literal["share", "measurement", "ignored"]
 PROBABILITIES: tuple[Probabilities, ...] = get_args(Probabilities)
+P_IN_WORDS: dict[Probabilities, str] = {
+    "share": "a share of votes",
+    "measurement": "a measurement",
+    "ignored": "ignored",
+}
 LONGEST_COMMENT = 2000  # characters
 LONGEST_META = 4000
 HOLDOUT = "random"  # the strategy of the hold-out, which is never used to choose
@@ -104,6 +109,15 @@ class Question:
     def pairs(self) -> list[Pair]:
         """Every pair of its items, the lower number first."""
         return pairs_among(self.items)
+
+    @property
+    def turned(self) -> Question:
+        """The same question with its sides exchanged.
+
+        >>> Question(3, 1, "bald", 1.0).turned.left
+        1
+        """
+        return replace(self, left=self.right, right=self.left)
 
     def answered(self, annotator: str, answer: Answer, **facts: Any) -> Judgement:
         """An answer to it as a judgement; `facts` are further fields, such as milliseconds.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sortnet.core import F64, I64
-from sortnet.preference.fits import (
+from sortnet.preference.fitted_model import (
     ENOUGH,
     Basis,
     Fits,

@@ -22,6 +22,7 @@ from sortnet.preference.posterior import (
 
 SIMULATIONS = 16
 LEVEL = 0.8  # share of simulated sessions that end within the range
+_OUTSIDE = int((1 - LEVEL) / 2 * SIMULATIONS)  # simulations that end before it, and after it
 _ITEMS = 40  # items that are simulated; of more a sample stands for all
 _GROWTH = 0.08  # answers between two looks, relative to all so far
 _ANSWERS_PER_ITEM = 40  # simulated at most
@@ -31,6 +32,7 @@ _DRAWS = 100  # of the scores, to see how sure the top is
 # With this standard deviation of the logarithm of their variance, ranges hold the true number in
 # 85 to 97 % of sessions of 20 to 80 items whose scores spread by 0.8 to 3.
 _SPREAD = 0.8
+_SPREAD_OF_MEASURED = 0.4  # measurements say more of it
 # The moment at which a session sees that its goal is reached varies by a few per cent.
 _SLACK = 0.05
 MANY = 1 << 20  # answers; more are "not known"
@@ -105,8 +107,7 @@ def forecast(
         failures = rng.negative_binomial(checks_left, holdout, SIMULATIONS)
         questions = np.maximum(questions, failures + checks_left)
     ordered = np.sort(answered + questions)
-    outside = (1 - LEVEL) / 2 * SIMULATIONS
-    lowest, highest = ordered[int(outside)], ordered[SIMULATIONS - 1 - int(outside)]
+    lowest, highest = ordered[_OUTSIDE], ordered[SIMULATIONS - 1 - _OUTSIDE]
     middle = ordered[SIMULATIONS // 2]
     slack = _SLACK * answered
     low = max(float(lowest) - slack, answered)
@@ -206,7 +207,8 @@ class _Sessions:
         self._tie = posterior.tie
         self._reliability = _typical_reliability(posterior) if measuring is None else measuring[0]
         items = sample.items
-        spread = np.exp(_SPREAD * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
+        unknown = _SPREAD if measuring is None else _SPREAD_OF_MEASURED
+        spread = np.exp(unknown * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
         root = np.sqrt(spread)[:, None]
         draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
         self._truth: F64 = root * posterior.draws[np.ix_(draws, items)]
@@ -225,7 +227,8 @@ class _Sessions:
     def answers_to_goal(self, answered: float) -> F64:
         """(simulations,) the number of answers until each reaches its goal; inf: not known.
 
-        `answered` is the number of answers so far about the sample.
+        `answered` is the number of answers so far about the sample. The last simulations are not
+        run to their ends, which no forecast reads.
         """
         n_items = len(self._sample.items)
         most = _ANSWERS_PER_ITEM * n_items // 2
@@ -237,7 +240,7 @@ class _Sessions:
             q, sure = self._top()
             reached = wrong <= self._goal.wrong if sure is None else sure >= SURE
             needed[reached & np.isinf(needed)] = n_given
-            if n_given >= most or np.isfinite(needed).all():
+            if n_given >= most or np.isfinite(needed).sum() >= SIMULATIONS - _OUTSIDE:
                 break
             worth = self._information(mean, variance)
             if q is not None:
@@ -294,7 +297,8 @@ class _Sessions:
                 q[simulation, places] = np.mean(margins > 0, axis=0)
                 best = np.argsort(-self._mean[simulation, places])[:top]
                 wrong = wrong_of_top(margins[:, best], self._tie)
-                of_group = np.mean(wrong <= self._goal.allowed(top))
+                # Items that are surely of the top are not in the sample, and none of them is wrong.
+                of_group = np.mean(wrong <= self._goal.allowed(self._goal.top))
                 sure[simulation] = min(sure[simulation], of_group)
         return q, sure
 

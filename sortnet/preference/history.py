@@ -323,7 +323,10 @@ class History:
 
     def _votes_of_pairs(self, rows: I64, *, soft: bool) -> Votes:
         events = self.events
-        annotator, word, share = events.annotator[rows], events.words(rows), events.targets(rows)
+        annotator, share = events.annotator[rows], events.targets(rows)
+        if not self._probabilities:
+            return Votes(events.left[rows], events.right[rows], share, annotator)
+        word = events.words(rows)
         kinds = np.array([self._probabilities.get(name) for name in events.annotators.order])
         by_word = np.isin(annotator, np.flatnonzero(kinds == "ignored"))
         measured = np.isin(annotator, np.flatnonzero(kinds == "measurement")) & (not soft)

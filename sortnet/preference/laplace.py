@@ -15,7 +15,7 @@ from sortnet.core import F64, I64
 from sortnet.metrics import is_gain
 from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.posterior import Draws, Posterior
-from sortnet.preference.problem import SHARED, Part, Prior, Problem, Scales, first_guess
+from sortnet.preference.problem import Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import MODEL, Votes
 from sortnet.threads import one_blas_thread
@@ -26,6 +26,7 @@ _ROUNDS = 12  # of fitting the scales to the answers
 _SETTLED = 0.02  # relative change of the variance after which no more rounds are needed
 MANY = 20_000  # items from which on those without answers are left out of the equations
 _PLENTY = 200_000  # answers by which the scales are chosen, at most
+_ENOUGH = 20  # measurements below which nobody counts as words for that
 _BETTER = 1.0  # standard errors by which words must predict better than measurements
 _BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
 
@@ -175,7 +176,8 @@ def _spread_out(
     for drawn, w, number in zip(draws, weights.draws + moved, priors, strict=True):
         prior = scales.priors[number]
         drawn[:n] = features @ w + np.sqrt(prior.residual) * rng.standard_normal(n)
-        drawn[n + a :] = np.sqrt(SHARED * prior.total(d)) * rng.standard_normal(errors)
+        spread = np.sqrt(scales.shared * prior.total(d))
+        drawn[n + a :] = spread * rng.standard_normal(errors)
     mean[:n] = features @ weights.mean
     there = np.concatenate((some, np.arange(n, n + a), n + a + some if errors else some[:0]))
     mean[there], draws[:, there] = known.mean, known.draws
@@ -284,7 +286,9 @@ def _match(features: F64, votes: Votes, n_annotators: int, seed: int) -> _Matche
         if problem.large:  # where these are estimates, as good as the number of draws
             variance[unjudged] = prior.residual
         before, prior = prior, _matched_prior(prior, theta, variance, d, n, problem.large)
+        shared = problem.matched_shared(theta, variance, before)
         problem = replace(problem, scales=problem.matched_scales(theta, variance))
+        problem = replace(problem, scales=replace(problem.scales, shared=shared))
         if len(problem.measured):
             people = problem.matched_measurements(theta, problem.to_scores(root))
             if problem.alone:
@@ -322,12 +326,13 @@ def _without_meaning(
     annotator = votes.annotator[rows]
     assert votes.probit is not None
     within = np.abs(votes.probit[rows]) < MOST_PROBIT
-    numbers = np.unique(annotator).tolist()
-    return [
-        who
-        for who in numbers
-        if not within[annotator == who].any() or is_gain(gain[annotator == who], _BETTER, ddof=0)
-    ]
+    in_words = []
+    for who in np.unique(annotator).tolist():
+        own = annotator == who
+        is_better = own.sum() >= _ENOUGH and is_gain(gain[own], _BETTER, ddof=0)
+        if is_better or not within[own].any():
+            in_words.append(who)
+    return in_words
 
 
 def _left_out_log_p(matched: _Matched, rows: I64) -> F64:

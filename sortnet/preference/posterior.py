@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
 Draws: TypeAlias = F32 | F64  # of scores, single precision for many items
 Measuring: TypeAlias = tuple[float, float]  # reliability and scale of who measures
 _BLOCK = 1 << 16  # pairs whose draws are compared at once
+_FEW_DRAWN = 1 << 22  # numbers in the draws up to which there is a copy of them, item by item
 
 
 @dataclass(eq=False)
@@ -66,14 +68,35 @@ class Posterior:
         """
         mean = self.mean[i] - self.mean[j]
         C = self.covariance
-        if C is None:
+        if C is not None:
+            variance = C[i, i] + C[j, j] - 2 * C[i, j]
+        else:
             variance = np.empty(len(i))
             for at in range(0, len(i), _BLOCK):
                 some = slice(at, at + _BLOCK)
-                variance[some] = np.var(self.draws[:, i[some]] - self.draws[:, j[some]], axis=0)
-        else:
-            variance = C[i, i] + C[j, j] - 2 * C[i, j]
+                variance[some] = self._drawn_variance(i[some], j[some])
         return mean, np.maximum(variance, 1e-12)
+
+    def _drawn_variance(self, i: I64, j: I64) -> F64:
+        """(m,) variances of s_i - s_j among the draws."""
+        if self.draws.size > _FEW_DRAWN:
+            spread: F64 = np.var(self.draws[:, i] - self.draws[:, j], axis=0)
+            return spread
+        gaps = self._centred.take(i, axis=0)
+        gaps -= self._centred.take(j, axis=0)
+        squares: F64 = np.einsum("ij,ij->i", gaps, gaps)
+        return squares / len(self.draws)
+
+    @cached_property
+    def _centred(self) -> F32:
+        """(n, k) draws of each score around their mean.
+
+        A question looks at thousands of pairs: the draws of an item side by side, in single
+        precision, are read forty times as fast. It is for fits without a covariance, which no
+        answer changes.
+        """
+        scores = self.draws[:, : self.n_items]
+        return np.ascontiguousarray((scores - scores.mean(axis=0)).T, np.float32)
 
     def predicted(self, votes: Votes, *, left_out: bool = False) -> F64:
         """(m,) probabilities of "left" among left and right, given who answers; who may be new.

@@ -32,8 +32,14 @@ _SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # with odds be
 _FACTORS = (0.3, 1.0, 3.0)
 _MOST_PRIORS = 8
 _LIKELY = 0.02
-SHARED = 1.0  # variance of the errors that models share, relative to that of the scores
+# Variance of the errors that models share, relative to the variance of the scores: before any
+# answer, and the number of unknowns that this guess counts for.
+SHARED = 0.5
+_SHARED_BELIEF = 3.0
 _CERTAIN = 4.0  # reliability of a gold pair's known answer
+# Relative fall of the loss after which there is no other Newton step. Each squares the distance to
+# the mode, so the next one would fall by its square.
+_FLAT = 1e-5
 _HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
 
 
@@ -62,6 +68,7 @@ class Scales:
         priors, odds: of the scores, those that are likely; (k,) their probabilities.
         annotators: their reliabilities and blind shares, and the prior spread of their side biases.
         tie, ties: the tie threshold, and the share of ties among the answers.
+        shared: variance of the errors that models share, relative to the variance of the scores.
     """
 
     priors: tuple[Prior, ...]
@@ -69,6 +76,7 @@ class Scales:
     annotators: Annotators
     tie: float = 0.0
     ties: float = 0.0
+    shared: float = SHARED
 
     @property
     def residual(self) -> float:
@@ -85,7 +93,7 @@ class Scales:
             "priors": np.array([(prior.weight, prior.residual) for prior in self.priors]),
             "odds": self.odds,
             "annotators": np.array(list(vars(self.annotators).values())),
-            "ties": np.array([self.tie, self.ties]),
+            "others": np.array([self.tie, self.ties, self.shared]),
         }
 
     @classmethod
@@ -93,7 +101,7 @@ class Scales:
         """What `arrays` said."""
         priors = tuple(Prior(*prior) for prior in arrays["priors"].tolist())
         return cls(
-            priors, arrays["odds"], Annotators(*arrays["annotators"]), *arrays["ties"].tolist()
+            priors, arrays["odds"], Annotators(*arrays["annotators"]), *arrays["others"].tolist()
         )
 
 
@@ -147,7 +155,7 @@ class Problem:
         """Inverse variances of the prior, in the order of the unknowns."""
         n, d = self.features.shape
         scores = np.repeat([1 / prior.weight, 1 / prior.residual], [d, n])
-        errors = scores[: self.shared * (d + n)] / SHARED
+        errors = scores[: self.shared * (d + n)] / self.scales.shared
         return np.concatenate((scores, self.scales.annotators.side_sd**-2.0, errors))
 
     def to_scores(self, theta: F64) -> F64:
@@ -256,9 +264,11 @@ class Problem:
             while after > before and size > 1e-3:
                 size /= 2
                 after, then = loss(theta + size * step)
-            if before - after <= 1e-9 * (1 + abs(before)):
+            if after <= before:
+                theta = theta + size * step
+            if before - after <= _FLAT * (1 + abs(before)):
                 break
-            theta, before, seen = theta + size * step, after, then
+            before, seen = after, then
         return theta
 
     def summed(self, pull: F64) -> F64:
@@ -354,6 +364,23 @@ class Problem:
         side_sd = side_spread((theta**2 + variance)[first : first + self.n_annotators])
         return replace(scales, annotators=replace(scales.annotators, side_sd=side_sd))
 
+    def matched_shared(self, theta: F64, variance: F64, prior: Prior) -> float:
+        """Variance of the errors that models share, relative to the variance of the scores.
+
+        MacKay's update, as of the prior. Where nothing says how they differ, it stays near the
+        guess.
+
+        `variance` is of the unknowns.
+        """
+        if not self.shared:
+            return self.scales.shared
+        n_errors = sum(self.features.shape)
+        unit = self.scales.shared * self.precision(prior)[-n_errors:]
+        square = float(unit @ theta[-n_errors:] ** 2)
+        certain = 1 - np.minimum(unit * variance[-n_errors:] / self.scales.shared, 1.0)
+        determined = float(certain.sum())
+        return (square + _SHARED_BELIEF * SHARED) / (determined + _SHARED_BELIEF)
+
     def matched_annotators(
         self, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
     ) -> Annotators:
@@ -370,7 +397,7 @@ class Problem:
             gap[models], variance[models] = self._without_models(prior, rng)
             apart = self.features[v.left[models]] - self.features[v.right[models]]
             errors = prior.weight * np.sum(apart**2, axis=1) + 2 * prior.residual
-            noise[models] += SHARED * errors
+            noise[models] += self.scales.shared * errors
             counts[models] = self._informative(gap, noise, prior)[v.annotator[models]]
         # Some annotators answer with ties more often; of models only the order is measured.
         said = people | (models & (v.target != 0.5))
@@ -418,11 +445,18 @@ class Problem:
 
     def _variance(self, root: F64, rows: I64) -> F64:
         """(m,) variances of z of some answers; `root` is of the covariance of scores and biases."""
-        spread = np.zeros((len(root), len(rows)))
-        for place, factor in self.coefficients():
-            spread += root[:, place[rows]] * factor[rows]
-        variance: F64 = np.einsum("ij,ij->j", spread, spread)
-        return variance
+        terms = [(place[rows], factor[rows]) for place, factor in self.coefficients()]
+        if self.large:  # of few draws
+            drawn = np.zeros((len(root), len(rows)))
+            for place, factor in terms:
+                drawn += root[:, place] * factor
+            square: F64 = np.einsum("ij,ij->j", drawn, drawn)
+            return square
+        C, variance = root.T @ root, np.zeros(len(rows))
+        for i, x in terms:
+            for j, y in terms:
+                variance += x * y * C[i, j]
+        return np.maximum(variance, 0)
 
     def left_out(self, theta: F64, root: F64, rows: I64) -> tuple[F64, F64]:
         """Means and variances of z of some answers as they would be without each of them."""
@@ -467,7 +501,8 @@ class Problem:
         weights W = 2 / π of answers at z = 0, as a share of what `reliabilities` takes it for.
         """
         models, shares = self.votes.of_kind(MODEL), np.ones(self.n_annotators)
-        errors = Prior(SHARED * prior.weight, SHARED * prior.residual)
+        ratio = self.scales.shared
+        errors = Prior(ratio * prior.weight, ratio * prior.residual)
         people = replace(self.scales, annotators=Annotators.average(self.n_annotators))
         for who in np.unique(self.votes.annotator[models]).tolist():
             own = models & (self.votes.annotator == who)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sortnet.preference.askable_pairs import AskablePairs
 from sortnet.preference.base import pairs_among
-from sortnet.preference.fits import milestone
+from sortnet.preference.fitted_model import milestone
 from sortnet.preference.fitting import SessionFitting
 from sortnet.preference.forecast import Forecast, forecast
 from sortnet.preference.goal import Goal

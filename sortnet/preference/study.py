@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from sortnet.errors import StudyError
-from sortnet.preference.base import PROBABILITIES, Pair, Probabilities
+from sortnet.preference.base import P_IN_WORDS, PROBABILITIES, Pair, Probabilities
 from sortnet.preference.goal import WRONG, Goal
 
 Subject: TypeAlias = str | int | Pair | None
@@ -37,11 +37,6 @@ LONGEST = {"question": 500, "instructions": 50_000}  # characters of a decision'
 AMOUNTS, WORDS = tuple(_MOST), tuple(LONGEST)
 KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS, *ABOUT_P)
 _CALLED = {"gold": "a gold pair", "models": "a model"}
-_P_IN_WORDS = {
-    "share": "a share of votes",
-    "measurement": "a measurement",
-    "ignored": "ignored",
-}
 _SUBJECTS = ("annotator", "item", "other", "amount")
 GOLD_RATE = 0.05
 QUESTION = "Which is better?"
@@ -263,10 +258,9 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
         raise StudyError(f"{kind} with a NUL character, which is no text: {words[:60]!r}")
     if kind == "question" and len(words.splitlines()) > 1:
         raise StudyError(f"question of several lines: {words[:60]!r}; put them in the instructions")
-    if kind in ABOUT_P and decision.annotator is not None:
-        present = study.probabilities.get(decision.annotator, "share")
-        if present == ABOUT_P[kind]:
-            raise StudyError(f"the p of {called} is {_P_IN_WORDS[present]} already")
+    present = study.probabilities.get(decision.annotator or "")
+    if kind in ABOUT_P and present == ABOUT_P[kind]:
+        raise StudyError(f"the p of {called} is {P_IN_WORDS[present]} already")
     if kind in AMOUNTS or kind in WORDS or kind in ABOUT_P:
         return
     field = _FIELDS[UNDOES.get(kind, kind)]

@@ -66,13 +66,13 @@ class Votes:
     def with_known(self, models: Collection[int], gold: Iterable[Pair]) -> Votes:
         """The same votes, those of models marked, and after them the known answers to gold pairs.
 
-        Without gold pairs a model is not marked that answers alone: what it sees and its errors
-        cannot be separated. Nothing is added to no votes. Models are numbers of annotators; of a
-        gold pair the better item is the first.
+        Without gold pairs models are not marked that answer without people: what they see and
+        their errors cannot be separated. Nothing is added to no votes. Models are numbers of
+        annotators; of a gold pair the better item is the first.
         """
         known = np.array([*gold], np.int64).reshape(-1, 2)
         if not len(known):
-            return self.marked(models) if len(np.unique(self.annotator)) > 1 else self
+            return self if np.isin(self.annotator, [*models]).all() else self.marked(models)
         if not len(self):
             return self
         zeros = np.zeros(len(known), np.int64)

@@ -34,7 +34,7 @@ from sortnet.files import shown
 from sortnet.items.features import Describer
 from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.learning.judges import check_can_be_learned
-from sortnet.rankers.folder import Array, Saved, digest_of, read_folder, write_folder
+from sortnet.rankers.model_folder import Array, Saved, digest_of, read_folder, write_folder
 from sortnet.rankers.saved_scaler import scaler_arrays, take_scaler
 from sortnet.sorting.sort import arrangement
 

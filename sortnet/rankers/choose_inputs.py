@@ -18,9 +18,9 @@ from sortnet.config import Config
 from sortnet.core import F64, Progress, Queries
 from sortnet.data.divide import query_folds
 from sortnet.data.scaling import any_missing, fit_scaler
-from sortnet.learning.budget import SMALLEST_BATCH, Budget
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.loop import learn_to_sort
+from sortnet.learning.step_budget import SMALLEST_BATCH, Budget
 from sortnet.metrics import average, can_choose, is_gain, outcomes
 from sortnet.sorting import sort
 

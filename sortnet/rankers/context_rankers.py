@@ -18,8 +18,8 @@ from sortnet.context.nets import PAIR_NETS, UNITS, FateNet, FetaNet
 from sortnet.core import F32, I64, Progress, Queries
 from sortnet.core.large_arrays import runs_of_queries
 from sortnet.rankers.base import Ranker, scaling_setting
-from sortnet.rankers.folder import Array, Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
+from sortnet.rankers.model_folder import Array, Saved
 from sortnet.rankers.weights import arrays_of, load_weights, refuse_few
 from sortnet.threads import one_thread_an_operation
 

@@ -15,7 +15,7 @@ from sortnet.config import Settings
 from sortnet.core import F32, F64, I64, Bool, Queries
 from sortnet.errors import ModelError
 from sortnet.rankers.base import Ranker, order_by
-from sortnet.rankers.folder import Array, Saved
+from sortnet.rankers.model_folder import Array, Saved
 
 
 @dataclass(frozen=True, eq=False)

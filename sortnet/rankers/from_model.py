@@ -11,12 +11,13 @@ import copy
 from typing import Any
 
 from sortnet.comparators import TrainableComparator
+from sortnet.comparators.device import resolve_device
 from sortnet.comparators.fitted_trees import FittedTrees
-from sortnet.comparators.make import resolve_device, trainable
+from sortnet.comparators.make import trainable
 from sortnet.config import COMPARATOR, Config, own_settings
 from sortnet.core import Queries
 from sortnet.errors import DataError
-from sortnet.learning.budget import MOST_OF_RUN, MOST_OF_TRAINING, Budget, default_epochs
+from sortnet.learning.step_budget import MOST_OF_RUN, MOST_OF_TRAINING, Budget, default_epochs
 
 # What a comparator is made with: its dropout belongs to it, too.
 _WEIGHT_SETTINGS = (*(s.name for s in own_settings(Config) if s.section == COMPARATOR), "dropout")

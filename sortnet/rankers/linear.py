@@ -25,7 +25,7 @@ from sortnet.core import F32, F64, Progress, Queries
 from sortnet.core.pairs import packed
 from sortnet.learning.pairs_to_ask import pairs_of_grades
 from sortnet.rankers.base import Ranker, library_of, order_by, scaling_setting
-from sortnet.rankers.folder import Array, Saved
+from sortnet.rankers.model_folder import Array, Saved
 
 if TYPE_CHECKING:
     from sortnet.comparators.base import Margin

@@ -19,7 +19,7 @@ from sortnet.core import F32, F64, I64, Comparator, Queries, Sorting
 from sortnet.core.large_arrays import runs_of_queries
 from sortnet.errors import ModelError
 from sortnet.rankers.base import Ranker, load_ranker, name_of
-from sortnet.rankers.folder import Array, Saved, take
+from sortnet.rankers.model_folder import Array, Saved, take
 from sortnet.rankers.saved_scaler import take_scaler
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement

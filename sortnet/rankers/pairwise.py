@@ -20,14 +20,14 @@ from torch import nn
 
 from sortnet.comparators import DirectRanker, Make, TrainableComparator
 from sortnet.comparators.directranker import Polynomial
-from sortnet.config import COMPARATOR, DEFAULTS, RUN, TRAINING, Settings, Training, setting
+from sortnet.config import COMPARATOR, RUN, TRAINING, Settings, Training, setting
 from sortnet.core import F32, I64, ComparedPairs, Progress, Queries
 from sortnet.core.pairs import unordered
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.pairs_to_ask import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Ranker, scaling_setting
-from sortnet.rankers.folder import Saved
+from sortnet.rankers.model_folder import Saved
 from sortnet.rankers.sortnet import Model
 from sortnet.rankers.weights import filled, refuse_few
 from sortnet.sorting import sort
@@ -74,7 +74,7 @@ class NetSettings(Settings):
 
     def make(self, n_columns: int) -> Make:
         """What makes the net from a seed, for as many columns."""
-        fixed = DEFAULTS["nets"]
+        fixed = self.fixed
         return lambda seed: DirectRanker(
             n_columns, hidden=self.hidden or fixed["hidden"], units=self.units or fixed["units"],
             tau=self.flat().get("tau", "identity") or fixed["tau"], dropout=self.dropout, seed=seed,

@@ -22,7 +22,7 @@ from sortnet.errors import DataError
 from sortnet.preference.laplace import fit as fit_scores
 from sortnet.preference.vote_arrays import Votes
 from sortnet.rankers.base import Ranker, scaling_setting
-from sortnet.rankers.folder import Array, Saved
+from sortnet.rankers.model_folder import Array, Saved
 
 if TYPE_CHECKING:
     from torch import Tensor

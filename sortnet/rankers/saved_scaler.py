@@ -6,7 +6,7 @@ import numpy as np
 
 from sortnet.config import scaling_parts
 from sortnet.data.scaling import Scaler, table_rows, unscaled
-from sortnet.rankers.folder import Array, Saved
+from sortnet.rankers.model_folder import Array, Saved
 
 _SCALER = "scaler"
 _VARYING = "scaler.varying"

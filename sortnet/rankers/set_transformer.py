@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sortnet.comparators.losses import Loss, listnet
-from sortnet.config import COMPARATOR, DEFAULTS, TRAINING, setting
+from sortnet.config import COMPARATOR, TRAINING, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.core import Queries
 from sortnet.core.memory import refuse_too_large
@@ -29,7 +29,8 @@ _BYTES = 8  # of a number of the attention, and of its softmax
 # What is taken for settings left open; without weight decay a set is easily learned by heart.
 _FIXED: dict[str, dict[str, Any]] = {
     "listnet": {
-        **DEFAULTS["nets"], "width": 16, "heads": 2, "layers": 2, "queries": 8, "weight_decay": 0.3,
+        "scaling": "query+rank", "width": 16, "heads": 2, "layers": 2, "queries": 8,
+        "weight_decay": 0.3,
     },
     "setrank": {"width": 64, "heads": 4, "layers": 3},
 }  # fmt: skip

@@ -15,7 +15,7 @@ from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.iterations import State
 from sortnet.learning.training import OptimiserState
-from sortnet.rankers.folder import (
+from sortnet.rankers.model_folder import (
     Array,
     parse_tensors,
     read_bytes,

@@ -13,7 +13,7 @@ from sortnet.comparators.forms import DualUnits, Form, OnDevice, Score
 from sortnet.core import F32, F64, I32, I64, Comparator, ComparedPairs, Queries, Sorting
 from sortnet.core.large_arrays import runs_of_queries
 from sortnet.errors import ComparatorError
-from sortnet.sorting.levels import merge_sort_levels
+from sortnet.sorting.merge_sort_levels import merge_sort_levels
 from sortnet.threads import in_threads
 
 # Documents prepared at a time, which bounds memory whatever the data's size. Dual units are to
@@ -117,7 +117,7 @@ def _sorted_run(
         if there is None:
             order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
         else:
-            from sortnet.sorting.gpu import merge_sort_on_device
+            from sortnet.sorting.merge_sort_on_device import merge_sort_on_device
 
             order, i, j, margin = merge_sort_on_device(there, prepared, order, offsets)
         i, j = i + np.int32(part.start), j + np.int32(part.start)

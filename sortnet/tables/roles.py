@@ -1,7 +1,10 @@
 """Roles of a table's columns: id, text, image, audio, group, grade, features, or ignored.
 
-Short texts that repeat become features here; those that do not are described by
-`sortnet.items.features`.
+`choose_columns` decides the roles for all readers: of labelled tables (`sortnet.data.read_tables`),
+of items (`sortnet.items.read_items`, `given_items`) and of frames (`sortnet.estimator.arrays`).
+`sortnet.tables.values` says whether the cells of a column are numbers, dates or categories.
+Short texts that repeat become features here; other texts are described by `sortnet.items.features`,
+with the numbers that `sortnet.items.texts` makes of a text.
 """
 
 from __future__ import annotations
@@ -146,6 +149,18 @@ def choose_columns(
     chosen = replace(named, id=id_, text=text, image=image, audio=audio, features=tuple(features))
     dates = tuple(name for name in features if name in rows.dates)
     return replace(chosen, ignored=ignored, categories=coded, notes=notes, dates=dates)
+
+
+def without_unique_text(roles: C, named: Columns) -> C:
+    """The roles of documents, whose id is not a text that happens to be unique.
+
+    Args:
+        roles: as `choose_columns` chose them.
+        named: the roles that were named.
+    """
+    if named.id is None and (roles.id or "").lower() not in IDS:
+        return replace(roles, id=None)
+    return roles
 
 
 def choose_features(columns: Mapping[str, Cells], names: Collection[str] = ()) -> tuple[str, ...]:

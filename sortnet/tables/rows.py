@@ -88,6 +88,15 @@ class Rows:
         path = self.files[at - 1][1] if self.files else self.path
         return f"{path}, {self.unit} {self.lines[row]}"
 
+    def dicts(self) -> list[dict[str, Any]]:
+        """Each row as {column: cell}.
+
+        >>> Rows("t", {"id": ["a", "b"], "size": np.array([1.0, 2.5])}, [2, 3]).dicts()
+        [{'id': 'a', 'size': 1.0}, {'id': 'b', 'size': 2.5}]
+        """
+        columns = {name: np.asarray(cells, object).tolist() for name, cells in self.columns.items()}
+        return [{name: cells[k] for name, cells in columns.items()} for k in range(len(self))]
+
     def texts(self, column: str | None) -> list[str]:
         """A column as texts, all empty without one.
 

@@ -18,8 +18,14 @@ from sortnet.files import TABLES, shown, suffix_of, write_atomically
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
 from sortnet.preference import ANSWERS, Answer, Judgement
-from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, SET_FIELDS, check_undo
-from sortnet.preference.study import questions_at, study_of
+from sortnet.preference.base import (
+    LONGEST_COMMENT,
+    LONGEST_META,
+    SET_FIELDS,
+    Probabilities,
+    check_undo,
+)
+from sortnet.preference.study import Decision, questions_at, study_of
 from sortnet.tables.rows import Rows, listed, read_rows
 from store.collections.collection import Collection
 from store.collections.collection_rows import checked_name
@@ -172,6 +178,7 @@ def import_judgements(
     form: Form | None = None,
     annotator: str | None = None,
     sides: tuple[str, str] | None = None,
+    probabilities: Probabilities | None = None,
 ) -> Imported:
     """Add a file's judgements to a collection of the same items, all or none.
 
@@ -192,6 +199,8 @@ def import_judgements(
         annotator: of the judgements that name none.
         sides: the fields of Label Studio's tasks that hold the left and the right item; None: by
             their names, such as text1 and text2.
+        probabilities: what the `p` of its annotators is; None: as it was decided before, a share of
+            votes without a decision.
 
     Raises:
         DataError: on the first error, with file and line; then nothing is added.
@@ -204,6 +213,16 @@ def import_judgements(
         )
     except JudgementError as error:
         raise DataError(f"{path}: {error}") from None
+    if probabilities is not None:
+        names = {line.judgement.annotator for line in lines if line.judgement.p is not None}
+        study = collection.study()
+        collection.decide(
+            *(
+                Decision(f"p-{probabilities}", name)
+                for name in sorted(names)
+                if study.probabilities.get(name, "share") != probabilities
+            )
+        )
     return Imported(len(added), len(lines) - len(added))
 
 
@@ -212,8 +231,8 @@ def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
     facts |= {side: items.ids[facts[side]] for side in ("left", "right")}
     facts = {name: facts[name] for name in FIELDS}
     if items.groups is not None:
-        context = None if items.contexts is None else items.contexts[judgement.left]
-        facts |= dict(zip(_OF_GROUP, (items.groups[judgement.left], context), strict=True))
+        of_group = items.groups[judgement.left], items.context(judgement.left)
+        facts |= dict(zip(_OF_GROUP, of_group, strict=True))
     return facts
 
 

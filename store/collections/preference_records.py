@@ -79,8 +79,7 @@ def _votes_on(answers: Sequence[Judgement]) -> dict[str, int]:
 
 
 def _prompt(items: Items, number: int) -> str:
-    context = None if items.contexts is None else items.contexts[number]
-    return context or ("" if items.groups is None else items.groups[number])
+    return items.context(number) or ("" if items.groups is None else items.groups[number])
 
 
 def _text(items: Items, number: int) -> str:

@@ -10,7 +10,7 @@ from sqlalchemy import delete, insert, select, update
 
 from sortnet.errors import SortNetError, StoreError
 from store.collections.collection_rows import CollectionRows
-from store.database.process import Process
+from store.database.process import Process, this_process
 from store.database.schema import ServerRow
 
 SILENT = 30.0  # seconds without a heartbeat, after which a server counts as dead
@@ -45,9 +45,8 @@ class ServerRows(CollectionRows):
                 who = f"process {other.pid} on {other.host}"
                 raise StoreError(f"collection {self.name!r} is served by {who} already")
             connection.execute(delete(ServerRow).where(ServerRow.collection == self.number))
-            here = Process.here()
-            row = {"collection": self.number, "id": id, "heartbeat": now}
-            connection.execute(insert(ServerRow), row | {"pid": here.pid, "host": here.host})
+            row = {"collection": self.number, "id": id, "heartbeat": now, **this_process()}
+            connection.execute(insert(ServerRow), row)
 
 
 class ServerClaim:

@@ -17,8 +17,8 @@ class Process(NamedTuple):
     Attributes:
         host: name of its machine.
         pid: None in rows of a version that stored no process.
-        process_start: see the function of that name; None in rows of servers, which are known by
-            their heartbeats, too.
+        process_start: see the function of that name; None in rows of a version that stored none,
+            and of a system that does not say.
     """
 
     host: str | None
@@ -28,7 +28,7 @@ class Process(NamedTuple):
     @classmethod
     def of(cls, row: Any) -> Process:
         """The process in a row's columns."""
-        return cls(row.host, row.pid, getattr(row, "process_start", None))
+        return cls(row.host, row.pid, row.process_start)
 
     @classmethod
     def here(cls) -> Process:

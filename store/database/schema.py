@@ -316,7 +316,11 @@ class LeaseRow(Base):
 
 
 class ServerRow(Base):
-    """The process that serves a collection; `heartbeat` as in `JudgementRow.at`."""
+    """The process that serves a collection; `heartbeat` as in `JudgementRow.at`.
+
+    `host`, `pid` and `process_start` are of the process, see `store.database.process`;
+    `process_start` is NULL in rows from before m0013.
+    """
 
     __tablename__ = "servers"
 
@@ -325,6 +329,7 @@ class ServerRow(Base):
     pid: Mapped[int]
     host: Mapped[str]
     heartbeat: Mapped[float]
+    process_start: Mapped[str | None]
 
 
 class CellRow(Base):

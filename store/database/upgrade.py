@@ -23,7 +23,7 @@ from store.database.schema import Base
 # Our own name: a team's database may hold another program's tables.
 VERSION_TABLE = "sortnet_schema"
 APPLICATION_ID = 0x536F7274  # "Sort": identifies SortNet's files to SQLite
-OLDEST, NEWEST = "m0003", "m0012"  # of version 0.1.0; one more with each change of `tables`
+OLDEST, NEWEST = "m0003", "m0013"  # of version 0.1.0; one more with each change of `schema`
 LOCK = 0x536F72744E6574  # "SortNet": PostgreSQL's advisory locks are numbers
 
 

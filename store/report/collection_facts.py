@@ -16,6 +16,7 @@ from sortnet.items import Items
 from sortnet.items.base import words_of
 from sortnet.messages import count, cut
 from sortnet.preference.annotator_agreement import agreement
+from sortnet.preference.calibration import calibration
 from sortnet.preference.cycles import CycleTest, cycle_test
 from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
@@ -139,10 +140,16 @@ def _judges(service: LabellingService, everything: Judgements) -> list[dict[str,
     names = [
         who.name for who in service.collection.annotators() if who.name in everything.annotators
     ]
-    spent = {name: _spent(everything, name) for name in names}
+    gold = service.study.gold_pairs()
     for report in service.reports(names):
         kind = "model" if report.model else "person"
-        found.append(plain(asdict(report)) | {"kind": kind} | spent[report.name])
+        ranges = calibration(everything, report.name, gold) if report.probabilities else []
+        found.append(
+            plain(asdict(report))
+            | {"kind": kind}
+            | _spent(everything, report.name)
+            | {"calibration": [plain(asdict(each)) for each in ranges]}
+        )
     return found
 
 

@@ -12,14 +12,25 @@ from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
 from sortnet.preference.goal import Goal
 from store import Collection
+from store.report.annotator_figures import TITLES, Figure, Interval, figures_of
 from store.report.collection_facts import facts_of_criteria
 from store.report.html_page import PageFile, refuse_page_file, render_template, write_page
 from store.report.instructions import instructions_html
+from store.service.item_ranking import TOP, page_cell
 
 _ROWS = 100_000  # of the ranking; more would be tens of megabytes
 _WRITTEN = 100  # of them that are there without the script
 _ANSWERS = 12  # about a pair
+_P_COUNTS = {
+    "measurement": "measurements",
+    "words": "words: they say nothing of the errors",
+    "share": "shares of votes",
+    "ignored": "words: they are ignored",
+}
 _SMALL = Markup("{} <small>{}</small>")
+_JUDGE_COLUMNS = (
+    *("judge", "kind", "answers", "skipped", *TITLES, "calls", "tokens", "cost", "verdict"),
+)
 
 
 def write_collection_page(
@@ -71,6 +82,7 @@ def render(parts: Sequence[dict[str, Any]], name: str) -> str:
         parts=[_shown(part) for part in parts],
         sections=sections,
         most_answers=_ANSWERS,
+        judge_columns=_JUDGE_COLUMNS,
     )
 
 
@@ -80,6 +92,9 @@ def _shown(part: dict[str, Any]) -> dict[str, Any]:
     shown_part["summary"] = [*_summary(part)]
     shown_part["reliability"] = [*_reliability(part)]
     shown_part["judge_rows"] = [_judge(judge) for judge in part["judges"]]
+    shown_part["calibration_rows"] = [
+        _calibration(judge, each) for judge in part["judges"] for each in judge["calibration"]
+    ]
     shown_part["instructions_html"] = instructions_html(part["instructions"])
     shown_part["ranking_title"] = _ranking_title(part)
     shown_part["cells"] = [_cells(row, part) for row in part["rows"][:_ROWS]]
@@ -121,9 +136,9 @@ def _cells(row: dict[str, Any], part: dict[str, Any]) -> list[str | list[str]]:
         *group,
         str(row["rank"]),
         [row["id"], row["text"] or ""],
-        f"{row['score']:.2f}",
+        page_cell("score", row["score"]),
         f"{row['low']}-{row['high']}",
-        f"{100 * row['among_top']:.0f} %",
+        page_cell(TOP, row[TOP]),
         str(row["judgements"]),
     ]
 
@@ -136,23 +151,35 @@ def _judge(judge: dict[str, Any]) -> list[str]:
         f"{judge['name']}{state}",
         judge["kind"],
         *(f"{judge[name]:,}" for name in ("answers", "skipped")),
-        *(_measured(judge[name]) for name in ("reliability", "side_bias")),
-        *(_share(judge[name], judge[f"expected_{name}"]) for name in ("agreement", "consistency")),
-        _measured(judge["gold"]),
+        *map(_figure, figures_of(judge)),
         *(f"{n:,}" if calls else "-" for n in (calls, tokens)),
         "-" if judge["cost"] is None else f"{judge['cost']:.4g}",
         judge["verdict"] or "-",
     ]
 
 
-def _measured(found: dict[str, float] | None) -> str:
-    return "-" if found is None else _SMALL.format(
-        f"{found['value']:.2f}", f"[{found['low']:.2f}, {found['high']:.2f}]"
-    )  # fmt: skip
+def _calibration(judge: dict[str, Any], each: dict[str, Any]) -> list[str]:
+    """A row of the table of calibration."""
+    return [
+        judge["name"],
+        _P_COUNTS[judge["probabilities"]],
+        f"{each['low']:g} to {each['high']:g}",
+        f"{each['answers']:,}",
+        f"{each['said']:.2f}",
+        *(_share_of(each[name], each[f"n_{name}"]) for name in ("others", "gold")),
+    ]
 
 
-def _share(seen: float | None, expected: float | None) -> str:
-    return "-" if seen is None else _SMALL.format(f"{seen:.2f}", f"/ {expected:.2f}")
+def _share_of(share: float | None, number: int) -> str:
+    return "-" if share is None else _SMALL.format(f"{share:.2f}", f"of {number:,}")
+
+
+def _figure(figure: Figure) -> str:
+    if isinstance(figure, Interval):
+        return _SMALL.format(figure.value, f"[{figure.low}, {figure.high}]")
+    if figure is None:
+        return "-"
+    return _SMALL.format(f"{figure.observed:.2f}", f"/ {figure.expected:.2f}")
 
 
 def _reliability(part: dict[str, Any]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from store.runs.remembered_data import find_data
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker
     from store import Run
-    from store.service.judged import Source
+    from store.service.judged_queries import Source
 
 PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
@@ -71,7 +71,7 @@ def find_sources(
 def _namer(run: Run) -> Callable[[str], str]:
     """What gives the id of a collection's item with the start of its text; of others the id."""
     from store.collections.collection import Collection
-    from store.service.judged import Source
+    from store.service.judged_queries import Source
 
     source = Source.parse(str(run.data["train"].get("path")))
     if source is None:
@@ -133,7 +133,7 @@ def read_part(
     from sortnet.data.parts import is_part, take_part
     from sortnet.files import is_table
     from store.runs.judge_answers import judged_pairs, targets_of
-    from store.service.judged import Source
+    from store.service.judged_queries import Source
 
     facts = run.data.get(split)
     if facts is None:
@@ -164,7 +164,7 @@ def read_part(
 
 def _judged_part(run: Run, split: Split, source: Source) -> Queries:
     from store.collections.collection import Collection
-    from store.service.judged import read_judged
+    from store.service.judged_queries import read_judged
 
     collection = Collection(run.database, source.name)
     as_before = run.data["vali"].get("held_out")  # versions before 0.4 did not record it

@@ -1,4 +1,7 @@
-"""A run that is not done: its phase in words, the command that resumes it, how far it came."""
+"""A run that is not done: its phase in words, and the command that resumes it.
+
+The resuming itself is in `store.training.train_or_resume`.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,26 @@ if TYPE_CHECKING:
     from store.runs.run import Run
 
 
-def resume(out: str) -> str:
+def resume_command(out: str) -> str:
     """The command that resumes the run whose model is in that folder."""
     return shlex.join(["sortnet", "train", "--resume", "--out", out])
 
 
+def resume_call(out: str) -> str:
+    """The call that resumes a run whose judge is passed again, such as a function."""
+    return f"store.training.resume({out!r}, judge=...)"
+
+
 def again(run: Run) -> str | None:
-    """The command that resumes an unfinished run; None if it is done."""
-    return None if run.status == "done" or run.out is None else resume(run.out)
+    """The command or the call that resumes an unfinished run; None if it is done."""
+    if run.status == "done" or run.out is None:
+        return None
+    if (judge := run.judge) is not None:
+        from store.runs.judge_record import is_stored_whole
+
+        if not is_stored_whole(judge):
+            return resume_call(run.out)
+    return resume_command(run.out)
 
 
 def is_before_the_end_of_training(run: Run) -> bool:

@@ -3,14 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from sortnet.core import I64, Progress
-from sortnet.items import Items, describe
+from sortnet.files import is_table
+from sortnet.items import Columns, Items, describe, read_with_roles
 from sortnet.items.features import given_only
+from sortnet.items.item_groups import lone_groups, read_pairs
 from sortnet.items.update import merge
+from store.collections import collection_rows
 from store.collections.collection import Collection
+from store.collections.gold_file import read_gold
 from store.store import Store
+
+ROLES = ("id", "text", "image", "audio", "group", "context")  # of columns, which are stored
+
+
+@dataclass(frozen=True)
+class ItemsFile:
+    """A file of items, and how it is added to a collection.
+
+    Attributes:
+        path: the file or folder.
+        columns: the columns that are named; others are guessed.
+        ignore: columns to leave out.
+        described: whether features are made of texts and images; None: as `with_features`.
+        embed: whether sentence embeddings are among the features.
+        pairs: a file of the only pairs that may be asked.
+        gold: a file of pairs whose answer is known.
+        update: whether an item with a known id replaces the old one, or is refused.
+    """
+
+    path: str
+    columns: Columns = field(default_factory=Columns)
+    ignore: tuple[str, ...] = ()
+    described: bool | None = None
+    embed: bool = False
+    pairs: str | None = None
+    gold: str | None = None
+    update: bool = False
+
+
+@dataclass(frozen=True)
+class AddedItems:
+    """The result of adding a file of items to a collection.
+
+    Attributes:
+        collection: name of the collection.
+        n_new: items of the file.
+        n_replaced: items of the file that replaced older ones.
+        items: all items of the collection.
+        roles: the columns of the file by their roles.
+        n_pairs: pairs that may be asked; 0: all may be.
+        lone_groups: groups of one item.
+        is_outdated_on_pages: whether a running server shows the items as they were before.
+    """
+
+    collection: str
+    n_new: int
+    n_replaced: int
+    items: Items
+    roles: Columns
+    n_pairs: int
+    lone_groups: list[str]
+    is_outdated_on_pages: bool
 
 
 def with_features(
@@ -70,3 +128,71 @@ def add_items(
     return store.add_items(
         name, all_items, update=old is not None, columns=columns, pairs=pairs, seed=seed
     )
+
+
+def add_file(
+    store: Store, name: str, file: ItemsFile, progress: Progress = lambda text: None
+) -> AddedItems:
+    """Add the items of a file to a collection, which is created if there is none of that name.
+
+    Raises:
+        DataError: if the file cannot be used, or does not go with the items of the collection.
+    """
+    names = store.collections_frame()["name"].tolist()
+    existing = store.collection(name) if name in names else None
+    if existing is None:
+        collection_rows.checked_new(name)  # before a long file is read
+    old = None if existing is None else existing.items()
+    progress(f"reading {file.path}")
+    columns = file.columns
+    if existing is not None:
+        columns = _with_groups_of(existing, columns, file.path)
+    new, roles = read_with_roles(
+        file.path,
+        columns,
+        ignore=file.ignore,
+        like=old,
+        least=1 if old else 2,
+        progress=progress,
+    )
+    items = with_features(
+        old,
+        new,
+        has_numbers=bool(roles.features),
+        described=file.described,
+        embed=file.embed,
+        update=file.update,
+        progress=progress,
+    )
+    groups_of_one = lone_groups(items)
+    pairs = None if file.pairs is None else read_pairs(Path(file.pairs), items)
+    gold = [] if file.gold is None else read_gold(file.gold, items)
+    progress("writing")
+    collection = store.add_items(
+        name,
+        items,
+        update=old is not None,
+        columns={role: getattr(roles, role) for role in (*ROLES, "features", "dates")},
+        pairs=pairs,
+    )
+    collection.decide(*gold)
+    allowed_pairs = collection.allowed_pairs()
+    n_old = 0 if old is None else len(old)
+    return AddedItems(
+        collection=name,
+        n_new=len(new),
+        n_replaced=len(new) + n_old - len(items),
+        items=items,
+        roles=roles,
+        n_pairs=0 if allowed_pairs is None else len(allowed_pairs),
+        lone_groups=groups_of_one,
+        is_outdated_on_pages=collection.is_served() and file.update,
+    )
+
+
+def _with_groups_of(collection: Collection, columns: Columns, path: str) -> Columns:
+    """Take the group and context columns of the collection, where no group column is named."""
+    stored = collection.settings.get("columns", {})
+    if columns.group or not stored.get("group") or not is_table(Path(path)):
+        return columns
+    return replace(columns, group=stored["group"], context=columns.context or stored.get("context"))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sortnet.errors import StudyError
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import HOLDOUT, Pair
+from sortnet.preference.base import HOLDOUT, Pair, by_pair
 from store.collections.leases import Lease
 from store.service.labelling import LabellingService
 
@@ -20,6 +20,11 @@ class Asked(NamedTuple):
 
     service: LabellingService
     lease: Lease
+
+    @property
+    def pair(self) -> Pair:
+        """The two items, the lower number first."""
+        return self.lease.question.pair
 
 
 class Criteria:
@@ -49,21 +54,22 @@ class Criteria:
 
     def _by_all(self, annotator: str, asked: Sequence[Asked]) -> list[Asked]:
         """The pairs of one service asked by all; pairs with an answer by some come first."""
-        pairs = {one.lease.question.pair: [one] for one in asked}
-        started: dict[Pair, list[Asked]] = {}
-        for other in (each for each in self.services if not asked or each is not asked[0].service):
-            held = {lease.question.pair: lease for lease in other.held(annotator)}
-            new = [_for_another(one.lease.question) for one in asked]
-            given = other.lease(annotator, [each for each in new if each.pair not in held])
-            held |= {lease.question.pair: lease for lease in given}
-            for pair, lease in held.items():
-                (pairs if pair in pairs else started).setdefault(pair, []).append(
-                    Asked(other, lease)
-                )
+        by_all = list(asked)
+        others = [service for service in self.services if not asked or service != asked[0].service]
+        for service in others:
+            leases = service.held(annotator)
+            leased = {lease.question.pair for lease in leases}
+            questions = [_for_another(one.lease.question) for one in asked]
+            questions = [question for question in questions if question.pair not in leased]
+            leases += service.lease(annotator, questions)
+            by_all += [Asked(service, lease) for lease in leases]
+        of_pair = by_pair(by_all)
+        pairs = list(by_pair(asked))
+        started = [pair for pair in of_pair if pair not in pairs]
         return [
             one
-            for each in (*started.values(), *pairs.values())
-            for one in sorted(each, key=lambda one: self.services.index(one.service))
+            for pair in started + pairs
+            for one in sorted(of_pair[pair], key=lambda one: self.services.index(one.service))
         ]
 
     def service_of(self, criterion: str | None) -> LabellingService:

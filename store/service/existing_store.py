@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
     from store import Collection, Run, Store
-    from store.service.judged import Source
+    from store.service.judged_queries import Source
 
 ITEMS_MAKER = "sortnet items add"  # the command that creates a store with collections
 
@@ -118,7 +118,7 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
     Raises:
         SortNetError: if nothing has the name.
     """
-    from store.service.judged import Source
+    from store.service.judged_queries import Source
 
     if len(set(paths)) != 1:
         return None
@@ -136,7 +136,7 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
 
 def collection_behind(path: str, url: URL | str | None) -> str:
     """Hint for a path that could not be used, where a collection has its name."""
-    from store.service.judged import PREFIX
+    from store.service.judged_queries import PREFIX
 
     with suppress(StoreError):  # a store that cannot be read has no collection to name
         if path in collections_of(url):

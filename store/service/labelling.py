@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,13 @@ class LabellingService:
             study = self.study  # newer than the session's if somebody was paused
         return session.reports(names, judgements, study)
 
+    def models_of_before(self) -> list[str]:
+        """Models that gave probabilities while nobody decided what these are, as before 0.5."""
+        with self._lock:
+            judgements, study = self.session.judgements(), self.study
+        undecided = [name for name in study.models if name not in study.probabilities]
+        return [name for name in undecided if not np.isnan(judgements.p[judgements.by(name)]).all()]
+
     def sync(self) -> int:
         """Read what other processes wrote; returns the number of new judgements."""
         with self._lock:
@@ -282,8 +290,13 @@ class LabellingService:
         """Whether the ranking is older than the answers."""
         return self._fitted != (self.session, self.session.events)
 
-    def update(self) -> None:
-        """Fit the model to the new answers: now if that is quick, else in a thread."""
+    def update(self, *, keep_net: bool = False, pause: bool = True) -> None:
+        """Fit the model to the new answers: now if that is quick, else in a thread.
+
+        Args:
+            keep_net: see `Session.refit`.
+            pause: whether answers have the processor for some time after a fit in a thread.
+        """
         if not self.stale:
             return
         if self.session.quick:
@@ -296,19 +309,30 @@ class LabellingService:
             return
         with self._lock:
             running = self._fitting is not None and self._fitting.is_alive()
-            if not running and time.monotonic() >= self._pause_until:
+            may_start = not pause or time.monotonic() >= self._pause_until
+            if may_start and not running:
                 # A daemon: the process need not wait for a fit, which writes nothing.
-                self._fitting = threading.Thread(target=self._try_fit, daemon=True)
+                fit = partial(self._try_fit, keep_net=keep_net)
+                self._fitting = threading.Thread(target=fit, daemon=True)
                 self._fitting.start()
 
-    def keep_up(self) -> None:
-        """`update`, but wait for the fit if a program answers faster than the model is fitted."""
-        self.update()
+    def keep_up(self, *, side_by_side: bool = False) -> None:
+        """`update`, but wait for the fit if a program answers faster than the model is fitted.
+
+        Nets are trained when the answers have doubled, and by `settle`.
+
+        Args:
+            side_by_side: whether other threads answer meanwhile: then a fit that is due begins in
+                a thread, too, and only at twice as many answers it is waited for.
+        """
         session = self.session
-        if session.behind > max(_MOST_UNFITTED, session.events // 20, session.n_items // 20):
+        due = max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)
+        most = 2 * due if side_by_side else due
+        self.update(keep_net=True, pause=not side_by_side or session.behind <= due)
+        if session.behind > most:
             if self._fitting is not None:
                 self._fitting.join()
-            if self.stale:
+            if session.behind > due:
                 self._fit(keep_net=True)
 
     def settle(self) -> None:
@@ -355,11 +379,11 @@ class LabellingService:
             about = session.n_votes, self.remaining, session.goal
             self._convergence.add(number, *about, time.monotonic() - started)
 
-    def _try_fit(self) -> None:
+    def _try_fit(self, *, keep_net: bool = False) -> None:
         """Fit, and renew the forecast if it may take its time."""
         started = time.monotonic()
         try:
-            self._fit()
+            self._fit(keep_net=keep_net)
             if not self.session.quick and self.session.forecast_due:
                 self._renew_forecast()
             self.fault = ""

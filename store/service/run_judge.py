@@ -1,4 +1,4 @@
-"""A program or a model as the judge of a training run: each answer is in the store as it comes."""
+"""A machine as the judge of a training run: each answer is in the store as it comes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
 from sortnet.learning.pairs_to_ask import Shown, answers_about_vali, selected
 from sortnet.messages import count, note
-from sortnet.preference.base import unordered_pair
+from sortnet.preference import Question
 from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targets_of
 from store.runs.run import Run
 from store.service.patience import StorePatience
 
 PairOfSplit: TypeAlias = tuple[Split, int, int]  # the documents' numbers, the lower one first
 
+STRATEGY = "loop"  # which chose the pairs
 ATTEMPTS = 2  # at a pair at which the judge fails
 _PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
@@ -45,29 +46,19 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
     return selected("even", shown)[0]
 
 
-@dataclass(frozen=True)
-class Question:
-    """Two documents of a part, in the order in which they are shown."""
-
-    split: Split
-    left: int
-    right: int
-
-    @property
-    def pair(self) -> PairOfSplit:
-        """The pair, whatever the order."""
-        return self.split, *unordered_pair(self.left, self.right)
-
-
 @dataclass(kw_only=True)
 class _Pool(WorkerPool[Question]):
-    """Workers asked about the questions in `waiting`, whose answers are stored in the run."""
+    """Workers asked about documents of a part, `split`; the answers are stored in the run.
+
+    The items of the questions in `waiting` are the documents' numbers.
+    """
 
     run: Run
     documents: Mapping[Split, Items]
     question: str
     judgements: int  # answers that may be given in all
     n_stored: int = 0  # pairs of which the store has an answer
+    split: Split = "train"
     waiting: list[Question] = field(default_factory=list)
     targets: dict[PairOfSplit, float] = field(default_factory=dict)
 
@@ -86,34 +77,37 @@ class _Pool(WorkerPool[Question]):
         questions, self.waiting = self.waiting[:most], self.waiting[most:]
         return questions
 
+    def pair_of(self, question: Question) -> PairOfSplit:
+        """The pair of documents that a question is about."""
+        return self.split, *question.pair
+
     def _key(self, question: Question) -> Hashable:
-        return question.pair
+        return self.pair_of(question)
 
     def _items(self, question: Question) -> set[str]:
-        ids = self.documents[question.split].ids
+        ids = self.documents[self.split].ids
         return {ids[question.left], ids[question.right]}
 
     def _pair(self, question: Question, *, turned: bool) -> Pair:
-        first, second = question.left, question.right
-        if turned:
-            first, second = second, first
+        question = question.turned if turned else question
+        left, right = question.left, question.right
         return pair_of_items(
-            self.documents[question.split],
-            first,
-            second,
-            id=f"{question.split}-{first}-{second}",
+            self.documents[self.split],
+            left,
+            right,
+            id=f"{self.split}-{left}-{right}",
             question=self.question,
             instructions=None,
         )
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
-        sides = [(question.left, question.right), (question.right, question.left)]
+        orders = (question, question.turned)
         answers = [
-            JudgeAnswer(*sides[k], verdict.answer, **verdict.facts(), at=time.time())
-            for k, verdict in enumerate(verdicts)
+            JudgeAnswer(shown.left, shown.right, verdict.answer, **verdict.facts(), at=time.time())
+            for shown, verdict in zip(orders, verdicts, strict=False)
         ]
-        self._patience.do(partial(self.run.add_answers, question.split, answers))
-        self.targets[question.pair] = target_of(answers)
+        self._patience.do(partial(self.run.add_answers, self.split, answers))
+        self.targets[self.pair_of(question)] = target_of(answers)
         self.answered += 1
         self.n_stored += 1
 
@@ -133,7 +127,7 @@ class RunJudge:
         question: what is asked.
         seed: which document of a pair is shown left.
         judgements: answers that may be given in all.
-        again: the command that resumes the run.
+        again: the command or the call that resumes the run.
         closed: whether nothing is asked any more, as the run has ended.
         notify: called with messages about failures.
     """
@@ -254,8 +248,11 @@ class RunJudge:
         if not self._workers:
             self._connected.enter_context(self.judge.open_connections())
             self._workers = list(self.judge.make_workers())
+        pool.split = split
         for _ in range(ATTEMPTS):
-            pool.waiting = [each for each in questions if each.pair not in pool.targets]
+            pool.waiting = [
+                question for question in questions if pool.pair_of(question) not in pool.targets
+            ]
             if pool.waiting and not pool.is_over:
                 self.judge.restart_clock()
                 pool.ask_all(self._workers)
@@ -267,6 +264,9 @@ class RunJudge:
             if n_left == len(pairs):
                 fault = fault or f"failed at all {count(n_left, 'pair')}; {pool.last_fault}"
         kept = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
+        if fault and pool.cause is not None:
+            pool.cause.add_note(f"{pool.judge.name}: {kept}: go on with {self._again}")
+            raise pool.cause
         if fault:
             raise SortNetError(f"{pool.judge.name}: {fault}; {kept}: go on with {self._again}")
         if why_no_more and not self._is_end_told:
@@ -275,6 +275,5 @@ class RunJudge:
 
     def _question(self, split: Split, low: int, high: int) -> Question:
         rng = np.random.default_rng([self._seed, SPLITS.index(split), low, high])
-        if rng.random() < 0.5:
-            return Question(split, low, high)
-        return Question(split, high, low)
+        question = Question(low, high, STRATEGY, 1.0)
+        return question if rng.random() < 0.5 else question.turned

@@ -23,8 +23,8 @@ from sortnet.rankers.base import Ranker
 from sortnet.rankers.better_ranker import better_ranker
 from sortnet.rankers.posterior_ranker import PosteriorRanker
 from sortnet.rankers.sortnet import Model
-from store.service.judged import read_judged
-from store.service.judging import EndReason
+from store.service.judge_as_annotator import EndReason
+from store.service.judged_queries import read_judged
 from store.store import open_store
 
 if TYPE_CHECKING:

@@ -1,5 +1,12 @@
 """Runs of training: `train` begins one, `resume` goes on with it, `watch` looks at it.
 
+A run is resumed by its folder (`run_folder`): `run.json` has its settings, data and phase, and the
+file of its state, which `sortnet.rankers.weights` writes and reads, has the weights and the
+optimiser after the last iteration. `training_run` begins with these, the pairs come from the store
+(`store.runs`), and `sortnet.learning.loop` goes on with the next iteration.
+
+`estimate` says what a run takes that asks a language model.
+
 Names are imported when first used: a module of this package can be used without PyTorch.
 """
 
@@ -7,20 +14,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from store.training.start_run import RunOptions, resume, train
+    from store.training.train_or_resume import RunOptions, resume, train
     from store.training.trained_run import TrainedRun
+    from store.training.training_estimate import TrainingEstimate, estimate
     from store.training.watch_run import RunChange, watch
     from store.training.watcher import Watcher
 
-__all__ = ["RunChange", "RunOptions", "TrainedRun", "Watcher", "resume", "train", "watch"]
+__all__ = [
+    "RunChange",
+    "RunOptions",
+    "TrainedRun",
+    "TrainingEstimate",
+    "Watcher",
+    "estimate",
+    "resume",
+    "train",
+    "watch",
+]
 
 _MODULE_OF_NAME = {
     "RunChange": "watch_run",
-    "RunOptions": "start_run",
+    "RunOptions": "train_or_resume",
     "TrainedRun": "trained_run",
+    "TrainingEstimate": "training_estimate",
     "Watcher": "watcher",
-    "resume": "start_run",
-    "train": "start_run",
+    "estimate": "training_estimate",
+    "resume": "train_or_resume",
+    "train": "train_or_resume",
     "watch": "watch_run",
 }
 

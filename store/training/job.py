@@ -28,7 +28,7 @@ from sortnet.rankers.sortnet import checked_config
 from store.report.conventions import metrics_of
 from store.runs.remembered_data import exists, find_data, remembered
 from store.service.existing_store import collection_behind, judged_source, open_collection
-from store.service.judged import Source, read_judged
+from store.service.judged_queries import Source, read_judged
 
 HELD_OUT = "held_out"  # the fact of a collection's part V that names its items or groups
 

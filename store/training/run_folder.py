@@ -1,4 +1,4 @@
-"""The folder of a run: its model, which `sortnet.rankers.folder` writes, and files to resume it.
+"""The folder of a run: its model, see `sortnet.rankers.model_folder`, and files to resume the run.
 
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 from sortnet.core import SPLITS
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import check_fields, make_folder, parse_document, shown, write_atomically
-from sortnet.rankers.folder import read_bytes
+from sortnet.rankers.model_folder import read_bytes
 
 FORMAT_VERSION = 1
 _RUN = "sortnet-run"
@@ -32,6 +32,8 @@ _RUN_FIELDS: dict[str, Any] = {
 }
 Phase = Literal["choosing", "training", "done"]
 CHOOSING, TRAINING, DONE = get_args(Phase)
+# {kind of judge: `judged_by` of the record}, two of them as version 0.4 wrote them
+JUDGED_BY = {"program": "--judge", "language model": "--model", "function": "function"}
 _ORIGIN_FIELDS = {"path": str, "folder": str, "run": str | None, "weights_sha256": str}
 _PHASE_FIELDS = {"phase": Phase, "trials": list, "settings_sha256": str}
 
@@ -80,7 +82,7 @@ class Folder:
             check_fields(facts, {"path": str, "fingerprint": str}, path)
         if about["threads"] < 1:
             raise ModelError(f"{path}: threads cannot be {about['threads']}")
-        if about.get("judged_by") not in (None, "--judge", "--model"):
+        if about.get("judged_by") not in (None, *JUDGED_BY.values()):
             raise ModelError(f"{path}: judged_by cannot be {shown(about['judged_by'])}")
         if "phase" in about:
             check_fields(about, _PHASE_FIELDS, path)

@@ -17,13 +17,13 @@ from sqlalchemy import URL
 
 from sortnet import __version__
 from sortnet.comparators import make_comparator
-from sortnet.comparators.make import least_numbers, resolve_device
+from sortnet.comparators.device import resolve_device
+from sortnet.comparators.make import least_numbers
 from sortnet.config import Config
 from sortnet.core import I64, Progress, Queries, Split
 from sortnet.core.shard import Alone, Group
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
-from sortnet.learning.budget import Budget
 from sortnet.learning.distributed import (
     SIGTERM_CAME,
     AnotherProcessEnded,
@@ -32,22 +32,24 @@ from sortnet.learning.distributed import (
     is_from_torchrun,
 )
 from sortnet.learning.iterations import Callback, Iteration, State
+from sortnet.learning.step_budget import Budget
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.better_ranker import better_than_posterior
 from sortnet.rankers.choose_inputs import Trial, choose
-from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.from_model import with_epochs
+from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import ALONE, fit
 from sortnet.rankers.weights import load_state, save_state
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
-from store.runs.unfinished import resume
+from store.runs.judge_record import kind_of
+from store.runs.unfinished import resume_command
 from store.service.existing_store import open_existing
 from store.service.run_judge import RunJudge, vali_pairs
 from store.store import new_run_id
 from store.training.job import TrainingJob
 from store.training.origin import Origin
-from store.training.run_folder import CHOOSING, TRAINING, Folder
+from store.training.run_folder import CHOOSING, JUDGED_BY, TRAINING, Folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +62,8 @@ class TrainingRun:
     run: Run
     state: State | None  # to resume from; None for a new run
     group: Group = field(default_factory=Alone)  # of which the first alone keeps folder and run
-    again: str | None = None  # the command that does it again; None: the one that resumes it
-    judge: RunJudge | None = None  # a program or a model that is asked
+    again: str | None = None  # the command or call that does it again; None: what resumes it
+    judge: RunJudge | None = None  # a program, a model or a function that is asked
     origin: Origin | None = None  # the model that the run begins with; None: random weights
 
     @property
@@ -101,7 +103,7 @@ class TrainingRun:
             from_model = self.origin.model
         is_kept_already = self.finished and self.run.status == "done"
         changes_status = not (self.group.rank or is_kept_already)
-        again = self.again or resume(str(self.folder))
+        again = self.again or resume_command(str(self.folder))
         interrupted = "interrupted"
         if self.config.divides_one_training:
             interrupted = "interrupted before the learning rate came down"
@@ -182,8 +184,8 @@ def begin(
         progress: told what is being done.
         show_trial: called with each trial that chooses settings, trials that had ended included.
         group: the processes of the run; this process is the first.
-        again: the command that repeats the run; None: the command that resumes it.
-        judge: options of the program or model that a new run asks.
+        again: the command or call that repeats the run; None: the command that resumes it.
+        judge: the record of the judge that a new run asks; None without a judge.
         origin: the model that the run begins with, which its folder keeps.
         clear: whether a new run removes the record of an earlier run in the folder.
     """
@@ -193,14 +195,14 @@ def begin(
             folder.clear()
         known = _new_record(job, command, shown)
         if judge is not None:
-            known["judged_by"] = "--judge" if judge["judge"] is not None else "--model"
+            known["judged_by"] = JUDGED_BY[kind_of(judge)]
         if origin is not None:
             origin.model.save(folder.origin)
             known["from"] = origin.facts
         folder.write_run(known)
     run = _stored_run(job, folder, store, known, judge)
     if known.get("phase") == CHOOSING:
-        with _status(run, again or resume(str(folder)), group):
+        with _status(run, again or resume_command(str(folder)), group):
             config = _choose(job, folder, run, known, progress, show_trial)
         return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
     config, state = Config.from_json(known["config"]), None

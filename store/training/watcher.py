@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sortnet.core.shard import Group
 from sortnet.learning.iterations import Callback, Iteration
+from sortnet.messages import note
 from sortnet.rankers.choose_inputs import Trial
 from store.training.job import TrainingJob
 from store.training.origin import Origin
@@ -14,10 +15,14 @@ from store.training.training_run import TrainingRun
 
 
 class Watcher:
-    """Told each step of a training; every method does nothing unless a subclass replaces it."""
+    """Told each step of a training; methods do nothing unless a subclass replaces them."""
 
     def progress(self, text: str) -> None:
         """Take a line on what is being done now."""
+
+    def note(self, text: str) -> None:
+        """Take a message, such as a failure of the judge; by default it is logged."""
+        note(text)
 
     def starting(
         self, job: TrainingJob, origin: Origin | None, group: Group, *, is_new: bool, chooses: bool

@@ -1,6 +1,6 @@
 """Merge sort of all queries at once, for any comparator: one batch of comparisons per step.
 
-In arrays; `sortnet.sorting.gpu` has it in tensors.
+In arrays; `sortnet.sorting.merge_sort_on_device` has it in tensors.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ _PLENTY = 20_000  # votes it is tried on, at most
 _HIDDEN = (16, 8)
 _CHECKED = 0.25  # share of the votes held out for early stopping and evaluation
 _BETTER = 1.0  # standard errors by which it must predict held-out votes better
+# Epochs after the best one. Training to the end keeps the same epoch, and takes four times as long.
+_PATIENCE = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +220,8 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
 
     items = Queries.from_arrays(features.astype(np.float32))
     net = DirectRanker(features.shape[1], hidden=_HIDDEN, seed=seed)
-    train_on_pairs(net, items, _pairs(train), items, _pairs(vali), Training(), seed=seed)
+    how = Training(patience=_PATIENCE)
+    train_on_pairs(net, items, _pairs(train), items, _pairs(vali), how, seed=seed)
     with torch.no_grad():
         net.eval()
         units = net.feature_part(torch.from_numpy(items.features)).numpy().astype(np.float64)

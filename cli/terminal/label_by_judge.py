@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
+from cli.console import progress, say
 from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
 from cli.judges.judge_options import judge_of
-from cli.output import progress, say
 from cli.terminal.asking import Ask, Asking
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
@@ -18,7 +18,7 @@ from sortnet.judges.prompts import Prompt
 from sortnet.messages import printable
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.service.judging import EndReason, Judging, example_pairs
+from store.service.judge_as_annotator import EndReason, Judging, example_pairs
 from store.service.labelling import LabellingService
 
 
@@ -85,12 +85,14 @@ def show_prompt_or_estimate(
     with closing(LabellingService(first, goal=until)) as service, progress() as status:
         status("fitting the answers so far")
         service.settle()
-        left = service.remaining.questions
+        remaining = service.remaining
         some = example_pairs(service, 1 if options["show_prompt"] else SAMPLE)
     if options["show_prompt"]:
         show_prompt(Prompt(model.prompt), some[0], as_json=as_json)
         return
-    pairs = number if number is not None else left
-    if pairs is None:
+    if number is not None:
+        show_estimate(model, number, some, as_json=as_json)
+        return
+    if remaining.questions is None:
         raise SortNetError("--estimate: how many questions are left is not known: give --number")
-    show_estimate(model, pairs, some, as_json=as_json)
+    show_estimate(model, remaining.questions, some, remaining.likely_range, as_json=as_json)

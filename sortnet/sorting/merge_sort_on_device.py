@@ -1,7 +1,6 @@
 """Merge sort of all queries at once in tensors that stay on a comparator's device.
 
-Which device that is says `sortnet.comparators.make.resolve_device`; on it trains
-`sortnet.learning.training`, which keeps the features there.
+`sortnet.comparators.make` decides the device.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from torch import Tensor
 from sortnet.comparators.base import to_device
 from sortnet.comparators.forms import OnDevice
 from sortnet.core import F32, I32, I64
-from sortnet.sorting.levels import runs
+from sortnet.sorting.merge_sort_levels import runs
 
 
 def merge_sort_on_device(

@@ -64,14 +64,12 @@ class LabellingEnd:
 
 def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) -> Pair:
     """What is asked about a leased pair; `turned`: with its sides exchanged."""
-    study, question = service.study, lease.question
-    left, right = question.left, question.right
-    if turned:
-        left, right = right, left
+    study = service.study
+    question = lease.question.turned if turned else lease.question
     return pair_of_items(
         service.items,
-        left,
-        right,
+        question.left,
+        question.right,
         id=lease.id,
         question=study.question,
         instructions=study.instructions,
@@ -179,7 +177,7 @@ class Judging(WorkerPool[Lease]):
         self._patience.do(partial(self.service.held, self.annotator))
 
     def _keep_up(self) -> None:
-        self.service.keep_up()
+        self.service.keep_up(side_by_side=not self.judge.in_caller_thread)
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
         asked = question.question
@@ -192,9 +190,8 @@ class Judging(WorkerPool[Lease]):
             self._notify(str(error))
             return
         if new and len(verdicts) > 1:
-            turned = replace(asked, left=asked.right, right=asked.left)
             collection = self.service.collection
-            second = replace(self._judgement(turned, verdicts[1]), at=collection.clock())
+            second = replace(self._judgement(asked.turned, verdicts[1]), at=collection.clock())
             # By its id it is not appended twice if the reply of the first commit was lost.
             ids = [secrets.token_hex(8)]
             self._patience.do(partial(collection.append, [second], ids=ids))
@@ -235,15 +232,20 @@ class Judging(WorkerPool[Lease]):
         self._patience.do(partial(self.service.release, self.annotator))
 
     def _mark(self) -> None:
-        """Mark a new annotator as a model, unless somebody did; one who has answered stays."""
+        """Mark a new annotator as a model whose probabilities are measurements, unless somebody
+        decided on that; who has answered stays.
+        """
         service = self.service
-        if (
-            not service.session.answered(self.annotator)
-            and self.annotator not in service.study.models
-        ):
-            mark = Decision("model", self.annotator)
+        if service.session.answered(self.annotator):
+            return
+        marks = []
+        if self.annotator not in service.study.models:
+            marks.append(Decision("model", self.annotator))
+        if self.annotator not in service.study.probabilities:
+            marks.append(Decision("p-measurement", self.annotator))
+        if marks:
             with suppress(StudyError):  # a run beside this one, under the same name, was faster
-                self._patience.do(partial(service.collection.decide, mark))
+                self._patience.do(partial(service.collection.decide, *marks))
             self._patience.do(service.sync)
 
     def _judgement(self, question: Question, verdict: Verdict) -> Judgement:

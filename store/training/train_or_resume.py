@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL
 
 from sortnet.config import Config
-from sortnet.core import NamedColumns, Split
+from sortnet.core import NamedColumns
 from sortnet.core.named_columns import UNNAMED
 from sortnet.core.shard import Group
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_folder, rows_of
-from sortnet.items import Items
+from sortnet.judges.any_judge import OneJudge, described
 from sortnet.learning.distributed import broadcast, threads_of
 from sortnet.messages import note
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.sortnet import ALONE
 from sortnet.threads import set_threads
 from store.service.existing_store import open_to_write
-from store.training.asked_judge import AskedJudge, NoJudge
+from store.training.asked_judge import NOBODY, AskedJudge
+from store.training.documents import AskedDocuments
 from store.training.job import TrainingJob, columns_of, paths_to_resume, read_job
 from store.training.origin import Origin, find_origin, refuse_own_folder
 from store.training.run_folder import CHOOSING, Folder
@@ -50,7 +51,7 @@ class RunOptions:
         cache: folder that keeps parsed files; None: nothing is kept.
         threads: of the computing; None: those of a resumed run, else all cores.
         trials: whether settings that are left open are chosen by trials, not as by default.
-        judge: asked about documents that have no grades.
+        judge: asked about documents that have no grades; the argument `judge` goes before it.
         watcher: told what happens.
         command: recorded as what made the run; None: the call of Python.
         group: the processes of the run, see `sortnet.learning.distributed.joined`.
@@ -62,7 +63,7 @@ class RunOptions:
     cache: Path | None = None
     threads: int | None = None
     trials: bool = True
-    judge: AskedJudge = field(default_factory=NoJudge)
+    judge: AskedJudge = NOBODY
     watcher: Watcher = field(default_factory=Watcher)
     command: str | None = None
     group: Group = ALONE
@@ -76,7 +77,7 @@ class PreparedRun:
     folder: Folder
     record: dict[str, Any] | None  # the record of the run to resume
     origin: Origin | None
-    documents: dict[Split, Items]  # as a judge is shown them
+    documents: AskedDocuments  # as a judge is shown them
     url: URL
     store: str  # the URL to record, without a password
 
@@ -85,24 +86,37 @@ def train(
     data: str | Sequence[str],
     out: str = "model",
     *,
+    judge: OneJudge | None = None,
+    question: str | None = None,
     overwrite: bool = False,
     options: RunOptions | None = None,
     **settings: Any,
 ) -> TrainedRun | None:
     """Train a model on labelled queries or on a collection's judgements, and store the run.
 
+    With a judge the documents need no grades: the judge says which of two is better, about as many
+    pairs as the setting `judgements`. Each answer is stored as it comes, so that a resumed run asks
+    no pair again.
+
     Args:
         data: one file that is divided, a folder with both parts, the name of a collection, or the
             files of the training and the validation part.
         out: the folder of the model.
+        judge: a `LanguageModel`, a `Program`, or a function of two documents, which are dicts of
+            the rows of a table or, of LETOR text, arrays of numbers; it returns `left`, `right`,
+            `tie`, `skip`, or the probability that the left one is better.
+        question: what the judge is asked; None: `Which is better?`.
         overwrite: whether a model in the folder is replaced.
-        options: store, columns, judge and the like.
-        settings: of `sortnet.config.Config`, such as `max_iter=3`.
+        options: store, columns and the like.
+        settings: of `sortnet.config.Config`, such as `max_iter=3` or `judgements=200`.
 
     Returns the run that has ended; None in a process that is not the first of several.
 
     Raises:
-        SortNetError: for data or settings that cannot be used, or a folder that has a model.
+        SortNetError: for data or settings that cannot be used, or a folder that has a model; if the
+            judge fails three times in a row, saying how many answers are kept.
+        Exception: of a function that raises three times in a row, as it is, with a note of how
+            many answers are kept.
 
     >>> import tempfile
     >>> from sortnet.data.digits import digits_fold
@@ -122,7 +136,7 @@ def train(
 
     Cost: a training; the data are held in memory.
     """
-    options = options or RunOptions()
+    options = with_judge(options or RunOptions(), judge, question)
     paths = [data] if isinstance(data, str) else list(data)
     folder = Folder(out)
 
@@ -140,6 +154,8 @@ def resume(
     out: str,
     data: Sequence[str] = (),
     *,
+    judge: OneJudge | None = None,
+    question: str | None = None,
     options: RunOptions | None = None,
     **settings: Any,
 ) -> TrainedRun | None:
@@ -151,15 +167,20 @@ def resume(
     Args:
         out: the folder of the run.
         data: where the data were moved to; empty: where they were.
-        options: store, threads, judge and the like; others than those of the run are refused.
+        judge: the judge that the run asks; None: the stored one. A function is not stored, so that
+            it is passed again; other `workers`, `timeout` and limits may be given, another judge is
+            refused.
+        question: given again; another than that of the run is refused.
+        options: store, threads and the like; others than those of the run are refused.
         settings: given again; others than those of the run are refused.
 
     Returns the run that has ended; None in a process that is not the first of several.
 
     Raises:
-        SortNetError: if there is no run to resume, or it was begun with other settings or data.
+        SortNetError: if there is no run to resume, or it was begun with other settings, other data
+            or another judge.
     """
-    options = options or RunOptions()
+    options = with_judge(options or RunOptions(), judge, question)
     folder = Folder(out)
     refuse_folder(out)
     refuse_own_folder(options.from_model, folder)
@@ -170,6 +191,16 @@ def resume(
     prepared = prepare(folder, data, record, options, settings)
     call = f"store.training.resume({out!r})"
     return _run(prepared, options, options.command or call, clear=False)
+
+
+def with_judge(options: RunOptions, judge: OneJudge | None, question: str | None) -> RunOptions:
+    """The options with a judge and a question, if one of them is given."""
+    if judge is None and question is None:
+        return options
+    asked = options.judge.judge if judge is None else described(judge)
+    return replace(
+        options, judge=replace(options.judge, judge=asked, question=question, changes=None)
+    )
 
 
 def recorded_run(folder: Folder, *, has_data: bool) -> dict[str, Any] | None:
@@ -194,6 +225,8 @@ def prepare(
     record: dict[str, Any] | None,
     options: RunOptions,
     settings: Mapping[str, Any],
+    *,
+    is_asked_now: bool = True,
 ) -> PreparedRun:
     """Read and check what a run needs; nothing is written.
 
@@ -203,14 +236,16 @@ def prepare(
         record: the record of the run to resume; None for a new run.
         options: of the run.
         settings: by name, as they were given.
+        is_asked_now: whether the judge has to be ready and to have a budget.
     """
     progress, judge = options.watcher.progress, options.judge
     origin = find_origin(options.from_model, folder, record, progress)
     config, paths, columns = _asked(settings, data, options.columns, record, folder, origin)
     config = config if options.trials else config.with_defaults
     url, shown = store_url(options.store, record)
-    is_asked = judge.is_asked(record)
-    if is_asked:
+    is_asked = judge.is_asked(record, folder.path)
+    checks_judge = is_asked and is_asked_now
+    if checks_judge:
         judge.check_budget(config)
     job = read_job(
         paths,
@@ -223,6 +258,8 @@ def prepare(
         like=None if origin is None else origin.model,
     )
     agree(job, options.group)
+    if checks_judge:
+        judge.check()
     documents = judge.documents(job, progress)
     return PreparedRun(job, folder, record, origin, documents, url, shown)
 
@@ -277,6 +314,7 @@ def _run(
             progress,
             watcher.trial_ended,
             group=group,
+            again=options.judge.again(folder.path),
             judge=options.judge.record(),
             origin=prepared.origin,
             clear=clear,
@@ -284,7 +322,11 @@ def _run(
         watcher.begun(begun, chose=chooses)
         is_own_store = options.store is not None or store_url(None, None)[0] == prepared.url
         asking = options.judge.asking(
-            shared(begun, group), prepared.documents, progress, is_own_store=is_own_store
+            shared(begun, group),
+            prepared.documents,
+            progress,
+            is_own_store=is_own_store,
+            notify=watcher.note,
         )
         with asking as training:
             callbacks = watcher.callbacks(training)

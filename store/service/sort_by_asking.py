@@ -15,12 +15,12 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy import URL
 
@@ -29,7 +29,8 @@ from sortnet.errors import DataError, SortNetError, StoreError
 from sortnet.files import shown
 from sortnet.items import Items
 from sortnet.items.given_items import GivenItems, items_from
-from sortnet.judges import Function, LanguageModel, Program
+from sortnet.judges import LanguageModel
+from sortnet.judges.any_judge import MachineJudge, OneJudge, described
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.limits import check_whole_number
@@ -40,12 +41,10 @@ from sortnet.preference.study import QUESTION, Decision
 from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
 from store.service.added_items import add_items
-from store.service.judging import EndReason, Judging, LabellingEnd, example_pairs
+from store.service.judge_as_annotator import EndReason, Judging, LabellingEnd, example_pairs
 from store.service.labelling import LabellingService
 from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import Store, open_store
-
-OneJudge: TypeAlias = LanguageModel | Program | Function | Callable[[Any, Any], object]
 
 _LONGEST_NAME = 60  # characters of a command that is an annotator's name
 _ROUND = 20  # answers of one of several judges before the next one is asked
@@ -211,7 +210,7 @@ def estimate(
 
 def judges_by_name(
     judge: OneJudge | Mapping[str, OneJudge],
-) -> dict[str, LanguageModel | Program | Function]:
+) -> dict[str, MachineJudge]:
     """The judges by the names under which their answers are stored.
 
     Raises:
@@ -223,18 +222,12 @@ def judges_by_name(
     if isinstance(judge, Mapping):
         if not judge:
             raise SortNetError("judge: there is none")
-        return {str(name): _judge(one) for name, one in judge.items()}
-    one = _judge(judge)
+        return {str(name): described(one) for name, one in judge.items()}
+    one = described(judge)
     return {_annotator(one): one}
 
 
-def _judge(judge: OneJudge) -> LanguageModel | Program | Function:
-    if isinstance(judge, LanguageModel | Program | Function):
-        return judge
-    return Function(judge)
-
-
-def _annotator(judge: LanguageModel | Program | Function) -> str:
+def _annotator(judge: MachineJudge) -> str:
     """The name of a judge: its model and own prompt, its command, or its function's name."""
     name = judge.annotator
     if isinstance(judge, LanguageModel) and judge.prompt is not None:

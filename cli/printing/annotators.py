@@ -1,0 +1,74 @@
+"""Annotators of a collection: a row for each, and the gold pairs that they are scored by."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cli.printing.results import Column, Result, Step, Table
+from sortnet.messages import count, printable
+from store.report.annotator_figures import TITLES, Interval, figures_of
+
+if TYPE_CHECKING:
+    from store.service.annotators import AnnotatorReports, GoldPairs
+
+_ABOUT = (
+    "reliability: 1 for the average annotator, 0 for coin tosses, below 0 for the worse item; "
+    "90 % intervals in brackets",
+    "with others, with self: share of answers that are the same / expected of average annotators",
+)
+
+
+def annotators_result(annotators: AnnotatorReports) -> Result:
+    """A row for each annotator; the next step excludes an annotator whose answers do harm."""
+    name, reports = annotators.collection, annotators.reports
+    if not reports:
+        command = f"sortnet label {shlex.quote(name)}"
+        return Result("annotators", [], next=Step(command, f"no annotators yet: {command}"))
+    rows, commands = [], []
+    for report in reports:
+        is_harmful = report.name in annotators.harmful
+        rows.append(asdict(report) | {"exclude": is_harmful})
+        if is_harmful:
+            words = ["exclude", name, report.name, "--reason", report.verdict]
+            commands.append(shlex.join(["sortnet", "annotators", *map(printable, words)]))
+    sentence = "\n".join(f"next: {command}" for command in commands)
+    step = Step(commands[0], sentence) if commands else None
+    return Result("annotators", rows, text=[Table(_COLUMNS, rows)], notes=_ABOUT, next=step)
+
+
+def gold_line(gold: GoldPairs) -> str:
+    """The number of gold pairs, and the share of the questions that are about them."""
+    pairs = count(gold.n_pairs, "gold pair")
+    share = f"{gold.rate:.0%} of the questions"
+    return f"{gold.collection}: {pairs}; {share}, as far as there are some"
+
+
+def _figure(report: Mapping[str, Any], number: int) -> str:
+    figure = figures_of(report)[number]
+    if isinstance(figure, Interval):
+        return f"{figure.value} [{figure.low},{figure.high}]"
+    return "-" if figure is None else figure.text()
+
+
+def _seconds(report: Mapping[str, Any]) -> str:
+    seconds = report["median_seconds"]
+    return "-" if seconds is None else f"{seconds:.1f}"
+
+
+def _state(report: Mapping[str, Any]) -> str:
+    state: str = report["state"]
+    return f"{state} model" if report["model"] else state
+
+
+_COLUMNS = [
+    Column("annotator", lambda report: printable(report["name"])),
+    Column("answers", lambda report: str(report["answers"])),
+    *(Column(title, partial(_figure, number=number)) for number, title in enumerate(TITLES)),
+    Column("seconds", _seconds),
+    Column("state", _state),
+    Column("verdict", lambda report: report["verdict"] or "-"),
+]

@@ -1,0 +1,119 @@
+"""Two documents compared by a ranker, and the features that decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cli.printing.results import Column, Result, Table
+from sortnet.messages import printable
+
+if TYPE_CHECKING:
+    from sortnet.explain.attribution import Explanation
+    from sortnet.explain.compared_documents import ComparedDocuments, RankedDocument
+
+
+def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
+    """The document that goes first, the votes, and a row for each of the `top` features."""
+    text: list[str | Table] = [
+        *_order_lines(comparison),
+        f"margins of {_name_of(comparison.a)} over {_name_of(comparison.b)}:",
+        _votes_table(comparison),
+    ]
+    if comparison.explanation is None:
+        text.append(f"which features decide is not known: {comparison.reason}")
+    else:
+        text.append("")
+        text.append(f"A is {_name_of(comparison.a)}, B is {_name_of(comparison.b)}")
+        text.append(_features_table(comparison.explanation, top))
+        text.append("values add up to the margin, from that of two documents at the query's mean")
+    return Result("explanation", _value(comparison), text=text)
+
+
+def _value(comparison: ComparedDocuments) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "qid": comparison.qid,
+        "first": comparison.first,
+        "margin": comparison.margin,
+        "a": asdict(comparison.a),
+        "b": asdict(comparison.b),
+        "n_docs": comparison.n_docs,
+        "members": comparison.votes,
+    }
+    explanation = comparison.explanation
+    if explanation is None:
+        return value
+    features = [
+        {
+            "feature": part.column.name,
+            "number": part.column.features[0] + 1,
+            "value": part.value,
+            "a": part.a,
+            "b": part.b,
+        }
+        for part in explanation.by_column()
+    ]
+    value |= {"baseline_margin": explanation.baseline, "error": explanation.error}
+    return value | {"features": features}
+
+
+def _order_lines(comparison: ComparedDocuments) -> list[str]:
+    """Which document goes first, and the ranks of both."""
+    first, last = comparison.a, comparison.b
+    if comparison.first == "b":
+        first, last = last, first
+    if comparison.first is None:
+        order = f"{_name_of(first)} and {_name_of(last)} are the same to the model (margin 0)"
+    else:
+        margin = f"margin {abs(comparison.margin):.4g}"
+        order = f"{_name_of(first)} goes before {_name_of(last)}, {margin}"
+    ranks = f"{first.rank} and {last.rank} of {comparison.n_docs}"
+    return [order, f"ranked {ranks} in query {comparison.qid}"]
+
+
+def _votes_table(comparison: ComparedDocuments) -> Table:
+    columns = [Column("member", lambda row: str(row["member"]))]
+    columns += [Column(name, partial(_figure, name=name)) for name in comparison.votes[0]]
+    rows = [{"member": number, **vote} for number, vote in enumerate(comparison.votes, start=1)]
+    return Table(columns, rows)
+
+
+def _features_table(explanation: Explanation, top: int) -> Table:
+    """A row for each of the largest features, and the rest of the margin."""
+    parts = explanation.by_column()
+    rows = [
+        (printable(part.column.name), _cell(part.a), _cell(part.b), part.value)
+        for part in parts[:top]
+    ]
+    if len(parts) > top:
+        rest = sum(part.value for part in parts[top:])
+        rows.append((f"the {len(parts) - top} others", "", "", rest))
+    if explanation.baseline:
+        rows.append(("two at the query's mean", "", "", explanation.baseline))
+    rows.append(("margin of A over B", "", "", explanation.margin))
+    values = [part.value for part in parts[:top]]
+    return Table(_FEATURES, rows, bars=values, bar_titles=("+ for A, - for B", "+ A, - B"))
+
+
+def _figure(vote: Mapping[str, Any], name: str) -> str:
+    return f"{vote[name]:.4g}"
+
+
+def _cell(value: float | str | None) -> str:
+    if value is None:
+        return "missing"
+    return printable(value) if isinstance(value, str) else f"{value:.4g}"
+
+
+def _name_of(document: RankedDocument) -> str:
+    return f"row {document.row}" if document.docid is None else document.docid
+
+
+_FEATURES = [
+    Column("feature", lambda row: str(row[0]), cut="end"),
+    Column("in A", lambda row: str(row[1]), cut="end"),
+    Column("in B", lambda row: str(row[2]), cut="end"),
+    Column("value", lambda row: f"{row[3]:+.4g}"),
+]

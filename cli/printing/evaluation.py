@@ -1,0 +1,37 @@
+"""The measures of an evaluation, and a CSV file of every query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cli.printing.results import Column, Result, Table, write_csv
+
+if TYPE_CHECKING:
+    from store.report.evaluation import Evaluation
+
+
+def evaluation_result(evaluation: Evaluation) -> Result:
+    """A row for each measure, and the conventions below the table."""
+    queries, conventions = evaluation.queries, evaluation.conventions
+    value: dict[str, Any] = {
+        "model": evaluation.model,
+        "data": queries.source,
+        "n_queries": len(queries),
+        "n_docs": queries.n_docs,
+        "measures": evaluation.measures,
+        **evaluation.rules,
+    }
+    text: list[str | Table] = [Table(_COLUMNS, list(evaluation.measures.items())), *conventions]
+    return Result("evaluation", value, text=text, notes=conventions, is_noted_in_text=True)
+
+
+def write_query_figures(evaluation: Evaluation, to: str) -> None:
+    """Write a row for each query; a measure without a relevant document is left blank."""
+    queries = evaluation.queries
+    write_csv({"qid": queries.qids, "n_docs": queries.sizes, **evaluation.by_query}, to)
+
+
+_COLUMNS = [
+    Column("metric", lambda measure: str(measure[0])),
+    Column("mean", lambda measure: f"{measure[1]:.4f}"),
+]

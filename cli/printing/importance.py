@@ -1,0 +1,45 @@
+"""The importance of a model's features."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cli.printing.results import Column, Result, Table
+from sortnet.messages import printable
+
+if TYPE_CHECKING:
+    from store.report.feature_importance import FeatureImportance
+
+
+def importance_result(importance: FeatureImportance, top: int) -> Result:
+    """A row with a bar for each of the `top` features, and the conventions below the table."""
+    conventions = importance.conventions
+    text = [*_text(importance, top), *conventions]
+    value = {**importance.facts, "features": importance.rows}
+    return Result("importance", value, text=text, notes=conventions, is_noted_in_text=True)
+
+
+def _text(importance: FeatureImportance, top: int) -> list[str | Table]:
+    facts, rows = importance.facts, importance.rows
+    measure, repeats = facts["metric"], facts["repeats"]
+    shown = rows[:top]
+    columns = [Column("feature", lambda row: printable(row["feature"]), cut="end")]
+    for figure, title in _TITLES.items():
+        if figure in shown[0]:
+            columns.append(Column(title, partial(_figure, name=figure)))
+    text: list[str | Table] = [
+        f"{measure} {facts['quality']:.4f} on {facts['data']}",
+        Table(columns, shown, bars=[row["mean"] for row in shown]),
+    ]
+    if len(rows) > top:
+        text.append(f"{len(rows) - top} more: --top {len(rows)} shows all")
+    times = "once" if repeats == 1 else f"{repeats} times"
+    return [*text, f"drop of {measure} where a feature is shuffled within its queries, {times}"]
+
+
+_TITLES = {"mean": "drop", "std": "std", "splits": "splits"}
+
+
+def _figure(row: dict[str, Any], name: str) -> str:
+    return f"{row[name]:.4f}"

@@ -1,0 +1,98 @@
+"""The checks of an installation as lines, and the faults that they have found."""
+
+from __future__ import annotations
+
+import textwrap
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from cli.console import table
+from cli.printing.results import Bold, Result
+from sortnet.messages import count
+
+if TYPE_CHECKING:
+    from store.service.installation import Installation
+
+_LABEL, _WIDTH = 10, 80
+
+
+def installation_result(installation: Installation) -> Result:
+    """A few lines for each check, and a line for each fault."""
+    faults = list(installation.faults)
+    value = {
+        "ok": not faults,
+        "sortnet": installation.version,
+        "devices": installation.devices,
+        "threads": installation.threads,
+        "extras": installation.extras,
+        "store": installation.store,
+        "faults": faults,
+    }
+    return Result("installation", value, text=[*_check_lines(installation), "", *_verdict(faults)])
+
+
+def _check_lines(installation: Installation) -> list[str]:
+    texts = {
+        "sortnet": f"{installation.version}, {installation.system}\n{installation.executable}",
+        "devices": _devices_text(installation),
+        "threads": _threads_text(installation),
+        "extras": _extras_text(installation),
+        "store": _store_text(installation),
+    }
+    # A path is never wrapped: it could not be copied.
+    wrapper = textwrap.TextWrapper(_WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False)
+    lines = list[str]()
+    for name, text in texts.items():
+        wrapped = [line for part in text.split("\n") for line in wrapper.wrap(part)]
+        for label, line in zip_longest([name], wrapped, fillvalue=""):
+            lines.append(f"{label:{_LABEL}}{line}")
+    return lines
+
+
+def _verdict(faults: list[str]) -> list[str]:
+    if not faults:
+        return ["everything that SortNet needs works"]
+    many = "one thing is" if len(faults) == 1 else f"{len(faults)} things are"
+    return [Bold(f"{many} broken:"), *(f"- {fault}" for fault in faults)]
+
+
+def _devices_text(installation: Installation) -> str:
+    devices = "; ".join(installation.devices)
+    return f"{devices}\n--device auto takes {installation.auto_device}"
+
+
+def _threads_text(installation: Installation) -> str:
+    threads = dict(installation.threads)
+    n_cores = threads.pop("cores")
+    used = ", ".join(f"{name} {n}" for name, n in threads.items())
+    return f"{used} of {n_cores} cores"
+
+
+def _extras_text(installation: Installation) -> str:
+    rows = [
+        [extra["name"], "installed" if extra["present"] else extra["install"]]
+        for extra in installation.extras
+    ]
+    return "\n".join(table(["", ""], rows, left=2)[1:])
+
+
+def _store_text(installation: Installation) -> str:
+    url = (installation.store["url"] or "unknown").removeprefix("sqlite:///")
+    return f"{url}\n{_store_contents(installation)}"
+
+
+def _store_contents(installation: Installation) -> str:
+    facts, newest = installation.store, installation.newest_schema
+    if facts["problem"] is not None:
+        return "cannot be used"
+    if not facts["exists"]:
+        return "does not exist yet: sortnet train creates it"
+    if facts["schema"] is None:
+        return "has no tables yet: sortnet train creates them"
+    contents = f"{count(facts['runs'], 'run')}, {count(facts['collections'], 'collection')}"
+    size = f"{facts['bytes'] / 1e6:.1f} MB"
+    older = ""
+    if facts["schema"] != newest:
+        older = f" (old: the next command that writes makes it {newest})"
+    only = "" if installation.is_store_writable else "\nread-only: only commands that read work"
+    return f"{contents}, {size}, schema {facts['schema']}{older}{only}"

@@ -1,0 +1,143 @@
+"""Items of a collection: those that a file added, the first ones, and one with its features."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from cli.console import DEFAULT_WIDTH, width
+from cli.printing.columns import fact_lines, feature_groups, listed_names
+from cli.printing.results import Column, Result, Step, Table
+from sortnet.items import Columns, Items, readable_names
+from sortnet.items.base import words_of
+from sortnet.items.item_groups import said_alone
+from sortnet.messages import count, cut, printable
+from store.service.named_item import item_facts
+
+if TYPE_CHECKING:
+    from store.service.added_items import AddedItems
+
+_FILES = 6  # ignored files of a folder that are listed by name
+
+
+def added_result(added: AddedItems) -> Result:
+    """Count the items added to a collection, and name the role of each column."""
+    roles = added.roles
+    computed = _computed_features(added.items, roles)
+    n_groups = len(set(added.items.groups or ()))
+    n_added = added.n_new - added.n_replaced
+    value = {
+        "collection": added.collection,
+        "added": n_added,
+        "replaced": added.n_replaced,
+        "groups": n_groups,
+        "pairs": added.n_pairs,
+        "items": len(added.items),
+        "taken": vars(roles),
+        "made": readable_names(computed, vars(roles)),
+    }
+    also = f", {added.n_replaced} replaced" if added.n_replaced else ""
+    header = f"{added.collection}: {count(n_added, 'item')} added{also}, {len(added.items)} in all"
+    facts = _column_facts(added, computed, n_groups)
+    command = f"sortnet label {shlex.quote(added.collection)}"
+    sentence = f"next: {command}, or in a browser: sortnet serve {shlex.quote(added.collection)}"
+    return Result(
+        "added",
+        value,
+        text=[header, *fact_lines({name: text for name, text in facts.items() if text})],
+        notes=_notes(added, computed),
+        next=Step(command, sentence),
+    )
+
+
+def _computed_features(items: Items, roles: Columns) -> list[str]:
+    """The features that were computed from texts and images."""
+    from_columns = {*roles.features, *roles.categories}
+    return [feature for feature in items.feature_names if feature not in from_columns]
+
+
+def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict[str, str]:
+    """{role: its column and what it has}; empty texts where a role has no column."""
+    from store.service.added_items import ROLES
+
+    roles, n_features = added.roles, len(added.items.feature_names)
+    facts = {role: getattr(roles, role) for role in ROLES}
+    facts["id"] = roles.id or "row number"
+    facts["group"] = roles.group and f"{roles.group}, {count(n_groups, 'group')}"
+    facts["shown"] = listed_names(roles.shown)
+    if added.n_pairs:
+        facts["pairs"] = f"{count(added.n_pairs, 'pair')} may be asked, no others"
+    facts["features"] = str(n_features or "none: answers are learned item by item")
+    for group, columns in feature_groups(roles, computed).items():
+        facts[f"  {group}"] = columns
+    facts["ignored"] = _ignored(roles)
+    return facts
+
+
+def _notes(added: AddedItems, computed: list[str]) -> list[str]:
+    notes = list(added.roles.notes)
+    has_contents = any((*added.items.texts, *added.items.images))
+    if added.roles.features and not computed and has_contents:
+        notes.append(
+            "only the features of the file are used: --describe adds features of texts and images"
+        )
+    if added.lone_groups:
+        notes.append(said_alone(added.lone_groups))
+    if added.is_outdated_on_pages:
+        notes.append("the running server shows the items as they were before until it is restarted")
+    return notes
+
+
+def _ignored(roles: Columns) -> str:
+    """The ignored columns, all of them; or the first ignored files of a folder."""
+    if roles.id != "files" or len(roles.ignored) <= _FILES:
+        return listed_names(roles.ignored)
+    first = ", ".join(map(printable, roles.ignored[:_FILES]))
+    return f"{first}, ... ({len(roles.ignored)})"
+
+
+def items_result(items: Items, limit: int) -> Result:
+    """The first items of a collection, a line for each."""
+    numbers = range(min(limit, len(items)))
+    ids = [printable(items.ids[number]) for number in numbers]
+    longest = max(map(len, ids))
+    lines = [f"{id.ljust(longest)}  {words_of(items, number)}" for number, id in enumerate(ids)]
+    n_more = len(items) - len(ids)
+    return Result(
+        "items",
+        [item_facts(items, number) for number in numbers],
+        text=[cut(line.rstrip(), width() or DEFAULT_WIDTH) for line in lines],
+        notes=[f"and {n_more} more (--limit)"] if n_more else [],
+    )
+
+
+def item_result(record: dict[str, Any]) -> Result:
+    """All details of an item, its texts whole.
+
+    Args:
+        record: as `store.service.named_item.item_record` makes it.
+    """
+    text = list[str | Table]()
+    for name in ("id", "group", "image", "audio"):
+        if name in record:
+            text.append(f"{name:5}  {printable(record[name])}")
+    for column, cell in record.get("shown", {}).items():
+        text.append(f"{printable(column)}: {printable(cell)}")
+    for name in ("context", "text"):
+        if name in record:
+            text += ["", *map(printable, record[name].splitlines())]
+    if record["features"]:
+        text += ["", Table(_FEATURES, list(record["features"].items()))]
+    return Result("item", record, text=text)
+
+
+def _feature_text(value: str | float | None) -> str:
+    if isinstance(value, str):
+        return value
+    return "-" if value is None else f"{value:.6g}"
+
+
+_FEATURES = [
+    Column("feature", lambda feature: printable(feature[0])),
+    Column("value", lambda feature: _feature_text(feature[1])),
+]

@@ -1,0 +1,103 @@
+"""Judgements of a collection: the newest ones, those that a file added, and an export."""
+
+from __future__ import annotations
+
+import shlex
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cli.console import say, write_output
+from cli.printing.results import Column, Result, Step, Table
+from sortnet.messages import count, cut, printable
+
+if TYPE_CHECKING:
+    from store import Collection
+    from store.collections.judgement_files import Imported
+    from store.service.listed_rows import NewestJudgements
+
+_COMMENT = 24  # characters of a comment
+
+
+def judgements_result(name: str, newest: NewestJudgements) -> Result:
+    """A row for each judgement; without one, the command that asks for them.
+
+    Args:
+        name: of the collection.
+    """
+    rows = newest.rows
+    if not rows:
+        command = f"sortnet label {name}"
+        step = Step(command, f"no judgements yet: {command}")
+        return Result("judgements", rows, next=step)
+    columns = list(_COLUMNS)
+    for fact in _MORE:
+        if any(row[fact] is not None for row in rows):
+            columns.append(Column(fact, partial(_fact, name=fact)))
+    older = f", {newest.n_older} older ones not shown (--limit)" if newest.n_older else ""
+    note = f"{count(newest.n_answers, 'answer')} of {count(newest.n_annotators, 'annotator')}"
+    table = Table(columns, rows, left=5)
+    return Result("judgements", rows, text=[table], notes=[f"{note}{older}"])
+
+
+def imported_result(name: str, imported: Imported) -> Result:
+    """Count the judgements that a file added to a collection."""
+    known = f", {imported.known} already known" if imported.known else ""
+    value = {"collection": name, "added": imported.added, "known": imported.known}
+    return Result("imported", value, text=[f"{name}: {imported.added} judgements added{known}"])
+
+
+def export_to(output: str, collection: Collection, form: Any, **options: Any) -> None:
+    """Write judgements to a file, or to stdout (`-`); count them on stderr.
+
+    Nothing is counted where judgements were written to stdout.
+
+    Args:
+        form, options: as `write_judgements`.
+    """
+    from store.service.exported_judgements import FORMS_OF_PAIRS, write_judgements
+
+    numbers: list[int] = []
+    write_output(
+        output, lambda file: numbers.append(write_judgements(collection, file, form, **options))
+    )
+    (number,) = numbers
+    if output == "-" and number:
+        return
+    counted = count(number, "pair" if form in FORMS_OF_PAIRS else "judgement")
+    hint = "" if number else f" yet: sortnet label {shlex.quote(collection.name)}"
+    place = "" if output == "-" else f"{output}: "
+    say(f"{place}{counted} of {collection.name}{hint}")
+
+
+def _answer(row: dict[str, Any]) -> str:
+    if row["answer"] == "undo":
+        return f"undo of {row['undoes']}"
+    marks = " (undone)" * row["undone"] + " (excluded)" * row["excluded"]
+    return f"{row['answer']}{marks}"
+
+
+def _seconds(row: dict[str, Any]) -> str:
+    return "-" if row["milliseconds"] is None else f"{row['milliseconds'] / 1000:.1f}"
+
+
+def _time(row: dict[str, Any]) -> str:
+    return "-" if row["at"] is None else str(row["at"][:16].replace("T", " "))
+
+
+def _fact(row: dict[str, Any], name: str) -> str:
+    fact = row[name]
+    if isinstance(fact, float):
+        return f"{fact:.3g}"
+    return cut(printable(fact or "-"), _COMMENT)
+
+
+_MORE = ("p", "cost", "comment")  # columns if any judgement has them
+_COLUMNS = [
+    Column("judgement", lambda row: str(row["number"])),
+    Column("annotator", lambda row: printable(row["annotator"]), cut="end"),
+    Column("left", lambda row: printable(row["left"]), cut="end"),
+    Column("right", lambda row: printable(row["right"]), cut="end"),
+    Column("answer", _answer),
+    Column("seconds", _seconds),
+    Column("at (UTC)", _time),
+]

@@ -1,0 +1,53 @@
+"""The links to the pages of collections, and warnings about who can use them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from cli.console import put, say
+from sortnet.messages import printable
+
+
+class Links(NamedTuple):
+    """The links to the pages of a collection.
+
+    Attributes:
+        collection: name of the collection.
+        tokens: {annotator: the secret part of their link}.
+        revoked: annotators whose link is revoked.
+        admin: the secret part of the link to the admin page.
+    """
+
+    collection: str
+    tokens: Mapping[str, str]
+    revoked: Collection[str]
+    admin: str
+
+
+def print_links(address: str, links: Sequence[Links], *, is_public: bool) -> None:
+    """Print a line for each link, and warn on stderr where others can reach the server.
+
+    Args:
+        address: the start of the links.
+        is_public: whether other machines can reach the server.
+    """
+    for links_of_collection in links:
+        name = printable(links_of_collection.collection)
+        prefix = f"{name}, " if len(links) > 1 else ""
+        for annotator, token in links_of_collection.tokens.items():
+            if annotator in links_of_collection.revoked:
+                renew = "link revoked; sortnet annotators revoke makes a --undo new one"
+                say(f"{prefix}{printable(annotator)}: {renew}")
+            else:
+                put(f"{prefix}{printable(annotator)}: {address}/a/{token}")
+        put(f"{prefix}admin: {address}/admin/{links_of_collection.admin}")
+    if not all(links_of_collection.tokens for links_of_collection in links):
+        say("no annotator has a link yet: create one on the admin page, or with --annotator NAME")
+    if is_public:
+        say("WARNING: others can reach this server. The links are its only protection: anyone who")
+        say("has one can answer, and with the admin link see and add everything.")
+    if is_public and address.startswith("http:"):
+        say("WARNING: over plain http the links can be read on the way. Put an https proxy in")
+        say("front of the server (--url), or use a trusted network.")
+    say("Ctrl-C stops the server")

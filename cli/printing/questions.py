@@ -1,0 +1,38 @@
+"""What annotators of a collection are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cli.printing.results import Result
+from sortnet.messages import count, printable
+
+
+def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
+    """A few lines for each criterion, or for the only question.
+
+    Args:
+        questions: as `store.service.questions.question_facts` makes them.
+    """
+    lines = [line for question in questions for line in _lines(question)]
+    return Result("questions", questions, text=lines)
+
+
+def _lines(question: dict[str, Any]) -> list[str]:
+    from sortnet.preference.goal import WRONG, Goal
+
+    words, overlap = question["instructions"].split(), question["overlap"]
+    lines = [
+        f"{printable(question['name'])}: {printable(question['question'])}",
+        f"  instructions  {count(len(words), 'word') if words else 'none'}",
+        f"  goal          {Goal(question['goal'] or WRONG, question['top'] or 0)}",
+        f"  deadline      {question['deadline'] or 'none'}",
+    ]
+    if overlap > 1:
+        lines.append(f"  overlap       {count(overlap, 'answer')} a pair")
+    for annotator, n_answers in question["quotas"].items():
+        lines.append(f"  quota         {printable(annotator)}: {count(n_answers, 'answer')}")
+    if question["models"]:
+        lines.append(f"  models        {', '.join(map(printable, question['models']))}")
+    return [*lines, f"  judgements    {question['judgements']}"]

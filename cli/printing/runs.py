@@ -1,0 +1,128 @@
+"""The runs of a store, and a run with its iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cli.printing import iterations
+from cli.printing.results import Column, Result, Step, Table
+from store.report import iteration_table
+from store.report.iteration_table import quality_of
+from store.report.kept_models import kept_figure, kept_model
+from store.report.origins import from_which
+from store.report.run_facts import run_facts
+from store.runs.unfinished import again, is_before_the_end_of_training, resume_command, with_phase
+
+if TYPE_CHECKING:
+    from store import Run
+
+
+def runs_result(rows: list[dict[str, Any]]) -> Result:
+    """A row for each run; the next step resumes the newest killed run, or makes the first one."""
+    if not rows:
+        first = Step("sortnet train", "no runs yet: sortnet train makes one")
+        return Result("runs", rows, next=first)
+    step: Step | None = None
+    if killed := [row for row in rows if row["status"] == "killed" and row["out"]]:
+        others = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
+        command = resume_command(killed[0]["out"])
+        step = Step(command, f"run {killed[0]['id']}{others} was killed; resume with: {command}")
+    return Result("runs", rows, text=[Table(_COLUMNS, rows, left=3)], next=step)
+
+
+def run_result(run: Run) -> Result:
+    """A run with its iterations; the next step where the run has not come to its end."""
+    facts = run_facts(run)
+    rows = facts["iterations"]
+    notes = [] if rows else ["no iteration has ended yet"]
+    step = None
+    if facts["status"] in ("interrupted", "failed", "killed") and (command := again(run)):
+        if rows and is_before_the_end_of_training(run):
+            notes.append("the learning rate has not come down: a finished run has a better model")
+        step = Step(command)
+    return Result("run", facts, text=_run_text(run, rows), notes=notes, next=step)
+
+
+def scaling_lines(config: Mapping[str, Any]) -> list[str]:
+    """A line of the scaling and what a margin depends on; none if the settings have no scaling."""
+    from sortnet.config import BY_QUERY
+
+    scaling = config.get("scaling")
+    if not scaling:
+        return []
+    is_of_pair = BY_QUERY.isdisjoint(scaling.split("+"))
+    on = "the two documents alone" if is_of_pair else "the other documents of the query too"
+    return [f"scaling  {scaling}: a margin depends on {on}"]
+
+
+def chosen_lines(config: Mapping[str, Any]) -> list[str]:
+    """The settings that trials have chosen, if the run has such settings."""
+    settings = {**config, **config.get("training", {})}
+    line = iterations.chosen(settings, config.get("tuning", []))
+    return [line, ""] if line else []
+
+
+def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
+    lines = [
+        f"id       {run.id}",
+        f"status   {with_phase(run.status_text, run.phase)}",
+        f"command  {run.command}",
+    ]
+    if run.out is not None:
+        lines.append(f"out      {run.out}")
+    if origin := run.config.get("from"):
+        lines.append(f"from     {from_which(origin)}")
+    if run.kept is not None:
+        lines.append(f"kept     {kept_model(run.kept)}")
+    for split, part in run.data.items():
+        lines.append(
+            f"{split:8} {part['path']}: {part['n_queries']} queries, "
+            f"{part['n_docs']} documents, {part['n_features']} features"
+        )
+    lines += [*scaling_lines(run.config), ""]
+    quality = quality_of(run.config)
+    add_trial = iterations.trial_shower(quality, lines.append)
+    for trial in run.config.get("tuning", []):
+        add_trial(trial)
+    lines += chosen_lines(run.config)
+    lines += iteration_table.header(quality)
+    return [*lines, *(iteration_table.line(row, quality) for row in rows)]
+
+
+def _status(row: dict[str, Any]) -> str:
+    from store.database.process import in_words
+
+    return with_phase(in_words(row["status"], row["host"]), row["phase"])
+
+
+def _best(row: dict[str, Any]) -> str:
+    model, best = row["kept"], row["best_iteration"]
+    if model is not None and model["kind"] != "sortnet":  # no iteration made it
+        return str(model["kind"])
+    return "-" if best is None else f"{best}/{row['iterations']}"
+
+
+def _quality(row: dict[str, Any]) -> str:
+    name, quality = row["config"].get("quality", ""), row["best_quality"]
+    if (model := row["kept"]) is not None:
+        name, quality = model["measure"], kept_figure(model)
+    return "-" if quality is None else f"{name} {quality:.4f}"
+
+
+def _place(row: dict[str, Any]) -> str:
+    place: str = row["out"] or row["config"].get("collection") or "-"
+    if origin := row["config"].get("from"):
+        place += f", from {from_which(origin)}"
+    return place
+
+
+_COLUMNS = [
+    Column("run", lambda row: str(row["id"])),
+    Column("started UTC", lambda row: str(row["created"][:16].replace("T", " "))),
+    Column("status", _status),
+    Column("best", _best),
+    Column("quality", _quality),
+    Column("pairs", lambda row: str((row["tp"] or 0) + (row["vp"] or 0))),
+    Column("model", _place, cut="start"),
+]

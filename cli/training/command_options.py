@@ -1,0 +1,103 @@
+"""What the command line of `sortnet train` says of a run, but for its judge."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from cli.inputs.column_options import named_columns
+from cli.judges.judge_options import only_shows
+from cli.options import command_line, typed_settings
+from cli.training.command_judge import judge_of_command
+from cli.training.printed_run import trackers
+from sortnet.config import PRESETS, Config, Setting, Settings, parse_setting, settings_of
+from sortnet.core.shard import Group
+from sortnet.files import refuse_folder
+from store.training.asked_judge import AskedJudge
+from store.training.origin import refuse_own_folder
+from store.training.run_folder import Folder
+from store.training.train_or_resume import RunOptions
+from store.training.watcher import Watcher
+
+
+def checked_judge(ctx: click.Context) -> AskedJudge:
+    """The judge of the command line, after a check of the other options.
+
+    Raises:
+        click.UsageError: if some options do not go together.
+        SortNetError: on a folder or a tracker that cannot be.
+    """
+    values = ctx.params
+    refuse_folder(values["out"])
+    trackers(values["logs"])  # a misspelt one is refused before anything is read
+    judge = judge_of_command(ctx)
+    refuse_own_folder(values["from_model"], Folder(values["out"]))
+    if values["ranker"] != "sortnet":
+        _refuse_options_of_runs(values)
+    elif values["resume"] and values["overwrite"] and not only_shows(values):
+        raise click.UsageError(
+            "--resume continues a run and --overwrite starts again: give one of them"
+        )
+    return judge
+
+
+def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
+    of_runs = ("resume", "preset", "no_tune", "logs", "from_model")
+    if any(values[name] for name in of_runs):
+        raise click.UsageError(
+            "--resume, --from, --preset, --no-tune and --log are of a sortnet alone"
+        )
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        raise click.UsageError(f"one process fits {values['ranker']}: leave torchrun out")
+
+
+def run_settings(ctx: click.Context) -> dict[str, Any]:
+    """The settings of a run: of the preset, of options of their own, and of `--set`."""
+    values = ctx.params
+    preset = PRESETS[values["preset"]] if values["preset"] else {}
+    return {**preset, **typed_settings(ctx), **settings_set(Config(), values["extra"])}
+
+
+def settings_set(settings: Settings, typed: Sequence[str]) -> dict[str, Any]:
+    """The values of settings that are typed as `NAME=VALUE`.
+
+    Raises:
+        SortNetError: on a setting that there is not, or no value of one.
+        click.BadParameter: on what is no NAME=VALUE.
+    """
+    texts = {}
+    for pair in typed:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise click.BadParameter(f"--set takes NAME=VALUE, got {pair[:60]!r}")
+        texts[name.replace("-", "_")] = text
+    settings.check_names(texts)
+    known: Mapping[str, Setting] = settings_of(type(settings))  # type: ignore[arg-type]
+    return {name: parse_setting(name, known[name].values, text) for name, text in texts.items()}
+
+
+def run_options(
+    ctx: click.Context, judge: AskedJudge, watcher: Watcher, group: Group
+) -> RunOptions:
+    """The options of a run.
+
+    Args:
+        watcher: prints the run.
+        group: the processes of the run.
+    """
+    values = ctx.params
+    return RunOptions(
+        store=values["store"],
+        from_model=values["from_model"],
+        columns=named_columns(values),
+        cache=values["cache"],
+        threads=values["threads"],
+        trials=not values["no_tune"],
+        judge=judge,
+        watcher=watcher,
+        command=command_line(ctx),
+        group=group,
+    )

@@ -1,0 +1,83 @@
+"""Print the demo: its queries, its iterations, and what it learned."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from cli.console import put, table
+from cli.printing import iterations
+from cli.printing.results import Result
+from sortnet.core import Progress
+from sortnet.data import Fold
+from sortnet.learning.iterations import Iteration
+from sortnet.messages import count
+from store.training.digits_demo import DemoWatcher, DigitsDemo
+from store.training.training_run import TrainingRun
+
+
+class PrintedDemo(DemoWatcher):
+    """Prints the queries and iterations of a demo.
+
+    Args:
+        progress: shows what is being done.
+        as_json: whether the result is printed as JSON, and the iterations on stderr.
+    """
+
+    def __init__(self, progress: Progress, *, as_json: bool) -> None:
+        self._progress = progress
+        self._as_json = as_json
+        self._show_iteration: Callable[[Iteration], None]
+
+    def progress(self, text: str) -> None:
+        self._progress(text)
+
+    def demo_begun(self, training: TrainingRun, fold: Fold) -> None:
+        quality = training.config.rank_quality.name
+        self._show_iteration = iterations.shower(quality, err=self._as_json)
+        if self._as_json:
+            return
+        n_train, n_vali, n_test = (
+            len(part) for part in (fold.train, fold.vali, fold.test or fold.vali)
+        )
+        steps = count(training.config.trainings, "iteration")
+        put(
+            f"Queries of {fold.train.sizes[0]} handwritten digits, to be sorted by the "
+            f"number written: {n_train} to learn from\nin {steps}, {n_vali} to choose the "
+            f"best iteration by, {n_test} to test the model on.\n"
+        )
+
+    def iteration_ended(self, record: Iteration) -> None:
+        self._show_iteration(record)
+
+
+def demo_result(demo: DigitsDemo, store: str | None) -> Result:
+    """The result of a demo.
+
+    Args:
+        store: the URL of the store as it was typed; None: the user's own, which needs no option.
+    """
+    facts = demo.facts()
+    return Result("demo", facts, text=_lines(facts, store))
+
+
+def _lines(facts: dict[str, Any], store: str | None) -> list[str]:
+    """Lines on the model before and after training, its files, and commands to run next."""
+    spearman = facts["spearman"]
+    lines = [
+        f"\nSpearman correlation with the true order, mean over {facts['test_queries']} queries of "
+        f"images never seen:\n  before training {spearman['before']:.3f}\n"
+        f"  after training  {spearman['after']:.3f}   (iteration {facts['best_iteration']}, "
+        f"the best of 0 to {facts['iterations'] - 1})\n"
+    ]
+    lines += [f"{name:8} {facts[name]}" for name in ("picture", "model", "test")]
+    lines.append(f"{'store':8} {facts['store']}, run {facts['run']}\n\nnext")
+    in_store = "" if store is None else f" --store {shlex.quote(store)}"
+    model, test = shlex.quote(facts["model"]), shlex.quote(facts["test"])
+    commands = [
+        [f"  sortnet show last{in_store}", " the run's settings and iterations"],
+        [f"  sortnet pairs last{in_store}", " every pair it got wrong"],
+        [f"  sortnet evaluate {model} {test} --metric spearman", " on the images never seen"],
+    ]
+    return [*lines, *table(["", ""], commands, left=2)[1:]]

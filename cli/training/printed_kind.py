@@ -1,0 +1,82 @@
+"""`sortnet train --ranker KIND`: print a ranker of another kind than SortNet."""
+
+from __future__ import annotations
+
+import click
+
+from cli.console import progress
+from cli.inputs.column_options import named_columns
+from cli.options import typed_settings
+from cli.printing.conventions import convention_notes, measures
+from cli.printing.results import Result, Step, print_result
+from cli.training.command_options import settings_set
+from cli.training.data_and_origin import say_data
+from sortnet.core import Progress
+from sortnet.core.shard import Group
+from sortnet.rankers.base import name_of, settings_for
+from store.training.fit_kind import FittedKind, fit_kind
+from store.training.job import TrainingJob
+from store.training.origin import Origin
+from store.training.train_or_resume import RunOptions
+from store.training.watcher import Watcher
+
+
+class PrintedKind(Watcher):
+    """Prints the data that a ranker is fitted on.
+
+    Args:
+        progress: shows what is being done.
+        as_json: whether the result is printed as JSON, and the data on stderr.
+    """
+
+    def __init__(self, progress: Progress, *, as_json: bool) -> None:
+        self._progress = progress
+        self._as_json = as_json
+
+    def progress(self, text: str) -> None:
+        self._progress(text)
+
+    def starting(
+        self, job: TrainingJob, origin: Origin | None, group: Group, *, is_new: bool, chooses: bool
+    ) -> None:
+        say_data(job, err=self._as_json)
+
+
+def fit_and_print(ctx: click.Context) -> None:
+    """Fit the ranker that the command line asks for, and print its measures."""
+    values = ctx.params
+    settings = settings_for(values["ranker"]).changed(**typed_settings(ctx))
+    settings = settings.changed(**settings_set(settings, values["extra"]))
+    with progress() as status:
+        options = RunOptions(
+            store=values["store"],
+            columns=named_columns(values),
+            cache=values["cache"],
+            threads=values["threads"],
+            watcher=PrintedKind(status, as_json=values["as_json"]),
+        )
+        fitted = fit_kind(
+            values["data"], values["out"], settings, overwrite=values["overwrite"], options=options
+        )
+        print_result(_result(fitted), as_json=values["as_json"])
+
+
+def _result(fitted: FittedKind) -> Result:
+    ranker, folder = fitted.ranker, fitted.folder
+    measured, conventions = fitted.measures, fitted.conventions
+    value = {
+        "out": str(folder),
+        "kind": ranker.config.kind,
+        "config": ranker.config.to_json(),
+        "info": dict(ranker.info),
+        "measures": measured,
+    }
+    step = Step(fitted.job.next_command(str(folder)), is_in_text=True)
+    text = [
+        *measures(measured, conventions),
+        "",
+        f"model  {folder}, a ranker of kind {name_of(ranker.config)}; no run is stored",
+        f"next   {step.command}",
+    ]
+    notes = convention_notes(conventions)
+    return Result("training", value, text, notes, step, is_noted_in_text=True)

@@ -1,0 +1,194 @@
+"""Serve the pages of collections until the process is told to end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from cli.console import say
+from cli.printing.links import Links, print_links
+from cli.web.app import make_app
+from cli.web.guard import Names
+from cli.web.pages import Pages, People, pages_of
+from cli.web.server import kept_up, make_server
+from sortnet.errors import SortNetError
+from sortnet.preference.fit_process import FitProcess
+from store import Collection, Store
+from store.collections.server_claim import ServerClaim
+
+LOOPBACK, EVERYWHERE = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Options of a server.
+
+    Attributes:
+        host: address to listen on.
+        port: port to listen on; 0: any free port.
+        annotators: who gets a link.
+        lease: seconds for which a pair is reserved.
+        url: public address of a proxy; None: there is no proxy.
+        together: whether each pair is asked by all criteria before the next pair.
+        browser: whether to open the first link in this machine's browser.
+    """
+
+    host: str
+    port: int
+    annotators: Sequence[str]
+    lease: float
+    url: str | None
+    together: bool
+    browser: bool
+
+    @property
+    def is_public(self) -> bool:
+        """Whether other machines can reach the server."""
+        return self.host not in LOOPBACK or bool(self.url)
+
+    def address(self, port: int) -> str:
+        """The start of the links.
+
+        Args:
+            port: the port that the server listens on.
+        """
+        host = socket.gethostname() if self.host in EVERYWHERE else self.host
+        return self.url or f"http://{_in_url(host)}:{port}"
+
+    def names(self, port: int) -> Names:
+        """The names by which browsers may ask for the server.
+
+        Args:
+            port: the port that the server listens on.
+        """
+        is_everywhere = self.host in EVERYWHERE
+        hosts = {self.host}
+        if is_everywhere or self.host in LOOPBACK:
+            hosts = {*LOOPBACK, "[::1]"}
+        if is_everywhere:
+            hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+        names = {f"{_in_url(host)}:{port}" for host in hosts}
+        if port == 80:
+            names |= hosts
+        if self.url:
+            names.add(urlsplit(self.url).netloc)
+        return Names(frozenset(names), any_address=is_everywhere)
+
+
+def serve_collections(
+    store: Store,
+    names: Sequence[str],
+    options: ServerOptions,
+    signals: AbstractContextManager[Sequence[int]],
+) -> None:
+    """Serve the pages of collections until a signal ends it.
+
+    Args:
+        signals: collects the signals that have come; entered while the pages are served.
+
+    Raises:
+        SortNetError: if the port cannot be used, a collection has nothing to compare or is
+            served by another process, or a collection is removed meanwhile.
+    """
+    with _listening(options.host, options.port) as listening:
+        collections = [store.collection(name) for name in dict.fromkeys(names)]
+        _check_items(collections)
+        with signals as received, ExitStack() as stack:
+            claims = {
+                collection.name: stack.enter_context(collection.serving())
+                for collection in collections
+            }
+            sites = [_site(stack, collection, options) for collection in collections]
+            port = listening.getsockname()[1]
+            _announce(sites, options, options.address(port))
+            server = make_server(_app(sites, options, port))
+
+            def end_if_lost() -> None:
+                is_lost = any(claim.lost.is_set() for claim in claims.values())
+                server.should_exit |= is_lost or bool(received)
+
+            with kept_up(sites, also=end_if_lost):
+                server.run(sockets=[listening])
+            _refuse_lost(claims)
+    served = ", ".join(repr(collection.name) for collection in collections)
+    say(f"no longer serving {served}; the links will work again at the next start")
+
+
+def _check_items(collections: Sequence[Collection]) -> None:
+    for collection in collections:
+        if len(collection.items()) < 2:
+            fault = "has fewer than two items: nothing to compare"
+            raise SortNetError(f"collection {collection.name!r} {fault}")
+
+
+def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> tuple[Pages, People]:
+    """The pages of a collection, closed with the stack, and its links, also of new annotators."""
+    fit_process = stack.enter_context(closing(FitProcess()))
+    pages = pages_of(
+        collection,
+        call=fit_process,
+        together=options.together,
+        lease_seconds=options.lease,
+        record=True,
+    )
+    stack.enter_context(closing(pages))
+    people = People(collection)
+    for annotator in options.annotators:
+        people.add(annotator)
+    return pages, people
+
+
+def _announce(sites: Sequence[tuple[Pages, People]], options: ServerOptions, address: str) -> None:
+    """Print the links, and open the first link in a browser if that is wanted."""
+    links = [
+        Links(pages.collection.name, people.tokens, people.revoked, people.admin)
+        for pages, people in sites
+    ]
+    print_links(address, links, is_public=options.is_public)
+    if options.browser:
+        click.launch(f"{address}/a/{next(iter(links[0].tokens.values()), '')}")
+
+
+def _app(sites: Sequence[tuple[Pages, People]], options: ServerOptions, port: int) -> Any:
+    url = urlsplit(options.url or "")
+    origins = (f"{url.scheme}://{url.netloc}",) if options.url else ()
+    return make_app(sites, options.names(port), origins, url.path)
+
+
+def _refuse_lost(claims: Mapping[str, ServerClaim]) -> None:
+    for name, claim in claims.items():
+        if claim.lost.is_set():
+            raise SortNetError(f"collection {name!r} was removed, or another process serves it now")
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        listening = socket.create_server(address, family=family, backlog=1024, dualstack_ipv6=both)
+    except (OSError, UnicodeError) as error:
+        code = error.errno if isinstance(error, OSError) else None
+        if code == errno.EADDRINUSE:
+            fault = f"port {port} is in use: choose another with --port, or 0 for any"
+        elif code == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror | UnicodeError):
+            fault = f"--host {host!r} is not an address of this machine"
+        else:
+            fault = f"cannot listen on port {port}: {os.strerror(code) if code else error}"
+        raise SortNetError(fault) from None
+    with listening:
+        yield listening
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

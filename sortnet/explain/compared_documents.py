@@ -1,0 +1,113 @@
+"""Two documents of a query compared by a ranker: which goes first, by what margin and votes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sortnet.core import Progress, Queries
+from sortnet.data.find_documents import find_both
+from sortnet.errors import ComparatorError, DataError, ModelError
+from sortnet.explain.attribution import Explanation, explain_pair
+from sortnet.rankers.base import Ranker
+
+
+@dataclass(frozen=True)
+class RankedDocument:
+    """A document and its place in the order of its query.
+
+    Attributes:
+        docid: None: the data has no ids, or this document has none.
+        row: of the data, from 0.
+        rank: within the query, from 1.
+    """
+
+    docid: str | None
+    row: int
+    rank: int
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedDocuments:
+    """A comparison of documents a and b of a query.
+
+    Attributes:
+        qid: of the query.
+        n_docs: documents of the query.
+        a, b: the documents.
+        margin: of a over b; above 0, a goes first.
+        votes: a row for each member or head of the ranker, with its outputs by name.
+        explanation: the parts of the features in the margin; None: the ranker has no gradients.
+        reason: why there is no explanation; empty if there is one.
+    """
+
+    qid: str
+    n_docs: int
+    a: RankedDocument
+    b: RankedDocument
+    margin: float
+    votes: Sequence[Mapping[str, float]]
+    explanation: Explanation | None
+    reason: str
+
+    @property
+    def first(self) -> str | None:
+        """The document that goes first, `a` or `b`; None if the margin is 0."""
+        if self.margin > 0:
+            return "a"
+        return "b" if self.margin < 0 else None
+
+
+def compare_documents(
+    ranker: Ranker,
+    queries: Queries,
+    a: str,
+    b: str,
+    qid: str | None = None,
+    progress: Progress = lambda text: None,
+) -> ComparedDocuments:
+    """Compare two documents of a query, and attribute the margin to the features.
+
+    Args:
+        a, b: ids of documents, or their rows.
+        qid: of the query, if both documents are in several.
+
+    Raises:
+        DataError: if the documents are not there, in two queries, or the same.
+
+    Cost: as `explain_pair`, and a sort of the query.
+    """
+    query, i, j = find_both(queries, a, b, qid)
+    if i == j:
+        raise DataError(
+            f"{query.source}: {a!r} and {b!r} are the same document (row:{query.rows[i]}): "
+            "name two different ones"
+        )
+    votes = ranker.votes(query, i, j)
+    progress("explaining")
+    explanation, reason = None, ""
+    try:
+        explanation = explain_pair(ranker, query, i, j)
+        margin = explanation.margin
+    except (ModelError, ComparatorError) as error:
+        reason = str(error)
+        margin = float(ranker.margins(query, [i], [j])[0])
+    rank = np.empty(query.n_docs, np.int64)
+    rank[ranker.order(query)] = np.arange(1, query.n_docs + 1)
+    return ComparedDocuments(
+        qid=str(query.qids[0]),
+        n_docs=query.n_docs,
+        a=_document(query, i, int(rank[i])),
+        b=_document(query, j, int(rank[j])),
+        margin=margin,
+        votes=votes,
+        explanation=explanation,
+        reason=reason,
+    )
+
+
+def _document(query: Queries, number: int, rank: int) -> RankedDocument:
+    docid = None if query.docids is None else str(query.docids[number]) or None
+    return RankedDocument(docid, int(query.rows[number]), rank)

@@ -1,0 +1,27 @@
+"""A judge as a caller passes it: described, or a plain function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from sortnet.judges.function import Function
+from sortnet.judges.language_model import LanguageModel
+from sortnet.judges.program import Program
+
+MachineJudge: TypeAlias = LanguageModel | Program | Function
+OneJudge: TypeAlias = MachineJudge | Callable[[Any, Any], object]
+
+
+def described(judge: OneJudge) -> MachineJudge:
+    """The description of a judge; a plain function becomes a `Function`.
+
+    Raises:
+        SortNetError: on something that is no judge.
+
+    >>> described(lambda left, right: "left").annotator
+    'function'
+    """
+    if isinstance(judge, LanguageModel | Program | Function):
+        return judge
+    return Function(judge)

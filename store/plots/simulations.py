@@ -1,0 +1,55 @@
+"""Draw how good the ranking of simulated annotators is by the number of questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+
+from store.plots.drawing import legend, new_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+def simulation_figure(frame: pd.DataFrame, measures: Mapping[str, str], title: str) -> Figure:
+    """Draw one panel per measure: mean by questions with a 95 % interval, a line per strategy.
+
+    Args:
+        frame: a row for each `strategy` and number of `questions`, with `low` and `high` bounds.
+        measures: {column of the frame: its title}.
+    """
+    figure, panels = new_figure(3.4 * len(measures) + 1, 3.7, 1, len(measures), title)
+    for axes, (measure, measure_title) in zip(panels, measures.items(), strict=True):
+        for number, (name, rows) in enumerate(frame.groupby("strategy", sort=False)):
+            style = _STYLES[number % len(_STYLES)]
+            x = rows["questions"]
+            axes.plot(x, rows[measure], label=name, markersize=4, linewidth=1.4, **style)
+            axes.fill_between(
+                x,
+                rows[f"{measure}_low"],
+                rows[f"{measure}_high"],
+                color=style["color"],
+                alpha=0.15,
+                linewidth=0,
+            )
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator(sorted(frame["questions"].unique())))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.set(xlabel="questions", ylabel=measure_title)
+    legend(figure, panels[0])
+    return figure
+
+
+# Palette of Okabe and Ito; markers and dashes keep the lines apart in grey print.
+_STYLES: tuple[dict[str, Any], ...] = tuple(
+    {"color": color, "marker": marker, "linestyle": dash}
+    for color, marker, dash in (
+        ("#0072B2", "o", "-"), ("#D55E00", "s", "--"), ("#009E73", "^", "-."),
+        ("#CC79A7", "D", ":"), ("#222222", "v", "-"), ("#E69F00", "P", "--"),
+        ("#56B4E9", "X", "-."), ("#767676", "*", ":"), ("#8C510A", "<", "-"),
+    )
+)  # fmt: skip

@@ -1,0 +1,67 @@
+"""The figures about an annotator: which there are, their titles, and what each is compared with.
+
+The table of `sortnet annotators`, the admin page and the report of a collection have a column for
+each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+TITLES = ("reliability", "side bias", "with others", "with self", "gold")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure with its 90 % interval, each with two digits."""
+
+    value: str
+    low: str
+    high: str
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of answers that are the same, and the share expected of average annotators."""
+
+    observed: float
+    expected: float
+
+    def text(self) -> str:
+        """
+        >>> Share(0.5, 0.75).text()
+        '0.50 / 0.75'
+        """
+        return f"{self.observed:.2f} / {self.expected:.2f}"
+
+
+Figure: TypeAlias = Interval | Share | None  # None: nothing is known
+
+
+def figures_of(report: Mapping[str, Any] | None) -> list[Figure]:
+    """The figures of a report, in the order of their titles; None of each without a report.
+
+    Args:
+        report: an `AnnotatorReport` as a dict.
+    """
+    if report is None:
+        return [None] * len(TITLES)
+    return [
+        _interval(report["reliability"]),
+        _interval(report["side_bias"]),
+        _share(report["agreement"], report["expected_agreement"]),
+        _share(report["consistency"], report["expected_consistency"]),
+        _interval(report["gold"]),
+    ]
+
+
+def _interval(measured: Mapping[str, float] | None) -> Figure:
+    if measured is None:
+        return None
+    return Interval(*(f"{measured[name]:.2f}" for name in ("value", "low", "high")))
+
+
+def _share(observed: float | None, expected: float | None) -> Figure:
+    return None if observed is None or expected is None else Share(observed, expected)

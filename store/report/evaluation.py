@@ -1,0 +1,75 @@
+"""An evaluation of a model on labelled queries: its measures, their conventions, every query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sortnet.core import F64, Progress, Queries
+from sortnet.metrics import MEASURED, as_metrics, average, per_query
+from store.report.conventions import conventions_of
+from store.service.model_data import DataFile
+from store.service.named_model import load_model
+
+_RULES = ("gain", "relevant_from", "empty")  # settings that an evaluation may change
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """An evaluation of a model.
+
+    Attributes:
+        model: folder of the model.
+        queries: the queries in the order of the data.
+        measures: {measure: mean over the queries}.
+        by_query: {measure: its value for each query}; NaN for a query that is left out.
+        rules: the settings of the measures.
+        conventions: the conventions of the measures, in words.
+    """
+
+    model: str
+    queries: Queries
+    measures: Mapping[str, float]
+    by_query: Mapping[str, F64]
+    rules: Mapping[str, Any]
+    conventions: Sequence[str]
+
+
+def evaluate_model(
+    model: str,
+    data: DataFile,
+    measures: Sequence[str] = (),
+    *,
+    rules: Mapping[str, Any],
+    threads: int | None = None,
+    progress: Progress = lambda text: None,
+) -> Evaluation:
+    """Evaluate how well a model ranks labelled queries.
+
+    Args:
+        model: folder of the model.
+        measures: names of measures; none: those that every evaluation has.
+        rules: settings that differ from those of the training: gain, relevant_from, empty.
+
+    Raises:
+        SortNetError: if the model, the data or a measure cannot be used.
+    """
+    ranker = load_model(model, progress, threads)
+    config = ranker.config.changed(**rules)
+    metrics = as_metrics(map(config.metric, measures or MEASURED))
+    queries = data.read(ranker, progress, labelled=True)
+    progress("ranking")
+    ranked: Any = queries.grades[ranker.order(queries)]
+    by_query = {metric.name: per_query(metric, ranked, queries.offsets) for metric in metrics}
+    return Evaluation(
+        model=model,
+        queries=queries,
+        measures={
+            name: average(values, config.empty, of=f"{queries.source}: {name}")
+            for name, values in by_query.items()
+        },
+        by_query=by_query,
+        rules={name: getattr(config, name) for name in _RULES},
+        conventions=conventions_of(queries, metrics, config.empty),
+    )

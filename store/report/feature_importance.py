@@ -1,0 +1,83 @@
+"""The permutation importance of a model's features on data, with its conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sortnet.core import Progress
+from store.report.conventions import conventions_of
+from store.service.model_data import DataFile
+from store.service.named_model import load_model
+
+if TYPE_CHECKING:
+    from sortnet.explain.permutation import Importance
+
+
+@dataclass(frozen=True)
+class FeatureImportance:
+    """How much a measure drops where a feature is shuffled.
+
+    Attributes:
+        facts: the model, the data, the measure and its value, the repeats and the seed.
+        rows: a row for each feature, the most important first.
+        conventions: the conventions of the measure, in words.
+    """
+
+    facts: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+    conventions: Sequence[str]
+
+
+def measure_importance(
+    model: str,
+    data: DataFile,
+    measure: str | None = None,
+    *,
+    repeats: int = 5,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress = lambda text: None,
+) -> FeatureImportance:
+    """Shuffle each feature of labelled queries, and measure what a model loses by it.
+
+    Args:
+        model: folder of the model.
+        measure: name of the measure; None: the RankQuality of the training.
+        repeats: number of times each feature is shuffled.
+
+    Raises:
+        SortNetError: if the model, the data or the measure cannot be used.
+    """
+    from sortnet.explain.permutation import permutation_importance
+
+    ranker = load_model(model, progress, threads)
+    config = ranker.config
+    metric = config.metric(measure) if measure else config.rank_quality
+    queries = data.read(ranker, progress, labelled=True)
+    importance = permutation_importance(
+        ranker, queries, metric, repeats=repeats, seed=seed, progress=progress
+    )
+    facts = {
+        "model": model,
+        "data": queries.source,
+        "metric": metric.name,
+        "quality": importance.quality,
+        "repeats": repeats,
+        "seed": seed,
+    }
+    conventions = conventions_of(queries, [metric], config.empty)
+    return FeatureImportance(facts, _rows(importance), conventions)
+
+
+def _rows(importance: Importance) -> list[dict[str, Any]]:
+    figures = {"mean": importance.mean, "std": importance.std}
+    if importance.splits is not None:
+        figures["splits"] = importance.splits
+    rows = []
+    for place in importance.largest():
+        column = importance.columns[place]
+        row: dict[str, Any] = {"feature": column.name, "number": column.features[0] + 1}
+        rows.append(row | {name: float(values[place]) for name, values in figures.items()})
+    return rows

@@ -1,0 +1,49 @@
+"""The run or the collection that a report is about, where both may have the name."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from sortnet.errors import StoreError
+from sortnet.messages import note
+from store.service.existing_store import open_existing
+
+
+class Subject(NamedTuple):
+    """What a report is about: a run, or a collection."""
+
+    name: str
+    is_collection: bool
+
+
+def subject_of(store: str | None, name: str) -> Subject:
+    """The run or the collection of that name; a note says which was taken where both have it.
+
+    A run's whole id and `last` are the run, else a collection's name is before a prefix.
+
+    Raises:
+        StoreError: if neither has the name.
+    """
+    from store.service.judged_queries import PREFIX
+
+    if name.startswith(PREFIX):
+        return Subject(name.removeprefix(PREFIX), is_collection=True)
+    with open_existing(store) as opened:
+        collections: list[str] = opened.collections_frame()["name"].tolist()
+        if not collections:
+            return Subject(name, is_collection=False)
+        try:
+            run = opened.run(name).id
+        except StoreError as error:
+            if name in collections:
+                return Subject(name, is_collection=True)
+            listed = ", ".join(collections[:10])
+            raise StoreError(f"{error}; collections: {listed}") from None
+    if name not in collections:
+        return Subject(name, is_collection=False)
+    if name in ("last", run):
+        note(f"run {run} is taken; the collection: sortnet report {shlex.quote(PREFIX + name)}")
+        return Subject(name, is_collection=False)
+    note(f"collection {name} is taken; the run: sortnet report {run}")
+    return Subject(name, is_collection=True)

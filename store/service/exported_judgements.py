@@ -1,0 +1,39 @@
+"""Judgements of a collection as a file, with the reliability that preference tuning weighs by."""
+
+from __future__ import annotations
+
+from typing import IO
+
+from store.collections.collection import Collection
+from store.collections.judgement_files import ExportForm, export_judgements
+from store.service.judged_queries import annotator_weights
+
+FORMS_OF_PAIRS = ("chosen", "conversational")  # with a line per pair
+
+
+def write_judgements(
+    collection: Collection,
+    file: IO[str],
+    form: ExportForm,
+    *,
+    prompt: str = "",
+    for_spreadsheets: bool = True,
+) -> int:
+    """Write the judgements of a collection to a file.
+
+    Args:
+        form: the format; one of `FORMS_OF_PAIRS` takes a fit of the annotators' reliability.
+        prompt, for_spreadsheets: as `export_judgements`.
+
+    Returns:
+        the number of judgements, or of pairs, that were written.
+    """
+    weights = annotator_weights(collection) if form in FORMS_OF_PAIRS else None
+    return export_judgements(
+        collection,
+        file,
+        form,
+        prompt=prompt,
+        weights=weights,
+        for_spreadsheets=for_spreadsheets,
+    )

@@ -1,0 +1,202 @@
+"""Checks of the installation: devices, threads, optional extras and the store."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sortnet import __version__
+from sortnet.core import Progress
+from sortnet.errors import SortNetError
+from sortnet.threads import cores
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+_FACTS_OF_STORE = ("url", "exists", "schema", "runs", "collections", "bytes", "problem")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What the checks have found; each fault is a line with the next step.
+
+    Attributes:
+        version: of SortNet.
+        system: Python and the system that it runs on.
+        executable: of Python.
+        devices: names of the devices that work, the CPU first.
+        auto_device: the device that `auto` takes.
+        threads: number of cores, and threads of each library.
+        extras: a row for each optional extra: `name`, `present`, and the command to `install` it.
+        store: facts about the store; None where a fact is not known.
+        is_store_writable: whether the file of the store, or its folder, can be written.
+        newest_schema: the schema that this version writes.
+    """
+
+    version: str
+    system: str
+    executable: str
+    devices: Sequence[str]
+    auto_device: str
+    threads: Mapping[str, int]
+    extras: Sequence[Mapping[str, Any]]
+    store: Mapping[str, Any]
+    is_store_writable: bool
+    newest_schema: str
+    faults: Sequence[str] = field(default_factory=list)
+
+
+def check_installation(
+    store: URL | str | None = None, progress: Progress = lambda text: None
+) -> Installation:
+    """Check everything; nothing is changed, and no store is made."""
+    faults: list[str] = []
+    progress("checking devices")
+    devices = _devices(faults)
+    progress("checking threads")
+    threads = _threads()
+    progress("checking extras")
+    extras = _extras()
+    progress("checking store")
+    facts, is_writable = _store(store, faults)
+    return Installation(
+        version=__version__,
+        system=f"Python {platform.python_version()} on {platform.system()} {platform.machine()}",
+        executable=sys.executable,
+        devices=devices,
+        auto_device=_auto_device(),
+        threads=threads,
+        extras=extras,
+        store=facts,
+        is_store_writable=is_writable,
+        newest_schema=_newest_schema(),
+        faults=faults,
+    )
+
+
+def _devices(faults: list[str]) -> list[str]:
+    import torch
+
+    devices = ["cpu"]
+    try:
+        for k in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+            torch.zeros(1, device=f"cuda:{k}").add_(1)
+            memory = torch.cuda.get_device_properties(k).total_memory / 2**30
+            devices.append(f"cuda:{k} {torch.cuda.get_device_name(k)}, {memory:.0f} GiB")
+    except (RuntimeError, AssertionError) as error:  # torch raises either
+        reason = " ".join(str(error).split())[:200]
+        faults.append(
+            f"the GPU cannot be used ({reason}): check its driver, or train with --device cpu"
+        )
+    return devices
+
+
+def _auto_device() -> str:
+    from sortnet.comparators.device import resolve_device
+
+    return str(resolve_device("auto").type)
+
+
+def _threads() -> dict[str, int]:
+    import torch
+    from numba import config
+
+    n_numba: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    return {"cores": cores(), "torch": torch.get_num_threads(), "numba": n_numba}
+
+
+def _extras() -> list[dict[str, Any]]:
+    from packaging.requirements import Requirement
+
+    about = metadata.metadata("sortnet")
+    names = [name for name in about.get_all("Provides-Extra") or [] if name not in ("dev", "docs")]
+    requirements = [Requirement(line) for line in metadata.requires("sortnet") or []]
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        needed = [
+            requirement.name
+            for requirement in requirements
+            if requirement.marker and requirement.marker.evaluate({"extra": name})
+        ]
+        install = f"pip install 'sortnet[{name}]'"
+        rows.append({"name": name, "present": all(map(_is_there, needed)), "install": install})
+    return rows
+
+
+def _is_there(distribution: str) -> bool:
+    try:
+        metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _store(url: URL | str | None, faults: list[str]) -> tuple[dict[str, Any], bool]:
+    """Facts about the store, and whether it can be written."""
+    facts: dict[str, Any] = dict.fromkeys(_FACTS_OF_STORE)
+    is_writable = True
+    try:
+        from store.database.engine import parse_url, stored_url
+
+        parsed = parse_url(url)
+        facts["url"] = stored_url(parsed)
+        if parsed.drivername == "sqlite":
+            is_writable = _look_at_file(parsed, facts)
+        if facts["exists"] is not False:
+            _look_at_tables(parsed, facts)
+    except (SortNetError, ImportError) as error:
+        facts["problem"] = str(error)
+        faults.append(f"{error}; choose another with --store or SORTNET_STORE")
+    return facts, is_writable
+
+
+def _look_at_file(url: URL, facts: dict[str, Any]) -> bool:
+    """Add the facts of a store in a file, and return whether it can be written.
+
+    Raises:
+        SortNetError: if there is no file, and none can be made.
+    """
+    path = Path(url.database or "")
+    facts["exists"] = path.exists()
+    home = next(p for p in (*path.absolute().parents, Path("/")) if p.exists())
+    is_writable = all(os.access(p, os.W_OK) for p in (home, path) if p.exists())
+    if facts["exists"]:
+        sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
+        facts["bytes"] = sum(sizes)
+    elif not is_writable:
+        raise SortNetError(f"store {path}: {home} is not writable")
+    return is_writable
+
+
+def _look_at_tables(url: URL, facts: dict[str, Any]) -> None:
+    """Add the facts that the tables of a store have; raises what `open_store` would."""
+    from sqlalchemy import func, select
+
+    from store.database import upgrade
+    from store.database.engine import Database
+    from store.database.schema import CollectionRow, RunRow
+
+    with closing(Database(url, write=False)) as database, database.transaction() as connection:
+        facts["exists"] = True
+        if database.dialect == "postgresql":
+            size = select(func.pg_database_size(func.current_database()))
+            facts["bytes"] = connection.execute(size).scalar_one()
+        facts["schema"] = upgrade.look(connection, name=database.name)
+        if facts["schema"] is None:
+            return
+        tables = {"runs": RunRow.__table__, "collections": CollectionRow.__table__}
+        for name, table in tables.items():
+            facts[name] = connection.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def _newest_schema() -> str:
+    from store.database import upgrade
+
+    return upgrade.NEWEST

@@ -1,0 +1,116 @@
+"""The ranking of the items of a collection as a frame, and the service that made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sortnet.errors import StoreError
+from sortnet.messages import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sortnet.items import Items
+    from sortnet.preference.intervals import Ranking
+    from store import Collection
+    from store.service.labelling import LabellingService
+
+COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
+TOP = "among_top"  # a column if the goal is a number of top items
+_FORMATS = {"score": "{:.2f}", TOP: "{:.0%}"}
+
+
+@dataclass(frozen=True, eq=False)
+class ItemRanking:
+    """The ranking of a collection, or of a criterion of a collection.
+
+    Attributes:
+        frame: a row for each item, best first, as `ranking_frame`; with the `criterion`.
+        service: the service whose model ranks, with the items.
+        group: the only group that is ranked; None: all are.
+    """
+
+    frame: pd.DataFrame
+    service: LabellingService
+    group: str | None = None
+
+
+def ranking_cell(column: str, value: Any) -> str:
+    """A figure of a ranked item as tables show it.
+
+    >>> ranking_cell("score", 0.123), ranking_cell("among_top", 0.5), ranking_cell("rank", 3)
+    ('0.12', '50%', '3')
+    """
+    return _FORMATS.get(column, "{}").format(value)
+
+
+def page_cell(column: str, value: Any) -> str:
+    """A figure of a ranked item as pages show it: with a space before the percent sign.
+
+    >>> page_cell("among_top", 0.5)
+    '50 %'
+    """
+    return ranking_cell(column, value).replace("%", " %")
+
+
+def rank_collection(
+    collection: Collection, *, group: str | None = None, top: int | None = None
+) -> list[ItemRanking]:
+    """Rank the items of a collection by its judgements, by each of its criteria.
+
+    Args:
+        group: the only group that is ranked; None: all are.
+        top: items of each group that are in the frame; None: all are.
+
+    Raises:
+        StoreError: if the items have no such group.
+
+    Cost: a fit to all judgements of each criterion.
+    """
+    return [_ranking_of(criterion, group, top) for criterion in collection.asked()]
+
+
+def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
+    """One row per item, best first, group by group; indexed by the items' numbers."""
+    import pandas as pd
+
+    columns = {name: getattr(ranked, name)[ranked.order] for name in COLUMNS if name != "id"}
+    columns["id"] = [items.ids[number] for number in ranked.order]
+    frame = pd.DataFrame(columns, index=ranked.order, columns=list(COLUMNS))
+    if ranked.among_top is not None:
+        frame[TOP] = ranked.among_top[ranked.order]
+    if items.groups is not None:
+        frame.insert(0, "group", [items.groups[number] for number in ranked.order])
+    return frame
+
+
+def _ranking_of(collection: Collection, group: str | None, top: int | None) -> ItemRanking:
+    from store.service.labelling import LabellingService
+
+    service = LabellingService(collection)
+    service.settle()
+    items = service.items
+    if group is not None:
+        _check_group(collection.name, items, group)
+    frame = ranking_frame(service.ranking, items)
+    n_shown = top or len(items)
+    if items.groups is None:
+        frame = frame.head(n_shown)
+    else:
+        if group is not None:
+            frame = frame[frame["group"] == group]
+        frame = frame.groupby("group", sort=False).head(n_shown)
+    if collection.criterion is not None:
+        frame.insert(0, "criterion", collection.criterion)
+    return ItemRanking(frame, service, group)
+
+
+def _check_group(name: str, items: Items, group: str) -> None:
+    groups = list(dict.fromkeys(items.groups or ()))
+    if group in groups:
+        return
+    hint = ": its items have no groups (items add --group)"
+    if groups:
+        hint = f"; groups: {', '.join(map(printable, groups[:10]))}"
+    raise StoreError(f"collection {name!r} has no group {group[:60]!r}{hint}")

@@ -1,0 +1,139 @@
+"""What annotators of a collection are asked: the questions of its criteria, and changes of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sortnet.errors import DataError
+from sortnet.messages import count
+
+if TYPE_CHECKING:
+    from sortnet.preference.goal import Goal
+    from sortnet.preference.study import Decision
+    from store import Collection
+
+
+@dataclass(frozen=True)
+class QuestionChanges:
+    """Changes of what annotators are asked; None and empty: no change.
+
+    Attributes:
+        question: the question that is asked of each pair.
+        instructions: a file of Markdown, or `none`.
+        criterion: the criterion that is changed; a new one is added.
+        goal: when the asking is to stop.
+        deadline: seconds since 1970 after which nothing is asked; 0: no deadline.
+        overlap: annotators who answer each pair before new pairs are asked.
+        quotas: (annotator, answers in all; 0: no quota).
+        kinds: (annotator, `person` or `model`).
+    """
+
+    question: str | None = None
+    instructions: str | None = None
+    criterion: str | None = None
+    goal: Goal | None = None
+    deadline: float | None = None
+    overlap: int | None = None
+    quotas: tuple[tuple[str, int], ...] = ()
+    kinds: tuple[tuple[str, str], ...] = ()
+
+    def decisions(self) -> list[Decision]:
+        """The decisions to store.
+
+        Raises:
+            DataError: if the file of instructions cannot be read.
+        """
+        from sortnet.preference.study import Decision
+
+        decisions = []
+        if self.question is not None:
+            decisions.append(Decision("question", reason=self.question))
+        if self.instructions is not None:
+            text = _instructions_of(self.instructions)
+            decisions.append(Decision("instructions", reason=text))
+        for kind, amount in self._amounts():
+            decisions.append(Decision(kind, amount=amount))
+        for annotator, n_answers in self.quotas:
+            decisions.append(Decision("quota", annotator=annotator, amount=n_answers))
+        for annotator, kind in self.kinds:
+            decisions.append(Decision(kind, annotator=annotator))
+        return decisions
+
+    def _amounts(self) -> Iterator[tuple[str, float]]:
+        if self.goal is not None:
+            yield "goal", self.goal.wrong
+            yield "top", self.goal.top
+        if self.deadline is not None:
+            yield "deadline", self.deadline
+        if self.overlap is not None:
+            yield "overlap", self.overlap
+
+
+def change_questions(
+    collection: Collection, criterion: str | None, goal: Goal | None, decisions: list[Decision]
+) -> None:
+    """Store decisions about what annotators of a collection, or of a criterion, are asked.
+
+    Args:
+        criterion: the criterion that is changed, added if it is new; None: the collection.
+        goal: the goal among the decisions.
+
+    Raises:
+        DataError: on a goal of a top that has room for all items.
+    """
+    if criterion is not None:
+        criteria = {asked.criterion: asked for asked in collection.asked()}
+        collection = criteria.get(criterion) or collection.add_criterion(criterion)
+    if goal is not None and goal.top:
+        _refuse_all(collection, goal.top)
+    if decisions:
+        collection.decide(*decisions)
+
+
+def question_facts(collection: Collection) -> list[dict[str, Any]]:
+    """What annotators are asked, for each criterion of a collection or for its only question."""
+    return [_facts(criterion) for criterion in collection.asked()]
+
+
+def _facts(collection: Collection) -> dict[str, Any]:
+    study = collection.study()
+    deadline = datetime.fromtimestamp(study.deadline, UTC).isoformat() if study.deadline else None
+    return {
+        "name": collection.name,
+        "criterion": collection.criterion,
+        "question": study.question,
+        "instructions": study.instructions,
+        "goal": study.goal or None,
+        "top": study.top or None,
+        "deadline": deadline,
+        "overlap": study.overlap,
+        "quotas": dict(study.quotas),
+        "models": sorted(study.models),
+        "judgements": collection.n_judgements,
+    }
+
+
+def _refuse_all(collection: Collection, top: int) -> None:
+    """Refuse a top that has room for all items."""
+    items = collection.items()
+    n = max(Counter(items.groups or ("",) * len(items)).values(), default=0)
+    if top >= n:
+        where = "" if items.groups is None else " in the largest group"
+        raise DataError(f"--goal: top {top} of {count(n, 'item')}{where}: all of them are the top")
+
+
+def _instructions_of(file: str) -> str:
+    """The text of a file; empty if it is called `none`."""
+    if file == "none":
+        return ""
+    try:
+        return Path(file).read_text(encoding="utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file}: is not UTF-8 text (byte {error.start})") from None
+    except OSError as error:
+        raise DataError(f"{file}: {error.strerror}") from None

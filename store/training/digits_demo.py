@@ -1,0 +1,222 @@
+"""The demo: learn to sort handwritten digits by the number written, and draw how it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from sortnet.comparators import TrainableComparator
+from sortnet.config import Config
+from sortnet.core import F64, I64, SPLITS, Queries, Split
+from sortnet.data import Fold
+from sortnet.data.digits import SIDE, digits_fold
+from sortnet.errors import SortNetError
+from sortnet.files import refuse_folder, write_atomically
+from sortnet.messages import count
+from sortnet.metrics import parse_metric, per_query
+from sortnet.rankers.sortnet import Model
+from sortnet.tables.letor_writer import write_letor
+from store.service.existing_store import open_to_write
+from store.training.job import checked_job
+from store.training.run_folder import Folder
+from store.training.training_run import TrainingRun, begin, store_url
+from store.training.watcher import Watcher
+
+PICTURE, TEST = "sorted.png", "test.txt"
+TIMES = 3  # queries that each image is in
+_TRAINING_PATH = "digits/train"  # of the data, in the record of a demo's run
+
+
+@dataclass(frozen=True, eq=False)
+class DigitsDemo:
+    """A demo that has ended.
+
+    Attributes:
+        training: its run, settings and folder.
+        model: what was learned.
+        test: queries of images that no training query holds.
+        means: Spearman correlation with the true order, mean over the test queries: before
+            training, then after each iteration.
+        n_pairs: stored pairs of each part.
+        store: the store's URL, without its password.
+    """
+
+    training: TrainingRun
+    model: Model
+    test: Queries
+    means: Sequence[float]
+    n_pairs: dict[Split, int]
+    store: str
+
+    @property
+    def best(self) -> int:
+        """The iteration whose comparator is the model's."""
+        iteration: int = self.model.info["iteration"]
+        return iteration
+
+    @property
+    def picture_file(self) -> Path:
+        return self.training.folder.path / PICTURE
+
+    @property
+    def test_file(self) -> Path:
+        return self.training.folder.path / TEST
+
+    def facts(self) -> dict[str, Any]:
+        """What was found and written, as JSON values."""
+        return {
+            "run": self.training.run.id,
+            "store": self.store,
+            "model": str(self.training.folder),
+            "picture": str(self.picture_file),
+            "test": str(self.test_file),
+            "seed": self.training.config.seed,
+            "iterations": self.model.info["iterations"],
+            "best_iteration": self.best,
+            **{f"pairs_{split}": n for split, n in self.n_pairs.items()},
+            "test_queries": len(self.test),
+            "spearman": {
+                "before": self.means[0],
+                "after": self.means[self.best],
+                "iterations": [*self.means],
+            },
+        }
+
+
+class DemoWatcher(Watcher):
+    """A watcher of a demo, which is also told its test part."""
+
+    def demo_begun(self, training: TrainingRun, fold: Fold) -> None:
+        """Take the run and the images, before anything is learned."""
+
+
+def run_demo(
+    out: str,
+    *,
+    seed: int = 0,
+    max_iter: int = 10,
+    store: str | None = None,
+    watcher: DemoWatcher | None = None,
+    command: str = "store.training.digits_demo.run_demo",
+) -> DigitsDemo:
+    """Train on handwritten digits; write the model, a picture, and the test queries.
+
+    Args:
+        out: the folder; a demo of before in it is replaced.
+        seed: of the data and the training.
+        max_iter: the maximum number of iterations.
+        store: the store's URL or file; None: the user's own.
+        watcher: told what happens.
+        command: recorded as what made the run, and repeats it.
+
+    Raises:
+        SortNetError: if the folder has a model that is not a demo's.
+
+    Cost: ten iterations take well under a minute.
+    """
+    watcher = watcher or DemoWatcher()
+    refuse_folder(out)
+    folder = Folder(out)
+    _refuse_other_model(folder)
+    watcher.progress("starting")
+    url, shown = store_url(store, None)
+    with open_to_write(url) as opened, folder.held():
+        # All pixels have one scale, so that no trials are needed to choose it. Every place of the
+        # order counts, not its top alone.
+        config = Config(quality="spearman", scaling="normal", seed=seed, max_iter=max_iter)
+        fold = digits_fold(seed, times=TIMES)
+        fingerprint = f"scikit-learn's digits, seed {seed}"
+        job = checked_job(
+            fold.train,
+            fold.vali,
+            config,
+            lambda part: {"path": part.source, "fingerprint": fingerprint},
+        )
+        # A demo is not resumed: it is run again.
+        training = begin(job, folder, opened, None, command, shown, watcher.progress, again=command)
+        watcher.demo_begun(training, fold)
+        trained: list[TrainableComparator] = []
+        model = training.learn(
+            watcher.iteration_ended,
+            watcher.progress,
+            [lambda record, state: trained.append(state.comparator)],
+        )
+        watcher.progress("drawing")
+        # The last iteration trains no further comparator.
+        return _tested(training, cast("Model", model), trained[:-1], fold, shown)
+
+
+def _refuse_other_model(folder: Folder) -> None:
+    record = folder.run()
+    is_ours = record is not None and record["data"].get("train", {}).get("path") == _TRAINING_PATH
+    if folder.has_model and not is_ours:
+        raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
+
+
+def _tested(
+    training: TrainingRun,
+    model: Model,
+    trained: Sequence[TrainableComparator],
+    fold: Fold,
+    store: str,
+) -> DigitsDemo:
+    """Evaluate the model, draw what it sorts, and write the test queries.
+
+    Args:
+        trained: the comparators of iterations 1, 2 and so on.
+    """
+    test = fold.test or fold.vali
+    n_pairs = {split: len(training.run.pairs(split)) for split in SPLITS}
+    orders = [model.order_before(test)]
+    orders += [replace(model, comparator=comparator).order(test) for comparator in trained]
+    metric = parse_metric("spearman")
+    figures = [per_query(metric, test.grades[order], test.offsets) for order in orders]
+    learned_from = [0, *training.run.iterations_frame()["tp"].tolist()]
+    means = [float(values.mean()) for values in figures]
+    demo = DigitsDemo(training, model, test, means, n_pairs, store)
+    _draw(demo, orders, figures, learned_from)
+    write_letor(test, demo.test_file)
+    return demo
+
+
+def _draw(
+    demo: DigitsDemo,
+    orders: Sequence[I64],
+    figures: Sequence[F64],
+    learned_from: Sequence[int],
+) -> None:
+    """Draw the query of median quality before training, after each iteration, and after training.
+
+    Args:
+        orders: of the test documents, before training and after each iteration.
+        figures: the quality of each query in these orders.
+        learned_from: the number of pairs that the comparator of each iteration learned from.
+    """
+    from store.plots.sorted_images import Panel, draw  # with matplotlib, which takes a second
+
+    test, best = demo.test, demo.best
+    query = int(np.argsort(figures[best], kind="stable")[len(test) // 2])
+    documents = slice(*test.offsets[query : query + 2])
+
+    def panel(iteration: int, caption: str) -> Panel:
+        remark = f"Spearman {figures[iteration][query]:.2f}"
+        return Panel(caption, remark, orders[iteration][documents] - documents.start)
+
+    n_iterations = count(len(orders) - 1, "iteration")
+    after = (
+        f"After learning from {learned_from[best]:,} pairs: iteration {best}, the best of "
+        f"{n_iterations}"
+    )
+    panels = [panel(0, "Before training: iteration 0, random weights"), panel(best, after)]
+    strips = [panel(k, f"iteration {k}: {learned_from[k]:,} pairs") for k in range(1, len(orders))]
+    images = test.features[documents].reshape(-1, SIDE, SIDE)
+    numbers = test.grades[documents]
+    title = f"{len(numbers)} handwritten digits that SortNet has never seen, sorted by SortNet"
+    write_atomically(
+        demo.picture_file,
+        lambda path: draw(path, images, numbers, panels, title=title, strips=strips),
+    )

@@ -1,0 +1,111 @@
+"""Fit a ranker of another kind than SortNet, and write its folder; no run is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from sortnet.config import Config, Settings, settings_of
+from sortnet.core import Queries
+from sortnet.metrics import Metric, evaluate
+from sortnet.rankers.base import Ranker, fit_ranker
+from sortnet.rankers.sortnet import ALONE
+from sortnet.threads import set_threads
+from store.report.conventions import conventions_of, metrics_of
+from store.training.job import TrainingJob, read_job
+from store.training.run_folder import Folder
+from store.training.train_or_resume import RunOptions
+from store.training.training_run import store_url
+
+
+@dataclass(frozen=True, eq=False)
+class FittedKind:
+    """A ranker that was fitted.
+
+    Attributes:
+        job: its settings and data.
+        ranker: what was fitted, which is in the folder.
+        folder: of the model.
+    """
+
+    job: TrainingJob
+    ranker: Ranker
+    folder: Folder
+
+    @property
+    def metrics(self) -> list[Metric]:
+        return metrics_of(self.ranker.config)
+
+    @property
+    def parts(self) -> dict[str, Queries]:
+        """The training and validation part."""
+        return {"train": self.job.train, "vali": self.job.vali}
+
+    @cached_property
+    def measures(self) -> dict[str, dict[str, float]]:
+        """{part: {measure: value}} of the ranker."""
+        empty = self.ranker.config.empty
+        return {
+            name: evaluate(part, self.ranker.order(part), self.metrics, empty=empty)
+            for name, part in self.parts.items()
+        }
+
+    @property
+    def conventions(self) -> dict[str, list[str]]:
+        """{part: the conventions of its measures}."""
+        empty = self.ranker.config.empty
+        return {
+            name: conventions_of(part, self.metrics, empty) for name, part in self.parts.items()
+        }
+
+
+def fit_kind(
+    data: Sequence[str],
+    out: str,
+    settings: Settings,
+    *,
+    overwrite: bool = False,
+    options: RunOptions | None = None,
+) -> FittedKind:
+    """Fit a ranker on labelled queries or a collection's judgements, and write its folder.
+
+    Args:
+        data: the paths, as of `train`.
+        out: the folder of the model.
+        settings: of the kind of ranker, see `sortnet.rankers.base.settings_for`.
+        overwrite: whether a model in the folder is replaced.
+        options: store, columns, cache, threads and watcher.
+
+    Raises:
+        SortNetError: for data or settings that cannot be used, or a folder that has a model.
+
+    Cost: a fit; the data are held in memory.
+    """
+    options, folder = options or RunOptions(), Folder(out)
+    watcher = options.watcher
+    set_threads(options.threads)
+    if not overwrite:
+        folder.refuse_if_taken()
+    job = read_job(
+        data,
+        _as_sortnet(settings),
+        columns=options.columns,
+        cache=options.cache,
+        progress=watcher.progress,
+        store=store_url(options.store, None)[0],
+    )
+    settings = settings.changed(quality=job.config.quality)
+    watcher.starting(job, None, ALONE, is_new=True, chooses=False)
+    with folder.held():
+        ranker = fit_ranker(job.train, job.vali, settings, progress=watcher.progress)
+        folder.clear()
+        replace(ranker, info={**ranker.info, "data": job.data}).save(folder.path)
+    return FittedKind(job, ranker, folder)
+
+
+def _as_sortnet(settings: Settings) -> Config:
+    """Settings by which the data are read and the ranker is measured, as SortNet would be."""
+    values: Mapping[str, Any] = settings.flat()
+    return Config().changed(**{name: values[name] for name in settings_of(Settings)})

@@ -1,0 +1,168 @@
+"""A result has several faces: the command, the admin page and the report show the same figures."""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from cli_made import done
+from collections_made import made_items
+from results_made import value_of
+
+from cli.web.admin_state import PEOPLE_HEADS, AdminState
+from cli.web.pages import People
+from cli.web.ranking_rows import View
+from cli.web.replies import tables_of
+from sortnet.preference import Judgement
+from sortnet.preference.annotator_agreement import agreement, agreement_by_group
+from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.study import Decision
+from store import open_store
+from store.report.annotator_figures import TITLES, Interval, Share, figures_of
+from store.service.annotators import report_annotators
+from store.service.labelling import LabellingService
+
+COMMANDS = Path(__file__).resolve().parent.parent / "cli/commands"
+# Names by which a command would make its own table, and their modules.
+OF_TABLES = {"Bold", "Column", "Table", "print_table", "table", "table_of_cells"}
+MODULES_OF_TABLES = ("cli.printing.results", "cli.console")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store s.db with a collection of ten items, judged by two people."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    drawn = random.Random(0)
+    with open_store("s.db") as store:
+        collection = store.add_items("essays", made_items(10))
+        judgements = []
+        for k in range(80):
+            left, right = drawn.sample(range(10), 2)
+            answer = "left" if left + drawn.gauss(0, 2) > right else "right"
+            judgements.append(Judgement(("ana", "ben")[k % 2], left, right, answer))
+        collection.append(judgements)
+        collection.decide(Decision("top", amount=3))
+        People(collection)
+
+
+def admin_tables() -> str:
+    """The tables of the admin page as HTML."""
+    with open_store("s.db") as store:
+        collection = store.collection("essays")
+        service = LabellingService(collection)
+        service.settle()
+        state = AdminState(service, People(collection))
+        html = tables_of("/admin", None, state.shown(View()))["html"]
+    assert isinstance(html, str)
+    return html
+
+
+def cells_of(html: str, table: str) -> list[list[str]]:
+    """The text of each cell of a table, row by row."""
+    body = re.search(rf'<template data-into="#{table} tbody">(.*?)</template>', html, re.DOTALL)
+    assert body is not None
+    rows = re.findall(r"<tr>(.*?)</tr>", body[1], re.DOTALL)
+    cells = [re.findall(r"<t[dh][ >].*?</t[dh]>", row, re.DOTALL) for row in rows]
+    return [[re.sub(r"<[^>]+>", " ", cell).strip() for cell in row] for row in cells]
+
+
+def numbers_in(text: str) -> list[float]:
+    """The numbers in a text; a percentage is a share."""
+    pairs = re.findall(r"(-?\d+(?:\.\d+)?)( ?%)?", text)
+    return [float(number) / 100 if percent else float(number) for number, percent in pairs]
+
+
+def test_the_admin_page_has_the_figures_of_the_command():
+    with open_store("s.db", write=False) as store:
+        reports = report_annotators(store.collection("essays")).reports
+    printed = done("annotators", "essays").splitlines()
+    rows = cells_of(admin_tables(), "people")
+    assert len(rows) == len(reports) == 2
+    first = [title for title, _ in PEOPLE_HEADS].index("Reliability")
+    for row, report, line in zip(rows, reports, printed[1:], strict=True):
+        assert row[0] == report.name and line.startswith(report.name)
+        figures = figures_of(asdict(report))
+        assert any(figure is not None for figure in figures)
+        for cell, figure in zip(row[first : first + len(TITLES)], figures, strict=True):
+            if figure is None:
+                assert cell == "–"
+            elif isinstance(figure, Interval):
+                shown = [float(figure.value), float(figure.low), float(figure.high)]
+                assert numbers_in(cell) == shown
+                assert f"{figure.value} [{figure.low},{figure.high}]" in line
+            else:
+                assert numbers_in(cell) == pytest.approx(
+                    [figure.observed, figure.expected], abs=0.005
+                )
+                assert figure.text() in line
+
+
+def test_the_titles_of_the_figures_are_the_same_everywhere():
+    header = " ".join(done("annotators", "essays").splitlines()[0].split())
+    assert " ".join(TITLES) in header
+    titles = [title.lower() for title, _ in PEOPLE_HEADS]
+    assert all(any(title in head for head in titles) for title in TITLES)
+    done("report", "essays", "--output", "page.html")
+    page = Path("page.html").read_text(encoding="utf-8")
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", page)
+    first = heads.index(TITLES[0])
+    assert tuple(heads[first : first + len(TITLES)]) == TITLES
+
+
+def test_the_admin_page_ranks_as_the_command_does():
+    rows = value_of(done("ranking", "essays", "--json"))
+    shown = cells_of(admin_tables(), "ranking")
+    assert len(shown) == len(rows) == 10
+    for cells, row in zip(shown, rows, strict=True):
+        rank, item, _, low, high, score, in_top, answers, _ = cells
+        assert [int(rank), int(low), int(high), int(answers)] == [
+            row[name] for name in ("rank", "low", "high", "judgements")
+        ]
+        assert item == row["id"].replace("i", "text ")
+        assert float(score) == pytest.approx(row["score"], abs=0.005)
+        assert numbers_in(in_top) == pytest.approx([row["among_top"]], abs=0.005)
+
+
+def test_without_a_report_no_figure_is_known():
+    assert figures_of(None) == [None] * len(TITLES)
+    assert Share(0.2, 0.3).text() == "0.20 / 0.30"
+
+
+def test_agreement_by_group_is_that_of_the_judgements_of_each_group():
+    drawn = random.Random(1)
+    groups = [f"g{k % 4}" for k in range(16)]
+    judgements = []
+    for _ in range(200):
+        left = drawn.randrange(12)  # the last four items have no judgement
+        right = (left + 4) % 12
+        answer = drawn.choice(["left", "right", "tie"])
+        judgements.append(Judgement(drawn.choice(["ana", "ben"]), left, right, answer))
+    by_group = agreement_by_group(Judgements.of(judgements), groups)
+    expected = {
+        name: agreement([one for one in judgements if groups[one.left] == name])
+        for name in set(groups)
+    }
+    assert dict(by_group) == expected
+    alphas = [measured.krippendorff_alpha for _, measured in by_group]
+    n_known = sum(alpha is not None for alpha in alphas)
+    assert 0 < n_known < len(alphas)
+    assert alphas[n_known:] == [None] * (len(alphas) - n_known)
+    assert alphas[:n_known] == sorted(alphas[:n_known])
+    assert agreement_by_group(Judgements.of(judgements), None) == []
+
+
+@pytest.mark.parametrize("file", sorted(COMMANDS.glob("*.py")), ids=lambda file: file.stem)
+def test_a_command_makes_no_table_of_its_own(file):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    imported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in MODULES_OF_TABLES
+        for alias in node.names
+    }
+    assert imported.isdisjoint(OF_TABLES)

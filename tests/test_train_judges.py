@@ -1,0 +1,525 @@
+"""store.training.train and resume with a language model, a program or a function as judge."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import FAST, done, fault, letor, quick_training
+from model_made import Model, serving
+from starlette.responses import JSONResponse
+
+import sortnet
+from sortnet.core import NamedColumns
+from sortnet.errors import DataError, SortNetError
+from sortnet.judges.prompts import Prompt
+from store import open_store
+from store.runs.judge_record import is_stored_whole, other_argument, record_of, recorded_judge
+from store.runs.unfinished import again
+from store.training import RunOptions, Watcher, estimate, resume, train
+
+COLUMNS = NamedColumns(query="search", id="product")
+OPTIONS = RunOptions(store="s.db", columns=COLUMNS, threads=1)
+SETTINGS = {
+    **{"max_iter": 3, "epochs": 9, "hidden": 4, "committee": 1, "batch_size": 64},
+    **{"weight_decay": 0.01, "scaling": "query", "max_stale": 5, "pairs": "uncertain"},
+}
+N = 40  # answers
+KEY = "sk-very-secret"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Iterator[Path]:
+    """A folder with a table of products, whose larger one has the longer text and is better."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    rng = np.random.default_rng(0)
+    lines = ["search,product,text,size,secret,label"]
+    for query in range(20):
+        # The same names are in every query.
+        for product, words in enumerate(rng.choice(np.arange(3, 40), 6, replace=False)):
+            text = " ".join(rng.choice(["one", "two", "six"], words))
+            lines.append(f"q{query},p{product},{text},{words + rng.random():.4f},9,{product % 2}")
+    Path("products.csv").write_text("\n".join(lines) + "\n")
+    with quick_training():
+        yield tmp_path
+
+
+class Larger:
+    """A function as judge that prefers the larger product, and keeps what it was asked.
+
+    Attributes:
+        fails_after: calls after which each raises `error`; None: never.
+    """
+
+    __qualname__ = "larger"
+
+    def __init__(self, fails_after: int | None = None, error: BaseException | None = None) -> None:
+        self.calls: list[tuple[dict, dict]] = []
+        self.fails_after, self.error = fails_after, error
+
+    def __call__(self, left, right):
+        if self.fails_after is not None and len(self.calls) >= self.fails_after:
+            raise self.error
+        self.calls.append((left, right))
+        return "left" if left["size"] > right["size"] else "right"
+
+    @property
+    def pairs(self) -> Counter[frozenset[str]]:
+        """How often each pair of texts was asked about, whatever the sides."""
+        return Counter(frozenset((left["text"], right["text"])) for left, right in self.calls)
+
+
+def by_judge(judge, out="model", options=OPTIONS, **arguments):
+    arguments = {"judgements": N, **SETTINGS, **arguments}
+    return train("products.csv", out, judge=judge, options=options, **arguments)
+
+
+def program() -> sortnet.Program:
+    Path("judge.py").write_text(
+        """
+import json, sys
+for line in sys.stdin:
+    print(line.strip(), file=open("asked", "a"), flush=True)
+    left, right = (json.loads(line)[side]["features"]["size"] for side in ("left", "right"))
+    print(json.dumps({"answer": "left" if left > right else "right"}), flush=True)
+"""
+    )
+    return sortnet.Program(f"{shlex.quote(sys.executable)} -S -E judge.py")
+
+
+def stored(run: str = "last") -> int:
+    with open_store("s.db", write=False) as store:
+        return len(store.run(run).answers_frame())
+
+
+def weights(folder: str) -> bytes:
+    (file,) = Path(folder).glob("weights-*.safetensors")
+    return file.read_bytes()
+
+
+def test_a_plain_function_is_given_rows_without_grades_and_its_order_is_learned():
+    judge = Larger()
+    options = RunOptions(
+        store="s.db", threads=1, columns=NamedColumns("search", None, "product", ("secret",))
+    )
+    trained = by_judge(judge, options=options)
+    assert len(judge.calls) == N == stored() and max(judge.pairs.values()) == 1
+    assert trained.best["quality"] > 0.8
+    header, *rows = Path("products.csv").read_text().splitlines()
+    assert header.split(",")[4:] == ["secret", "label"]
+    passed = {tuple(row.split(",")[:4]) for row in rows}
+    for left, right in judge.calls:
+        assert [*left] == ["search", "product", "text", "size"]
+        assert left["search"] == right["search"] and left["product"] != right["product"]
+        for side in (left, right):
+            assert (*[*side.values()][:3], f"{side['size']:.4f}") in passed
+    record = json.loads(Path("model/run.json").read_text())
+    assert record["judged_by"] == "function" and record["phase"] == "done"
+
+
+def test_a_function_is_given_arrays_of_letor_text_and_answers_with_probabilities():
+    Path("all.txt").write_text(letor(20, 0))
+    calls = []
+
+    def judge(left, right):
+        calls.append((left, right))
+        return 0.9 if left[0] > right[0] else 0.1
+
+    options = RunOptions(store="s.db", threads=1)
+    train("all.txt", "m", judge=judge, options=options, judgements=N, **SETTINGS)
+    assert len(calls) == N and all(side.shape == (4,) for pair in calls for side in pair)
+    with open_store("s.db") as store:
+        assert {*store.run("last").answers_frame()["p"]} == {0.9, 0.1}
+
+
+def test_a_program_from_python_is_the_one_of_the_command_line():
+    judge = program()
+    trained = by_judge(judge, question="Which is larger?")
+    questions = [json.loads(line) for line in Path("asked").read_text().splitlines()]
+    assert (
+        len(questions) == N == stored() == sum(trained.training.judge.facts()["answers"].values())
+    )
+    assert {question["question"] for question in questions} == {"Which is larger?"}
+    command = ["train", "products.csv", "--query", "search", "--id", "product", *FAST]
+    command += ["--pairs", "uncertain", "--judgements", N, "--judge", judge.command]
+    done(*command, "--question", "Which is larger?", "--out", "by-command")
+    assert weights("by-command") == weights("model")
+
+
+def words_in(text: str) -> float:
+    return len(text.split()) / 5
+
+
+def test_a_language_model_is_asked_and_its_key_is_nowhere():
+    model = Model(words_in, key=KEY)
+    with serving(model) as url:
+        judge = sortnet.LanguageModel("judge", url, key=lambda: KEY, workers=2)
+        trained = by_judge(judge, question="Which is longer?")
+        assert resume("model", judge=judge, options=OPTIONS).best == trained.best
+        assert resume("model", options=OPTIONS).best == trained.best
+    assert len(model.prompts) == N == stored()
+    assert all(prompt.startswith("Which is longer?") for prompt in model.prompts)
+    assert trained.best["quality"] > 0.7
+    assert KEY not in repr(judge) and KEY not in repr(trained.training)
+    files = [path for path in Path().rglob("*") if path.is_file()]
+    assert Path("s.db") in files and Path("model/run.json") in files
+    assert all(KEY.encode() not in path.read_bytes() for path in files)
+
+
+SCRIPT = """
+import os, signal, sys
+import numpy as np, torch
+from sortnet.core import NamedColumns
+from store.training import RunOptions, resume, train
+sys.path.insert(0, {tests!r})
+from cli_made import quick_training
+
+def larger(left, right):
+    with open("asked", "a") as log:
+        print(os.getpid(), *sorted([left["text"], right["text"]]), sep="|", file=log, flush=True)
+    if len(open("asked").readlines()) in {dies_at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "left" if left["size"] > right["size"] else "right"
+
+options = RunOptions(store="s.db", columns=NamedColumns(query="search", id="product"), threads=1)
+with quick_training():
+    if os.path.exists("killed/run.json"):
+        resume("killed", judge=larger, options=options)
+    else:
+        train("products.csv", "killed", judge=larger, options=options, judgements={n}, **{settings})
+"""
+
+
+def test_a_function_killed_between_answers_is_asked_no_answered_pair_again():
+    script = SCRIPT.format(
+        tests=str(Path(__file__).parent), dies_at=(3, 30), n=N, settings=SETTINGS
+    )
+    codes = [subprocess.run([sys.executable, "-c", script]).returncode for _ in range(3)]
+    assert codes == [-signal.SIGKILL, -signal.SIGKILL, 0]
+    lines = [line.split("|", 1) for line in Path("asked").read_text().splitlines()]
+    of_process: dict[str, list[str]] = {}
+    for process, pair in lines:
+        of_process.setdefault(process, []).append(pair)
+    # The last question of a killed process was not answered; all before were.
+    *killed, last = of_process.values()
+    answered = [pair for pairs in killed for pair in pairs[:-1]] + last
+    assert max(Counter(answered).values()) == 1 and len(answered) == N == stored()
+    whole = Larger()
+    by_judge(whole, "whole")
+    assert weights("killed") == weights("whole")
+
+
+MODEL_SCRIPT = """
+import sys
+import sortnet
+from sortnet.core import NamedColumns
+from store.training import RunOptions, train
+options = RunOptions(store="s.db", columns=NamedColumns(query="search", id="product"), threads=1)
+judge = sortnet.LanguageModel("judge", {url!r})
+train("products.csv", "model", judge=judge, options=options, judgements={n}, **{settings})
+"""
+
+
+def test_a_run_by_a_language_model_that_is_killed_goes_on_without_repeats():
+    is_killed = threading.Event()
+
+    def hangs(body):
+        is_killed.wait(60)
+        return JSONResponse({}, 500)
+
+    n_answered = 15
+    model = Model(words_in, faults=[*[None] * n_answered, hangs])
+    with serving(model) as url:
+        script = MODEL_SCRIPT.format(url=url, n=N, settings=SETTINGS)
+        process = subprocess.Popen([sys.executable, "-c", script])
+        while process.poll() is None and len(model.prompts) <= n_answered:
+            time.sleep(0.01)
+        process.kill()
+        is_killed.set()
+        assert process.wait() == -signal.SIGKILL and stored() == n_answered
+        trained = resume("model", options=OPTIONS)
+    assert stored() == N and trained.best["quality"] > 0.7
+    # The call that was under way is made again, no other.
+    answered = model.prompts[:n_answered] + model.prompts[n_answered + 1 :]
+    assert len(answered) == len({*answered}) == N and model.prompts[n_answered] in answered
+
+
+def test_three_exceptions_are_raised_as_they_are_and_the_run_goes_on_with_the_function_again():
+    broken = Larger(fails_after=10, error=ValueError("broken"))
+    with pytest.raises(ValueError, match="broken") as raised:
+        by_judge(broken)
+    (text,) = raised.value.__notes__
+    call = "store.training.resume('model', judge=...)"
+    assert text == f"judge larger: 10 of {N} answers are kept: go on with {call}"
+    with pytest.raises(SortNetError, match=r"asks a function, which is not stored: pass it again"):
+        resume("model", options=OPTIONS)
+    assert f"is not stored: pass it again, {call}" in fault("train", "--resume", "--out", "model")
+    with open_store("s.db", write=False) as store:
+        run = store.run("last")
+        assert (run.status, again(run)) == (
+            "failed",
+            f"store.training.resume({run.out!r}, judge=...)",
+        )
+    mended = Larger()
+    resume("model", judge=mended, options=OPTIONS)
+    assert len(mended.calls) == N - 10 and not mended.pairs & broken.pairs
+    assert resume("model", options=OPTIONS).kept["kind"]  # it has ended: nobody is asked
+
+
+def test_an_interrupt_within_the_function_says_how_to_go_on():
+    with pytest.raises(SortNetError, match=r"resume with: store\.training\.resume\('model', judge"):
+        by_judge(Larger(fails_after=5, error=KeyboardInterrupt()))
+    assert stored() == 5
+
+
+def test_an_answer_that_is_none_is_one_sentence_and_nothing_is_lost():
+    answers = iter(["left", 0.3, "up"])
+    fault = r"judge odd: the judge returned 'up'.*; 2 of 40 answers are kept: go on with store\."
+    with pytest.raises(SortNetError, match=fault):
+        by_judge(sortnet.Function(lambda left, right: next(answers), name="odd"))
+    assert stored() == 2
+
+
+@pytest.fixture
+def begun():
+    """Starts a run of a judge that fails after a few answers."""
+
+    def begin(judge, **arguments):
+        with pytest.raises((SortNetError, ValueError)):
+            by_judge(judge, **arguments)
+        return stored()
+
+    return begin
+
+
+def test_a_resumed_run_refuses_another_judge_than_its_function(begun):
+    n_answers = begun(Larger(fails_after=4, error=ValueError()))
+    others = [
+        (program(), "another judge"),
+        (sortnet.LanguageModel("judge", "http://127.0.0.1:9"), "another judge"),
+        (sortnet.Function(Larger(), name="other"), "another function"),
+    ]
+    for judge, what in others:
+        fault = f"started with {what}: answers of two judges would be mixed"
+        with pytest.raises(SortNetError, match=fault):
+            resume("model", judge=judge, options=OPTIONS)
+    with pytest.raises(SortNetError, match="another question"):
+        resume("model", judge=Larger(), question="Which is smaller?", options=OPTIONS)
+    with pytest.raises(SortNetError, match="give a function of two items"):
+        resume("model", judge="larger", options=OPTIONS)
+    assert stored() == n_answers
+    resume("model", judge=sortnet.Function(Larger(), workers=2), options=OPTIONS)
+    assert stored() == N
+
+
+def test_a_resumed_run_refuses_another_model_or_prompt_but_takes_other_workers(begun):
+    Path("p.txt").write_text("<A>\n{{ left.text }}\n</A>\n<B>\n{{ right.text }}\n</B>")
+    with serving(Model(words_in, faults=[500] * 3)) as url:
+        judge = sortnet.LanguageModel("judge", url, patience=0)
+        begun(judge)
+        changes = {
+            "model": {"model": "other"},
+            "both_orders": {"both_orders": True},
+            "prompt": {"prompt": "p.txt"},
+        }
+        for what, attributes in changes.items():
+            other = sortnet.LanguageModel(**{"model": "judge", "server": url, **attributes})
+            with pytest.raises(SortNetError, match=f"started with another {what}: answers of two"):
+                resume("model", judge=other, options=OPTIONS)
+        resume("model", judge=sortnet.LanguageModel("judge", url, workers=4), options=OPTIONS)
+        with open_store("s.db", write=False) as store:
+            assert store.run("last").judge["workers"] == 4
+    assert stored() == N
+
+
+def test_a_prompt_that_was_changed_since_is_another_one_until_the_run_has_ended(begun):
+    prompt = Path("p.txt")
+    template = "<A>\n{{ left.text }}\n</A>\n<B>\n{{ right.text }}\n</B>"
+    prompt.write_text(template)
+    with serving(Model(words_in, faults=[500] * 3)) as url:
+        begun(sortnet.LanguageModel("judge", url, patience=0, prompt="p.txt"))
+        prompt.write_text(f"Which is longer?\n{template}")
+        with pytest.raises(SortNetError, match="started with another prompt"):
+            resume("model", options=OPTIONS)
+        prompt.write_text(template)
+        trained = resume("model", options=OPTIONS)
+        prompt.write_text("other")
+        assert resume("model", options=OPTIONS).best == trained.best
+
+
+def test_a_key_from_a_function_is_asked_for_again_and_one_of_a_variable_is_not(begun, monkeypatch):
+    monkeypatch.setenv("MY_KEY", KEY)
+    for k, named in enumerate(({"key": lambda: KEY}, {"key_variable": "MY_KEY"})):
+        with serving(Model(words_in, key=KEY, faults=[500] * 3)) as url:
+            judge = sortnet.LanguageModel("judge", url, patience=0, **named)
+            begun(judge, out=f"m{k}")
+            if "key" in named:
+                with pytest.raises(SortNetError, match="key comes from a function, which is not"):
+                    resume(f"m{k}", options=OPTIONS)
+                resume(f"m{k}", judge=judge, options=OPTIONS)
+            else:
+                resume(f"m{k}", options=OPTIONS)
+        assert stored() == N
+    with closing(sqlite3.connect("s.db")) as connection:
+        assert not any(KEY in line for line in connection.iterdump())
+
+
+def test_the_command_line_goes_on_with_a_run_of_python_and_python_with_one_of_the_command(begun):
+    Path("stumbles").touch()
+    judge = program()
+    code = Path("judge.py").read_text()
+    stumbling = (
+        "import os; os.path.exists('stumbles') and len(open('asked').readlines()) > 9 and 1/0"
+    )
+    Path("judge.py").write_text(code.replace("    left,", f"    {stumbling}\n    left,"))
+    assert 0 < begun(judge) < N
+    Path("stumbles").unlink()
+    done("train", "--resume", "--out", "model")
+    assert stored() == N
+    Path("asked").unlink()
+    Path("stumbles").touch()
+    command = ["train", "products.csv", "--query", "search", "--id", "product", *FAST]
+    command += ["--judgements", N, "--judge", judge.command, "--out", "other"]
+    with pytest.raises(AssertionError, match="answers are kept"):
+        done(*command)
+    Path("stumbles").unlink()
+    resume("other", options=OPTIONS)
+    assert stored() == N
+
+
+def test_a_store_that_only_a_folder_names_runs_no_command_from_python(begun, monkeypatch):
+    Path("judge.py").write_text("import sys; sys.exit(3)")
+    command = f"{shlex.quote(sys.executable)} judge.py"
+    begun(sortnet.Program(command))
+    monkeypatch.delenv("SORTNET_STORE")
+    monkeypatch.setenv("XDG_DATA_HOME", str(Path.cwd() / "data"))
+    judge = program()
+    elsewhere = RunOptions(threads=1)
+    with pytest.raises(SortNetError, match="is not yours by default: give judge again, or store"):
+        resume("model", options=elsewhere)
+    assert not Path("asked").exists()
+    resume("model", judge=judge, options=elsewhere)
+    assert stored() == N
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"judgements": None}, "a judge needs judgements N"),
+        ({"judgements": 1}, "judgements: a judge has to give 2 answers at least"),
+        ({"quality": "map"}, "by accuracy"),
+        ({"question": 5}, "question: 5 is no text"),
+        ({"question": "x" * 501}, "question: at most 500 characters"),
+        ({"judge": {"a": max}}, "give a function of two items"),
+        ({"judge": sortnet.Program("no-such-program")}, "cannot start 'no-such-program'"),
+        ({"judge": sortnet.LanguageModel("m", "ftp://x")}, "is no http or https URL"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_is_written(arguments, said):
+    with pytest.raises(SortNetError, match=said):
+        by_judge(**{"judge": Larger(), **arguments})
+    assert not Path("model").exists() and not Path("s.db").exists()
+
+
+def test_a_run_begun_by_grades_takes_no_judge():
+    Path("fold").mkdir()
+    for name in ("train", "vali"):
+        Path("fold", f"{name}.txt").write_text(letor(9, len(name)))
+    options = RunOptions(store="s.db", threads=1)
+    train("fold", "graded", options=options, **SETTINGS)
+    with pytest.raises(SortNetError, match="begun without a judge: leave out judge"):
+        resume("graded", judge=Larger(), options=options)
+    with pytest.raises(SortNetError, match="begun without a judge: leave out question"):
+        resume("graded", question="Which?", options=options)
+
+
+def test_numbers_alone_are_refused_for_a_language_model_not_for_a_function():
+    Path("all.txt").write_text(letor(20, 0))
+    options = RunOptions(store="s.db", threads=1)
+    model = sortnet.LanguageModel("m", "http://127.0.0.1:9")
+    with pytest.raises(DataError, match=r"has numbers only.*\(prompt\).*\(judge\)"):
+        train("all.txt", "m", judge=model, options=options, judgements=N, **SETTINGS)
+    assert not Path("m").exists()
+
+
+def test_an_estimate_asks_and_writes_nothing(tmp_path):
+    model = sortnet.LanguageModel("m", "http://127.0.0.1:9", both_orders=True, price_in=1.0)
+    found = estimate(
+        "products.csv", judge=model, question="Longer?", options=OPTIONS, judgements=70
+    )
+    assert found.prompt.startswith("Longer?\n") and found.calls.calls == 140
+    assert found.calls.cost == pytest.approx(found.calls.tokens_in / 1e6)
+    assert estimate("products.csv", judge=model, options=OPTIONS).calls is None
+    with pytest.raises(SortNetError, match="a language model"):
+        estimate("products.csv", judge=Larger(), options=OPTIONS, judgements=70)
+    assert [path.name for path in tmp_path.iterdir()] == ["products.csv"]
+
+
+# The options of a judge as version 0.4 stored them in a run.
+OF_0_4 = {
+    **{"judge": None, "timeout": 60.0, "workers": 2, "batch": 1, "model": None, "server": None},
+    **{"key": None, "prompt": None, "both_orders": False, "max_calls": None, "max_tokens": None},
+    **{"max_cost": None, "price_in": None, "price_out": None, "store_patience": 9.0},
+    **{"insecure": False, "question": "Which?", "prompt_hash": None},
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "judge"),
+    [
+        ({"judge": "python a.py"}, sortnet.Program("python a.py", workers=2, patience=9.0)),
+        (
+            {"model": "m", "server": "http://s", "key": "MY_KEY", "prompt_hash": Prompt().hash},
+            sortnet.LanguageModel("m", "http://s", key_variable="MY_KEY", workers=2, patience=9.0),
+        ),
+    ],
+)
+def test_a_judge_that_version_0_4_stored_is_gone_on_with(options, judge):
+    record = {**OF_0_4, **options}
+    assert recorded_judge(record) == judge and is_stored_whole(record)
+    now = record_of(judge, "Which?")
+    assert other_argument(now, record) is None and recorded_judge(now) == judge
+    assert other_argument(record_of(judge, "What?"), record) == "question"
+
+
+class Notes(Watcher):
+    def __init__(self):
+        self.notes: list[str] = []
+        self.lines: list[str] = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def progress(self, text):
+        self.lines.append(text)
+
+
+def test_a_watcher_is_told_of_failures_and_of_how_many_were_asked():
+    failed = []
+
+    def stumbles(left, right):
+        if len(failed) < 2:
+            failed.append(left)
+            raise ValueError("stumbled")
+        return "left" if left["size"] > right["size"] else "right"
+
+    watcher = Notes()
+    options = RunOptions(store="s.db", columns=COLUMNS, threads=1, watcher=watcher)
+    by_judge(sortnet.Function(stumbles, name="s"), options=options)
+    assert watcher.notes == ["judge s: ValueError: stumbled"] * 2
+    assert stored() == N
+    told = [line for line in watcher.lines if line.startswith("asked ")]
+    assert len(told) >= N and told[-1].startswith(f"asked {N} of {N}, ")
