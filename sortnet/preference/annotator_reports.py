@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, ndtr, ndtri
+from scipy.special import betaincinv, ndtr, ndtri, softmax
 
 from sortnet.core import F64, I64, Bool
 from sortnet.preference.annotator_agreement import counted
@@ -16,6 +16,7 @@ from sortnet.preference.intervals import LEVEL
 from sortnet.preference.judgement_table import Judgements, SharedVotes
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities
+from sortnet.preference.set_answers import BEST_FACTOR
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
 
@@ -56,9 +57,9 @@ class AnnotatorReport:
             tosses, negative if the worse item is preferred. None without an answer, and while
             no answer of others says anything of their items.
         side_bias: b, positive towards the left.
-        agreement, expected_agreement: share of others' answers to the same pairs, asked as such,
-            that are the same, and the share if both were average annotators: on pairs of close
-            items even reliable people differ. None without shared pairs.
+        agreement, expected_agreement: share of others' answers to the same questions that are the
+            same, of sets by the best item, and the share if both were average annotators: on close
+            items even reliable people differ. None without shared questions.
         shared: number of such answers.
         consistency, expected_consistency, repeats: the same for pairs asked again.
         gold, gold_answers: share of the gold pairs answered right, None without any; their number.
@@ -144,7 +145,9 @@ class _Counted:
         reply = len(ANSWERS) * table.annotator + table.answer
         replies = np.bincount(reply[table.live], minlength=len(ANSWERS) * n)
         self.replies = replies.reshape(n, len(ANSWERS))
-        self.others, self.again = _alike(SharedVotes.of(table), posterior, n)
+        others, again = _alike(SharedVotes.of(table), posterior, n)
+        others_of_sets, again_of_sets = _alike_about_sets(table, posterior, n)
+        self.others, self.again = others + others_of_sets, again + again_of_sets
         self.gold = _counted_gold(table, rows, study, n)
         self.informed = _informed(table, rows, n, study, features)
 
@@ -295,6 +298,47 @@ def _alike(votes: SharedVotes, posterior: Posterior, n: int) -> tuple[F64, F64]:
         _summed(annotator, n, shared, same, shared * expected[pair]),
         _summed(votes.annotator[again], n, *each),
     )
+
+
+def _alike_about_sets(table: Judgements, posterior: Posterior, n: int) -> tuple[F64, F64]:
+    """`others` and `again` of `_Counted` by answers about sets, which are alike if the best is."""
+    rows = np.flatnonzero(table.is_answer & (table.best >= 0))
+    sets, of_set = np.unique(np.sort(table.items(rows), axis=1), axis=0, return_inverse=True)
+    of_set = of_set.ravel()
+    order = np.lexsort((rows, table.annotator[rows], of_set))
+    of_set, who, best = of_set[order], table.annotator[rows][order], table.best[rows][order]
+    first = (np.diff(of_set, prepend=-1) != 0) | (np.diff(who, prepend=-1) != 0)
+    before = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
+    later = np.flatnonzero(~first)
+    set_of_first, who_of_first = of_set[first], who[first]
+    answers = np.column_stack((set_of_first, best[first]))
+    _, answer, n_alike = np.unique(answers, axis=0, return_inverse=True, return_counts=True)
+    shared = np.bincount(set_of_first, minlength=len(sets))[set_of_first] - 1
+    same = n_alike[answer.ravel()] - 1
+    expected = np.zeros(len(sets))
+    needed = np.union1d(set_of_first[shared > 0], of_set[later]).astype(np.int64)
+    expected[needed] = _expected_alike(posterior, sets[needed])
+    alike_again = best[later] == best[before[later]]
+    again = np.ones(len(later)), alike_again, expected[of_set[later]]
+    return (
+        _summed(who_of_first, n, shared, same, shared * expected[set_of_first]),
+        _summed(who[later], n, *again),
+    )
+
+
+def _expected_alike(posterior: Posterior, sets: I64) -> F64:
+    """(m,) how probably two average annotators name the same best item of each set: E[Σ p²].
+
+    The sets are (m, 6) items, -1 where there is none, which come first.
+    """
+    expected = np.zeros(len(sets))
+    n_items = np.count_nonzero(sets >= 0, axis=1)
+    for size in np.unique(n_items).tolist():
+        of_size = n_items == size
+        scores = posterior.draws[:, sets[of_size, -size:]]
+        p = softmax(BEST_FACTOR[size] * scores, axis=2)
+        expected[of_size] = np.sum(p**2, axis=2).mean(axis=0)
+    return expected
 
 
 def _counted_gold(table: Judgements, rows: I64, study: Study, n: int) -> F64:
