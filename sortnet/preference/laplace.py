@@ -277,16 +277,7 @@ def _match(
     n, d = features.shape
     rng = np.random.default_rng(seed)
     prior = first_guess(d)
-    scales = Scales((prior,), np.ones(1), Annotators.average(n_annotators), shared=guess)
-    if len(votes) and votes.only_of_models:
-        beside_one = _match(features, votes.others_beside_one(), n_annotators, seed, _DIFFERING)
-        scales = replace(scales, shared=beside_one.problem.scales.shared)
-    is_tie = votes.target == 0.5
-    ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
-    between_pairs = bool(is_tie[votes.of_pairs].any())
-    problem = Problem(
-        features, votes, n_annotators, replace(scales, tie=0.3 * between_pairs, ties=ties)
-    )
+    problem = _first_problem(features, votes, n_annotators, seed, prior, guess)
     theta = np.zeros(problem.n_unknowns)
     if not len(votes):
         return _Matched(problem, theta, theta[None], prior)
@@ -320,6 +311,22 @@ def _match(
         if settled and (not problem.compares or k > 3):
             break
     return _Matched(problem, theta, problem.to_scores(root), prior)
+
+
+def _first_problem(
+    features: F64, votes: Votes, n_annotators: int, seed: int, prior: Prior, guess: float
+) -> Problem:
+    """The problem with average annotators; the share of errors of models alone is matched first."""
+    scales = Scales((prior,), np.ones(1), Annotators.average(n_annotators), shared=guess)
+    if len(votes) and votes.only_of_models:
+        beside_one = _match(features, votes.others_beside_one(), n_annotators, seed, _DIFFERING)
+        scales = replace(scales, shared=beside_one.problem.scales.shared)
+    is_tie = votes.target == 0.5
+    ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
+    between_pairs = bool(is_tie[votes.of_pairs].any())
+    return Problem(
+        features, votes, n_annotators, replace(scales, tie=0.3 * between_pairs, ties=ties)
+    )
 
 
 def _stretched(theta: F64, prior: Prior, problem: Problem, people: Annotators) -> tuple[F64, Prior]:
