@@ -109,7 +109,7 @@ def every(group: Group, value: Any) -> list[Any]:
 
 
 def threads_of(group: Group) -> int | None:
-    """Number of threads of each process, its share of the machine's cores; None: as they are set."""
+    """Number of threads of a process, its share of the machine's cores; None: as they are set."""
     if group.size == 1:
         return None
     return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", group.size)))
