@@ -127,10 +127,13 @@ class QueryPairs:
         size = 4 * len(self.docs) * self.queries.n_features
         if device.type != "cuda" or size > torch.cuda.mem_get_info(device)[0] // 4:
             return self
+        return replace(self, kept=self._features(device))
+
+    def _features(self, device: torch.device) -> Tensor:
+        """(n, d) the features of all documents, on a device."""
         starts = range(0, max(len(self.docs), 1), AT_ONCE)
         runs = (self.docs[start : start + AT_ONCE] for start in starts)
-        features = torch.cat([to_device(self.queries.features[docs], device) for docs in runs])
-        return replace(self, kept=features)
+        return torch.cat([to_device(self.queries.features[docs], device) for docs in runs])
 
     def in_epoch(self, most: int | None) -> I64:
         """(n_queries,) number of pairs of each query in an epoch, see `pairs_in_epoch`."""
