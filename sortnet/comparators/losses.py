@@ -1,8 +1,8 @@
 """Losses of pairs, by which comparators learn, and losses of whole queries.
 
 A loss of queries takes the scores, (q, n) for q queries, padded; the grades, (q, n) whole numbers
-as floats; and `there`, (q, n) whether there is a document. It returns (q,) losses. Documents of one
-grade are in no order.
+as floats; and the mask, (q, n) whether there is a document. It returns (q,) losses. Documents of
+one grade are in no order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def pair_loss(
     return weight @ net.loss(embedded[winner], embedded[loser])
 
 
-def ranknet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+def ranknet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
     """Mean of log(1 + exp(-(s_i - s_j))) over a query's pairs of grade i > grade j.
 
     Burges et al. 2005, Learning to Rank using Gradient Descent, with target 1.
@@ -54,12 +54,10 @@ def ranknet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
 
     Cost: O(n²) a query.
     """
-    return of_pairs(nn.functional.softplus, scores, ordered(grades, there).to(scores.dtype))
+    return of_pairs(nn.functional.softplus, scores, ordered(grades, mask).to(scores.dtype))
 
 
-def lambdarank(
-    scores: Tensor, grades: Tensor, there: Tensor, *, weighting: str = "delta"
-) -> Tensor:
+def lambdarank(scores: Tensor, grades: Tensor, mask: Tensor, *, weighting: str = "delta") -> Tensor:
     """Sum of RankNet's losses of pairs, weighted by the change of NDCG if their documents swap.
 
     weight of i, j = abs(gain_i - gain_j) abs(1 / log2(1 + rank_i) - 1 / log2(1 + rank_j)) / ideal
@@ -76,24 +74,24 @@ def lambdarank(
     0.2558
     """
     if weighting == "none":
-        return ranknet(scores, grades, there)
+        return ranknet(scores, grades, mask)
     ranked = scores if weighting == "delta" else grades
     with torch.no_grad():
         best = grades.max(dim=1, keepdim=True).values
         # Relative to the best gain of the query, so that no grade overflows.
-        gain = (torch.exp2(grades - best) - torch.exp2(-best)) * there
+        gain = (torch.exp2(grades - best) - torch.exp2(-best)) * mask
         discount = 1 / torch.log2(torch.arange(scores.shape[1]).to(scores) + 2)
-        padded = ranked.masked_fill(~there, -torch.inf)
+        padded = ranked.masked_fill(~mask, -torch.inf)
         order = torch.sort(padded, dim=1, descending=True, stable=True).indices
         doc_discount = torch.empty_like(scores).scatter_(1, order, discount.expand_as(scores))
         ideal = (gain.sort(1, descending=True).values * discount).sum(1)[:, None, None]
         gain_difference = gain[:, :, None] - gain[:, None]
         change = gain_difference * (doc_discount[:, :, None] - doc_discount[:, None])
-        weight = change.abs() / torch.where(ideal > 0, ideal, 1.0) * ordered(grades, there)
+        weight = change.abs() / torch.where(ideal > 0, ideal, 1.0) * ordered(grades, mask)
     return of_pairs(nn.functional.softplus, scores, weight, mean=False)
 
 
-def hinge(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+def hinge(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
     """Mean of max(0, 1 - (s_i - s_j)) over a query's pairs of grade i > grade j.
 
     It is never below the share of pairs in the wrong order. Pfannschmidt, Gupta and Hüllermeier
@@ -105,11 +103,11 @@ def hinge(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
 
     Cost: O(n²) a query.
     """
-    weight = ordered(grades, there).to(scores.dtype)
+    weight = ordered(grades, mask).to(scores.dtype)
     return of_pairs(lambda behind: torch.relu(1 + behind), scores, weight)
 
 
-def plackett_luce(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+def plackett_luce(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
     """Sum of -log(exp(s_i) / (exp(s_i) + Σ exp(s_j))) over documents i, with j of lower grades.
 
     Without ties it is the negative logarithm of the ranking's probability in the model of Plackett
@@ -125,11 +123,11 @@ def plackett_luce(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
     """
     is_same = torch.eye(scores.shape[1], dtype=torch.bool)
     difference = scores[:, None] - scores[:, :, None]
-    choices = difference.masked_fill(~(ordered(grades, there) | is_same), -torch.inf)
+    choices = difference.masked_fill(~(ordered(grades, mask) | is_same), -torch.inf)
     return torch.logsumexp(choices, 2).sum(1)
 
 
-def listnet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+def listnet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
     """Sum of -P(i) log Q(i) over documents i, with P = softmax(grades) and Q = softmax(scores).
 
     Cross entropy of the top-one probabilities: Cao et al. 2007, Learning to Rank: From Pairwise
@@ -139,15 +137,15 @@ def listnet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
     >>> round(float(listnet(torch.zeros(1, 2), one, one >= 0)[0]), 4)
     0.6931
     """
-    target = grades.masked_fill(~there, _NOWHERE).softmax(1)
-    logarithms = scores.masked_fill(~there, _NOWHERE).log_softmax(1)
-    return -(target * logarithms).masked_fill(~there, 0).sum(1)
+    target = grades.masked_fill(~mask, _NOWHERE).softmax(1)
+    logarithms = scores.masked_fill(~mask, _NOWHERE).log_softmax(1)
+    return -(target * logarithms).masked_fill(~mask, 0).sum(1)
 
 
-def softmax(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+def softmax(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
     """ListNet's loss, but 0 for a query of one grade, which has no order to learn."""
-    has_first_grade = (grades == grades[:, :1]) | ~there
-    return listnet(scores, grades, there).masked_fill(has_first_grade.all(1), 0)
+    has_first_grade = (grades == grades[:, :1]) | ~mask
+    return listnet(scores, grades, mask).masked_fill(has_first_grade.all(1), 0)
 
 
 LOSSES: dict[str, Loss] = {
@@ -158,9 +156,9 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def ordered(grades: Tensor, there: Tensor) -> Tensor:
+def ordered(grades: Tensor, mask: Tensor) -> Tensor:
     """(q, n, n) whether document i has a higher grade than document j."""
-    return (grades[:, :, None] > grades[:, None]) & there[:, :, None] & there[:, None]
+    return (grades[:, :, None] > grades[:, None]) & mask[:, :, None] & mask[:, None]
 
 
 def of_pairs(

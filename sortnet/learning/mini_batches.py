@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -253,7 +252,7 @@ def _weighted(
 
     The weight of a pair is the weight of its judgement times the weights of its documents, times
     the grade of the better document if `pair_weight` is "grade", and times its `gain`. The weights
-    are 1 in the mean unless all are 0; None: all are 1. A pair with an answer p < 1 is also there
+    are 1 in the mean unless all are 0; None: all are 1. A pair with an answer p < 1 also occurs
     in reverse: the two weigh p and 1 - p.
     """
     winner, loser = pairs.i, pairs.j
@@ -273,16 +272,12 @@ def _weighted(
         winner = winner[order]
         loser = loser[order]
         weight = weight[order]
-    extremes = gathered(queries, np.array(_extremes(weight), np.float64))
+    own_extremes = [weight.min(), weight.max()] if len(weight) else []
+    extremes = gathered(queries, np.array(own_extremes, np.float64))
     if not len(extremes) or (extremes[0] > 0 and (extremes == extremes[0]).all()):
         return winner, loser, None
     total, n = summed(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
     return winner, loser, (weight / (total / n or 1.0)).astype(np.float32)
-
-
-def _extremes(values: F32 | F64) -> list[Any]:
-    """The lowest and the highest of the values; nothing without values."""
-    return [values.min(), values.max()] if len(values) else []
 
 
 def _ranges(starts: I64, sizes: I64) -> I64:

@@ -86,25 +86,25 @@ class Budget:
             DataError: if the settings choose among the epochs of a training, while the run divides
                 one training among its iterations.
         """
-        how = config.training
+        settings = config.training
         if config.divides_one_training:
-            _refuse_choice_of_epochs(how)
+            _refuse_choice_of_epochs(settings)
         sizes = np.diff(offsets_of_all(train))
-        n_pairs = pairs_in_epoch(sizes * (sizes - 1) // 2, sizes, how.query_pairs)
+        n_pairs = pairs_in_epoch(sizes * (sizes - 1) // 2, sizes, settings.query_pairs)
         epoch_pairs = min(int(n_pairs.sum()), MOST_PAIRS)
-        epoch = steps_of_epoch(epoch_pairs, how)
-        epochs = how.epochs or default_epochs(int(sizes.sum()), epoch, MOST_OF_RUN)
+        epoch = steps_of_epoch(epoch_pairs, settings)
+        epochs = settings.epochs or default_epochs(int(sizes.sum()), epoch, MOST_OF_RUN)
         iterations = config.trainings
         if config.start == "warm":
             iterations = min(iterations, epochs)
         return cls(epochs * epoch, iterations, epoch, epoch_pairs)
 
 
-def _refuse_choice_of_epochs(how: Training) -> None:
+def _refuse_choice_of_epochs(settings: Training) -> None:
     """Refuse settings that choose among the epochs of a training that is divided."""
-    if how.keep == "loss":
+    if settings.keep == "loss":
         name = "keep=loss"
-    elif how.patience is not None:
+    elif settings.patience is not None:
         name = "patience"
     else:
         return
@@ -114,20 +114,20 @@ def _refuse_choice_of_epochs(how: Training) -> None:
     )
 
 
-def batch_size(epoch_pairs: int, how: Training) -> int:
+def batch_size(epoch_pairs: int, settings: Training) -> int:
     """Pairs of a mini-batch, for an epoch of that many pairs."""
-    if how.batch_size is not None:
-        return how.batch_size
+    if settings.batch_size is not None:
+        return settings.batch_size
     return int(np.clip(epoch_pairs // STEPS, SMALLEST_BATCH, LARGEST_BATCH))
 
 
-def steps_of_epoch(epoch_pairs: int, how: Training) -> int:
+def steps_of_epoch(epoch_pairs: int, settings: Training) -> int:
     """Steps of an epoch that draws that many pairs: whole passes, and at least about `STEPS` steps.
 
     One pass over few pairs makes too few steps to learn from, whatever the number of iterations.
     """
-    steps_of_pass = max(1, -(-epoch_pairs // batch_size(epoch_pairs, how)))
-    n_passes = 1 if how.batch_size else max(1, STEPS // steps_of_pass)
+    steps_of_pass = max(1, -(-epoch_pairs // batch_size(epoch_pairs, settings)))
+    n_passes = 1 if settings.batch_size else max(1, STEPS // steps_of_pass)
     return steps_of_pass * n_passes
 
 

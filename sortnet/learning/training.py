@@ -99,7 +99,7 @@ def train_on_pairs(
     tp: ComparedPairs,
     vali: Queries,
     vp: ComparedPairs,
-    how: Training,
+    settings: Training,
     *,
     score: Score | None = None,
     gain: F32 | None = None,
@@ -132,12 +132,12 @@ def train_on_pairs(
     of pairs and features is never built.
     """
     started = time.perf_counter()
-    train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, how, gain)
-    score = score if how.keep == "quality" else None
+    train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, settings, gain)
+    score = score if settings.keep == "quality" else None
 
     def train_member(number: int, seed: int, progress: Progress) -> Trained:
         member = comparator.members[number]
-        return _train(member, train_pairs, vali_pairs, how, score, seed, progress)
+        return _train(member, train_pairs, vali_pairs, settings, score, seed, progress)
 
     trained = _of_each_member(comparator, train, train_member, seed, progress)
     return Trained.mean(trained, time.perf_counter() - started)
@@ -149,7 +149,7 @@ def train_share(
     tp: ComparedPairs,
     vali: Queries,
     vp: ComparedPairs,
-    how: Training,
+    settings: Training,
     share: Share,
     *,
     before: OptimiserState,
@@ -175,14 +175,16 @@ def train_share(
         DataError, DivergedError: as `train_on_pairs`.
     """
     started = time.perf_counter()
-    train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, how, gain)
+    train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, settings, gain)
 
     def train_member(
         number: int, seed: int, progress: Progress
     ) -> tuple[Trained, Mapping[str, Tensor]]:
         member = comparator.members[number]
         moments = before.moments[number] if before.moments else {}
-        return _train_share(member, train_pairs, vali_pairs, how, share, moments, seed, progress)
+        return _train_share(
+            member, train_pairs, vali_pairs, settings, share, moments, seed, progress
+        )
 
     members = _of_each_member(comparator, train, train_member, seed, progress)
     trained = Trained.mean([result for result, _ in members], time.perf_counter() - started)
@@ -195,13 +197,13 @@ def _pairs_of(
     tp: ComparedPairs,
     vali: Queries,
     vp: ComparedPairs,
-    how: Training,
+    settings: Training,
     gain: F32 | None,
 ) -> tuple[QueryPairs, QueryPairs]:
     """TP and VP grouped by query, on the comparator's device if they fit; refuses weights of 0."""
     device = comparator.members[0].device
-    train_pairs = QueryPairs.of(train, tp, how.pair_weight, gain).kept_on(device)
-    vali_pairs = QueryPairs.of(vali, vp, how.pair_weight).kept_on(device)
+    train_pairs = QueryPairs.of(train, tp, settings.pair_weight, gain).kept_on(device)
+    vali_pairs = QueryPairs.of(vali, vp, settings.pair_weight).kept_on(device)
     weight = train_pairs.weight
     if weight is not None and not summed(train, np.count_nonzero(weight)):
         raise DataError(f"{train.source}: all pairs to learn from have weight 0")
@@ -265,19 +267,21 @@ def _train(
     net: NeuralComparator,
     tp: QueryPairs,
     vp: QueryPairs,
-    how: Training,
+    settings: Training,
     score: Score | None,
     seed: int,
     progress: Progress,
 ) -> Trained:
     """Train a net for all epochs, and keep the best epoch, see `train_on_pairs`."""
     rng = _generator(net, tp, seed)
-    epoch_pairs = int(tp.in_epoch(how.query_pairs).sum())
-    epoch_steps = steps_of_epoch(epoch_pairs, how)
-    epochs = how.epochs or default_epochs(int(tp.n_docs.sum()), epoch_steps, MOST_OF_TRAINING)
+    epoch_pairs = int(tp.in_epoch(settings.query_pairs).sum())
+    epoch_steps = steps_of_epoch(epoch_pairs, settings)
+    epochs = settings.epochs or default_epochs(int(tp.n_docs.sum()), epoch_steps, MOST_OF_TRAINING)
     all_steps = epochs * epoch_steps
-    steps = _Steps.of(net, how, Share(0, all_steps, all_steps, epoch_steps))
-    batches = tp.endless_batches(batch_size(epoch_pairs, how), how.query_pairs, rng, net.device)
+    steps = _Steps.of(net, settings, Share(0, all_steps, all_steps, epoch_steps))
+    batches = tp.endless_batches(
+        batch_size(epoch_pairs, settings), settings.query_pairs, rng, net.device
+    )
     epochs_between_scores = max(1, epochs // 2 // _SCORED)
     epoch = kept_epoch = 0
     train_loss = np.nan
@@ -288,9 +292,9 @@ def _train(
     for epoch in range(1, epochs + 1):
         progress(f"training, epoch {epoch}/{epochs}")
         train_loss = steps.make(islice(batches, epoch_steps), tp.queries.shard)
-        _check_loss(train_loss, f"epoch {epoch}", how)
+        _check_loss(train_loss, f"epoch {epoch}", settings)
         if score is None:
-            value = (-_mean_loss(net, vp, how), -epoch) if len(vp) else (0.0, epoch)
+            value = (-_mean_loss(net, vp, settings), -epoch) if len(vp) else (0.0, epoch)
         elif 2 * epoch > epochs and (epochs - epoch) % epochs_between_scores == 0:
             value = (score(net), epoch)
         else:
@@ -299,10 +303,10 @@ def _train(
             kept_epoch = epoch
             best_value = value
             best_weights = copy.deepcopy(net.state_dict())
-        elif how.patience is not None and epoch - kept_epoch >= how.patience:
+        elif settings.patience is not None and epoch - kept_epoch >= settings.patience:
             break
     net.load_state_dict(best_weights)
-    vali_loss = _mean_loss(net, vp, how) if len(vp) else np.nan
+    vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan
     return Trained(epoch, kept_epoch, train_loss, vali_loss)
 
 
@@ -310,7 +314,7 @@ def _train_share(
     net: NeuralComparator,
     tp: QueryPairs,
     vp: QueryPairs,
-    how: Training,
+    settings: Training,
     share: Share,
     moments: Mapping[str, Tensor],
     seed: int,
@@ -318,25 +322,26 @@ def _train_share(
 ) -> tuple[Trained, Mapping[str, Tensor]]:
     """Make the steps of a share with a net; returns the result and the optimiser's moments."""
     rng = _generator(net, tp, seed)
-    steps = _Steps.of(net, how, share, moments)
-    size = batch_size(int(tp.in_epoch(how.query_pairs).sum()), how)
-    batches = tp.endless_batches(size, how.query_pairs, rng, net.device)
+    steps = _Steps.of(net, settings, share, moments)
+    size = batch_size(int(tp.in_epoch(settings.query_pairs).sum()), settings)
+    batches = tp.endless_batches(size, settings.query_pairs, rng, net.device)
     train_loss = 0.0
     # An epoch at a time, since `progress` may cancel the training.
     for first in range(share.first, share.end, share.epoch):
         end = min(first + share.epoch, share.end)
         progress(f"training, step {first} of {share.total}")
         train_loss = steps.make(islice(batches, end - first), tp.queries.shard)
-        _check_loss(train_loss, f"step {end}", how)
-    vali_loss = _mean_loss(net, vp, how) if len(vp) else np.nan
+        _check_loss(train_loss, f"step {end}", settings)
+    vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan
     epochs = share.steps / share.epoch
     return Trained(epochs, epochs, train_loss, vali_loss), steps.moments()
 
 
-def _check_loss(loss: float, place: str, how: Training) -> None:
+def _check_loss(loss: float, place: str, settings: Training) -> None:
     if not np.isfinite(loss):
         raise DivergedError(
-            f"the loss is {loss} in {place}: try a lr lower than {how.lr:g}, or another scaling"
+            f"the loss is {loss} in {place}: "
+            f"try a lr lower than {settings.lr:g}, or another scaling"
         )
 
 
@@ -345,7 +350,7 @@ class _Steps:
     """The steps of a training: steps of its optimiser, and of the learning rate."""
 
     net: NeuralComparator
-    how: Training
+    settings: Training
     optimizer: torch.optim.Optimizer
     rates: torch.optim.lr_scheduler.LRScheduler
     total: int
@@ -354,19 +359,21 @@ class _Steps:
     def of(
         cls,
         net: NeuralComparator,
-        how: Training,
+        settings: Training,
         share: Share,
         moments: Mapping[str, Tensor] | None = None,
     ) -> _Steps:
         """The optimiser and the schedule, in their state before the first step of the share."""
-        options = {"lr": how.lr, "weight_decay": how.fixed_weight_decay}
-        if how.optimizer == "sgd":
-            options["momentum"] = how.momentum
+        options = {"lr": settings.lr, "weight_decay": settings.fixed_weight_decay}
+        if settings.optimizer == "sgd":
+            options["momentum"] = settings.momentum
         else:
             options["fused"] = True  # one call a step for all weights of a small net
-        optimizer = OPTIMIZERS[how.optimizer](net.parameters(), **options)
+        optimizer = OPTIMIZERS[settings.optimizer](net.parameters(), **options)
         _restore_moments(optimizer, net, moments or {})
-        return cls(net, how, optimizer, _learning_rates(optimizer, how, share), share.total)
+        return cls(
+            net, settings, optimizer, _learning_rates(optimizer, settings, share), share.total
+        )
 
     def make(self, batches: Iterator[MiniBatch], shard: Shard | None) -> float:
         """Make a step on each mini-batch; returns the mean training loss, 0 without any."""
@@ -374,7 +381,7 @@ class _Steps:
         losses: list[Tensor] = []
         for batch in batches:
             net.anneal(self.rates.last_epoch / self.total)
-            losses.append(_gradients(net, batch, self.how, shard))
+            losses.append(_gradients(net, batch, self.settings, shard))
             self.optimizer.step()
             self.rates.step()
         return float(torch.stack(losses).mean()) if losses else 0.0
@@ -400,14 +407,14 @@ def _restore_moments(
 
 
 def _learning_rates(
-    optimizer: torch.optim.Optimizer, how: Training, share: Share
+    optimizer: torch.optim.Optimizer, settings: Training, share: Share
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """The schedule of the learning rate, before the first step of the share."""
-    if how.schedule == "one-cycle":
+    if settings.schedule == "one-cycle":
         schedule = partial(
             torch.optim.lr_scheduler.OneCycleLR,
             optimizer,
-            how.lr,
+            settings.lr,
             total_steps=share.total,
             cycle_momentum=False,
         )
@@ -417,38 +424,38 @@ def _learning_rates(
         if share.first:
             rates = schedule(last_epoch=share.first - 1)
         return rates
-    steps_a_decay = how.lr_decay_epochs * share.epoch
+    steps_a_decay = settings.lr_decay_epochs * share.epoch
     last_step = share.first - 1
     for group in optimizer.param_groups:
-        group["initial_lr"] = how.lr
-        group["lr"] = how.lr * how.lr_decay ** max(0, last_step // steps_a_decay)
+        group["initial_lr"] = settings.lr
+        group["lr"] = settings.lr * settings.lr_decay ** max(0, last_step // steps_a_decay)
     return torch.optim.lr_scheduler.StepLR(
-        optimizer, steps_a_decay, how.lr_decay, last_epoch=last_step
+        optimizer, steps_a_decay, settings.lr_decay, last_epoch=last_step
     )
 
 
-def _loss(net: NeuralComparator, batch: MiniBatch, how: Training) -> Tensor:
+def _loss(net: NeuralComparator, batch: MiniBatch, settings: Training) -> Tensor:
     """Mean loss of a mini-batch, by the weights of its pairs."""
-    with _products(net, how):
+    with _products(net, settings):
         embedded = net.embed(batch.x).float()
-    return pair_loss(net, embedded, batch.winner, batch.loser, batch.weight, loss=how.loss)
+    return pair_loss(net, embedded, batch.winner, batch.loser, batch.weight, loss=settings.loss)
 
 
-def _products(net: NeuralComparator, how: Training) -> AbstractContextManager[None]:
+def _products(net: NeuralComparator, settings: Training) -> AbstractContextManager[None]:
     """A context in which matrices are multiplied in the settings' precision while training."""
-    if how.precision == "float32" or not net.training:
+    if settings.precision == "float32" or not net.training:
         return nullcontext()
     return torch.autocast(net.device.type, torch.bfloat16)
 
 
 def _gradients(
-    net: NeuralComparator, batch: MiniBatch, how: Training, shard: Shard | None
+    net: NeuralComparator, batch: MiniBatch, settings: Training, shard: Shard | None
 ) -> Tensor:
     """Compute the loss of a mini-batch and the net's gradients, as sums over all processes."""
     net.zero_grad()
     loss = torch.zeros((), device=net.device)
     if len(batch.weight):
-        loss = _loss(net, batch, how)
+        loss = _loss(net, batch, settings)
         loss.backward()  # type: ignore[no-untyped-call]
     if shard is not None:
         weights = list(net.parameters())
@@ -463,12 +470,12 @@ def _gradients(
 
 
 @torch.no_grad()
-def _mean_loss(net: NeuralComparator, pairs: QueryPairs, how: Training) -> float:
+def _mean_loss(net: NeuralComparator, pairs: QueryPairs, settings: Training) -> float:
     """Mean loss over all pairs, without dropout."""
     net.eval()
     size = min(AT_ONCE, _VALUES // net.n_features + 1)
     sums = [
-        _loss(net, batch, how) * min(size, len(pairs) - k * size)
+        _loss(net, batch, settings) * min(size, len(pairs) - k * size)
         for k, batch in enumerate(pairs.batches(size, None, None, net.device))
         if len(batch.weight)
     ]

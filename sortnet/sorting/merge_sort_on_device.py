@@ -18,7 +18,7 @@ from sortnet.sorting.merge_sort_levels import runs
 
 
 def merge_sort_on_device(
-    there: OnDevice, prepared: Any, order: I64, offsets: I64
+    on_device: OnDevice, prepared: Any, order: I64, offsets: I64
 ) -> tuple[I64, I32, I32, F32]:
     """Sort as `merge_sort_levels` does, in tensors; waits for the device once, at the end.
 
@@ -28,13 +28,13 @@ def merge_sort_on_device(
     """
     longest = int(np.diff(offsets).max(initial=0))
     # Merges that have ended read behind the last document.
-    source = to_device(np.pad(order, (0, longest)), there.device)
-    nothing = torch.empty(0, dtype=torch.int32, device=there.device)
+    source = to_device(np.pad(order, (0, longest)), on_device.device)
+    nothing = torch.empty(0, dtype=torch.int32, device=on_device.device)
     levels: list[list[Tensor]] = [[nothing, nothing, nothing.float()]]
     width = 1
     while width < longest:
         source, *comparisons = _merge_level(
-            there, prepared, source, len(order), *runs(offsets, width)
+            on_device, prepared, source, len(order), *runs(offsets, width)
         )
         levels.append(comparisons)
         width *= 2
@@ -49,7 +49,7 @@ def merge_sort_on_device(
 
 
 def _merge_level(
-    there: OnDevice, prepared: Any, source: Tensor, n: int, *bounds: I64
+    on_device: OnDevice, prepared: Any, source: Tensor, n: int, *bounds: I64
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Merge the runs of a level, `bounds` as `runs` gives them.
 
@@ -57,20 +57,20 @@ def _merge_level(
         The merged documents, and of every comparison i, j, -1 where a merge had ended, and the
         margin.
     """
-    start, end_a, end_b = (to_device(bound, there.device) for bound in bounds)
+    start, end_a, end_b = (to_device(bound, on_device.device) for bound in bounds)
     n_steps = int((bounds[2] - bounds[0]).max())
     a, b = start.clone(), end_a.clone()  # the heads of the two runs of each merge
-    heads = torch.empty((2, n_steps, len(start)), dtype=torch.int64, device=there.device)
-    margin = torch.empty((n_steps, len(start)), device=there.device)
+    heads = torch.empty((2, n_steps, len(start)), dtype=torch.int64, device=on_device.device)
+    margin = torch.empty((n_steps, len(start)), device=on_device.device)
     for step in range(n_steps):
         heads[0, step] = a
         heads[1, step] = b
-        margin[step] = there.compare(prepared, source[a], source[b])
+        margin[step] = on_device.compare(prepared, source[a], source[b])
         takes_b = _takes_b(margin[step], a, b, end_a, end_b)
         a += ~takes_b
         b += takes_b
     i, j = source[heads]
-    place = start + torch.arange(n_steps, device=there.device)[:, None]
+    place = start + torch.arange(n_steps, device=on_device.device)[:, None]
     target = source.clone()  # n documents, and room behind them that ended merges write to
     target[place.masked_fill(place >= end_b, n)] = torch.where(
         _takes_b(margin, heads[0], heads[1], end_a, end_b), j, i

@@ -81,16 +81,16 @@ def sorted_runs(
     many features, or for one query where that is longer.
     """
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
-    there = comparator.on_device() if hasattr(comparator, "on_device") else None
+    on_device = comparator.on_device() if hasattr(comparator, "on_device") else None
     if isinstance(form, DualUnits):
         n_docs = _COMPILED_CHUNK
-    elif form is None and there is not None:
+    elif form is None and on_device is not None:
         n_docs = _DEVICE_CHUNK
     else:
         n_docs = _BATCHED_CHUNK
     n_values = _VALUES if form is None else _READ_AT_ONCE
     for first, last in _chunks(queries, n_docs, n_values):
-        yield _sorted_run(comparator, queries, first, last, start, form, there)
+        yield _sorted_run(comparator, queries, first, last, start, form, on_device)
 
 
 def _sorted_run(
@@ -100,7 +100,7 @@ def _sorted_run(
     last: int,
     start: I64 | None,
     form: Form | None,
-    there: OnDevice | None,
+    on_device: OnDevice | None,
 ) -> tuple[slice, Sorting]:
     """Sort the queries `first` .. `last` - 1, see `sorted_runs`.
 
@@ -120,12 +120,12 @@ def _sorted_run(
             margin = form.of_differences(margin)
     else:
         prepared = comparator.prepare(X)
-        if there is None:
+        if on_device is None:
             order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
         else:
             from sortnet.sorting.merge_sort_on_device import merge_sort_on_device
 
-            order, i, j, margin = merge_sort_on_device(there, prepared, order, offsets)
+            order, i, j, margin = merge_sort_on_device(on_device, prepared, order, offsets)
         i, j = i + np.int32(docs.start), j + np.int32(docs.start)
     refuse_nan(margin, queries, i)
     return docs, Sorting(order + docs.start, ComparedPairs.of(i, j, margin=margin))
