@@ -116,11 +116,11 @@ def first_best(
     It is surely better than the first if the mean difference of their outcomes, query by query, is
     more than `sure` standard errors.
     """
-    outcomes_of = [outcome(candidate) for candidate in candidates]
+    outcomes_by_query = [outcome(candidate) for candidate in candidates]
     # A query without a RankQuality is NaN for all candidates.
-    means = [np.nanmean(values) for values in outcomes_of]
+    means = [np.nanmean(values) for values in outcomes_by_query]
     best = int(np.argmax(means))
-    if is_gain(outcomes_of[best] - outcomes_of[0], sure):
+    if is_gain(outcomes_by_query[best] - outcomes_by_query[0], sure):
         return candidates[best]
     return candidates[0]
 

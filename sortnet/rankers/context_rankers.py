@@ -1,4 +1,4 @@
-"""Rankers whose net sees whole queries: FATE-Net, FETA-Net, and the base of the set transformer.
+"""Rankers with nets of whole queries: FATE-Net, FETA-Net, and the base of the set transformer.
 
 A score depends on all documents of the query, but not on their order.
 """

@@ -64,8 +64,8 @@ class Forest:
     def stumps(cls, stumps: Iterable[tuple[int, float, float, bool]]) -> Forest:
         """Build a forest from stumps (feature, threshold, value, missing).
 
-        Documents above `threshold` get `value`, all others 0; `missing` says whether a document
-        without the feature gets 0, too.
+        Documents above `threshold` get `value`, documents below it 0. `missing` says whether a
+        document without the feature gets 0, too.
         """
         zero_leaf = (-1, 0.0, 0, 0, False)
         return cls.of(

@@ -192,10 +192,10 @@ class Model(Ranker):
             ModelError: if a file is missing, damaged, foreign, of another kind of ranker (which
                 `load_ranker` reads) or of another format version.
         """
-        arguments: dict[str, Any] = {}
-        if make is not None:
-            arguments["make_for"] = lambda config, n_columns: make
-        ranker = load_ranker(folder, **arguments)
+        if make is None:
+            ranker = load_ranker(folder)
+        else:
+            ranker = load_ranker(folder, make_for=lambda config, n_columns: make)
         if ranker.config.kind != Config.kind:
             raise ModelError(
                 f"{folder}: a ranker of kind {ranker.config.kind!r}, "

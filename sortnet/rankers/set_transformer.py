@@ -1,4 +1,4 @@
-"""A set transformer: a document's score depends on the other documents of its query.
+"""Set transformer: a ranker whose score of a document depends on all documents of its query.
 
 It attends to all documents of the query, see `sortnet.context.attention`. Pang et al. 2020,
 SetRank, train such a ranker by ListNet's loss, as `set-transformer` does; `setrank` is the same net

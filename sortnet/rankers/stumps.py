@@ -144,7 +144,7 @@ def _binned(X: F32) -> tuple[I64, F64]:
         x = X[:, k][~np.isnan(X[:, k])]
         if len(x):
             cuts = np.quantile(x, np.linspace(0, 1, b)[:-1], method="lower")
-            # A threshold below all values separates the missing values from the others.
+            # A threshold below all values separates documents with a value from those without.
             cuts = np.unique(np.append(cuts, np.nextafter(x.min(), np.float32(-np.inf))))
             thresholds[: len(cuts), k] = cuts
             codes[:, k] = np.where(np.isnan(X[:, k]), 0, np.searchsorted(cuts, X[:, k]))
