@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,11 @@ from hypothesis import strategies as st
 from model_made import Model, serving
 
 from sortnet.errors import StudyError
+from sortnet.judges.budget import Budget
 from sortnet.judges.function import verdict_of_value
+from sortnet.judges.http_client import HttpAnswer
+from sortnet.judges.language_model import ModelWorker, Server
+from sortnet.judges.model_answers import parsed
 from sortnet.preference import Judgement
 from sortnet.preference.base import PROBABILITIES
 from sortnet.preference.study import Decision, check_decision, study_of
@@ -141,6 +147,35 @@ def test_no_logprobs_is_for_a_model():
     assert "--no-logprobs is for --model" in fault(
         "label", "c", "--judge", "python judge.py", "--no-logprobs"
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "finish", "why"),
+    [
+        ({"refusal": "I cannot judge persons."}, "stop", "I cannot judge persons."),
+        ({"content": ""}, "content_filter", "the model answered without a text: content_filter"),
+        ({}, None, "the model answered without a text: no reason was given"),
+    ],
+)
+def test_a_skip_of_a_model_keeps_its_reason(message, finish, why):
+    choice = {"message": message, "finish_reason": finish}
+    body = json.dumps({"choices": [choice]}).encode()
+    assert parsed(body)["why_empty"] == why
+    worker = ModelWorker(Server("http://localhost:1", "judge", None, 1.0, 1.0, Budget()), 0)
+    worker.server.client = Answers(body)
+    pair = {"messages": [{"role": "user", "content": "A or B?"}]}
+    (verdict,) = worker.ask([pair])
+    assert (verdict.answer, verdict.comment) == ("skip", why)
+
+
+@dataclass
+class Answers:
+    """Connections on which each call gets the same answer."""
+
+    body: bytes
+
+    def post(self, body: object) -> HttpAnswer:
+        return HttpAnswer(200, {}, self.body)
 
 
 @pytest.mark.parametrize(("value", "why"), [(None, "None"), (float("nan"), "NaN")])

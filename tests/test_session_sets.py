@@ -287,35 +287,3 @@ def test_counts_after_undos_are_those_of_the_answers_that_are_left(seed):
     expected = fresh.votes(len(kept)).comparisons()
     np.testing.assert_array_equal(votes.left, expected.left)
     np.testing.assert_array_equal(votes.target, expected.target)
-
-
-def test_agreement_about_sets_is_by_the_best_item_and_is_as_expected():
-    rng = np.random.default_rng(3)
-    truth = rng.standard_normal(40)
-    session = Session(None, 40, seed=1)
-    events = []
-    for k in range(240):
-        if k % 4 == 0:
-            items = rng.permutation(40)[:4].tolist()
-        places = rng.permutation(items).tolist()
-        seen = truth[places] + rng.standard_normal(4) / np.sqrt(2)
-        left, right, *further = places
-        best = places[int(seen.argmax())]
-        # Two answers of each of two people about each set.
-        events.append(
-            Judgement(
-                f"person-{k % 4 // 2}", left, right, "best", further=tuple(further), best=best
-            )
-        )
-    session.replay(events)
-    session.refit()
-    reports = session.reports(["person-0", "person-1"])
-    firsts = [(events[k].best, events[k + 2].best) for k in range(0, 240, 4)]
-    agreement = np.mean([one == other for one, other in firsts])
-    assert [(report.shared, report.repeats) for report in reports] == [(60, 60)] * 2
-    assert [report.agreement for report in reports] == [pytest.approx(agreement)] * 2
-    again = np.mean([events[k].best == events[k + 1].best for k in range(0, 240, 4)])
-    assert reports[0].consistency == pytest.approx(again)
-    for report in reports:
-        assert report.expected_agreement == pytest.approx(report.agreement, abs=0.12)
-        assert report.expected_consistency == pytest.approx(report.consistency, abs=0.12)

@@ -138,9 +138,10 @@ def import_(
     """Import the judgements of FILE into the collection NAME, all or none.
 
     A row needs left, right and answer (left, right, tie, skip or cant-say), or winner and loser,
-    and annotator or --as. Items are named by their ids. Columns called arg1, arg2 and value, say,
-    and the answers a1 or 1, a2 or 2, 0 (a tie) or an item's id are understood, too. Importing a
-    file again adds no duplicates.
+    and annotator or --as; about more than two items, items (a list of ids) and best, perhaps worst.
+    Items are named by their ids. Columns called arg1, arg2 and value, say, and the answers a1 or 1,
+    a2 or 2, 0 (a tie) or an item's id are understood, too. Importing a file again adds no
+    duplicates.
 
     Files of other tools are recognised: battles of Chatbot Arena (model_a, model_b, winner; the
     items are the models), chosen and rejected texts, Label Studio's JSON export of a Pairwise tag,

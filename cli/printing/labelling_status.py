@@ -87,4 +87,9 @@ def _standing_lines(service: LabellingService, *, verbose: bool) -> list[str]:
         lines.append(remaining.apart)
     if computed_anew := _computed_anew(service):
         lines.append(computed_anew)
-    return [*lines, *remaining.details, remaining.checked] if verbose else lines
+    if not verbose:
+        return lines
+    set_size = service.study.set_size
+    if set_size > 2:
+        lines.append(f"questions are about {set_size} items")
+    return [*lines, *remaining.details, remaining.checked]

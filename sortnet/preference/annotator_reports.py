@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, ndtr, ndtri, softmax
+from scipy.special import betaincinv, ndtr, ndtri
 
 from sortnet.core import F64, I64, Bool
 from sortnet.preference.annotator_agreement import counted
@@ -16,7 +16,6 @@ from sortnet.preference.intervals import LEVEL
 from sortnet.preference.judgement_table import Judgements, SharedVotes
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities
-from sortnet.preference.set_answers import BEST_FACTOR
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
 
@@ -57,9 +56,9 @@ class AnnotatorReport:
             tosses, negative if the worse item is preferred. None without an answer, and while
             no answer of others says anything of their items.
         side_bias: b, positive towards the left.
-        agreement, expected_agreement: share of others' answers to the same questions that are the
-            same, of sets by the best item, and the share if both were average annotators: on close
-            items even reliable people differ. None without shared questions.
+        agreement, expected_agreement: share of others' answers to the same pairs, asked as such,
+            that are the same, and the share if both were average annotators: on pairs of close
+            items even reliable people differ. None without shared pairs.
         shared: number of such answers.
         consistency, expected_consistency, repeats: the same for pairs asked again.
         gold, gold_answers: share of the gold pairs answered right, None without any; their number.
@@ -126,7 +125,7 @@ class _Counted:
     Attributes:
         table: the judgements.
         votes: the rows of each one's answers about the order.
-        replies: (a, 6) numbers of each answer.
+        replies: (a, r) numbers of each answer.
         others: (a, 3) number of others' answers to the same pairs, how many of them are the same,
             and how many are expected to be; without ties.
         again: (a, 3) the same of answers to pairs that they answered before.
@@ -145,10 +144,11 @@ class _Counted:
         reply = len(ANSWERS) * table.annotator + table.answer
         replies = np.bincount(reply[table.live], minlength=len(ANSWERS) * n)
         self.replies = replies.reshape(n, len(ANSWERS))
-        others, again = _alike(SharedVotes.of(table), posterior, n)
-        others_of_sets, again_of_sets = _alike_about_sets(table, posterior, n)
-        self.others, self.again = others + others_of_sets, again + again_of_sets
-        self.gold = _counted_gold(table, rows, study, n)
+        votes = SharedVotes.of(table, sets=True)
+        self.others, self.again = _alike(votes, posterior, n)
+        better = _better_of(votes, study)
+        right = votes.better == (better == votes.low)
+        self.gold = _summed(votes.annotator, n, better >= 0, (better >= 0) & right)
         self.informed = _informed(table, rows, n, study, features)
 
     def number(self, name: str) -> int:
@@ -179,10 +179,10 @@ def _report(
         bias,
         _mean(same, shared),
         _mean(expected, shared),
-        int(shared),
+        round(shared),
         _mean(alike, repeats),
         _mean(expected_alike, repeats),
-        int(repeats),
+        round(repeats),
         score,
         int(gold),
         replies["skip"],
@@ -283,7 +283,10 @@ def _alike(votes: SharedVotes, posterior: Posterior, n: int) -> tuple[F64, F64]:
     own = counted(np.cumsum(first) - 1, votes.better)[:, :2]
     pair, annotator = votes.pair[first], votes.annotator[first]
     theirs = counted(votes.pair, votes.better)[pair, :2] - own
-    shared, same = own.sum(axis=1) * theirs.sum(axis=1), (own * theirs).sum(axis=1)
+    # The pairs of an answer about a set count for one answer together.
+    weight = votes.weight[first]
+    shared = weight * own.sum(axis=1) * theirs.sum(axis=1)
+    same = weight * (own * theirs).sum(axis=1)
     again, before = votes.repeated()
     pairs = np.union1d(pair[shared > 0], votes.pair[again])
     expected = np.zeros(len(votes.starts))
@@ -293,73 +296,18 @@ def _alike(votes: SharedVotes, posterior: Posterior, n: int) -> tuple[F64, F64]:
         p = ndtr(mean[:, None] + np.sqrt(variance)[:, None] * _NODES)
         expected[some] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
     alike = votes.better[again] == votes.better[before]
-    each = np.ones(len(again)), alike, expected[votes.pair[again]]
+    repeats = votes.weight[again]
+    each = repeats, repeats * alike, repeats * expected[votes.pair[again]]
     return (
         _summed(annotator, n, shared, same, shared * expected[pair]),
         _summed(votes.annotator[again], n, *each),
     )
 
 
-def _alike_about_sets(table: Judgements, posterior: Posterior, n: int) -> tuple[F64, F64]:
-    """`others` and `again` of `_Counted` by answers about sets, which are alike if the best is."""
-    rows = np.flatnonzero(table.is_answer & (table.best >= 0))
-    sets, of_set = np.unique(np.sort(table.items(rows), axis=1), axis=0, return_inverse=True)
-    of_set = of_set.ravel()
-    order = np.lexsort((rows, table.annotator[rows], of_set))
-    of_set, who, best = of_set[order], table.annotator[rows][order], table.best[rows][order]
-    first = (np.diff(of_set, prepend=-1) != 0) | (np.diff(who, prepend=-1) != 0)
-    before = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
-    later = np.flatnonzero(~first)
-    set_of_first, who_of_first = of_set[first], who[first]
-    answers = np.column_stack((set_of_first, best[first]))
-    _, answer, n_alike = np.unique(answers, axis=0, return_inverse=True, return_counts=True)
-    shared = np.bincount(set_of_first, minlength=len(sets))[set_of_first] - 1
-    same = n_alike[answer.ravel()] - 1
-    expected = np.zeros(len(sets))
-    needed = np.union1d(set_of_first[shared > 0], of_set[later]).astype(np.int64)
-    expected[needed] = _expected_alike(posterior, sets[needed])
-    alike_again = best[later] == best[before[later]]
-    again = np.ones(len(later)), alike_again, expected[of_set[later]]
-    return (
-        _summed(who_of_first, n, shared, same, shared * expected[set_of_first]),
-        _summed(who[later], n, *again),
-    )
-
-
-def _expected_alike(posterior: Posterior, sets: I64) -> F64:
-    """(m,) how probably two average annotators name the same best item of each set: E[Σ p²].
-
-    The sets are (m, 6) items, -1 where there is none, which come first.
-    """
-    expected = np.zeros(len(sets))
-    n_items = np.count_nonzero(sets >= 0, axis=1)
-    for size in np.unique(n_items).tolist():
-        of_size = n_items == size
-        scores = posterior.draws[:, sets[of_size, -size:]]
-        p = softmax(BEST_FACTOR[size] * scores, axis=2)
-        expected[of_size] = np.sum(p**2, axis=2).mean(axis=0)
-    return expected
-
-
-def _counted_gold(table: Judgements, rows: I64, study: Study, n: int) -> F64:
-    """`gold` of `_Counted`, for n annotators, by the answers in these rows."""
-    pairs, sets = rows[~table.is_set[rows]], rows[table.is_set[rows]]
-    better = _better_of(table, pairs, study)
-    right = table.for_low()[pairs] == (better == table.pairs()[0][pairs])
-    counted = _summed(table.annotator[pairs], n, better >= 0, (better >= 0) & right)
-    order = study.gold_pairs()
-    for row in sets.tolist() if order else ():
-        comparisons = table[row].comparisons()
-        n_right = sum(pair in comparisons for pair in order)
-        n_wrong = sum(pair[::-1] in comparisons for pair in order)
-        counted[table.annotator[row]] += n_right + n_wrong, n_right
-    return counted
-
-
-def _better_of(table: Judgements, rows: I64, study: Study) -> I64:
-    """The better item of the gold pair that each row is about; -1 if it is about none."""
-    better = np.full(len(rows), -1)
-    low, high = (side[rows] for side in table.pairs())
+def _better_of(votes: SharedVotes, study: Study) -> I64:
+    """The better item of the gold pair that each vote is about; -1 if it is about none."""
+    better = np.full(len(votes.rows), -1)
+    low, high = votes.low, votes.high
     of = {pair: decision.item for pair, decision in study.gold.items()}
     listed = np.array([*of], np.int64).reshape(-1, 2)
     about = np.flatnonzero(np.isin(low, listed[:, 0]) & np.isin(high, listed[:, 1]))

@@ -99,6 +99,17 @@ class Layout:
             np.flatnonzero(without_best & with_worst), np.flatnonzero(without_best & ~with_worst)
         )
 
+    @property
+    def weight(self) -> float:
+        """What each comparison counts for in training, where an answer about a pair counts for 1.
+
+        Together they count for the bits that the choice of one of all answers has; those of items
+        that are alike for as many answers as there are differences of scores.
+        """
+        if self.is_alike:
+            return (self.n_items - 1) / self.n_rows
+        return float(np.log2(self.n_answers)) / len(self.comparisons)
+
 
 CHOICES = [Layout(n, has_worst) for n in range(3, MOST_ITEMS + 1) for has_worst in (False, True)]
 ALIKE = [Layout(n, is_alike=True) for n in range(3, MOST_ITEMS + 1)]
