@@ -112,7 +112,12 @@ def ndcg(grades: Any, order: Any) -> float:
 
 
 def of_query(
-    number: int, query: Any, accuracy: float, way: str, noise: str = "normal"
+    number: int,
+    query: Any,
+    accuracy: float,
+    way: str,
+    noise: str = "normal",
+    calls: tuple[int, ...] = CALLS,
 ) -> list[float]:
     """NDCG@10 after each number of calls by one way to ask."""
     grades, bm25 = query
@@ -120,12 +125,12 @@ def of_query(
     noise_of_places = noises(noise_of(grades, accuracy), rng)[noise]
     answer = answering(grades, noise_of_places, worst=way != BEST)
     if way == HEAPSORT:
-        return of_sort(grades, answer)
+        return of_sort(grades, answer, calls)
     size = 2 if way in (PAIRS, NAIVE) else 4
     session = Session(bm25[:, None], seed=0, goal=Goal(top=TOP), set_size=size)
     quality = []
-    for calls in CALLS:
-        while session.events < calls:
+    for n_calls in calls:
+        while session.events < n_calls:
             question = session.ask(JUDGE)[0]
             if way == NAIVE and question.strategy != "random":
                 question = naive_four(question, session.ranking(fresh=False).order, rng)
@@ -141,14 +146,14 @@ def naive_four(pair: Question, order: Any, rng: np.random.Generator) -> Question
     return Question(left, right, "naive", 1.0, 0, tuple(further))
 
 
-def of_sort(grades: Any, answer: Answering) -> list[float]:
+def of_sort(grades: Any, answer: Answering, calls: tuple[int, ...]) -> list[float]:
     """NDCG@10 of the state of a setwise heapsort after each number of calls, or at its end."""
     order = list(range(len(grades)))
     sort = setwise_heapsort(order, TOP, 4)
     quality = []
     best: int | None = None
-    for calls in range(CALLS[-1] + 1):
-        if calls in CALLS:
+    for n_calls in range(calls[-1] + 1):
+        if n_calls in calls:
             quality.append(ndcg(grades, order))
         try:
             items = next(sort) if best is None else sort.send(best)
@@ -157,15 +162,17 @@ def of_sort(grades: Any, answer: Answering) -> list[float]:
         judgement = answer(Question(items[0], items[1], "given", 1.0, 0, tuple(items[2:])))
         best = judgement.comparisons()[0][0]
     last = ndcg(grades, order)
-    return quality + [last] * (len(CALLS) - len(quality))
+    return quality + [last] * (len(calls) - len(quality))
 
 
 def quality_rows(accuracy: float, quick: bool, jobs: int) -> list[dict[str, Any]]:
     """NDCG@10 at equal calls, query by query, of chosen fours beside each other way."""
-    queries = [*enumerate(hundreds())][:: 20 if quick else 4]
+    queries = [*enumerate(hundreds())][:: 22 if quick else 4]
+    counts = (8, 12, 16, 20) if quick else CALLS
     table = {}
     for way in (PAIRS, BEST, NAIVE, HEAPSORT, FOURS):
-        tasks = [partial(of_query, k, query, accuracy, way) for k, query in queries]
+        of_way = partial(of_query, accuracy=accuracy, way=way, calls=counts)
+        tasks = [partial(of_way, k, query) for k, query in queries]
         table[way] = np.array(in_parallel(tasks, jobs, lambda text: None))
     rows = []
     for place, calls in enumerate(CALLS):
@@ -208,12 +215,14 @@ def break_even_rows(accuracy: float, table: dict[str, Any], quick: bool) -> list
 
 def other_noise_rows(quick: bool, jobs: int) -> list[dict[str, Any]]:
     """Fours beside pairs if the noise is not that of the model."""
-    queries = [*enumerate(hundreds())][:: 20 if quick else 8]
+    queries = [*enumerate(hundreds())][:: 42 if quick else 8]
+    counts = (8, 12, 16, 20) if quick else CALLS
     rows = []
     for noise in ("a bias to the first place", "heavy tails"):
         table = {}
         for way in (PAIRS, FOURS):
-            tasks = [partial(of_query, k, query, 0.80, way, noise) for k, query in queries]
+            of_way = partial(of_query, accuracy=0.80, way=way, noise=noise, calls=counts)
+            tasks = [partial(of_way, k, query) for k, query in queries]
             table[way] = np.array(in_parallel(tasks, jobs, lambda text: None)).mean(axis=0)
         for place, calls in enumerate(CALLS):
             ours, peer = float(table[FOURS][place]), float(table[PAIRS][place])
