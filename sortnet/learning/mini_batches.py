@@ -185,7 +185,7 @@ class QueryPairs:
     def _draw(
         self, pairs: I64, shares: _Shares, bits: NDArray[np.uint32], shuffled: Callable[..., I64]
     ) -> None:
-        """Replace pairs, in place, by random ones.
+        """Replace pairs, in place, by random pairs.
 
         A query that gives only some of its pairs to the epoch gets pairs drawn with replacement. A
         query that gives all of them, in several mini-batches, has them in random order.
