@@ -1,1 +1,1 @@
-"""Nets that see a document together with the others of its query."""
+"""Nets that see all documents of a query at once."""

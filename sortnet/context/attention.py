@@ -1,8 +1,8 @@
-"""Self-attention over the documents of a query, padded and masked, with no notion of their order.
+"""Self-attention over the documents of a query, padded and masked, without regard to their order.
 
 Pre-norm blocks as in Set Transformer (Lee et al. 2019) and SetRank (Pang et al. 2020), without
-positions: what comes out of a document does not depend on where it stands. Induced attention, by
-way of a few learned points, is linear in the documents.
+positions: the output for a document does not depend on its place. Induced attention, by way of a
+few learned points, is linear in the documents.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from sortnet.errors import ComparatorError
 
 
 class SetEncoder(nn.Module):
-    """(q, n, d) documents of q queries, padded -> (q, n) scores.
+    """Net that scores the documents of q padded queries: (q, n, d) -> (q, n).
 
     Args:
-        n_features: d, of a document.
-        width: of the embedding.
-        heads: of the attention; a divisor of the width.
-        layers: blocks of attention and of a net of one hidden layer of 2 width ReLU units.
-        points: learned points by way of which documents attend to each other; 0: to all directly.
-        dropout: share of what a block adds that is dropped in training.
-        seed: of the initial weights and of dropout.
+        n_features: d, the number of features of a document.
+        width: width of the embedding.
+        heads: number of heads of the attention; a divisor of the width.
+        layers: number of blocks; a block is attention, then a net with one hidden layer of 2 width
+            ReLU units.
+        points: number of learned points by way of which documents attend to each other; 0: they
+            attend directly.
+        dropout: dropout rate of the output of attention and net, in training.
+        seed: seed of the initial weights and of dropout.
 
-    >>> X, there = torch.eye(3)[None], torch.ones(1, 3, dtype=torch.bool)
+    >>> X, mask = torch.eye(3)[None], torch.ones(1, 3, dtype=torch.bool)
     >>> net = SetEncoder(3, width=8, heads=2, layers=1).eval()
-    >>> turned = net(X[:, [2, 0, 1]], there)
-    >>> torch.allclose(turned, net(X, there)[:, [2, 0, 1]], atol=1e-6)
+    >>> scores_of_permuted = net(X[:, [2, 0, 1]], mask)
+    >>> torch.allclose(scores_of_permuted, net(X, mask)[:, [2, 0, 1]], atol=1e-6)
     True
 
     Cost: O(n² width + n width²) a query and layer; with points O(n points width + n width²).
@@ -63,18 +65,19 @@ class SetEncoder(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.score = Linear(width, 1, self.generator)
 
-    def forward(self, x: Tensor, there: Tensor) -> Tensor:
-        """Scores of (q, n, d) documents; `there`, (q, n), says which are no padding.
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Score documents (q, n, d); `mask` (q, n) is False for padding.
 
-        Every query needs a document. What stands in the padding, finite, changes no score.
+        Every query needs a document. Finite values in the padding change no score.
         """
         x = self.embed(x)
         for block in self.blocks:
-            x = block(x, there, self._dropped)
+            x = block(x, mask, self._dropped)
         scores: Tensor = self.score(self.norm(x))[..., 0]
         return scores
 
     def _dropped(self, x: Tensor) -> Tensor:
+        """Apply dropout in training."""
         if not (self.training and self.dropout):
             return x
         keep = torch.rand(x.shape, generator=self.generator) >= self.dropout
@@ -82,7 +85,7 @@ class SetEncoder(nn.Module):
 
 
 class _Attention(nn.Module):
-    """Each of x takes up what it attends to of y, by several heads."""
+    """Attention of x to y, by several heads."""
 
     def __init__(self, width: int, heads: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -92,20 +95,25 @@ class _Attention(nn.Module):
         self.value = Linear(width, width, generator)
         self.out = Linear(width, width, generator)
 
-    def forward(self, x: Tensor, y: Tensor, there: Tensor | None) -> Tensor:
-        """(q, n, w), (q, m, w), (q, m) -> (q, n, w)."""
-        asked, keys, values = (
-            each.reshape(*each.shape[:2], self.heads, -1).transpose(1, 2)
-            for each in (self.query(x), self.key(y), self.value(y))
+    def forward(self, x: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
+        """Attend from x (q, n, w) to y (q, m, w), where `mask` (q, m) is True: (q, n, w)."""
+        queries = self._divided(self.query(x))
+        keys = self._divided(self.key(y))
+        values = self._divided(self.value(y))
+        mask_of_heads = None if mask is None else mask[:, None, None]
+        attended = nn.functional.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=mask_of_heads
         )
-        mask = None if there is None else there[:, None, None]
-        taken = nn.functional.scaled_dot_product_attention(asked, keys, values, attn_mask=mask)
-        out: Tensor = self.out(taken.transpose(1, 2).flatten(2))
+        out: Tensor = self.out(attended.transpose(1, 2).flatten(2))
         return out
+
+    def _divided(self, x: Tensor) -> Tensor:
+        """Divide the width among the heads: (q, n, w) -> (q, heads, n, w / heads)."""
+        return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class _Block(nn.Module):
-    """What attention and what a net of one hidden layer add to each document."""
+    """Block that adds to each document the output of attention, then of a net."""
 
     def __init__(self, width: int, heads: int, points: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -116,10 +124,12 @@ class _Block(nn.Module):
         self.points = initial_weights(points, width, generator) if points else None
         self.gather = _Attention(width, heads, generator) if points else None
 
-    def forward(self, x: Tensor, there: Tensor, dropped: Callable[[Tensor], Tensor]) -> Tensor:
-        normed = seen = self.norms[0](x)
-        mask: Tensor | None = there
+    def forward(self, x: Tensor, mask: Tensor, dropped: Callable[[Tensor], Tensor]) -> Tensor:
+        normed = self.norms[0](x)
         if self.gather is not None and self.points is not None:
-            seen, mask = self.gather(self.points.expand(len(x), -1, -1), normed, there), None
-        x = x + dropped(self.attention(normed, seen, mask))
+            points = self.gather(self.points.expand(len(x), -1, -1), normed, mask)
+            attended = self.attention(normed, points, None)
+        else:
+            attended = self.attention(normed, normed, mask)
+        x = x + dropped(attended)
         return x + dropped(self.back(torch.relu(self.hidden(self.norms[1](x)))))

@@ -1,4 +1,4 @@
-"""Nets that see a whole set of objects: FATE-Net, FETA-Net, and the dense layers they share."""
+"""Nets that see a whole set of objects: FATE-Net and FETA-Net, with their dense layers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Linear(nn.Module):
 
 
 class Dense(nn.Module):
-    """Hidden layers, of SELU units or of ReLU units behind batch normalisation: (m, d) -> (m, w).
+    """Hidden layers of SELU units, or of ReLU units behind batch normalisation: (m, d) -> (m, w).
 
     Klambauer et al. 2017, Self-Normalizing Neural Networks; Ioffe and Szegedy 2015, Batch
     Normalization. The rows are objects, or pairs of them: never padding.
@@ -53,19 +53,22 @@ class Dense(nn.Module):
 
 
 def hidden_layer(rows: int, columns: int, generator: torch.Generator) -> Linear:
-    """A layer whose weights have variance 1 / rows, without which SELU units do not normalise."""
+    """Make a layer whose weights have variance 1 / rows, which SELU units need to normalise."""
     layer = Linear(rows, columns, generator)
-    layer.weight.data *= ((rows + columns) / (2 * rows)) ** 0.5  # it was 2 / (rows + columns)
+    # `initial_weights` draws them with variance 2 / (rows + columns).
+    layer.weight.data *= ((rows + columns) / (2 * rows)) ** 0.5
     return layer
 
 
 def hidden_units(name: str, width: int) -> nn.Module:
-    """SELU, or batch norm and ReLU."""
-    return nn.SELU() if name == "selu" else nn.Sequential(BatchNorm(width), nn.ReLU())
+    """Make the units of a layer: SELU, or batch normalisation and ReLU."""
+    if name == "selu":
+        return nn.SELU()
+    return nn.Sequential(BatchNorm(width), nn.ReLU())
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation that takes a single row, too: by the means of the batches before it."""
+    """Batch normalisation that also accepts a single row, which earlier batches normalise."""
 
     mean: Tensor
     variance: Tensor
@@ -78,31 +81,31 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        alone = not self.training or len(x) < 2
+        normalises_itself = self.training and len(x) > 1
         return nn.functional.batch_norm(
-            x, self.mean, self.variance, self.weight, self.bias, training=not alone
+            x, self.mean, self.variance, self.weight, self.bias, training=normalises_itself
         )
 
 
 class FateNet(nn.Module):
-    """(n, d) objects of q sets, set by set -> (n,) scores.
+    """FATE-Net, which scores the objects of q sets, set by set: (n, d) -> (n,).
 
         μ = mean over the set of φ(x)        score(x) = U(x, μ)
 
-    φ is a net of one object, U a net of x and μ side by side. Pfannschmidt, Gupta and Hüllermeier
-    2018, Deep architectures for learning context-dependent ranking functions, sections 3.3 and 4.2:
-    an object is part of its own context, so that μ is computed once.
+    φ is a net of a single object, U a net of x and μ side by side. Pfannschmidt, Gupta and
+    Hüllermeier 2018, Deep architectures for learning context-dependent ranking functions, sections
+    3.3 and 4.2: an object is part of its own context, so that μ is computed once.
 
     Args:
-        n_features: d, of an object.
-        hidden: units per hidden layer, of φ and of U.
+        n_features: d, the number of features of an object.
+        hidden: units per hidden layer, the same in φ and U.
         units: `selu`, or `relu` behind batch normalisation.
-        seed: of the initial weights.
+        seed: seed of the initial weights.
 
     >>> net = FateNet(3, hidden=(8,)).eval()
     >>> X = torch.eye(3)
-    >>> turned = net(X[[2, 0, 1]], torch.tensor([3]))
-    >>> torch.allclose(turned, net(X, torch.tensor([3]))[[2, 0, 1]], atol=1e-6)
+    >>> scores_of_permuted = net(X[[2, 0, 1]], torch.tensor([3]))
+    >>> torch.allclose(scores_of_permuted, net(X, torch.tensor([3]))[[2, 0, 1]], atol=1e-6)
     True
 
     Cost: linear in the objects.
@@ -119,36 +122,39 @@ class FateNet(nn.Module):
         self.score = Linear(self.joint.width, 1, self.generator)
 
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
-        """Scores of (n, d) objects; sizes, (q,), whole numbers, says how many each set has."""
-        embedded, of_set = self.embedding(x), torch.repeat_interleave(sizes)
-        total = embedded.new_zeros(len(sizes), self.embedding.width)
-        mean = total.index_add(0, of_set, embedded) / sizes.clamp_min(1)[:, None]
-        scores: Tensor = self.score(self.joint(torch.cat((x, mean[of_set]), 1)))[:, 0]
+        """Score objects (n, d); `sizes` (q,) has the number of objects of each set."""
+        embedded = self.embedding(x)
+        set_of_object = torch.repeat_interleave(sizes)
+        zeros = embedded.new_zeros(len(sizes), self.embedding.width)
+        total = zeros.index_add(0, set_of_object, embedded)
+        mean = total / sizes.clamp_min(1)[:, None]
+        scores: Tensor = self.score(self.joint(torch.cat((x, mean[set_of_object]), 1)))[:, 0]
         return scores
 
 
 class FetaNet(nn.Module):
-    """(n, d) objects of q sets, set by set -> (n,) scores.
+    """FETA-Net, which scores the objects of q sets, set by set: (n, d) -> (n,).
 
-        score(x) = U0(x) + Σ over the others y of the set of U1(x, y)
+        score(x) = U0(x) + Σ over all y ≠ x of the set of U1(x, y)
 
     Pfannschmidt, Gupta and Hüllermeier 2018, Deep architectures for learning context-dependent
-    ranking functions, sections 3.2 and 4.1, where U1(x, y) is N_>(x, y) of a CmpNN, which gives
-    N_>(y, x) = N_<(x, y) with it. `pair="free"` is a net of x and y side by side, not bounded.
+    ranking functions, sections 3.2 and 4.1. There U1(x, y) is N_>(x, y) of a CmpNN, which computes
+    N_>(y, x) = N_<(x, y) at the same time. `pair="free"` is a net of x and y side by side, whose
+    values are not bounded.
 
     Args:
-        n_features: d, of an object.
+        n_features: d, the number of features of an object.
         pair: U1, `cmpnn` or `free`.
-        hidden: units per hidden layer of U0 and of U1; of a CmpNN dual pairs of tanh units.
-        units: `selu`, or `relu` behind batch normalisation; not of a CmpNN.
-        chunk: pairs at once, which bounds memory. Where a set has more of them, training computes
-            them a second time for the gradient.
-        seed: of the initial weights.
+        hidden: units per hidden layer of U0 and of U1; a CmpNN has dual pairs of tanh units.
+        units: `selu`, or `relu` behind batch normalisation; a CmpNN has tanh units always.
+        chunk: pairs computed at once, which bounds memory. With more pairs training computes them
+            a second time for the gradient.
+        seed: seed of the initial weights.
 
     >>> net = FetaNet(3, hidden=(8,)).eval()
     >>> X = torch.eye(3)
-    >>> turned = net(X[[2, 0, 1]], torch.tensor([3]))
-    >>> torch.allclose(turned, net(X, torch.tensor([3]))[[2, 0, 1]], atol=1e-6)
+    >>> scores_of_permuted = net(X[[2, 0, 1]], torch.tensor([3]))
+    >>> torch.allclose(scores_of_permuted, net(X, torch.tensor([3]))[[2, 0, 1]], atol=1e-6)
     True
 
     Cost: the pairs of a set, so quadratic in its objects.
@@ -176,13 +182,15 @@ class FetaNet(nn.Module):
         )
 
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
-        """Scores of (n, d) objects; sizes, (q,), whole numbers, says how many each set has."""
+        """Score objects (n, d); `sizes` (q,) has the number of objects of each set."""
         scores: Tensor = self.score(self.alone(x))[:, 0]
-        embedded, of_sets = self.pair.embed(x), torch.repeat_interleave(sizes.cumsum(0), sizes)
-        behind = of_sets - 1 - torch.arange(len(of_sets))  # objects of its set: each pair once
-        ends = behind.cumsum(0)
-        n_pairs = int(behind.sum())
-        again = torch.is_grad_enabled() and n_pairs > self.chunk
+        embedded = self.pair.embed(x)
+        end_of_set = torch.repeat_interleave(sizes.cumsum(0), sizes)
+        # An object is paired with the objects after it in its set, so that each pair occurs once.
+        n_after = end_of_set - 1 - torch.arange(len(end_of_set))
+        ends = n_after.cumsum(0)
+        n_pairs = int(n_after.sum())
+        computes_again = torch.is_grad_enabled() and n_pairs > self.chunk
 
         def supports(embedded: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
             return self.pair.outputs(embedded[i], embedded[j])
@@ -190,12 +198,12 @@ class FetaNet(nn.Module):
         for first in range(0, n_pairs, self.chunk):
             pairs = torch.arange(first, min(first + self.chunk, n_pairs))
             i = torch.searchsorted(ends, pairs, right=True)
-            j = i + 1 + pairs - (ends - behind)[i]
-            if again:
-                of_i, of_j = checkpoint(supports, embedded, i, j, use_reentrant=False)
+            j = i + 1 + pairs - (ends - n_after)[i]
+            if computes_again:
+                support_i, support_j = checkpoint(supports, embedded, i, j, use_reentrant=False)
             else:
-                of_i, of_j = supports(embedded, i, j)
-            scores = scores.index_add(0, i, of_i).index_add(0, j, of_j)
+                support_i, support_j = supports(embedded, i, j)
+            scores = scores.index_add(0, i, support_i).index_add(0, j, support_j)
         return scores
 
 
@@ -212,13 +220,14 @@ class FreePairNet(nn.Module):
         self.score = Linear(self.rest.width, 1, generator)
 
     def embed(self, x: Tensor) -> Tensor:
-        """(n, d) -> (n, 2H): what x is worth to the first layer as first and as second object."""
+        """Inputs (n, 2H) of the first layer's units from x (n, d) as first and second object."""
         as_first, as_second = self.first.weight.chunk(2)
         return torch.cat((x @ as_first + self.first.bias, x @ as_second), 1)
 
     def outputs(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
-        """(m, 2H), (m, 2H) -> U1(i, j) and U1(j, i), each (m,)."""
-        (first_i, second_i), (first_j, second_j) = e_i.chunk(2, 1), e_j.chunk(2, 1)
-        both = self.units(torch.cat((first_i + second_j, first_j + second_i)))
-        of_i, of_j = self.score(self.rest(both))[:, 0].chunk(2)
-        return of_i, of_j
+        """U1(i, j) and U1(j, i), both (m,), from the outputs of `embed` (m, 2H) for i and j."""
+        i_as_first, i_as_second = e_i.chunk(2, 1)
+        j_as_first, j_as_second = e_j.chunk(2, 1)
+        units = self.units(torch.cat((i_as_first + j_as_second, j_as_first + i_as_second)))
+        support_i, support_j = self.score(self.rest(units))[:, 0].chunk(2)
+        return support_i, support_j

@@ -1,4 +1,4 @@
-"""Data: files of queries and folds, cached or not; what is made of tables; folds and scaling."""
+"""Data: read queries and folds from files, divide them, and scale their features."""
 
 from sortnet.data.cache import default_cache_dir
 from sortnet.data.read import Fold, read_fold, read_queries

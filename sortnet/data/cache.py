@@ -32,9 +32,11 @@ _ABANDONED_AFTER = 24 * 3600.0
 
 
 def default_cache_dir() -> Path:
-    """Where a user's caches belong: `$XDG_CACHE_HOME/sortnet`, by default `~/.cache/sortnet`."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "sortnet"
+    """The user's cache folder: `$XDG_CACHE_HOME/sortnet`, by default `~/.cache/sortnet`."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():
+        base = Path.home() / ".cache"
+    return base / "sortnet"
 
 
 def cached(
@@ -42,39 +44,46 @@ def cached(
 ) -> Queries:
     """Read the Queries of a file, or of several, from the cache, or parse and cache them.
 
-    What a describer made of texts is not cached. A file's state is its size, its modification time
-    and a hash of samples of its content;
-    `options` are those of the parser. A cache that cannot be written is ignored. The features are
-    mapped read-only: their pages are page cache.
+    A file's state is its size, its modification time and a hash of samples of its content.
+    Features that a describer makes are not cached. A cache that cannot be written is ignored. The
+    features are mapped read-only: their pages are page cache.
+
+    Args:
+        path: the file, or several files as `data_files` lists them.
+        folder: the cache folder.
+        options: options of the parser, a part of the cache's key.
+        parse: parses the file.
 
     Raises:
         DataError: if the file cannot be read or parsed.
     """
-    known: list[Any] = [FORMAT]
+    file_states: list[Any] = [FORMAT]
     with reading(path):
-        for each in data_files(path):
-            stat = each.stat()
-            known += [stat.st_size, stat.st_mtime_ns, sample_hash(each)]
-    state = _hash(known)
+        for file in data_files(path):
+            stat = file.stat()
+            file_states += [stat.st_size, stat.st_mtime_ns, sample_hash(file)]
+    state = _hash(file_states)
     home = folder / f"{path.name}-{_hash([os.fspath(path.resolve()), options])}"
-    kept = _load(home / state, str(path))
-    if kept is not None:
-        return kept
+    cached_queries = _load(home / state, str(path))
+    if cached_queries is not None:
+        return cached_queries
     queries = parse()
     if queries.describer is not None:
         return queries
     with suppress(OSError):
         _save(queries, home, state)
-        return _load(home / state, str(path)) or queries  # what was parsed takes memory
+        # Mapped arrays take less memory than the parsed ones.
+        return _load(home / state, str(path)) or queries
     return queries
 
 
-def _hash(what: list[Any]) -> str:
-    return hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=8).hexdigest()
+def _hash(values: list[Any]) -> str:
+    text = json.dumps(values, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _load(folder: Path, source: str) -> Queries | None:
-    """The arrays of a folder; None if any is missing or damaged."""
+    """Load the Queries of a folder; None if an array is missing or damaged."""
     try:
         meta = json.loads((folder / "meta.json").read_text())
         arrays: dict[str, Any] = dict.fromkeys(_ARRAYS)
@@ -82,7 +91,8 @@ def _load(folder: Path, source: str) -> Queries | None:
             file = folder / f"{name}.npy"
             if sample_hash(file) != sample:
                 return None
-            # Copy on write counts as memory of the process, all of it, so large arrays are not.
+            # All pages of a copy-on-write map count as memory of the process, so large arrays are
+            # mapped read-only.
             mode: Literal["r", "c"] = "r" if name in _LARGE else "c"
             arrays[name] = np.load(file, mmap_mode=mode, allow_pickle=False).view(np.ndarray)
         names = meta["feature_names"]
@@ -100,7 +110,7 @@ def _load(folder: Path, source: str) -> Queries | None:
 
 
 def _roles(values: dict[str, Any]) -> LabelledColumns:
-    """The roles of a table's columns out of JSON, which has lists for tuples."""
+    """Read the roles of a table's columns from JSON, which has lists for tuples."""
     fields: dict[str, Any] = {}
     for name, value in values.items():
         fields[name] = tuple(value) if isinstance(value, list) else value
@@ -124,13 +134,13 @@ def _save(queries: Queries, home: Path, state: str) -> None:
             "roles": queries.roles and vars(queries.roles),
         }
         (temporary / "meta.json").write_text(json.dumps(meta))
-        shutil.rmtree(home / state, ignore_errors=True)  # only a damaged one can be there
+        shutil.rmtree(home / state, ignore_errors=True)  # a folder of this state is damaged
         temporary.rename(home / state)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    for other in home.iterdir():
-        writing = other.name.startswith(".writing-")
+    for entry in home.iterdir():
+        is_being_written = entry.name.startswith(".writing-")
         with suppress(OSError):
-            abandoned = time.time() - other.stat().st_mtime > _ABANDONED_AFTER
-            if other.name != state and (abandoned or not writing):
-                shutil.rmtree(other, ignore_errors=True)
+            is_abandoned = time.time() - entry.stat().st_mtime > _ABANDONED_AFTER
+            if entry.name != state and (is_abandoned or not is_being_written):
+                shutil.rmtree(entry, ignore_errors=True)

@@ -7,8 +7,8 @@ import numpy as np
 from sortnet.core import Queries
 from sortnet.data.read import Fold
 
-SIDE = 8  # pixels of an image's side
-SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}  # of the images
+SIDE = 8  # width and height of an image in pixels
+SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}  # shares of the images
 
 
 def digits_fold(seed: int = 0, *, size: int = 36, times: int = 2) -> Fold:
@@ -18,10 +18,10 @@ def digits_fold(seed: int = 0, *, size: int = 36, times: int = 2) -> Fold:
     Digits). No image is in two parts.
 
     Args:
-        seed: of the split and of the queries.
+        seed: seed of the split and of the queries.
         size: images per query.
-        times: how often each image of a part is used, each time in another query (except for
-            the few that fill no query).
+        times: how often each image of a part is used, every time in another query. The few images
+            that are left after the last full query are not used.
 
     Returns:
         Three parts with 64 pixels from 0 (paper) to 1 (ink) as features; `docids` are the
@@ -39,18 +39,17 @@ Queries('digits/test': 20 queries, 720 documents, 64 features))
     generator = np.random.default_rng(seed)
     cuts = np.cumsum([round(share * len(pixels)) for share in SHARES.values()])[:-1]
     names = [f"pixel_{row}_{column}" for row in range(SIDE) for column in range(SIDE)]
-    parts = {}
-    for split, images in zip(
-        SHARES, np.split(generator.permutation(len(pixels)), cuts), strict=True
-    ):
-        full = len(images) // size * size  # so no query has an image twice
-        drawn = np.concatenate([generator.permutation(images)[:full] for _ in range(times)])
-        parts[split] = Queries.from_arrays(
-            ink[drawn],
-            numbers[drawn],
-            group=np.full(len(drawn) // size, size),
-            docids=drawn.astype(np.str_).tolist(),
+    images_of_splits = np.split(generator.permutation(len(pixels)), cuts)
+    queries_of_splits = {}
+    for split, images in zip(SHARES, images_of_splits, strict=True):
+        n_used = len(images) // size * size  # full queries only, so that none has an image twice
+        docs = np.concatenate([generator.permutation(images)[:n_used] for _ in range(times)])
+        queries_of_splits[split] = Queries.from_arrays(
+            ink[docs],
+            numbers[docs],
+            group=np.full(len(docs) // size, size),
+            docids=docs.astype(np.str_).tolist(),
             feature_names=names,
             source=f"digits/{split}",
         )
-    return Fold(**parts)
+    return Fold(**queries_of_splits)

@@ -1,4 +1,4 @@
-"""Divide labelled queries: into folds, into hold-outs, and parts joined again; always by query."""
+"""Divide labelled queries into folds and hold-outs, and join parts again; always by query."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sortnet.data.read import PARTS, Fold
 from sortnet.errors import DataError
 from sortnet.files import shown
 
-SHARE = 0.2  # of the judged pairs, about, that choose
-_SEVERAL = 8  # queries with judgements from which on whole ones are held out
+SHARE = 0.2  # share of the judged pairs that is held out, about
+_SEVERAL = 8  # with judgements in this many queries, whole queries are held out
 
 
 def only_single_documents(column: str | None) -> str:
-    """The fault of queries of one document each, whose column has another value in each row.
+    """Message that all queries have one document, as their column differs in every row.
 
     >>> only_single_documents("product")
     "every query has one document, which cannot be sorted: column 'product' differs in every row"
@@ -29,13 +29,13 @@ def only_single_documents(column: str | None) -> str:
 
 
 def joined(parts: Sequence[Queries]) -> Queries:
-    """The queries of several parts as one, their rows numbered through, with all judged pairs.
+    """Join the queries of several parts, with all judged pairs; rows are numbered through.
 
-    They keep their names, unless two parts share one: then they are numbered.
+    The queries keep their names, unless a name occurs twice: then all queries are numbered.
 
     Raises:
-        DataError: if their features differ in number, some have judged pairs and others grades, or
-            they have judges that are not one and the same.
+        DataError: if the numbers of features differ, if only some of the parts have judged pairs,
+            or if the parts have different judges.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> joined([q.take([0]), q.take([1])]).qids.tolist()
@@ -44,26 +44,29 @@ def joined(parts: Sequence[Queries]) -> Queries:
     Cost: a copy of the features, on disk beyond 256 MiB (see `allocate`).
     """
     first = parts[0]
-    for one in parts:
-        if one.n_features != first.n_features:
+    for part in parts:
+        if part.n_features != first.n_features:
             raise DataError(
-                f"{first.source} has {first.n_features} features, {one.source} {one.n_features}"
+                f"{first.source} has {first.n_features} features, {part.source} {part.n_features}"
             )
-        if one.judge is not first.judge:
-            raise DataError(f"{one.source}: another judge than that of {first.source}")
+        if part.judge is not first.judge:
+            raise DataError(f"{part.source}: another judge than that of {first.source}")
     ends = np.cumsum([0, *(part.n_docs for part in parts)])
     features = allocate((int(ends[-1]), first.n_features), name=f"{first.source} and others")
     np.concatenate([part.features for part in parts], out=features)
+    offsets = [np.array([0])]
+    for end, part in zip(ends, parts, strict=False):
+        offsets.append(end + part.offsets[1:])
     qids = np.concatenate([part.qids for part in parts])
+    if len(np.unique(qids)) < len(qids):
+        qids = np.arange(len(qids)).astype(np.str_)
     docids = [part.docids for part in parts if part.docids is not None]
     return replace(
         first,
         features=features,
         grades=np.concatenate([part.grades for part in parts]),
-        offsets=np.concatenate(
-            [[0], *(end + part.offsets[1:] for end, part in zip(ends, parts, strict=False))]
-        ),
-        qids=qids if len(np.unique(qids)) == len(qids) else np.arange(len(qids)).astype(np.str_),
+        offsets=np.concatenate(offsets),
+        qids=qids,
         rows=np.arange(ends[-1]),
         docids=np.concatenate(docids) if len(docids) == len(parts) else None,
         weights=_weights(parts),
@@ -72,52 +75,56 @@ def joined(parts: Sequence[Queries]) -> Queries:
 
 
 def _judged(parts: Sequence[Queries], ends: I64) -> Pairs | None:
-    """Those of all parts, by the numbers that their documents have in the whole."""
-    found = [part.judged for part in parts if part.judged is not None]
-    if not found:
+    """Join the judged pairs of all parts; `ends` has the first document number of each part."""
+    judged = [part.judged for part in parts if part.judged is not None]
+    if not judged:
         return None
-    if len(found) < len(parts):
+    if len(judged) < len(parts):
         bare = next(part.source for part in parts if part.judged is None)
         raise DataError(f"{bare}: no judged pairs, which other parts have")
-    keys = [moved(pairs.key, int(end)) for pairs, end in zip(found, ends, strict=False)]
-    targets, weights = ([getattr(each, k) for each in found] for k in ("target", "weight"))
+    keys = [moved(pairs.key, int(end)) for pairs, end in zip(judged, ends, strict=False)]
+    targets = [pairs.target for pairs in judged]
+    weights = [pairs.weight for pairs in judged]
     return Pairs.of_keys(np.concatenate(keys), np.concatenate(targets), np.concatenate(weights))
 
 
 def _weights(parts: Sequence[Queries]) -> F32 | None:
-    """Those of all parts, 1 where one has none."""
+    """Join the weights of all parts; a part without weights gets weights of 1."""
     if all(part.weights is None for part in parts):
         return None
-    return np.concatenate(
-        [np.ones(p.n_docs, np.float32) if p.weights is None else p.weights for p in parts]
-    )
+    weights = []
+    for part in parts:
+        if part.weights is None:
+            weights.append(np.ones(part.n_docs, np.float32))
+        else:
+            weights.append(part.weights)
+    return np.concatenate(weights)
 
 
 def query_folds(queries: Queries, k: int, *, seed: int = 0) -> Iterator[tuple[Queries, Queries]]:
-    """Each of k parts of the queries, drawn at random, after all the others.
+    """Divide queries into k random parts; yield the rest of the queries with each part.
 
     Raises:
         DataError: if there are fewer queries than parts.
 
     >>> q = Queries.from_arrays([[1.0]] * 6, [0, 1] * 3, group=[2, 2, 2])
-    >>> [(len(others), len(part)) for others, part in query_folds(q, 3)]
+    >>> [(len(rest), len(part)) for rest, part in query_folds(q, 3)]
     [(2, 1), (2, 1), (2, 1)]
     """
     if len(queries) < k:
         raise DataError(f"{queries.source}: {len(queries)} queries are too few for {k} parts")
-    part = np.random.default_rng(seed).permutation(len(queries)) % k
+    part_of_query = np.random.default_rng(seed).permutation(len(queries)) % k
     for number in range(k):
-        yield (
-            queries.take(np.flatnonzero(part != number)),
-            queries.take(np.flatnonzero(part == number)),
-        )
+        rest = queries.take(np.flatnonzero(part_of_query != number))
+        part = queries.take(np.flatnonzero(part_of_query == number))
+        yield rest, part
 
 
 def hold_out(queries: Queries, test: float, vali: float, *, seed: int | Sequence[int]) -> Fold:
-    """A share of the queries to test with, a share of the others to choose by, drawn at random.
+    """Hold out random queries for test, and a share of the remaining queries for validation.
 
     Raises:
-        DataError: if that leaves a part without a query.
+        DataError: if a part would have no query.
 
     >>> q = Queries.from_arrays([[1.0]] * 10, [0, 1] * 5, qid=np.arange(10) // 2)
     >>> fold = hold_out(q, 1 / 3, 1 / 4, seed=0)
@@ -132,10 +139,10 @@ def hold_out(queries: Queries, test: float, vali: float, *, seed: int | Sequence
 
 
 def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) -> list[str]:
-    """The part of each of n queries: a share of them is `test`, a share of the others `vali`.
+    """Draw the part of each of n queries: the share `test`, then `vali` of the remaining queries.
 
     Raises:
-        DataError: if that leaves a part without a query.
+        DataError: if a part would have no query.
 
     >>> sorted(drawn_parts(5, 1 / 3, 1 / 4, seed=0))
     ['test', 'test', 'train', 'train', 'vali']
@@ -154,7 +161,7 @@ def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) 
 
 
 def held_out(train: Queries, vali: Queries) -> dict[str, list[str]]:
-    """The names of the `queries`, or of the `documents`, that are in V alone, as JSON.
+    """Names of the `queries`, or of the `documents`, that only `vali` has, as JSON.
 
     >>> q = Queries.from_arrays([[float(k)] for k in range(9)], docids=list("abcdefghi"))
     >>> q = q.with_judgements(range(1, 9), range(8))
@@ -170,20 +177,20 @@ def held_out(train: Queries, vali: Queries) -> dict[str, list[str]]:
 def hold_out_documents(
     queries: Queries, *, seed: int = 0, as_before: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Queries, Queries]:
-    """T and V of judged pairs: V has those that touch documents which T does not have.
+    """Divide judged pairs into T and V so that each pair of V has a document that T lacks.
 
-    So what is predicted on V is the place of documents never seen. Whole queries are held out
-    where eight of them have judgements; otherwise documents of each query. Then V has all
-    documents, but of the judged pairs only those with one that is held out.
+    V thus measures how well documents are placed that were not seen in training. Whole queries are
+    held out if eight queries have judgements; else documents of each query are held out. In the
+    second case V has all documents, and the judged pairs with a held-out document.
 
     Args:
-        queries: with judged pairs.
-        seed: of what is drawn.
+        queries: queries with judged pairs.
+        seed: seed of the random draw.
         as_before: names that an earlier run held out, see `held_out`, so that V has nothing that
-            it learned; None, or where nobody has judged them: names are drawn.
+            the run learned from. None, or names without judgements: names are drawn.
 
     Raises:
-        DataError: if that leaves one of the parts without a judgement that prefers a document.
+        DataError: if T or V would have no judgement that prefers a document.
 
     >>> q = Queries.from_arrays([[float(k)] for k in range(9)])
     >>> T, V = hold_out_documents(q.with_judgements(range(1, 9), range(8)))
@@ -197,30 +204,34 @@ def hold_out_documents(
     decided = judged.sure > 0
     query = queries.query_of_docs()
     rng = np.random.default_rng(seed)
-    of = np.unique(query[judged.winner[decided]])
+    judged_queries = np.unique(query[judged.winner[decided]])
     recorded, are_queries = _recorded_documents(queries, as_before or {})
     if (recorded[judged.winner[decided]] | recorded[judged.loser[decided]]).any():
-        chosen = recorded
-    elif are_queries := len(of) >= _SEVERAL:
-        chosen = np.isin(query, rng.permutation(of)[: max(1, round(SHARE * len(of)))])
+        is_held_out = recorded
+    elif len(judged_queries) >= _SEVERAL:
+        are_queries = True
+        n_queries = max(1, round(SHARE * len(judged_queries)))
+        is_held_out = np.isin(query, rng.permutation(judged_queries)[:n_queries])
     else:
-        chosen = _some_documents(queries, rng)
+        are_queries = False
+        is_held_out = _some_documents(queries, rng)
+    train = queries.only(~is_held_out)
     if are_queries:
-        parts = queries.only(~chosen), queries.only(chosen)
+        vali = queries.only(is_held_out)
     else:
-        touched = chosen[judged.winner] | chosen[judged.loser]
-        parts = queries.only(~chosen), replace(queries, judged=judged.where(touched))
-    for part, what in zip(parts, ("to learn from", "to choose by"), strict=True):
+        touched = is_held_out[judged.winner] | is_held_out[judged.loser]
+        vali = replace(queries, judged=judged.where(touched))
+    for part, purpose in ((train, "to learn from"), (vali, "to choose by")):
         if part.judged is None or not part.judged.sure.any():
             raise DataError(
                 f"{queries.source}: too few judged pairs ({int(decided.sum())} with a better "
-                f"document): holding some documents out leaves none {what}"
+                f"document): holding some documents out leaves none {purpose}"
             )
-    return parts
+    return train, vali
 
 
 def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> tuple[Bool, bool]:
-    """(n_docs,) the documents that the names select, and whether they are whole queries."""
+    """Whether (n_docs,) each document is named, and whether the names are names of queries."""
     if "queries" in names:
         return np.isin(queries.qids, names["queries"])[queries.query_of_docs()], True
     if queries.docids is None:
@@ -229,20 +240,24 @@ def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) ->
 
 
 def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:
-    """(n_docs,) about a tenth of each query's compared documents, so that `SHARE` is touched."""
+    """Draw (n_docs,) documents to hold out, about a tenth of each query's compared documents.
+
+    A pair is held out if either of its documents is, so that about `SHARE` of the pairs are.
+    """
     assert queries.judged is not None
-    compared = np.zeros(queries.n_docs, np.bool_)
-    compared[queries.judged.winner] = compared[queries.judged.loser] = True
-    held = np.zeros(queries.n_docs, np.bool_)
+    is_compared = np.zeros(queries.n_docs, np.bool_)
+    is_compared[queries.judged.winner] = True
+    is_compared[queries.judged.loser] = True
+    is_held_out = np.zeros(queries.n_docs, np.bool_)
     for begin, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
-        docs = begin + np.flatnonzero(compared[begin:end])
-        n = round((1 - np.sqrt(1 - SHARE)) * len(docs))
-        held[rng.permutation(docs)[: max(n, min(1, len(docs)))]] = True
-    return held
+        docs = begin + np.flatnonzero(is_compared[begin:end])
+        n_docs = max(1, round((1 - np.sqrt(1 - SHARE)) * len(docs)))
+        is_held_out[rng.permutation(docs)[:n_docs]] = True
+    return is_held_out
 
 
 def refuse_shared(a: Queries, b: Queries) -> None:
-    """Refuse two parts of one experiment that share a query: what is tested would be known.
+    """Refuse two parts of one experiment that share a query, which would be learned and tested.
 
     Raises:
         DataError: naming the first such query.

@@ -8,54 +8,72 @@ from sortnet.core import I64, Queries
 from sortnet.errors import DataError
 
 ROW = "row:"
-_DIGITS = 18  # of a row that there can be
+_DIGITS = 18  # digits of a row number, at most
 
 
 def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Queries, int, int]:
-    """The only query that has both documents, and their numbers in it."""
+    """Find two documents, by id or row, in the only query that has both.
+
+    Args:
+        queries: the queries to search.
+        a, b: ids of the documents, or their rows such as `row:0`.
+        qid: name of the query; None: any query.
+
+    Returns:
+        The query alone, and the numbers of the documents in it.
+
+    Raises:
+        DataError: if a document is missing or ambiguous, or if not exactly one query has both.
+    """
     query = queries.query_of_docs()
-    found = [documents_called(queries, name) for name in (a, b)]
+    matches = [documents_called(queries, name) for name in (a, b)]
     if qid is not None:
-        known = np.flatnonzero(queries.qids == qid)
-        if not len(known):
+        numbers_of_qid = np.flatnonzero(queries.qids == qid)
+        if not len(numbers_of_qid):
             raise DataError(
                 f"{queries.source}: no query {qid!r}; the first of {len(queries)} is "
                 f"{str(queries.qids[0])!r}"
             )
-        found = [docs[query[docs] == known[0]] for docs in found]
-    for name, docs in zip((a, b), found, strict=True):
+        matches = [docs[query[docs] == numbers_of_qid[0]] for docs in matches]
+    for name, docs in zip((a, b), matches, strict=True):
         if not len(docs):
-            where = "" if qid is None else f" in query {qid!r}"
+            in_query = "" if qid is None else f" in query {qid!r}"
             raise DataError(
-                f"{queries.source}: no document {name!r}{where}; give its id, or its row as "
+                f"{queries.source}: no document {name!r}{in_query}; give its id, or its row as "
                 f"{ROW}0 (sortnet rank --format csv lists both)"
             )
-    shared = np.intersect1d(query[found[0]], query[found[1]])
-    if len(shared) != 1:
-        one, other = (queries.qids[query[docs[0]]] for docs in found)
-        apart = "only documents of one query are compared"
-        what = f"{a!r} is in query {one}, {b!r} in query {other}: {apart}"
-        if len(shared):
-            several = ", ".join(queries.qids[shared[:5]])
-            what = f"both documents are in {len(shared)} queries ({several}): say which with --qid"
-        raise DataError(f"{queries.source}: {what}")
+    shared = np.intersect1d(query[matches[0]], query[matches[1]])
+    if not len(shared):
+        qid_of_a, qid_of_b = (queries.qids[query[docs[0]]] for docs in matches)
+        raise DataError(
+            f"{queries.source}: {a!r} is in query {qid_of_a}, {b!r} in query {qid_of_b}: only "
+            "documents of one query are compared"
+        )
+    if len(shared) > 1:
+        several = ", ".join(queries.qids[shared[:5]])
+        raise DataError(
+            f"{queries.source}: both documents are in {len(shared)} queries ({several}): say which "
+            "with --qid"
+        )
     k = int(shared[0])
     numbers = []
-    for name, docs in zip((a, b), found, strict=True):
-        here = docs[query[docs] == k]
-        if len(here) > 1:
-            rows = ", ".join(f"{ROW}{row}" for row in queries.rows[here[:5]])
+    for name, docs in zip((a, b), matches, strict=True):
+        docs_in_query = docs[query[docs] == k]
+        if len(docs_in_query) > 1:
+            rows = ", ".join(f"{ROW}{row}" for row in queries.rows[docs_in_query[:5]])
             raise DataError(f"{queries.source}: {name!r} is several rows of one query: {rows}")
-        numbers.append(int(here[0] - queries.offsets[k]))
+        numbers.append(int(docs_in_query[0] - queries.offsets[k]))
     return queries.take([k]), numbers[0], numbers[1]
 
 
 def documents_called(queries: Queries, name: str) -> I64:
-    """The numbers of the documents of that id, else the one of that row."""
+    """Numbers of the documents with this id; without a match, of the document in this row."""
     if queries.docids is not None and not name.startswith(ROW):
-        named = np.flatnonzero(queries.docids == name)
-        if len(named):
-            return named.astype(np.int64, copy=False)
-    number = name.removeprefix(ROW)
-    row = int(number) if number.isascii() and number.isdigit() and len(number) <= _DIGITS else -1
+        docs = np.flatnonzero(queries.docids == name)
+        if len(docs):
+            return docs.astype(np.int64, copy=False)
+    digits = name.removeprefix(ROW)
+    row = -1
+    if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS:
+        row = int(digits)
     return np.flatnonzero(queries.rows == row).astype(np.int64, copy=False)

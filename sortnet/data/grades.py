@@ -1,8 +1,7 @@
-"""Grades of a table's column: whole numbers as they are, or bins of any numbers."""
+"""Read grades from a table's column: whole numbers as they are, or bins of any numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,13 +17,14 @@ from sortnet.tables.values import numbers_of
 def read_grades(
     rows: Rows, column: str | None, columns: NamedColumns, *, labelled: bool
 ) -> tuple[I32, NamedColumns]:
-    """(n,) grades of the rows, and the names of the columns with the edges of the bins.
+    """Read the grades (n,) of the rows; also return the names of columns with edges of bins.
 
-    A column of bins whose edges are open gets those of these rows' quantiles.
+    Bins whose edges are left open get the quantiles of these rows as edges.
 
     Args:
         column: the column of the grades; None: all grades are 0.
-        labelled: whether every row must have a grade; otherwise a missing one is 0.
+        columns: the names of the columns, and the bins of the grade.
+        labelled: whether every row must have a grade; otherwise a missing grade is 0.
 
     Raises:
         DataError: naming the row of a grade that is missing, no number, or no whole number where
@@ -43,10 +43,10 @@ def read_grades(
 
 
 def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple[float, ...]:
-    """The lowest number of each bin but the first, so that the bins hold about equally many.
+    """Edges of bins of about the same size: the lowest number of each bin but the first.
 
-    Where there are at most as many different numbers as bins, each of them has a bin of its own.
-    Numbers that repeat make fewer bins than are asked for.
+    If there are at most as many different numbers as bins, each number has its own bin. Numbers
+    that repeat can make fewer bins than `bins`.
 
     Raises:
         DataError: if all numbers are alike.
@@ -68,7 +68,7 @@ def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple
 
 
 def in_which_bin(numbers: ArrayLike, edges: ArrayLike) -> I32:
-    """(n,) the bin of each number, from 0: how many edges are not above it.
+    """The bin (n,) of each number, from 0: the number of edges that are not above the number.
 
     >>> in_which_bin([2.9, 3.0, 9.0], [3.0]).tolist()
     [0, 1, 1]
@@ -77,30 +77,36 @@ def in_which_bin(numbers: ArrayLike, edges: ArrayLike) -> I32:
 
 
 def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) -> tuple[F64, Bool]:
-    """(n,) the numbers of the column, and where there are none.
+    """Read the numbers (n,) of a column, and whether (n,) each is missing.
 
     Args:
-        labelled: whether there must be one in each row.
-        are_grades: whether they must be whole numbers from 0.
+        rows: the table.
+        column: the name of the column.
+        labelled: whether every row must have a number.
+        are_grades: whether the numbers must be whole numbers from 0.
 
     Raises:
-        DataError: naming the first row that is not as it must be.
+        DataError: naming the first row with a fault.
     """
     cells = rows.columns[column]
     numbers, wrong = numbers_of(cells)
     missing = np.isnan(numbers) & ~wrong
     infinite = np.isinf(numbers)
     is_grade = (numbers >= 0) & (numbers <= np.iinfo(np.int32).max) & (numbers == np.floor(numbers))
-    advice = f"; sortnet train --bins N makes N grades of the numbers of column {shown(column)}"
-    faults: tuple[tuple[Bool, Callable[[int], str]], ...] = (
-        (wrong, lambda row: f"the grade in column {shown(column)}: {shown(cells[row])} "
-                            "is not a number"),
-        (missing & labelled, lambda row: f"there is no grade in column {shown(column)}"),
-        (~missing & ~is_grade & are_grades, lambda row: grade_fault(f"{numbers[row]:g}") + advice),
-        (infinite, lambda row: f"the grade in column {shown(column)} is infinite"),
-    )  # fmt: skip
-    for is_wrong, message in faults:
-        if is_wrong.any():
-            row = int(is_wrong.argmax())
-            raise DataError(f"{rows.place(row)}: {message(row)}")
+    name = shown(column)
+    if wrong.any():
+        row = int(wrong.argmax())
+        fault = f"the grade in column {name}: {shown(cells[row])} is not a number"
+        raise DataError(f"{rows.place(row)}: {fault}")
+    if labelled and missing.any():
+        row = int(missing.argmax())
+        raise DataError(f"{rows.place(row)}: there is no grade in column {name}")
+    is_no_grade = ~missing & ~is_grade
+    if are_grades and is_no_grade.any():
+        row = int(is_no_grade.argmax())
+        advice = f"sortnet train --bins N makes N grades of the numbers of column {name}"
+        raise DataError(f"{rows.place(row)}: {grade_fault(f'{numbers[row]:g}')}; {advice}")
+    if infinite.any():
+        row = int(infinite.argmax())
+        raise DataError(f"{rows.place(row)}: the grade in column {name} is infinite")
     return numbers, missing

@@ -1,4 +1,4 @@
-"""Scaled features of large data in float16, which is half of the memory of float32."""
+"""Scaled features of large data in float16, which takes half of the memory of float32."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sortnet.core.large_arrays import allocate
 
 @dataclass(frozen=True, eq=False)
 class HalfFeatures:
-    """Features that are float32 where they are read: `[rows]` gives an array of float32.
+    """Features stored in float16 and read in float32: `[rows]` gives an array of float32.
 
     Attributes:
         values: (n, d) the features.
@@ -35,17 +35,17 @@ class HalfFeatures:
         return len(self.values)
 
     def __getitem__(self, rows: slice | I64) -> F32:
-        """(m, d) the features of some documents, by a slice or their numbers."""
+        """Features (m, d) of the documents in a slice, or with these numbers."""
         values = self.values[rows]
         out: F32 = allocate(values.shape)
         out[:] = values
         return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """All features, for a reader that wants them as one array."""
+        """All features as one array."""
         return self[:].astype(dtype or np.float32, copy=False)
 
     @property
     def as_features(self) -> F32:
-        """Itself, typed as the array that readers of rows take it for."""
+        """This object, typed as an array, because readers of rows expect an array."""
         return cast(F32, self)

@@ -1,4 +1,4 @@
-"""Features that order documents nearly as their grades do: most were made of the grades."""
+"""Find features that order documents nearly as the grades do: most were made from the grades."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ _MOST_PAIRS = 1 << 17
 
 
 def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, float]:
-    """Rank correlation of each feature that is nearly the grade, by the number of the feature.
+    """Rank correlations of the features that nearly equal the grade, by the feature's number.
 
-    A feature's value is its rank correlation with the grade: of the pairs of documents of one
-    query that differ in grade, the share that it orders as the grade does, less the share that it
-    orders in reverse (Somers' D). Equal values and missing ones order nothing.
+    The rank correlation with the grade is Somers' D. It counts the pairs of documents of one query
+    that differ in grade: the share that the feature orders as the grade does, less the share that
+    it orders in reverse. Equal values and missing values order nothing.
 
     Args:
-        nearly: the least absolute value that counts.
+        queries: queries with grades.
+        nearly: the least absolute correlation of a feature in the result.
 
-    Cost: 1 ms a feature; of more than 131,072 ordered pairs a random sample is looked at.
+    Cost: 1 ms a feature; from more than 131,072 ordered pairs a random sample is drawn.
 
     >>> X = [[k, -k, k % 7] for k in range(40)]
     >>> features_near_grades(Queries.from_arrays(X, [k // 4 for k in range(40)]))
@@ -40,7 +41,7 @@ def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, 
 
 
 def _pairs(queries: Queries) -> tuple[I64, I64]:
-    """Pairs of documents of one query, of which the first has the higher grade."""
+    """Pairs of documents of one query, the document with the higher grade first."""
     sizes = np.repeat(queries.sizes, queries.sizes)
     first_of_query = np.repeat(queries.offsets[:-1], queries.sizes)
     if sizes.sum() <= _MOST_PAIRS:

@@ -1,7 +1,7 @@
-"""One file of labelled queries, divided into a training, a validation and a test part.
+"""Divide one file of labelled queries into a training, a validation and a test part.
 
-Whole queries are divided, or the rows where all of them are one query. A query's part follows from
-a hash of the seed and its name: the order of the rows, and rows that are added, change no part.
+Whole queries are divided, or the rows if all rows are one query. A hash of the seed and the query's
+name decides its part, so that the order of the rows and added rows change no part.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from sortnet.tables.roles import kept_as_read
 from sortnet.tables.rows import Rows, read_rows
 
 SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}
-LEAST = 6  # queries, or rows, that can be divided
+LEAST = 6  # the least number of queries, or rows, that can be divided
 _SEEDS_TRIED = 1000
-_NAMES_HASHED = 1_000_000  # in search of a seed, about a second
+_NAMES_HASHED = 1_000_000  # names hashed in search of a seed, at most: about a second
 
 RowsOfParts: TypeAlias = Mapping[str, tuple[Rows, I64]]  # a part's rows, and their numbers
 
@@ -57,6 +57,7 @@ class ByHash:
     seed: int
 
     def parts_of(self, names: Sequence[str]) -> list[str]:
+        """The part of each query, or of each row, by its name."""
         return [self._part_of(name) for name in names]
 
     def _part_of(self, name: str) -> str:
@@ -65,7 +66,9 @@ class ByHash:
         place = number / 2**64  # uniform from 0 to 1
         if place < SHARES["train"]:
             return "train"
-        return "vali" if place < SHARES["train"] + SHARES["vali"] else "test"
+        if place < SHARES["train"] + SHARES["vali"]:
+            return "vali"
+        return "test"
 
 
 @dataclass(frozen=True)
@@ -91,25 +94,25 @@ def read_divided(
     like: HasFeatures | None = None,
     progress: Progress = lambda text: None,
 ) -> Fold:
-    """Read a file of labelled queries, or several as one data set, as three parts.
+    """Read a file of labelled queries, or several files as one data set, as three parts.
 
-    The training part alone decides which columns are features, and where bins of grades begin.
-    The parts' `rows` are rows of the file.
+    Only the training part decides which columns are features, and where bins of grades begin. The
+    parts' `rows` are rows of the file.
 
     Args:
         path: see `read_queries`.
-        division: the part of each query; None: by a hash with seed 0.
+        division: assigns queries to parts; None: a hash with seed 0.
         labelled: whether there must be grades; otherwise a part needs two documents of one query.
-        n_features: of sparse LETOR text that lacks the last features.
-        columns: see `read_queries`; with the query `none` the rows are divided, by the document's
-            id where one is named, otherwise by all that they hold.
+        n_features: number of features of sparse LETOR text that lacks the last features.
+        columns: see `read_queries`. With the query `none` the rows are divided, by the document's
+            id if a column is named for it, otherwise by the content of the row.
         cache, like: see `read_queries`.
 
     Raises:
-        DataError: for fewer than six queries; for a part without documents of two grades in one
-            query; as `read_queries`.
+        DataError: if there are fewer than six queries, if a part has no query with documents of two
+            grades, or as `read_queries`.
 
-    Cost: that of `read_queries`, and a copy of the rows.
+    Cost: reading, see `read_queries`, and a copy of the rows.
 
     >>> import tempfile
     >>> rows = [f"q{k // 2},{k % 2},{k}\\n" for k in range(60)]
@@ -128,23 +131,25 @@ def read_divided(
         return _divided_letor(path, division, n_features, labelled, cache)
     table = _Table(path, division, labelled, columns or UNNAMED, like)
     train = table.read("train", like, cache, progress)
-    return Fold(train, *(table.read(part, train, cache, progress) for part in ("vali", "test")))
+    vali = table.read("vali", train, cache, progress)
+    test = table.read("test", train, cache, progress)
+    return Fold(train, vali, test)
 
 
 def facts_of(part: Queries) -> dict[str, Any]:
-    """The queries of a part as JSON, or its rows where all rows of the file are one query."""
+    """The queries of a part as JSON, or its rows if all rows of the file are one query."""
     if part.columns.query == ALL_ROWS:
         return {"rows": np.sort(part.rows).tolist()}
     return {"queries": part.qids.tolist()}
 
 
 def is_part(facts: Mapping[str, Any]) -> bool:
-    """Whether the facts of some data are those of a part of one file."""
+    """Whether the facts of a data set describe a part of one file, see `facts_of`."""
     return "queries" in facts or "rows" in facts
 
 
 def take_part(queries: Queries, facts: Mapping[str, Any], part: str) -> Queries:
-    """The part of a whole file that `facts_of` gave the facts of."""
+    """Take the part of a whole file that the facts describe, see `facts_of`."""
     if "rows" in facts:
         members = queries.only(np.isin(queries.rows, facts["rows"]))
     else:
@@ -155,8 +160,13 @@ def take_part(queries: Queries, facts: Mapping[str, Any], part: str) -> Queries:
 
 
 def ids_in_two_parts(fold: Fold) -> str | None:
-    """A line about documents whose id is in two parts; None if there are none."""
-    ids = {part: _ids(getattr(fold, part)) for part in PARTS}
+    """A warning about documents whose id is in two parts; None if no id is."""
+    ids = {}
+    for name in PARTS:
+        part = getattr(fold, name)
+        ids[name] = set[str]()
+        if part is not None and part.docids is not None:
+            ids[name] = {*part.docids.tolist()} - {""}
     shared = set[str]()
     example = ""
     for first, second in combinations(PARTS, 2):
@@ -166,17 +176,11 @@ def ids_in_two_parts(fold: Fold) -> str | None:
         shared |= in_both
     if not shared:
         return None
-    n = len(set.union(*ids.values()))
+    n_ids = len(set.union(*ids.values()))
     return (
-        f"{len(shared):,} of {n:,} ids are in queries of two parts, such as {example}: what was "
-        "learned of these documents is tested on them"
+        f"{len(shared):,} of {n_ids:,} ids are in queries of two parts, such as {example}: what "
+        "was learned of these documents is tested on them"
     )
-
-
-def _ids(part: Queries | None) -> set[str]:
-    if part is None or part.docids is None:
-        return set()
-    return {*part.docids.tolist()} - {""}
 
 
 def _source(path: str, part: str) -> str:
@@ -193,17 +197,19 @@ def _divided_letor(
     queries = read_queries(path, n_features=n_features, cache=cache)
     names = queries.qids.tolist()
     grades = queries.grades.astype(np.float64) if labelled else None
-    of_row = queries.query_of_docs()
-    part_of_name = np.array(_checked_parts(path, division, names, of_row, grades, by_rows=False))
-    queries_of_part = {}
+    query_of_row = queries.query_of_docs()
+    part_of_query = np.array(
+        _checked_parts(path, division, names, query_of_row, grades, by_rows=False)
+    )
+    queries_of_parts = {}
     for part in PARTS:
-        members = queries.take(np.flatnonzero(part_of_name == part))
-        queries_of_part[part] = replace(members, source=_source(str(path), part))
-    return Fold(**queries_of_part)
+        members = queries.take(np.flatnonzero(part_of_query == part))
+        queries_of_parts[part] = replace(members, source=_source(str(path), part))
+    return Fold(**queries_of_parts)
 
 
 class _Table:
-    """A table that is read when the first of its parts is not in the cache."""
+    """A table whose file is read as soon as one of its parts is not in the cache."""
 
     def __init__(
         self,
@@ -227,7 +233,7 @@ class _Table:
         cache: str | os.PathLike[str] | None,
         progress: Progress,
     ) -> Queries:
-        """A part, with the features of `like`; None: its own."""
+        """Read a part with the features of `like`; None: the part chooses the features."""
 
         def parse() -> Queries:
             if self._parts is None:
@@ -243,11 +249,10 @@ class _Table:
         if cache is None or (like is not None and like.describer is not None):
             queries = parse()
         else:
-            kind = type(self.division).__name__
-            how = {"kind": kind, **asdict(self.division)}  # type: ignore[call-overload]
+            division = asdict(self.division)  # type: ignore[call-overload]
             options: dict[str, Any] = {
                 "part": part,
-                "division": how,
+                "division": {"kind": type(self.division).__name__, **division},
                 "columns": self.columns.to_json(),
                 "names": None if like is None else like.feature_names,
                 "remembered": None if like is None else like.columns.to_json(),
@@ -261,6 +266,7 @@ class _Table:
 def _divided_rows(
     path: Path, division: Division, labelled: bool, columns: NamedColumns, like: HasFeatures | None
 ) -> RowsOfParts:
+    """Read the rows of a table and divide them by their query, or by their id or content."""
     rows = read_rows(path, keep=kept_as_read(*names_kept(columns, like)))
     if not len(rows):
         raise DataError(f"{path}: there are no documents")
@@ -273,9 +279,9 @@ def _divided_rows(
         names = rows.texts(columns.id)
     else:
         names = _contents(rows)
-    number = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    of_row = np.array([number[name] for name in names])
-    if roles.group is not None and len(number) == len(of_row):
+    number_of_name = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    name_of_row = np.array([number_of_name[name] for name in names])
+    if roles.group is not None and len(number_of_name) == len(name_of_row):
         advice = "with --query none all rows are one query"
         raise DataError(f"{path}: {only_single_documents(roles.group)}: {advice}")
     grades = None
@@ -283,14 +289,19 @@ def _divided_rows(
         assert roles.grade is not None
         are_grades = columns.bins is None
         grades = grade_numbers(rows, roles.grade, labelled=True, are_grades=are_grades)[0]
-    part_of_name = _checked_parts(path, division, [*number], of_row, grades, by_rows=by_rows)
-    part_of_row = np.array(part_of_name)[of_row]
-    members = {part: np.flatnonzero(part_of_row == part) for part in PARTS}
-    return {part: (rows_at(rows, numbers), numbers) for part, numbers in members.items()}
+    part_of_name = _checked_parts(
+        path, division, [*number_of_name], name_of_row, grades, by_rows=by_rows
+    )
+    part_of_row = np.array(part_of_name)[name_of_row]
+    rows_of_parts = {}
+    for part in PARTS:
+        numbers = np.flatnonzero(part_of_row == part)
+        rows_of_parts[part] = (rows_at(rows, numbers), numbers)
+    return rows_of_parts
 
 
 def _contents(rows: Rows) -> list[str]:
-    """All that each row holds as one text, whatever the order of the columns."""
+    """The content of each row as a text that does not depend on the order of the columns."""
     columns = sorted(rows.columns)
     are_numbers = [name for name in columns if isinstance(rows.columns[name], np.ndarray)]
     are_texts = [name for name in columns if name not in are_numbers]
@@ -303,11 +314,13 @@ def _contents(rows: Rows) -> list[str]:
 
 
 def rows_at(rows: Rows, numbers: I64) -> Rows:
-    """Some rows of a table, in their order."""
-    columns = {
-        name: [cells[k] for k in numbers] if isinstance(cells, list) else cells[numbers]
-        for name, cells in rows.columns.items()
-    }
+    """Take the rows with these ascending numbers out of a table."""
+    columns: dict[str, Any] = {}
+    for name, cells in rows.columns.items():
+        if isinstance(cells, list):
+            columns[name] = [cells[k] for k in numbers]
+        else:
+            columns[name] = cells[numbers]
     starts = np.searchsorted(numbers, [first for first, _ in rows.files]).tolist()
     files = [(start, path) for start, (_, path) in zip(starts, rows.files, strict=True)]
     lines = [rows.lines[k] for k in numbers]
@@ -318,17 +331,20 @@ def _checked_parts(
     path: Path,
     division: Division,
     names: Sequence[str],
-    of_row: Any,
+    name_of_row: Any,
     grades: F64 | None,
     *,
     by_rows: bool,
 ) -> list[str]:
-    """The part of each name, where every part can choose between two of its documents.
+    """Assign each name to a part; every part must have two documents to choose between.
 
     Args:
-        of_row: (n_rows,) the number of each row's name.
-        grades: (n_rows,) of the rows; None: any two rows can be chosen between.
-        by_rows: whether all rows of a part are one query; otherwise a name is that of a query.
+        path: the file, for messages.
+        division: assigns names to parts.
+        names: the names of queries, or of rows.
+        name_of_row: (n_rows,) the number of each row's name.
+        grades: (n_rows,) of the rows; None: any two rows of a query can be chosen between.
+        by_rows: whether all rows of a part are one query; otherwise names are names of queries.
 
     Raises:
         DataError: saying what to do.
@@ -340,30 +356,33 @@ def _checked_parts(
             f"{path}: has {len(names)} different {noun}, and dividing takes {LEAST} at least: give "
             f"two files, TRAIN and VALI{advice}"
         )
-    query_of_row = np.zeros(len(of_row), np.int64) if by_rows else of_row
-    two = "two documents" if grades is None else "documents of two grades"
-    grades = np.arange(len(of_row), dtype=np.float64) if grades is None else grades
-    part = _part_without_choice(division, names, of_row, query_of_row, grades)
+    query_of_row = np.zeros(len(name_of_row), np.int64) if by_rows else name_of_row
+    documents = "rows" if by_rows else "documents"
+    choice = f"{documents} of two grades"
+    if grades is None:
+        choice = f"two {documents}"
+        grades = np.arange(len(name_of_row), dtype=np.float64)
+    part = _part_without_choice(division, names, name_of_row, query_of_row, grades)
     if part is None:
         return division.parts_of(names)
-    fault = f"no query of the {part} part has {two}"
+    fault = f"no query of the {part} part has {choice}"
     if by_rows:
-        fault = f"the {part} part has no {two.replace('documents', 'rows')}"
+        fault = f"the {part} part has no {choice}"
     advice = f"give more {noun}, or two files, TRAIN and VALI"
     if isinstance(division, ByHash):
         fault = f"by seed {division.seed} {fault}"
         for seed in range(min(_SEEDS_TRIED, _NAMES_HASHED // len(names))):
-            if not _part_without_choice(ByHash(seed), names, of_row, query_of_row, grades):
+            if not _part_without_choice(ByHash(seed), names, name_of_row, query_of_row, grades):
                 advice = f"--seed {seed} divides otherwise"
                 break
     raise DataError(f"{path}: {fault}: {advice}")
 
 
 def _part_without_choice(
-    division: Division, names: Sequence[str], of_row: Any, query_of_row: Any, grades: F64
+    division: Division, names: Sequence[str], name_of_row: Any, query_of_row: Any, grades: F64
 ) -> str | None:
     """The first part in which no query has rows of two grades; None if all parts have one."""
-    part_of_row = np.array(division.parts_of(names))[of_row]
+    part_of_row = np.array(division.parts_of(names))[name_of_row]
     n_queries = int(query_of_row.max()) + 1
     for part in PARTS:
         members = part_of_row == part

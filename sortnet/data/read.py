@@ -1,4 +1,4 @@
-"""Read a file of labelled queries by its suffix, or a folder of them as a fold."""
+"""Read a file of labelled queries by its suffix, or a folder of such files as a fold."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 PARTS = ("train", "vali", "test")
 _ENDINGS = tuple(
-    f"{kind}{gz}"
-    for kind in (".txt", *TABLES)
-    for gz in (("",) if kind == ".parquet" else ("", ".gz"))
+    ending
+    for suffix in (".txt", *TABLES)
+    for ending in (suffix, f"{suffix}.gz")
+    if ending != ".parquet.gz"
 )
 _STEMS = {"train": ("train",), "vali": ("vali", "valid", "validation"), "test": ("test",)}
 
@@ -37,22 +38,23 @@ def read_queries(
     """Read queries from a table (.csv, .tsv, .jsonl, .parquet), or LETOR text (anything else).
 
     Args:
-        path: the file, also gzipped, or several of one kind as one data set: a pattern such as
-            `part-*.txt` or a folder, in the order of their names. A query may go on in the next
-            file. For a `like` with a describer also a folder of texts or images.
-        labelled: whether a table must have its grades; LETOR text always has them.
+        path: the file, also gzipped, or several files of one kind as one data set: a pattern such
+            as `part-*.txt` or a folder, in the order of their names. A query may continue in the
+            next file. If `like` has a describer, also a folder of texts or images.
+        labelled: whether a table must have grades; LETOR text always has grades.
         columns: the names of a table's columns of query, grade and document id; None: the names
             that `like` remembers, else `qid`, `label` and `docid`.
-        cache: a folder to keep the parsed arrays in, memory-mapped when the file is read again;
-            they are parsed again if the file has changed or they are damaged.
-        like: Queries or a ranker, whose features the documents are to have: of a table those of
-            the same names, made of the same columns. The names of columns are remembered, too.
+        cache: a folder to keep the parsed arrays in, memory-mapped when the file is read again. A
+            file is parsed again if it has changed or its arrays are damaged.
+        like: Queries or a ranker with the features that the documents shall have: in a table the
+            features with the same names, made from the same columns. The names of the columns of
+            `like` hold here, too.
 
     Raises:
         DataError: naming file, line and offending text.
 
-    Cost: that of parsing; next to nothing if the file is in the cache. Features of more than
-    256 MiB are on disk, see `allocate`.
+    Cost: parsing; next to nothing if the file is in the cache. Features of more than 256 MiB are on
+    disk, see `allocate`.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -120,11 +122,18 @@ def refuse_names(path: Path, columns: NamedColumns | None) -> None:
 
 
 def are_tables(path: Path) -> bool:
-    """Whether the files are tables, and not LETOR text; the same for all files."""
-    kinds = {suffix_of(each) if is_table(each) else "": each.name for each in data_files(path)}
-    if len(kinds) > 1:
-        raise DataError(f"{path}: {' and '.join(kinds.values())} are not of one kind")
-    return "" not in kinds
+    """Whether the files are tables, and not LETOR text.
+
+    Raises:
+        DataError: if the files are of different kinds.
+    """
+    examples = {}
+    for file in data_files(path):
+        suffix = suffix_of(file) if is_table(file) else ""
+        examples[suffix] = file.name
+    if len(examples) > 1:
+        raise DataError(f"{path}: {' and '.join(examples.values())} are not of one kind")
+    return "" not in examples
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +157,7 @@ def read_fold(
 ) -> Fold:
     """Read a folder with a train, a vali (or valid, validation) and optionally a test part.
 
-    All parts have the training part's features: of tables, those of the same names.
+    All parts have the training part's features; in tables they are found by name.
 
     Args:
         folder: holds train.txt and so on; also .txt.gz, .csv, .tsv, .jsonl or .parquet, or a
@@ -163,8 +172,8 @@ def read_fold(
     """
     folder = Path(folder)
     if not folder.is_dir():
-        what = "is a file, not a folder" if folder.exists() else "no such folder"
-        raise DataError(f"{folder}: {what}")
+        fault = "is a file, not a folder" if folder.exists() else "no such folder"
+        raise DataError(f"{folder}: {fault}")
     train_file, vali_file, test_file = (file_of(folder, part) for part in _STEMS)
     if train_file is None or vali_file is None:
         part = "train" if train_file is None else "vali"
@@ -184,13 +193,13 @@ def read_fold(
 
 
 def file_of(folder: Path, part: str) -> Path | None:
-    """The file of a part, or the folder of its files; None if there is none."""
+    """The file of a part, or the folder with its files; None if the folder has neither."""
     names = {stem + ending for stem in _STEMS[part] for ending in _ENDINGS}
-    found = sorted(each for each in folder.glob("*") if each.name.lower() in names)
-    found += [folder / stem for stem in _STEMS[part] if (folder / stem).is_dir()]
-    if len(found) > 1:
-        raise DataError(f"{folder}: which one is it, {found[0].name} or {found[1].name}?")
-    return found[0] if found else None
+    paths = sorted(path for path in folder.glob("*") if path.name.lower() in names)
+    paths += [folder / stem for stem in _STEMS[part] if (folder / stem).is_dir()]
+    if len(paths) > 1:
+        raise DataError(f"{folder}: which one is it, {paths[0].name} or {paths[1].name}?")
+    return paths[0] if paths else None
 
 
 def _part(
@@ -199,8 +208,8 @@ def _part(
     queries = read_queries(
         path, n_features=train.n_features, labelled=labelled, cache=cache, like=train
     )
-    if (queries.feature_names is None) != (train.feature_names is None):
-        has = f"has {'no ' if queries.feature_names is None else ''}feature names"
-        other = f"{train.source} has {'none' if train.feature_names is None else 'them'}"
-        raise DataError(f"{path}: {has}, {other}")
+    if queries.feature_names is None and train.feature_names is not None:
+        raise DataError(f"{path}: has no feature names, {train.source} has them")
+    if queries.feature_names is not None and train.feature_names is None:
+        raise DataError(f"{path}: has feature names, {train.source} has none")
     return queries

@@ -1,7 +1,7 @@
-"""Rows of tables, and folders of items -> Queries, with the features of a model where there is one.
+"""Make Queries from rows of tables and from folders of items, also with the features of a model.
 
-A table's columns have roles, see `sortnet.tables.roles`: its numbers, dates and categories are
-features, and so is what a `Describer` makes of its texts and images.
+A table's columns have roles, see `sortnet.tables.roles`. Numbers, dates and categories are
+features; a `Describer` makes further features from texts and images.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from sortnet.tables.values import is_missing
 
 
 class HasFeatures(Protocol):
-    """What has features, as other data are to have them: Queries, or a ranker."""
+    """Queries or a ranker, whose features and names of columns other data shall have."""
 
     @property
     def feature_names(self) -> tuple[str, ...] | None: ...
@@ -64,19 +64,21 @@ def from_frame(
 ) -> Queries:
     """Make Queries from a pandas (or polars) data frame with one row per document.
 
-    Numbers are features, dates as days; each value of a categorical column is one, `column=value`;
-    a column of texts has the features that `sortnet.items.describe` makes. Missing values become
-    NaN. Columns named like an id or a grade are never features.
+    Numbers are features; dates become numbers of days; each value of a categorical column is a
+    feature `column=value`; a column of texts has the features that `sortnet.items.describe` makes.
+    Missing values become NaN. Columns named like an id or a grade are never features.
 
     Args:
-        query: the column that says which query a row belongs to, rows in any order; `none`: all
-            rows are one query; None: `qid`.
+        frame: the data frame.
+        query: the column with the query of a row; rows may be in any order. `none`: all rows are
+            one query; None: `qid`.
         grade: the column of whole grades from 0; None: `label`, `grade` or `relevance`.
-        id: the column of the documents' names; None: `docid`, where it is there.
-        labelled: whether there must be a grade in each row; otherwise a missing one is 0.
+        id: the column of the documents' names; None: `docid`, if there is such a column.
+        labelled: whether every row must have a grade; otherwise a missing grade is 0.
+        source: name of the data, for messages.
 
     Raises:
-        DataError: for missing columns, a number that is none or infinite, bad grades; with grades,
+        DataError: for missing columns, invalid or infinite numbers, and bad grades; with grades,
             for a feature whose differences within queries are lost in float32.
 
     >>> import pandas as pd
@@ -97,17 +99,20 @@ def read_table(
     like: HasFeatures | None = None,
     progress: Progress = lambda text: None,
 ) -> Queries:
-    """Read a CSV, TSV, JSON lines or Parquet file, or several, see `from_frame`."""
+    """Read a CSV, TSV, JSON lines or Parquet file, or several files, see `from_frame`."""
     rows = read_rows(path, keep=kept_as_read(*names_kept(columns, like)))
     return queries_of(rows, labelled=labelled, columns=columns, like=like, progress=progress)
 
 
 def names_kept(columns: NamedColumns | None, like: HasFeatures | None = None) -> list[str | None]:
-    """The columns whose cells are names and texts, to be read as they are written."""
-    remembered = [] if like is None or like.describer is None else like.describer.columns.values()
+    """The columns with names and texts, whose cells are read as they are written."""
     names = columns or UNNAMED
-    names = names if like is None else names.over(like.columns)
-    return [*remembered, names.query, names.id, ID]
+    described: list[str] = []
+    if like is not None:
+        names = names.over(like.columns)
+        if like.describer is not None:
+            described = [*like.describer.columns.values()]
+    return [*described, names.query, names.id, ID]
 
 
 def queries_of(
@@ -118,30 +123,35 @@ def queries_of(
     like: HasFeatures | None = None,
     progress: Progress = lambda text: None,
 ) -> Queries:
-    """The documents of a table; see `from_frame` and `read_table`.
+    """Make Queries from the rows of a table, see `from_frame` and `read_table`.
 
     Args:
-        columns: the names of its columns, and how they are read; where these leave a name open, it
-            is that of `like`, else the one by default.
+        rows: the rows.
+        labelled: whether every row must have a grade; otherwise a missing grade is 0.
+        columns: the names of the columns, and how they are read; a name that is left open is taken
+            from `like`, else it is the default.
+        like: Queries or a ranker with the features that the documents shall have.
+        progress: called with a text while texts and images are read.
     """
     if not len(rows):
         raise DataError(f"{rows.path}: there are no documents")
     describer: Describer | None = None if like is None else like.describer
-    named = named_roles(rows, columns, like, labelled=labelled)
+    by_name = named_roles(rows, columns, like, labelled=labelled)
     columns = columns or UNNAMED
     columns = columns if like is None else columns.over(like.columns)
-    if not {*rows.columns} - {named.grade, named.group, named.id}:
+    no_features = {by_name.grade, by_name.group, by_name.id}
+    if not {*rows.columns} - no_features:
         raise DataError(f"{rows.path}: there is no feature column in {listed(rows.columns)}")
     features: tuple[str, ...] | None = None if like is None else like.feature_names
     if describer is not None:
         features = describer.given
     left_out = {*columns.ignore} if like is None else set[str]()
-    if named.grade is not None:
-        left_out.add(named.grade)
-    roles = choose_columns(rows, named, left_out, features)
+    if by_name.grade is not None:
+        left_out.add(by_name.grade)
+    roles = choose_columns(rows, by_name, left_out, features)
     if describer is None:
-        roles = without_unique_text(roles, named)
-    grades, columns = read_grades(rows, named.grade, columns, labelled=labelled)
+        roles = without_unique_text(roles, by_name)
+    grades, columns = read_grades(rows, by_name.grade, columns, labelled=labelled)
     documents = documents_of(rows, roles, NameRule.ANY)
     matrix = documents.features
     names = documents.feature_names
@@ -155,7 +165,7 @@ def queries_of(
         names = describer.feature_names
         describer = describer if describer.made or like is not None else None
     if not names:
-        _refuse_without_features(rows, {*left_out, named.grade, named.group, named.id})
+        _refuse_without_features(rows, left_out | no_features)
     queries = Queries.from_arrays(
         matrix,
         grades if labelled else None,
@@ -176,7 +186,7 @@ def queries_of(
 
 
 def _refuse_without_features(rows: Rows, no_features: Collection[str | None]) -> NoReturn:
-    """Refuse a table without a feature, which the columns `no_features` cannot be."""
+    """Refuse a table without a feature; the columns `no_features` have other roles."""
     empty = [
         name
         for name, cells in rows.columns.items()
@@ -192,13 +202,13 @@ def _refuse_without_features(rows: Rows, no_features: Collection[str | None]) ->
 def named_roles(
     rows: Rows, columns: NamedColumns | None, like: HasFeatures | None = None, *, labelled: bool
 ) -> LabelledColumns:
-    """The columns of query, grade and id that a table has by their names.
+    """Find the columns of query, grade and id by their names.
 
-    A name that was given must be a column. A remembered id may be missing: the documents are then
-    named by their rows.
+    A name in `columns` must be a column. The id that `like` remembers may be missing: the documents
+    are then named by their rows.
 
     Raises:
-        DataError: saying what to do about a column that is missing.
+        DataError: if a column is missing, with advice.
     """
     describer = None if like is None else like.describer
     typed = columns or UNNAMED
@@ -210,8 +220,8 @@ def named_roles(
         roles = replace(roles, id=names.id)
     if typed.id is None and roles.id not in rows.columns:
         roles = replace(roles, id=None)
-    by_name = (column for column in rows.columns if column.lower() in GRADES)
-    grade = names.grade or next(by_name, GRADES[0])
+    usual_grades = (column for column in rows.columns if column.lower() in GRADES)
+    grade = names.grade or next(usual_grades, GRADES[0])
     advice = {}
     if names.query is None and describer is None:
         advice[roles.group] = (
@@ -221,58 +231,60 @@ def named_roles(
         advice[grade] = ": --grade NAME names the column of the grades"
     for column in (roles.group, typed.id, grade if labelled else None):
         if column is not None and column not in rows.columns:
-            raise DataError(f"{rows.path}: {_missing_column(column, rows, advice.get(column))}")
+            fault = no_column(column, rows.columns)
+            if column in advice:
+                fault = f"there is no column {shown(column)} in {listed(rows.columns)}"
+                fault += advice[column]
+            raise DataError(f"{rows.path}: {fault}")
     fields = {field.name: getattr(roles, field.name) for field in fields_of(Columns)}
     return LabelledColumns(**fields, grade=grade if grade in rows.columns else None)
 
 
-def _missing_column(column: str, rows: Rows, advice: str | None) -> str:
-    """The fault of a missing column; where nobody typed its name, with `advice` to type one."""
-    if advice is None:
-        return no_column(column, rows.columns)
-    return f"there is no column {shown(column)} in {listed(rows.columns)}{advice}"
-
-
 def _all_roles(rows: Rows, roles: LabelledColumns) -> LabelledColumns:
-    """The roles with the columns that have none of them as ignored."""
+    """Add the columns without a role to the roles, as ignored."""
     used = {roles.id, roles.text, roles.image, roles.audio, roles.group, roles.grade}
-    used |= {column_of(name, rows.columns) for name in (*roles.features, *roles.categories)}
-    return replace(roles, ignored=tuple(name for name in rows.columns if name not in used))
+    for name in (*roles.features, *roles.categories):
+        used.add(column_of(name, rows.columns))
+    ignored = tuple(name for name in rows.columns if name not in used)
+    return replace(roles, ignored=ignored)
 
 
 def read_item_folder(
     path: Path, describer: Describer, *, labelled: bool, progress: Progress
 ) -> Queries:
-    """The files of a folder as documents of one query, with the features of a describer."""
+    """Read the files of a folder as documents of one query, with features by a describer."""
     needed = (*describer.given, GRADES[0]) if labelled else describer.given
     if needed:
         raise DataError(f"{path}: a folder has no column {shown(needed[0])}: give a table")
     items, roles = read_with_roles(path, least=1, progress=progress)
     _refuse_other_kind(items, describer)
     no_features = np.empty((len(items), 0))
-    made = with_described(no_features, items, describer, roles, progress)[0]
+    features = with_described(no_features, items, describer, roles, progress)[0]
     queries = Queries.from_arrays(
-        made, docids=items.ids, feature_names=describer.feature_names, source=str(path)
+        features, docids=items.ids, feature_names=describer.feature_names, source=str(path)
     )
     return replace(queries, describer=describer)
 
 
 def _roles(describer: Describer) -> Columns:
-    """The columns that a table must have: those that the ranking needs."""
-    left_out = {"audio", "context"}
-    left_out |= set() if describer.of_texts else {"text"}
-    left_out |= set() if describer.of_images else {"image"}
-    needed = {role: name for role, name in describer.columns.items() if role not in left_out}
+    """The columns that a table must have so that the describer can make its features."""
+    unused = {"audio", "context"}
+    if not describer.of_texts:
+        unused.add("text")
+    if not describer.of_images:
+        unused.add("image")
+    needed = {role: name for role, name in describer.columns.items() if role not in unused}
     return Columns(**needed)  # type: ignore[arg-type]
 
 
 def _refuse_other_kind(items: Items, describer: Describer) -> None:
-    kinds = {"text": items.texts, "image": items.images, "sound": items.audio}
-    there = [kind for kind, values in kinds.items() if any(values)]
+    """Refuse items without the texts or images that the describer needs."""
+    values_of_kinds = {"text": items.texts, "image": items.images, "sound": items.audio}
+    present = [kind for kind, values in values_of_kinds.items() if any(values)]
     needed = {"text": describer.of_texts, "image": describer.of_images}
-    missing = [kind for kind, is_needed in needed.items() if is_needed and kind not in there]
+    missing = [kind for kind, is_needed in needed.items() if is_needed and kind not in present]
     if missing:
-        have = f": they have {' and '.join(f'{kind}s' for kind in there)}" if there else ""
+        has = f": they have {' and '.join(f'{kind}s' for kind in present)}" if present else ""
         raise DataError(
-            f"{items.source}: the model ranks items by {missing[0]}, these have none{have}"
+            f"{items.source}: the model ranks items by {missing[0]}, these have none{has}"
         )

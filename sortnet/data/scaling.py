@@ -1,8 +1,8 @@
 """Scaling of features, fitted on training data only and kept in the model.
 
-A scaling is one part or several, joined by `+`; the columns of `query+rank` are those of `query`
-and then those of `rank`. A part is a row of `_PARTS`: how its table is fitted, which feature each
-of its columns comes from, and how it scales a run of whole queries.
+A scaling has one part or several parts joined by `+`; `query+rank` has the columns of `query`, then
+the columns of `rank`. A part is a row of `_PARTS`: how its table is fitted, which feature each of
+its columns comes from, and how it scales a run of whole queries.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _CHUNK = 1 << 20  # values scaled at a time, so that temporaries stay small
 _SAMPLE = 200_000  # documents that means and quantiles are computed from, at most
 _GATHERED = 1 << 24  # values of a sample copied at a time
 _REFERENCES = 1_000  # quantiles kept per feature
-_EDGE = 1e-7  # how near 0 and 1 a quantile may come: 5.2 standard deviations
+_EDGE = 1e-7  # least distance of a quantile from 0 and 1: 5.2 standard deviations
 _BINS = 16  # of `piecewise`, at most
-_CLIP_QUERY, _CLIP = 5.0, 10.0  # standard deviations that `zscore`, and `standard` and `log`, keep
-_SIDE_BY_SIDE = 64  # values searched for among the quantiles
-_MISSING = np.uint32(0xFFFFFFFF)  # ranks behind all numbers
+_CLIP_QUERY = 5.0  # standard deviations at which `zscore` clips
+_CLIP = 10.0  # standard deviations at which `standard` and `log` clip
+_SIDE_BY_SIDE = 64  # values that are searched among the quantiles at a time
+_MISSING = np.uint32(0xFFFFFFFF)  # sorts after all numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +46,10 @@ class Scaler:
             deviations, 0 for a constant; `quantile`: (n_references, n_features) quantiles;
             `piecewise`: (17, n_features) edges; `missing`: (1, n_features) 1 where some values
             were missing; `query`, `zscore`, `rank`: (0, n_features).
-        varying: (2, n_features) whether each varied within a training query, and whether it varied
-            at all: nothing was learned of the others.
+        varying: (2, n_features) whether a feature varied within a training query, and whether it
+            varied at all. Nothing was learned about a feature that did not vary.
 
-    One without tables leaves the features as they are.
+    A scaling without tables leaves the features as they are.
     """
 
     tables: Mapping[str, F64]
@@ -56,34 +57,40 @@ class Scaler:
 
     @property
     def n_features(self) -> int:
-        """The number of features that it takes."""
+        """The number of features before scaling."""
         return int(self.varying.shape[1])
 
     @property
     def n_columns(self) -> int:
-        """The number of columns that it makes of them."""
+        """The number of columns after scaling."""
         return len(self.sources) if self.tables else self.n_features
 
     @cached_property
     def sources(self) -> I64:
-        """(n_columns,) the number of the feature that each column comes from."""
+        """The number (n_columns,) of the feature that each column comes from."""
         if not self.tables:
             return np.arange(self.n_features)
-        each = [_PARTS[part].sources(table) for part, table in self.tables.items()]
-        return np.concatenate(each).astype(np.int64, copy=False)
+        sources = [_PARTS[part].sources(table) for part, table in self.tables.items()]
+        return np.concatenate(sources).astype(np.int64, copy=False)
 
     @cached_property
     def _silent(self) -> I64:
         """The numbers of the columns that were constant in training."""
-        within, at_all = self.varying
-        of_part = {"missing": np.ones_like(within)} | dict.fromkeys(BY_QUERY, within)
-        varying = [of_part.get(part, at_all)[_PARTS[part].sources(table)]
-                   for part, table in self.tables.items()]  # fmt: skip
-        return np.flatnonzero(~np.concatenate(varying))
+        varies_within_query, varies = self.varying
+        varying_columns = []
+        for part, table in self.tables.items():
+            if part == "missing":
+                varying_features = np.ones_like(varies)
+            elif part in BY_QUERY:
+                varying_features = varies_within_query
+            else:
+                varying_features = varies
+            varying_columns.append(varying_features[_PARTS[part].sources(table)])
+        return np.flatnonzero(~np.concatenate(varying_columns))
 
     @property
     def depends_on_query(self) -> bool:
-        """Whether a document's columns depend on the other documents of its query."""
+        """Whether the columns of a document depend on all documents of its query."""
         return not BY_QUERY.isdisjoint(self.tables)
 
     def __call__(self, queries: Queries, *, halved: bool = False) -> Queries:
@@ -99,8 +106,8 @@ class Scaler:
         Raises:
             DataError: if the number of features differs.
 
-        Cost: one array of the scaled features, on disk beyond 256 MiB (see `allocate`), filled a
-        run of queries at a time.
+        Cost: an array of the scaled features, on disk beyond 256 MiB (see `allocate`), filled by
+        one run of queries at a time.
         """
         if queries.n_features != self.n_features:
             raise DataError(
@@ -109,9 +116,9 @@ class Scaler:
             )
         if not self.tables:
             return queries
-        what = f"{queries.source}: the scaled features"
         shape = queries.n_docs, self.n_columns
-        out = allocate(shape, np.float16 if halved else np.float32, what)
+        dtype = np.float16 if halved else np.float32
+        out = allocate(shape, dtype, f"{queries.source}: the scaled features")
         docs_at_once = _CHUNK // max(self.n_columns, self.n_features, 1)
 
         def fill(chunk: tuple[slice, I64]) -> None:
@@ -127,30 +134,34 @@ class Scaler:
         return replace(queries, features=features, feature_names=names)
 
     def is_large(self, queries: Queries) -> bool:
-        """Whether the scaled features would take more than 256 MiB in float32, where float16 will
-        do: a column of `none` has values as they are, of any size."""
+        """Whether the features should be scaled to float16: float32 would take more than 256 MiB.
+
+        False with the part `none`, whose columns may have values too large for float16.
+        """
         size = 4 * queries.n_docs * self.n_columns
         return bool(self.tables) and "none" not in self.tables and size > large_arrays.IN_MEMORY
 
     def when_read(self, queries: Queries) -> Queries:
-        """The same documents, of which whole queries can be read; those of large data are scaled
-        when they are read, so that no scaled copy is kept."""
+        """Scale documents that are read by whole queries.
+
+        Large data are scaled when they are read, so that no scaled copy is kept.
+        """
         if not self.tables or 4 * queries.n_docs * self.n_columns <= large_arrays.IN_MEMORY:
             return self(queries)
         features = cast(F32, _ScaledWhenRead(self, queries))
         return replace(queries, features=features, feature_names=None)
 
     def _blocks(self, X: F32, offsets: I64) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Scale whole queries: the first column of each block of columns, and the block.
+        """Scale whole queries; yield blocks of columns, each with the number of its first column.
 
-        Of queries that are longer than a chunk a block has some features.
+        A block of queries longer than a chunk has a part of the features.
         """
-        values = len(X) * max(self.n_columns, self.n_features)
-        at_once = max(1, _CHUNK * self.n_features // max(values, 1))
+        n_values = len(X) * max(self.n_columns, self.n_features)
+        features_at_once = max(1, _CHUNK * self.n_features // max(n_values, 1))
         first = 0
         for part, table in self.tables.items():
-            for k in range(0, self.n_features, at_once):
-                features = slice(k, k + at_once)
+            for k in range(0, self.n_features, features_at_once):
+                features = slice(k, k + features_at_once)
                 block = _PARTS[part].scale(X[:, features], offsets, table[:, features])
                 yield first, block
                 first += block.shape[1]
@@ -158,6 +169,8 @@ class Scaler:
 
 @dataclass(frozen=True, eq=False)
 class _ScaledWhenRead:
+    """Features that are scaled when a slice of them is read."""
+
     scaler: Scaler
     queries: Queries
 
@@ -169,13 +182,13 @@ class _ScaledWhenRead:
         return self.queries.n_docs
 
     def __getitem__(self, docs: slice) -> F32:
-        """(m, n_columns) the features of the documents of whole queries."""
+        """Scaled features (m, n_columns) of documents; the slice must have whole queries."""
         first, last = np.searchsorted(self.queries.offsets, (docs.start, docs.stop))
         return self.scaler(self.queries.take(np.arange(first, last))).features
 
 
 def unscaled(n_features: int) -> Scaler:
-    """The scaling of rankers that see the features as they are, NaN and all."""
+    """A scaling that leaves the features as they are, missing values included."""
     return Scaler({}, np.broadcast_to(np.True_, (2, n_features)))
 
 
@@ -188,20 +201,21 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
     | `zscore` | (x - mean) / standard deviation over the query, clipped at 5 | 0 |
     | `rank` | rank within the query, from -1 for the least to 1; ties get the mean rank | 0 |
     | `log` | sign(x) log(1 + abs(x)), then as `standard` | 0 |
-    | `normal` | by its quantile to a standard normal | 0, the median |
-    | `quantile` | the same of standard deviation 1/3 (the DirectRanker paper) | 0, the median |
+    | `normal` | the normal deviate of x's quantile | 0, the median |
+    | `quantile` | the same with standard deviation 1/3 (the DirectRanker paper) | 0, the median |
     | `standard` | (x - mean) / standard deviation of the training part, clipped at 10 | 0 |
     | `none` | x | the training mean |
-    | `missing` | 0, only of features that miss some values in training | 1 |
+    | `missing` | 0, only for features that miss some values in training | 1 |
 
-    The columns of a feature that is the same in all training documents are 0 also where it varies
-    later; those of `query`, `zscore` and `rank` where it is the same within each training query.
+    The columns of a feature that is constant in training are 0, even if the feature varies later.
+    The columns of `query`, `zscore` and `rank` are 0 if the feature is constant within every
+    training query.
 
     Args:
-        spec: one part, or several joined by `+`.
+        spec: one part, or several parts joined by `+`.
         queries: the training part.
-        seed: of the 200,000 documents that means, deviations and quantiles are computed from,
-            where there are more; `none` and `missing` take all.
+        seed: seed of the sample of 200,000 documents from which means, deviations and quantiles of
+            larger data are computed; `none` and `missing` use all documents.
 
     Raises:
         DataError: if a part is unknown or named twice, or no column is left.
@@ -224,74 +238,86 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
 
 
 def _varying(queries: Queries) -> Bool:
-    """(2, n_features) whether each varies within a query, and whether it varies at all."""
+    """Whether (2, n_features) each feature varies within a query, and whether it varies at all."""
     d = queries.n_features
-    within, low, high = np.zeros(d, np.bool_), np.full(d, np.inf), np.full(d, -np.inf)
+    varies_within_query = np.zeros(d, np.bool_)
+    lowest = np.full(d, np.inf)
+    highest = np.full(d, -np.inf)
     for docs, offsets in _chunks(queries.offsets, _CHUNK // max(d, 1)):
-        X, starts = queries.features[docs], offsets[:-1][np.diff(offsets) > 0]
-        least, most = np.fmin.reduceat(X, starts), np.fmax.reduceat(X, starts)
-        within |= (most > least).any(axis=0)
-        low = np.fmin(low, np.fmin.reduce(least, axis=0, initial=np.inf))
-        high = np.fmax(high, np.fmax.reduce(most, axis=0, initial=-np.inf))
-    return np.stack((within, high > low))
+        X = queries.features[docs]
+        starts = offsets[:-1][np.diff(offsets) > 0]
+        query_lowest = np.fmin.reduceat(X, starts)
+        query_highest = np.fmax.reduceat(X, starts)
+        varies_within_query |= (query_highest > query_lowest).any(axis=0)
+        lowest = np.fmin(lowest, np.fmin.reduce(query_lowest, axis=0, initial=np.inf))
+        highest = np.fmax(highest, np.fmax.reduce(query_highest, axis=0, initial=-np.inf))
+    return np.stack((varies_within_query, highest > lowest))
 
 
 def any_missing(features: F32) -> bool:
-    """Whether a value is missing."""
+    """Whether any value is missing."""
     return any(bool(np.isnan(rows).any()) for rows in _runs(features))
 
 
 def table_rows(part: str) -> tuple[float, float]:
-    """The least and the most rows that the table of a part has."""
+    """The least and the largest number of rows that the table of a part can have."""
     return _PARTS[part].rows
 
 
 def _chunks(offsets: I64, docs_at_once: int) -> Iterator[tuple[slice, I64]]:
-    """Runs of whole queries of about the number of documents, with their offsets from 0."""
+    """Yield runs of whole queries with about `docs_at_once` documents, and offsets from 0."""
     for first, last in runs_of_queries(offsets, docs_at_once):
-        own = offsets[first : last + 1]
-        yield slice(own[0], own[-1]), own - own[0]
+        run_offsets = offsets[first : last + 1]
+        yield slice(run_offsets[0], run_offsets[-1]), run_offsets - run_offsets[0]
 
 
 def _means(X: F32, seed: int) -> F64:
-    sums, counts = np.zeros((1, X.shape[1])), np.zeros(X.shape[1])
-    for some in _runs(X):
-        present = ~np.isnan(some)
-        sums += np.sum(some, axis=0, dtype=np.float64, where=present, keepdims=True)
+    """Table of `none`: the mean of each feature over all documents."""
+    sums = np.zeros((1, X.shape[1]))
+    counts = np.zeros(X.shape[1])
+    for rows in _runs(X):
+        present = ~np.isnan(rows)
+        sums += np.sum(rows, axis=0, dtype=np.float64, where=present, keepdims=True)
         counts += present.sum(axis=0)
     means: F64 = sums / np.maximum(counts, 1)
     return means
 
 
 def _with_missing(X: F32, seed: int) -> F64:
-    missing = np.zeros(X.shape[1], np.int64)
-    for some in _runs(X):
-        missing += np.isnan(some).sum(axis=0)
-    return np.array([(missing > 0) & (missing < len(X))], np.float64)
+    """Table of `missing`: 1 for a feature that some documents miss, 0 if none or all do."""
+    n_missing = np.zeros(X.shape[1], np.int64)
+    for rows in _runs(X):
+        n_missing += np.isnan(rows).sum(axis=0)
+    return np.array([(n_missing > 0) & (n_missing < len(X))], np.float64)
 
 
 def _runs(X: F32) -> Iterator[F32]:
-    """The rows in runs of about `_CHUNK` values."""
-    at_once = max(1, _CHUNK // max(X.shape[1], 1))
-    return (X[start : start + at_once] for start in range(0, len(X), at_once))
+    """Divide the rows into runs of about `_CHUNK` values."""
+    rows_at_once = max(1, _CHUNK // max(X.shape[1], 1))
+    return (X[start : start + rows_at_once] for start in range(0, len(X), rows_at_once))
 
 
-def _moments(X: F32, seed: int, of: Callable[[F32], F32] = lambda x: x) -> F64:
+def _moments(X: F32, seed: int, transform: Callable[[F32], F32] = lambda x: x) -> F64:
+    """Table of `standard` and `log`: mean and 1 / standard deviation, 0 for a constant."""
     table = np.zeros((2, X.shape[1]))
     for k, column in _columns(X, seed):
-        x = of(column)  # float32, so that the sum of equal numbers is exact: a constant has none
+        # In float32 the sum of equal numbers is exact, so that the deviation of a constant is 0.
+        x = transform(column)
         deviation = np.std(x, dtype=np.float64)
         table[:, k] = np.mean(x, dtype=np.float64), 1 / deviation if deviation else 0
     return table
 
 
 def _bins(X: F32, seed: int) -> F64:
+    """Refuse to fit `piecewise`, which only old models have."""
     raise DataError("scaling piecewise is of models made before 0.3: take normal in its place")
 
 
 def _quantiles(X: F32, seed: int) -> F64:
+    """Table of `quantile` and `normal`: quantiles of each feature."""
     n = min(_REFERENCES, max(len(X), 2))
-    levels, table = np.linspace(0, 1, n), np.zeros((n, X.shape[1]))
+    levels = np.linspace(0, 1, n)
+    table = np.zeros((n, X.shape[1]))
     for k, column in _columns(X, seed):
         table[:, k] = np.quantile(column.astype(np.float64), levels)
     table.sort(axis=0)  # interpolation may break the order in the last bit
@@ -299,55 +325,68 @@ def _quantiles(X: F32, seed: int) -> F64:
 
 
 def _columns(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
-    """The numbers of features that have values, and these, of a sample of the documents."""
+    """Yield each feature that has values: its number, and its values in a sample of documents."""
     docs: Any = slice(None)
     if len(X) > _SAMPLE:
         docs = np.sort(np.random.default_rng(seed).choice(len(X), _SAMPLE, replace=False))
-    at_once = max(1, _GATHERED // _SAMPLE)
-    for first in range(0, X.shape[1], at_once):
-        some = X[docs, first : first + at_once]
-        for k in range(some.shape[1]):
-            column = some[:, k][~np.isnan(some[:, k])]
-            if len(column):
-                yield first + k, column
+    features_at_once = max(1, _GATHERED // _SAMPLE)
+    for first in range(0, X.shape[1], features_at_once):
+        block = X[docs, first : first + features_at_once]
+        for k in range(block.shape[1]):
+            column = block[:, k]
+            values = column[~np.isnan(column)]
+            if len(values):
+                yield first + k, values
 
 
 def _per_query(X: F32, offsets: I64, table: F64) -> F64:
+    """Scale by equation 5: deviation from the query's mean, over the largest absolute value."""
     deviations, sizes, starts, _ = _centred(X, offsets)
     largest = np.fmax.reduceat(np.abs(X), starts).astype(np.float64)
-    # A feature that is 0 all over the query stays 0, as one that is missing all over does.
+    # A feature that is 0 or missing in the whole query gets 0.
     factors = np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0)
     deviations *= np.repeat(factors, sizes, axis=0)
     return deviations
 
 
 def _z_scores(X: F32, offsets: I64, table: F64) -> F64:
-    deviations, sizes, starts, present = _centred(X, offsets)
-    variances = np.add.reduceat(deviations * deviations, starts) / present
+    """Scale to standard deviations from the query's mean."""
+    deviations, sizes, starts, n_present = _centred(X, offsets)
+    variances = np.add.reduceat(deviations * deviations, starts) / n_present
     factors = np.divide(1, np.sqrt(variances), out=np.zeros_like(variances), where=variances > 0)
     deviations *= np.repeat(factors, sizes, axis=0)
     return np.clip(deviations, -_CLIP_QUERY, _CLIP_QUERY, out=deviations)
 
 
 def _centred(X: F32, offsets: I64) -> tuple[F64, I64, I64, NDArray[Any]]:
-    """Values less their query's mean, 0 where missing; of the queries that have documents the
-    sizes, the first documents and how many values are present, at least 1."""
-    sizes = np.diff(offsets)
-    sizes, starts = sizes[sizes > 0], offsets[:-1][sizes > 0]  # reduceat takes no empty query
-    missing = np.isnan(X)
-    present: NDArray[Any] = sizes[:, None]
-    if any_missing := bool(missing.any()):
-        X = np.where(missing, np.float32(0), X)
-        present = np.maximum(np.add.reduceat(~missing, starts, dtype=np.int64), 1)
-    means = np.add.reduceat(X, starts, dtype=np.float64) / present
+    """Subtract the query's mean from each value.
+
+    Returns:
+        The deviations, 0 for missing values. For the queries with documents: their sizes, their
+        first documents, and the number of values that are present, at least 1.
+    """
+    all_sizes = np.diff(offsets)
+    # `reduceat` accepts no empty query.
+    sizes = all_sizes[all_sizes > 0]
+    starts = offsets[:-1][all_sizes > 0]
+    is_missing = np.isnan(X)
+    any_is_missing = bool(is_missing.any())
+    n_present: NDArray[Any] = sizes[:, None]
+    if any_is_missing:
+        X = np.where(is_missing, np.float32(0), X)
+        n_present = np.maximum(np.add.reduceat(~is_missing, starts, dtype=np.int64), 1)
+    means = np.add.reduceat(X, starts, dtype=np.float64) / n_present
     deviations: F64 = X - np.repeat(means, sizes, axis=0)
-    if any_missing:
-        deviations[missing] = 0
-    return deviations, sizes, starts, present
+    if any_is_missing:
+        deviations[is_missing] = 0
+    return deviations, sizes, starts, n_present
 
 
 def _ranks(X: F32, offsets: I64, table: F64) -> F64:
-    """The queries of each size side by side: many short sorts are faster than a long one."""
+    """Scale to ranks within the query, for all queries of the same size at once.
+
+    Many short sorts are faster than a long sort.
+    """
     sizes = np.diff(offsets)
     bits = (X + np.float32(0)).view(np.uint32)  # -0 as 0
     ranks = np.empty(X.shape)
@@ -362,9 +401,9 @@ def _ranks(X: F32, offsets: I64, table: F64) -> F64:
 
 @njit(cache=True, nogil=True)
 def _fill_keys(bits: NDArray[np.uint32], starts: I64, keys: NDArray[np.uint64]) -> None:
-    """Fill whole numbers in the order of the values, given their bits; missing ones are the last.
+    """Fill whole numbers that sort as the values do, given the bits of the values.
 
-    The lower half of a number is the document's place in its query.
+    Missing values sort last. The lower half of a number is the document's place in its query.
     """
     sign, infinity = np.uint32(1 << 31), np.uint32(0x7F800000)
     for query in range(len(starts)):
@@ -405,6 +444,7 @@ def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
 
 
 def _standard(X: F32, offsets: I64, table: F64) -> F64:
+    """Scale to standard deviations from the mean of the training part."""
     means, factors = table
     scaled: F64 = (X - means) * factors
     scaled[np.isnan(X)] = 0
@@ -412,12 +452,14 @@ def _standard(X: F32, offsets: I64, table: F64) -> F64:
 
 
 def _logarithm(X: F32) -> F32:
+    """The logarithm of 1 + |x|, with the sign of x."""
     logs: F32 = np.copysign(np.log1p(np.abs(X)), X)
     return logs
 
 
 def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
-    from scipy.special import ndtri  # an eighth of a second to import
+    """Scale to the normal deviates of the quantiles."""
+    from scipy.special import ndtri  # takes an eighth of a second to import
 
     level = np.empty(X.shape)
     _fill_levels(X, np.ascontiguousarray(table.T), level)
@@ -427,38 +469,45 @@ def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
 
 @njit(cache=True, nogil=True)
 def _fill_levels(X: F32, knots: F64, level: F64) -> None:
-    """The level of each value among the (d, m) quantiles; of a missing one that of the median.
+    """Fill the level of each value among the (d, m) quantiles; missing values get the median's.
 
     A value that many training documents share gets the middle of its quantiles.
     """
     m = knots.shape[1]
-    last = np.empty(m, np.int64)  # of the quantiles that are equal to each
-    x, counts = np.zeros(_SIDE_BY_SIDE), np.empty(_SIDE_BY_SIDE, np.int64)
+    last_equal = np.empty(m, np.int64)  # the last quantile that is equal to each quantile
+    x = np.zeros(_SIDE_BY_SIDE)
+    counts = np.empty(_SIDE_BY_SIDE, np.int64)
     for k in range(X.shape[1]):
-        own = knots[k]
+        quantiles = knots[k]
         for j in range(m - 1, -1, -1):
-            last[j] = last[j + 1] if j + 1 < m and own[j + 1] == own[j] else j
+            if j + 1 < m and quantiles[j + 1] == quantiles[j]:
+                last_equal[j] = last_equal[j + 1]
+            else:
+                last_equal[j] = j
         for first in range(0, len(X), _SIDE_BY_SIDE):
             n = min(_SIDE_BY_SIDE, len(X) - first)
             for row in range(n):
                 x[row] = X[first + row, k]
-            _fill_counts(own, x, counts)
+            _fill_counts(quantiles, x, counts)
             for row in range(n):
                 low = counts[row]
                 place = np.float64(low)
-                if low < m and own[low] == x[row]:
-                    place = (low + last[low]) / 2
+                if low < m and quantiles[low] == x[row]:
+                    place = (low + last_equal[low]) / 2
                 elif 0 < low < m:
-                    place = low - 1 + (x[row] - own[low - 1]) / (own[low] - own[low - 1])
-                if x[row] != x[row]:
+                    width = quantiles[low] - quantiles[low - 1]
+                    place = low - 1 + (x[row] - quantiles[low - 1]) / width
+                if x[row] != x[row]:  # NaN
                     place = (m - 1) / 2
                 level[first + row, k] = min(max(place / (m - 1), _EDGE), 1 - _EDGE)
 
 
 @njit(cache=True, nogil=True)
 def _fill_counts(ascending: F64, x: F64, counts: I64) -> None:
-    """Count the numbers below each x, by binary searches side by side: no search waits for the
-    comparisons of another search."""
+    """Count the numbers below each x by binary searches side by side.
+
+    No search waits for the comparisons of another search.
+    """
     counts[:] = 0
     size = len(ascending)
     while size > 0:
@@ -469,16 +518,17 @@ def _fill_counts(ascending: F64, x: F64, counts: I64) -> None:
 
 
 def _piecewise(X: F32, offsets: I64, table: F64) -> F64:
+    """Scale to a column a bin: 0 below the bin, 1 above it, linear inside."""
     features, bins = _bins_of(table)
     low = table[bins, features]
-    filled = (X[:, features] - low) / (table[bins + 1, features] - low)
-    return np.nan_to_num(np.clip(filled, 0, 1))
+    share_below = (X[:, features] - low) / (table[bins + 1, features] - low)
+    return np.nan_to_num(np.clip(share_below, 0, 1))
 
 
 def _bins_of(table: F64) -> tuple[I64, I64]:
-    """The feature and the lower edge of each bin, feature by feature; those of no width left out.
+    """The feature and the number of the lower edge of each bin, feature by feature.
 
-    So the edges are the different quantiles, and a constant has no bin.
+    Bins without width are left out, so that a constant has no bin.
     """
     features, bins = np.nonzero(np.diff(table, axis=0).T > 0)
     return features, bins
@@ -486,13 +536,13 @@ def _bins_of(table: F64) -> tuple[I64, I64]:
 
 @dataclass(frozen=True)
 class _Part:
-    """What a word of `sortnet.config.SCALINGS` stands for.
+    """The functions of a part of a scaling, a name in `sortnet.config.SCALINGS`.
 
     Attributes:
         scale: (n, n_features) documents of whole queries, their offsets and the table -> the
             columns, (n, len(sources(table))).
         fit: (n_docs, n_features) training documents and a seed -> the table.
-        rows: the least and the most rows of the table.
+        rows: the least and the largest number of rows of the table.
         sources: a table -> the feature of each column.
     """
 

@@ -1,4 +1,4 @@
-"""What an estimator is given: arrays, frames and sparse matrices, and the queries of their rows."""
+"""Input of an estimator: arrays, frames and sparse matrices, and the queries of their rows."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ from sortnet.tables.values import is_missing, numbers_of, word
 
 
 def as_table(X: Any, source: str) -> Any:
-    """A data frame as one of pandas (a lazy one is collected), a sparse matrix as an array, what is
-    masked as missing, dates as days; the rest as it is."""
+    """Convert data frames to pandas, sparse matrices to arrays, and dates to days.
+
+    A lazy data frame is collected; masked values become NaN. Other input is returned as it is.
+    """
     if issparse(X):
         return X.toarray()
     if np.ma.isMaskedArray(X):
@@ -39,11 +41,13 @@ def as_table(X: Any, source: str) -> Any:
     if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M") and np.ndim(X) == 2:
         return np.stack([numbers_of(column)[0] for column in X.T], axis=1)
     # Asking a lazy frame for its columns warns of the cost, so it is recognised by `collect`.
-    return as_pandas(X) if hasattr(X, "collect") or hasattr(X, "columns") else X
+    if hasattr(X, "collect") or hasattr(X, "columns"):
+        return as_pandas(X)
+    return X
 
 
 def refuse_words(X: Any, source: str) -> None:
-    """Refuse the first cell of an array that is no number, by its row and column."""
+    """Raise an error that names row and column of the first cell that is no number."""
     cells = np.asarray(X)
     columns = {f"feature {k + 1}": column.tolist() for k, column in enumerate(cells.T)}
     feature_matrix(Rows(source, columns, range(len(cells)), "row"), [*columns])
@@ -51,18 +55,18 @@ def refuse_words(X: Any, source: str) -> None:
 
 @dataclass(frozen=True)
 class Features:
-    """How the columns of a frame become features, by the rule of the command line's tables.
+    """The rule by which the columns of a frame become features, the same as for tables in files.
 
     Attributes:
-        columns: their names.
-        names: the features: a column, `column=value` of a categorical one, or what the describer
-            makes of a text or an image.
-        ordered: {column: its levels}, whose feature is the level's place; a level that is not
-            there is a missing value.
-        describer: what makes features of texts and images, if there are any.
+        columns: the names of the columns.
+        names: the names of the features: a column, `column=value` of a categorical column, or a
+            feature that the describer makes from a text or an image.
+        ordered: {column: its levels} of ordered columns, whose feature is the place of the level;
+            an unknown level is a missing value.
+        describer: makes features from texts and images, if there are any.
         is_of_table: whether the command line trained the model: columns of a frame are then found
             by their names, in any order.
-        unused: columns with values of which no feature is made.
+        unused: columns with values that no feature is made from.
     """
 
     columns: tuple[str, ...]
@@ -80,15 +84,16 @@ class Features:
 
         Args:
             X: the frame, without its columns of query and grade.
-            id, query: names of columns that are not in X, for the model folder to remember.
+            source: name of the frame in messages.
+            id, query: names of columns that are not in X, which the model folder shall record.
 
         Returns:
-            the features; and (n, n_features) their values, NaN where one is missing.
+            The features; and (n, n_features) their values, NaN for a missing value.
 
         Raises:
             DataError: if there is no feature; see `feature_matrix`.
 
-        Cost: that of `sortnet.items.describe` where there are texts or images.
+        Cost: with texts or images the cost of `sortnet.items.describe`.
         """
         columns = tuple(map(str, X.columns))
         ordered = {
@@ -97,16 +102,17 @@ class Features:
             if getattr(X.dtypes.iloc[k], "ordered", False)
         }
         rows = cls(columns, (), ordered).rows(X, source)
-        named = Columns(id=ID if ID in columns else None)
-        roles = without_unique_text(choose_columns(rows, named, (), None), named)
+        named_roles = Columns(id=ID if ID in columns else None)
+        roles = choose_columns(rows, named_roles, (), None)
+        roles = without_unique_text(roles, named_roles)
         documents = documents_of(rows, roles, NameRule.ANY)
         matrix = documents.features
         names = documents.feature_names
         describer = None
         if roles.text or roles.image:
-            remembered = replace(roles, id=id or roles.id, group=query)
+            recorded_roles = replace(roles, id=id or roles.id, group=query)
             items = documents.items()
-            matrix, describer = with_described(matrix, items, None, remembered)
+            matrix, describer = with_described(matrix, items, None, recorded_roles)
             names = describer.feature_names
         if describer is not None and not describer.made:
             describer = None
@@ -120,18 +126,19 @@ class Features:
         return replace(features, unused=tuple(unused)), matrix
 
     def apply(self, X: Any, source: str) -> F64:
-        """(n, n_features) the features of a frame with the columns of the first one.
+        """Make the features (n, n_features) of a frame with the same columns.
 
         Raises:
             DataError: on a column that is missing; see `feature_matrix`.
         """
         rows = self.rows(X, source)
-        given = self.names if self.describer is None else self.describer.given
         described = self._described_columns()
         for column in described.values():
             if column not in rows.columns:
                 raise DataError(f"{source}: {no_column(column, rows.columns)}")
-        roles = Columns(text=described.get("text"), image=described.get("image"), features=given)
+        roles = Columns(
+            text=described.get("text"), image=described.get("image"), features=self._column_features
+        )
         documents = documents_of(rows, roles, NameRule.ANY)
         if self.describer is None:
             return documents.features
@@ -140,7 +147,7 @@ class Features:
         return with_described(documents.features, documents.items(), self.describer, roles)[0]
 
     def rows(self, X: Any, source: str) -> Rows:
-        """The frame's rows, with the places of ordered levels."""
+        """Read the rows of a frame; levels of ordered columns become their places."""
         types = dict(zip(map(str, X.columns), X.dtypes, strict=False))
         is_kept = kept_as_read(*self._described_columns().values())
 
@@ -157,28 +164,33 @@ class Features:
         return rows
 
     def needed(self, columns: Collection[str]) -> tuple[str, ...]:
-        """The columns that the features are made of, of a frame that has these columns."""
-        given = self.names if self.describer is None else self.describer.given
-        of_given = [column_of(name, columns) for name in given]
-        return tuple(dict.fromkeys([*of_given, *self._described_columns().values()]))
+        """The columns that the features are made from, in a frame with these columns."""
+        feature_columns = [column_of(name, columns) for name in self._column_features]
+        return tuple(dict.fromkeys([*feature_columns, *self._described_columns().values()]))
 
     def column_of(self, feature: str) -> str:
-        """The column that a feature is made of."""
+        """The column that a feature is made from."""
         if self.describer is not None and feature in self.describer.made:
             role = feature.partition(": ")[0]
             return self.describer.columns.get(role, role)
         return column_of(feature, self.columns)
 
     def added_up(self, shares: F64) -> F64:
-        """(n_columns,) the sums over the features of each column."""
-        number = {name: k for k, name in enumerate(self.columns)}
-        of = [number[self.column_of(name)] for name in self.names]
-        return np.bincount(of, shares, len(self.columns)).astype(np.float64)
+        """Add up the shares of the features of each column, (n_columns,)."""
+        number_of_column = {name: k for k, name in enumerate(self.columns)}
+        numbers = [number_of_column[self.column_of(name)] for name in self.names]
+        return np.bincount(numbers, shares, len(self.columns)).astype(np.float64)
+
+    @property
+    def _column_features(self) -> tuple[str, ...]:
+        """The features that are columns, or values of columns, and not made by the describer."""
+        return self.names if self.describer is None else self.describer.given
 
     def _described_columns(self) -> dict[str, str]:
-        """{role: column} of the texts and images that features are made of.
+        """The columns of texts and images that the describer reads, {role: column}.
 
-        The items of a folder have no columns: in a frame these are called as the roles.
+        A ranker of a folder's items has no names of columns: in a frame they are called as the
+        roles.
         """
         if self.describer is None:
             return {}
@@ -193,13 +205,15 @@ class Features:
 def features_of_model(
     model: Ranker, columns: Sequence[str] | None, ordered: Mapping[str, tuple[str, ...]]
 ) -> Features:
-    """How the columns of a frame become the features of a saved model, which have names.
+    """The rule by which the columns of a frame become the named features of a saved model.
 
     Args:
-        columns: of the frame that `fit` had; None: the command line trained the model.
+        model: the model.
+        columns: the columns of the frame in `fit`; None: the command line trained the model.
+        ordered: {column: its levels} of ordered columns.
 
     Raises:
-        ValueError: if the features are not made of these columns.
+        ValueError: if the features are not made from these columns.
     """
     describer = model.describer
     names = tuple(model.feature_names or ())
@@ -216,13 +230,13 @@ def features_of_model(
 
 
 def columns_in(X: Any, features: tuple[str, ...] | None) -> dict[str, Any]:
-    """The columns of a frame that features were made of, as `SortNetRanker.save` keeps them.
+    """The columns of a frame that features were made from, as `SortNetRanker.save` writes them.
 
-    Nothing where X is no frame or lacks a column.
+    Empty if X is no frame or lacks a column.
     """
-    there = [str(name) for name in getattr(X, "columns", ())]
-    columns = [*dict.fromkeys(column_of(name, there) for name in features or ())]
-    if not columns or {*columns} - {*there}:
+    frame_columns = [str(name) for name in getattr(X, "columns", ())]
+    columns = [*dict.fromkeys(column_of(name, frame_columns) for name in features or ())]
+    if not columns or {*columns} - {*frame_columns}:
         return {}
     return {"columns": columns, "n_columns": len(columns)}
 
@@ -230,19 +244,27 @@ def columns_in(X: Any, features: tuple[str, ...] | None) -> dict[str, Any]:
 def take_columns(
     X: Any, qid: ArrayLike | None, names: NamedColumns, source: str
 ) -> tuple[Any, ArrayLike | None, ArrayLike | None]:
-    """The features of a DataFrame without its columns of query, grade and id; queries and grades.
+    """Take the columns of query, grade and id out of a DataFrame.
 
     Args:
-        qid: the query of each row, where it is no column.
+        X: the DataFrame, or an array, which is returned as it is.
+        qid: the query of each row, if it is no column.
+        names: the names of the columns.
+        source: name of X in messages.
+
+    Returns:
+        The remaining columns, the queries and the grades of the rows.
 
     Raises:
-        DataError: on queries both as a column and beside it.
+        DataError: if the queries are both a column and `qid`.
     """
-    columns = [str(c) for c in getattr(X, "columns", ())]
+    columns = [str(name) for name in getattr(X, "columns", ())]
     grades = X[names.grade] if names.grade in columns else None
-    X = X.drop(columns=[c for c in (names.grade, names.id) if c in columns]) if columns else X
+    if columns:
+        X = X.drop(columns=[name for name in (names.grade, names.id) if name in columns])
     query = names.query or QUERY
-    if renamed := [c for c in columns if c.endswith("__qid")]:
+    renamed = [name for name in columns if name.endswith("__qid")]
+    if renamed:
         raise DataError(
             f"{source}: the column {renamed[0]!r} is no feature: call it 'qid' "
             "(a ColumnTransformer does with verbose_feature_names_out=False)"
@@ -255,36 +277,42 @@ def take_columns(
 
 
 def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) -> None:
-    """Refuse a feature that is the qid in every row, if there are two queries at least."""
+    """Refuse a feature that equals the qid in every row, if there are at least two queries."""
     try:
-        number = np.asarray(qid, dtype=X.dtype)
-    except (TypeError, ValueError):  # no qid, or names
+        qid_numbers = np.asarray(qid, dtype=X.dtype)
+    except (TypeError, ValueError):  # there is no qid, or it is a text
         return
-    if number.shape != (len(X),) or (number == number[:1]).all():
+    if qid_numbers.shape != (len(X),) or (qid_numbers == qid_numbers[:1]).all():
         return
-    for k in np.flatnonzero(X[0] == number[0]):
-        if np.array_equal(X[:, k], number):
+    for k in np.flatnonzero(X[0] == qid_numbers[0]):
+        if np.array_equal(X[:, k], qid_numbers):
             name = f"feature {k + 1}" if names is None else f"the column {names[k]!r}"
             raise DataError(f"{source}: {name} is the qid in every row, no feature: leave it out")
 
 
 def documents(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
-    """Document numbers of the rows a and b, which must be of one query pair by pair."""
+    """Document numbers of the rows a and b; a[k] and b[k] must be rows of the same query.
+
+    Raises:
+        DataError: if a and b are no numbers of rows, or of different queries.
+    """
     if a.shape != b.shape or a.ndim != 1:
         raise DataError(f"rows of shapes {a.shape} and {b.shape} cannot be compared one by one")
     if a.dtype.kind not in "iu" or b.dtype.kind not in "iu":
         raise DataError("with a context, a and b are numbers of its rows")
     rows = np.stack((a, b)).astype(np.int64)
-    bad = (rows < 0) | (rows >= queries.n_docs)
-    if bad.any():
-        raise DataError(f"row {rows[bad][0]}: the context has rows 0 to {queries.n_docs - 1}")
-    document = np.empty(queries.n_docs, np.int64)
-    document[queries.rows] = np.arange(queries.n_docs)
-    i, j = document[rows]
+    is_outside = (rows < 0) | (rows >= queries.n_docs)
+    if is_outside.any():
+        raise DataError(
+            f"row {rows[is_outside][0]}: the context has rows 0 to {queries.n_docs - 1}"
+        )
+    document_of_row = np.empty(queries.n_docs, np.int64)
+    document_of_row[queries.rows] = np.arange(queries.n_docs)
+    i, j = document_of_row[rows]
     query = queries.query_of_docs()
-    apart = query[i] != query[j]
-    if apart.any():
-        k = int(np.argmax(apart))
+    differ = query[i] != query[j]
+    if differ.any():
+        k = int(np.argmax(differ))
         raise DataError(
             f"rows {rows[0, k]} and {rows[1, k]} are of the queries {queries.qids[query[i[k]]]} "
             f"and {queries.qids[query[j[k]]]}: only documents of one query compare"

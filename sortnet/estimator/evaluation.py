@@ -1,4 +1,4 @@
-"""The queries that a fit is measured on: held out or given; and what it says of its iterations."""
+"""Measure a fit: the queries it is measured on, the measures, and the results by iteration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,20 +20,28 @@ from sortnet.rankers.base import Ranker
 
 
 def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any, Any, Any]]:
-    """{what messages call it: (X, y, qid, group)} of each part, the one that chooses first."""
+    """The parts of `eval_set` as {name for messages: (X, y, qid, group)}, in their order.
+
+    The first part chooses epoch and iteration.
+
+    Raises:
+        DataError: if `eval_set` is no part or list of parts, or the lists do not fit each other.
+    """
     if not isinstance(eval_set, list):
-        eval_set, qid, group = [eval_set], [qid], [group]
+        eval_set = [eval_set]
+        qid = [qid]
+        group = [group]
     for name, value in (("eval_qid", qid), ("eval_group", group)):
         if value is not None and len(value) != len(eval_set):
             raise DataError(f"{name} is a list of {len(value)}, eval_set one of {len(eval_set)}")
     nothing = [None] * len(eval_set)
     parts = {}
-    for k, (part, *queries) in enumerate(
-        zip(eval_set, qid or nothing, group or nothing, strict=True)
-    ):
+    arguments = zip(eval_set, qid or nothing, group or nothing, strict=True)
+    for k, (part, part_qid, part_group) in enumerate(arguments):
         if not isinstance(part, tuple) or len(part) != 2:
             raise DataError("eval_set must be (X, y) or a list of such tuples")
-        parts["eval_set" if len(eval_set) == 1 else f"eval_set[{k}]"] = (*part, *queries)
+        name = "eval_set" if len(eval_set) == 1 else f"eval_set[{k}]"
+        parts[name] = (*part, part_qid, part_group)
     if not parts:
         raise DataError("eval_set is empty: give (X, y), or leave it out")
     if len(parts) > 1 and eval_set[0][0] is X:
@@ -45,24 +52,26 @@ def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[A
     return parts
 
 
-def named(names: Sequence[str] | None, n: int) -> list[str]:
-    """The names of n parts, by default as LightGBM has them."""
-    found = [f"valid_{k}" for k in range(n)] if names is None else list(names)
-    if len(found) != n or len(set(found)) < n:
-        raise DataError(f"eval_names must be {n} different names, got {str(found)[:60]}")
-    return found
+def names_of_parts(eval_names: Sequence[str] | None, n: int) -> list[str]:
+    """Check the names of n parts; by default they are LightGBM's, `valid_0` and so on."""
+    names = [f"valid_{k}" for k in range(n)] if eval_names is None else list(eval_names)
+    if len(names) != n or len(set(names)) < n:
+        raise DataError(f"eval_names must be {n} different names, got {str(names)[:60]}")
+    return names
 
 
-def measures(config: Settings, given: str | Sequence[str] | None) -> list[Metric]:
-    """RankQuality, and the measures of `eval_metric`."""
-    asked: list[Any] = [] if given is None else [given]
-    if isinstance(given, Iterable) and not isinstance(given, str):
-        asked = [*given]
-    for name in asked:
+def measures(config: Settings, eval_metric: str | Sequence[str] | None) -> list[Metric]:
+    """RankQuality, then the measures of `eval_metric`."""
+    names: list[Any] = []
+    if isinstance(eval_metric, Iterable) and not isinstance(eval_metric, str):
+        names = [*eval_metric]
+    elif eval_metric is not None:
+        names = [eval_metric]
+    for name in names:
         if not isinstance(name, str):
-            shown = str(name)[:60]
-            raise DataError(f"eval_metric takes names of measures, such as ndcg@10, not {shown}")
-    return list(dict.fromkeys([config.rank_quality, *map(config.metric, asked)]))
+            text = str(name)[:60]
+            raise DataError(f"eval_metric takes names of measures, such as ndcg@10, not {text}")
+    return list(dict.fromkeys([config.rank_quality, *map(config.metric, names)]))
 
 
 def results(
@@ -71,71 +80,96 @@ def results(
     parts: dict[str, tuple[str, Queries]],
     metrics: Sequence[Metric],
 ) -> dict[str, dict[str, list[float]]]:
-    """{name: {measure: a value an iteration}}; of a ranker without iterations, its own."""
-    found = [{name: record.measures[key] for name, (key, _) in parts.items()} for record in history]
-    if not found:
-        measured = partial(evaluate, metrics=metrics, empty=model.config.empty)
-        found = [{name: measured(part, model.order(part)) for name, (_, part) in parts.items()}]
+    """The values of all measures as {name of the part: {measure: a value an iteration}}.
+
+    A ranker without iterations has a single value, the ranker's own.
+
+    Args:
+        history: the iterations.
+        model: the fitted ranker.
+        parts: {name of the part: its key in `Iteration.measures`, and its queries}.
+        metrics: the measures.
+    """
+    iterations = [
+        {name: record.measures[key] for name, (key, _) in parts.items()} for record in history
+    ]
+    if not iterations:
+        values_of_parts = {}
+        for name, (_, part) in parts.items():
+            order = model.order(part)
+            values_of_parts[name] = evaluate(part, order, metrics=metrics, empty=model.config.empty)
+        iterations = [values_of_parts]
     return {
-        name: {metric.name: [each[name][metric.name] for each in found] for metric in metrics}
+        name: {
+            metric.name: [values_of_parts[name][metric.name] for values_of_parts in iterations]
+            for metric in metrics
+        }
         for name in parts
     }
 
 
-def callbacks_of(given: Any) -> list[Callback]:
-    """The callbacks, which must be functions of an `Iteration` and a `State`.
+def checked_callbacks(callbacks: Any) -> list[Callback]:
+    """Check that callbacks are functions of an `Iteration` and a `State`; return them as a list.
 
     Raises:
-        DataError: on one of another library.
+        DataError: on a callback of another library.
     """
-    if given is None:
+    if callbacks is None:
         return []
-    several = list(given) if isinstance(given, Iterable) else [given]
-    for each in several:
+    functions = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
+    for function in functions:
         try:
-            with suppress(ValueError):  # of a built-in that does not say
-                inspect.signature(each).bind(None, None)
+            with suppress(ValueError):  # some built-in functions have no signature
+                inspect.signature(function).bind(None, None)
         except TypeError:
+            name = f"{type(function).__module__}.{type(function).__qualname__}"
             raise DataError(
-                f"callbacks: {type(each).__module__}.{type(each).__qualname__} is not a function "
+                f"callbacks: {name} is not a function "
                 "(iteration, state) -> None; to stop early, set max_stale and start='fresh'"
             ) from None
-    return several
+    return functions
 
 
-def say(parts: dict[str, str], metric: Metric) -> Callback:
-    """A callback that writes a line an iteration to stderr; `parts` is {name: key of a record}."""
+def printing_callback(key_of_part: dict[str, str], metric: Metric) -> Callback:
+    """A callback that writes a line an iteration to stderr.
 
-    def line(record: Iteration, state: State) -> None:
-        found = [f"{n} {metric.name} {record.measures[key][metric.name]:.4f}"
-                 for n, key in parts.items()]  # fmt: skip
+    `key_of_part` is {name of the part: its key in `Iteration.measures`}.
+    """
+
+    def print_line(record: Iteration, state: State) -> None:
+        values = []
+        for name, key in key_of_part.items():
+            values.append(f"{name} {metric.name} {record.measures[key][metric.name]:.4f}")
         best = " (best)" if record.best else ""
-        new = f"{record.new_train:,} new pairs of {record.tp:,}"
-        print(f"[{record.iteration}] {', '.join(found)}{best}, {new}", file=sys.stderr)
+        pairs = f"{record.new_train:,} new pairs of {record.tp:,}"
+        print(f"[{record.iteration}] {', '.join(values)}{best}, {pairs}", file=sys.stderr)
 
-    return line
+    return print_line
 
 
 def hold_out(queries: Queries, share: float, seed: int, metric: Metric) -> tuple[Queries, Queries]:
-    """Some whole queries to learn from, the others to choose by.
+    """Hold out a share of the queries to choose by; return the rest to learn from, then these.
 
-    Queries that can choose by the metric are divided by themselves, so that both parts have some
-    of them.
+    Both parts get queries that can choose by the metric: the rankings of such a query differ in the
+    metric. With fewer than two such queries all queries are in both parts, with a warning.
     """
     if not 0 < share < 1:
         raise DataError(f"validation_fraction must be between 0 and 1, got {share}")
-    useful = can_choose(metric, queries)
-    if useful.sum() < 2:
+    chooses = can_choose(metric, queries)
+    if chooses.sum() < 2:
         warnings.warn(
-            f"{useful.sum()} of {len(queries)} queries can choose by {metric.name}, so none is "
+            f"{chooses.sum()} of {len(queries)} queries can choose by {metric.name}, so none is "
             "held out: best_score_ is a training figure; give more queries or an eval_set",
             stacklevel=4,
         )
         return queries, queries
     generator = np.random.default_rng(seed)
-    held = np.zeros(len(queries), np.bool_)
-    for kind, least in ((useful, 1), (~useful, 0)):
-        numbers = generator.permutation(np.flatnonzero(kind))
+    is_held_out = np.zeros(len(queries), np.bool_)
+    for members, least in ((chooses, 1), (~chooses, 0)):
+        numbers = generator.permutation(np.flatnonzero(members))
         most = max(len(numbers) - 1, 0)
-        held[numbers[: min(max(round(share * len(numbers)), least), most)]] = True
-    return queries.take(np.flatnonzero(~held)), queries.take(np.flatnonzero(held))
+        n_held_out = min(max(round(share * len(numbers)), least), most)
+        is_held_out[numbers[:n_held_out]] = True
+    train = queries.take(np.flatnonzero(~is_held_out))
+    vali = queries.take(np.flatnonzero(is_held_out))
+    return train, vali

@@ -1,4 +1,4 @@
-"""The parameters of SortNetRanker: every setting of SortNet by its name, and its own."""
+"""Parameters of SortNetRanker: every setting of SortNet, and those of the estimator."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _TYPES: dict[str, Any] = {
     "tune": (bool, np.bool_, Mapping, list, tuple, NoneType),
     "verbose": Integral,
 }
-# What other libraries call it.
-_ELSEWHERE = {
+# Parameters of other libraries, and the parameter in their place here.
+_OTHER_LIBRARIES = {
     "early_stopping_rounds": "max_stale, which ends runs of start='fresh' early",
     "n_estimators": "epochs, the length of training, which max_iter divides among iterations",
     "num_iterations": "epochs, the length of training, which max_iter divides among iterations",
@@ -51,7 +51,7 @@ _ELSEWHERE = {
 
 
 class Parameters(TypedDict, total=False):
-    """What editors and type checkers show; a test compares it with the settings."""
+    """Types of the parameters for editors and type checkers; a test compares the settings."""
 
     comparator: str | MakeOne | None
     committee: int
@@ -113,76 +113,87 @@ SIGNATURE = Signature(
 )
 
 
-def all_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every parameter, with its default where none is given.
+def all_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete parameters with the defaults.
 
     Raises:
-        TypeError: on a name that is none, saying what it is called here where that is known.
+        TypeError: on an unknown name, with the right name if it is known from other libraries.
     """
-    for name in given:
+    for name in parameters:
         if name not in DEFAULT_PARAMETERS:
-            here = f"; here it is {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
-            here = f"; it is gone: {GONE[name]}" if name in GONE else here
-            raise TypeError(f"SortNetRanker has no parameter {name!r}{here}")
-    return DEFAULT_PARAMETERS | dict(given)
+            advice = ""
+            if name in GONE:
+                advice = f"; it is gone: {GONE[name]}"
+            elif name in _OTHER_LIBRARIES:
+                advice = f"; here it is {_OTHER_LIBRARIES[name]}"
+            raise TypeError(f"SortNetRanker has no parameter {name!r}{advice}")
+    return DEFAULT_PARAMETERS | dict(parameters)
 
 
 def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = None) -> Settings:
-    """The settings of the kind of ranker; what it has not must be as it is by default.
+    """Settings for the chosen ranker; parameters that it does not have must be the defaults.
 
     Args:
-        parameters: of the estimator.
+        parameters: all parameters of the estimator.
         begin_with: the settings of the model whose weights the training begins with.
 
     Raises:
-        DataError: naming a parameter that is of no type it can be, or does not fit the model.
+        DataError: naming a parameter that has a wrong type, or does not fit the model.
     """
     for name, types in _TYPES.items():
         if not isinstance(parameters[name], types):
             raise DataError(f"{name} cannot be {shown(parameters[name])}")
     kind = parameters["ranker"]
     settings = settings_for(kind)
-    # A parameter that is left at SortNet's default is as the kind has it by default.
-    given = {
+    # A parameter at SortNet's default is left out, so that it gets the default of the kind.
+    changes = {
         name: value
         for name, value in parameters.items()
         if name not in OWN and not _is_default(name, value)
     }
-    if callable(given.get("comparator")) and kind == Config.kind:
-        del given["comparator"]
+    if callable(changes.get("comparator")) and kind == Config.kind:
+        del changes["comparator"]
     if begin_with is not None:
         if settings.kind != Config.kind:
             raise DataError(f"a ranker of kind {shown(kind)} takes no init_model; sortnet does")
         if not _is_default("random_state", parameters["random_state"]):
-            given["seed"] = _seed(parameters["random_state"])
-        return settings_from_model(begin_with, **given)
-    return settings.changed(**given, seed=_seed(parameters["random_state"]))
+            changes["seed"] = _seed(parameters["random_state"])
+        return settings_from_model(begin_with, **changes)
+    return settings.changed(**changes, seed=_seed(parameters["random_state"]))
 
 
 def _is_default(name: str, value: Any) -> bool:
     default = DEFAULT_PARAMETERS[name]
-    return value is None if default is None else bool(value == default)
+    if default is None:
+        return value is None
+    return bool(value == default)
 
 
 def parameters_of(config: Settings) -> dict[str, Any]:
-    """The estimator's parameters of these settings."""
-    values = config.flat() | {"ranker": name_of(config)}
+    """The parameters of an estimator with these settings."""
+    values = config.flat()
+    values["ranker"] = name_of(config)
     values["random_state"] = values.pop("seed")
     return {name: value for name, value in values.items() if name in DEFAULT_PARAMETERS}
 
 
 def custom(comparator: Any) -> dict[str, Any]:
-    """How a custom comparator is made."""
+    """Arguments of fitting and loading that make a custom comparator; none for a built-in kind."""
     if not callable(comparator):
         return {}
-    return {"make_for": lambda config, n: make_comparator(config, n, comparator)}
+
+    def make_for(config: Config, n_columns: int) -> Any:
+        return make_comparator(config, n_columns, comparator)
+
+    return {"make_for": make_for}
 
 
 def _seed(random_state: Any) -> int:
+    """The seed of a `random_state`: a number, or a draw of its generator."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
-    return random_state  # type: ignore[no-any-return]  # `Config` refuses what is no seed
+    return random_state  # type: ignore[no-any-return]  # `Config` refuses a wrong seed

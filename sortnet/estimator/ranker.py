@@ -1,4 +1,4 @@
-"""SortNetRanker itself: fit, predict, compare, save and load."""
+"""The estimator SortNetRanker: fit, predict, compare, save and load."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import Parameters, settings_from
 from sortnet.explain.attribution import feature_shares, some_queries
 from sortnet.files import shown
-from sortnet.learning.iterations import Callback, Iteration
+from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
 from sortnet.rankers.sortnet import Model, as_model
@@ -40,63 +40,63 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     `X` is an array, a list or a DataFrame of pandas or polars (a LazyFrame is collected). The query
     of each row is `qid` (in any order), or `group` (sizes of consecutive queries), or the column
-    `qid` of a DataFrame, which is no feature then. With none of them all rows are one query, which
-    `fit` warns of; on an estimator fitted with queries, two rows or more without them are refused.
+    `qid` of a DataFrame, which is then no feature. Without queries all rows are one query, and
+    `fit` warns; an estimator that was fitted with queries refuses two or more rows without queries.
     NaN is a missing value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array,
     its zeros are 0.
 
-    A column of a DataFrame is categorical if its dtype is, or if it holds short texts that repeat:
-    each of its 50 most frequent levels becomes an indicator; those of an ordered dtype are numbered
-    in their order. No grade is looked at. A level that `fit` did not see is no level. A date is a
-    number of days. A column of texts, or of image files, becomes what `sortnet.items.describe`
-    makes of them. Roles of columns are those that `sortnet train` chooses: ids are no features,
-    nor are further columns of texts, of which `fit` warns.
+    A column of a DataFrame is categorical by its dtype, or if it holds short texts that repeat:
+    each of its 50 most frequent levels becomes an indicator. The levels of an ordered dtype are
+    numbered in their order. Grades do not influence this. A level that `fit` did not see has no
+    indicator. A date becomes a number of days. A column of texts, or of image files, becomes the
+    features of `sortnet.items.describe`. Columns have the roles that `sortnet train` chooses: ids
+    are no features, nor are further columns of texts, about which `fit` warns.
 
-    In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: a
-    `qid` given to `fit` does not reach `score`, unless it is routed there, with
+    In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: the
+    argument `qid` of `fit` does not reach `score`, unless it is routed there, with
     `sklearn.set_config(enable_metadata_routing=True)` and
     `SortNetRanker().set_fit_request(qid=True).set_score_request(qid=True)`.
 
     Args:
         comparator: a kind, such as `cmpnn`, or a function (n_columns, seed) -> NeuralComparator
-            for one of your own, such as a DirectRanker with any torch module as feature part;
-            the scaling decides how many columns it makes of the features.
-        ranker: the kind of ranker; another one than `sortnet` takes of the settings those it has.
-        validation_fraction: share of the queries that chooses epoch and iteration, when `fit` is
-            given no `eval_set`. Queries are held out whole. Where fewer than two queries can
-            choose (RankQuality differs between their rankings), all queries are for both, with
-            a warning.
-        random_state: of everything random; None for another one each time.
-        query: the column of X that says which query a row belongs to; None: `qid`; `none`: all rows
-            are one query.
-        grade: the column of X with the grades, which `fit` and `score` take where there is no `y`;
-            never a feature.
+            that makes a custom comparator, such as a DirectRanker with any torch module as feature
+            part. The scaling decides the number of columns.
+        ranker: the kind of ranker; a kind other than `sortnet` uses only the settings it has.
+        validation_fraction: share of the queries that chooses epoch and iteration if `fit` has no
+            `eval_set`. Whole queries are held out. If fewer than two queries can choose
+            (RankQuality differs between their rankings), all queries are both learned from and
+            chosen by, with a warning.
+        random_state: seed of all random numbers; None: another seed each time.
+        query: the column of X with the query of a row; None: `qid`; `none`: all rows are one query.
+        grade: the column of X with the grades, which `fit` and `score` use without `y`; never a
+            feature.
         id: a column of X with the documents' names, which are no feature.
-        single_query: rows without queries are meant as one query: no warning, no refusal.
-        tune: choose settings by RankQuality on the validation part first: those of a grid
-            {parameter: values to try}, or True for the ranker's own, see `tuning.tune`.
+        single_query: whether rows without queries are one query, without warning or refusal.
+        tune: choose settings by RankQuality on the validation part first: from a grid
+            {parameter: values to try}, or from the ranker's own grids if True, see `tuning.tune`.
         verbose: 1 writes a line an iteration to stderr.
-        n_jobs: threads of `fit` and of what predicts; None leaves them as they are (all cores,
-            where nobody set them), -1 uses every core. The numbers are the whole process's.
+        n_jobs: threads of fitting and predicting; None leaves them as they are (by default all
+            cores), -1 uses every core. The number holds for the whole process.
         settings: every other setting of `sortnet.config.Config` and of its training, by its name
             and with its default; `help(SortNetRanker)` lists them.
 
     Attributes:
-        model_: the `Ranker` fitted, a `Model` where it is SortNet.
-        history_: an `Iteration` for each iteration, of a ranker that has some.
-        best_iteration_: the iteration the model is of; None where there are none.
-        best_score_: its RankQuality on the queries that chose: too good a figure for a test, and
-            a training figure where they were trained on as well, of which `fit` warns.
-        quality_: the name of that RankQuality, such as `ndcg@10`.
-        n_iter_: the number of iterations; None where there are none.
-        evals_result_: {name: {measure: a value an iteration}} of the parts in `eval_set` (named
-            `valid_0`, ...), or of what was held out; RankQuality and the measures of `eval_metric`.
+        model_: the fitted `Ranker`, a `Model` if the ranker is SortNet.
+        history_: an `Iteration` for each iteration; empty for a ranker without iterations.
+        best_iteration_: the iteration of the model; None for a ranker without iterations.
+        best_score_: RankQuality of the model on the queries that chose it: too good a figure for a
+            test, and a training figure if the queries were also trained on, with a warning.
+        quality_: the name of RankQuality, such as `ndcg@10`.
+        n_iter_: the number of iterations; None for a ranker without iterations.
+        evals_result_: {name: {measure: a value an iteration}} for the parts of `eval_set` (named
+            `valid_0`, ...), or for the held-out queries; the measures are RankQuality and
+            `eval_metric`.
         feature_importances_: see its own page; the sum is 1.
-        features_: how the columns of a DataFrame became features; None for an array.
+        features_: the rule by which columns of a DataFrame become features; None for an array.
         n_features_in_: the number of columns of X.
-        feature_names_in_: their names, where X had some.
-        one_query_: whether all rows were one query, for want of `qid` and `group`.
-        tuned_: the trials, with `tune`; the settings chosen are `model_.config`.
+        feature_names_in_: the names of the columns of X, if it has names.
+        one_query_: whether all rows were one query because `qid` and `group` were left out.
+        tuned_: the trials of `tune`; the chosen settings are `model_.config`.
 
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> y, qid = X[:, 0] % 6, [1] * 6 + [2] * 6
@@ -135,44 +135,45 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             y: (n_docs,) grades, higher is more relevant; None: the column `grade` of X.
             qid: (n_docs,) the query of each row.
             group: (n_queries,) sizes of consecutive queries, in place of `qid`.
-            sample_weight: (n_docs,) of the rows: a pair counts the product of its rows' weights;
-                or (n_queries,) of the queries, in the order of their first rows. RankQuality
-                counts every query alike.
+            sample_weight: weights (n_docs,) of the rows: a pair counts the product of its rows'
+                weights; or weights (n_queries,) of the queries, in the order of their first rows.
+                RankQuality counts every query alike.
             eval_set: (X, y) of the queries that choose epoch and iteration; or a list of such
-                tuples, of which the first chooses and the others are only measured.
-            eval_qid, eval_group: their queries; in a list where `eval_set` is.
-            eval_names: of the parts in `evals_result_`.
-            eval_metric: measures such as `map` and `ndcg@5` that `evals_result_` has as well.
+                tuples: the first chooses, the rest are only measured.
+            eval_qid, eval_group: the queries of `eval_set`; lists if `eval_set` is a list.
+            eval_names: names of the parts in `evals_result_`.
+            eval_metric: measures such as `map` and `ndcg@5` to add to `evals_result_`.
             callbacks: called with an `Iteration` and a `State` after each iteration.
             init_model: a fitted estimator, a `Model` or a model folder to begin with, for new
-                queries or more training: its weights, scaling and columns, by default half of the
-                epochs. It is iteration 0, which is kept if no later one is better.
+                queries or more training. The training keeps its scaling and columns, and has by
+                default half of the epochs. The model itself is iteration 0, which is kept if no
+                later iteration is better.
 
         Raises:
             DataError: on data or settings that cannot be used, such as a feature that is the qid.
         """
         if y is None and (self.grade is None or self.grade not in getattr(X, "columns", ())):
             raise DataError("SortNetRanker requires y to be passed, but the target y is None")
-        also = evaluation.callbacks_of(callbacks)
+        user_callbacks = evaluation.checked_callbacks(callbacks)
         first = self._first(init_model, X)
         config = self._settings(first)
         train = self._queries(
             X, y, qid, group, weights=sample_weight, reset=True, labelled=True, first=first
         )
+        measured: list[Queries] = []
         if eval_set is None:
             config = choose_quality(train, train, config)
-            share, metric = self.validation_fraction, config.rank_quality
-            train, vali = evaluation.hold_out(train, share, config.seed, metric)
-            parts = {"": vali}
+            train, vali = evaluation.hold_out(
+                train, self.validation_fraction, config.seed, config.rank_quality
+            )
+            measured.append(vali)
         else:
-            given = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
-            parts = {
-                source: self._queries(*part, source=source, labelled=True)
-                for source, part in given.items()
-            }
-        names = evaluation.named(eval_names, len(parts))
-        parts = dict(zip(names, parts.values(), strict=True))
-        return self._fit(train, parts, config, eval_metric, also, first)
+            eval_parts = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
+            for source, arguments in eval_parts.items():
+                measured.append(self._queries(*arguments, source=source, labelled=True))
+        names = evaluation.names_of_parts(eval_names, len(measured))
+        parts = dict(zip(names, measured, strict=True))
+        return self._fit(train, parts, config, eval_metric, user_callbacks, first)
 
     def fit_pairs(
         self,
@@ -186,22 +187,22 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         callbacks: Sequence[Callback] | None = None,
         init_model: SortNetRanker | Model | str | Path | None = None,
     ) -> Self:
-        """Learn to sort the queries of X from pairs of rows that somebody compared.
+        """Learn to sort the queries of X from judged pairs of rows.
 
-        Some documents, or queries where there are several, are held out with their pairs: these
-        choose epoch and iteration by accuracy, the share of them that is predicted.
+        Some queries, or with few queries some documents, are held out with their pairs. The
+        held-out pairs choose epoch and iteration by accuracy, the share of pairs predicted.
 
         Args:
             X: (n_docs, n_columns).
-            pairs: (m, 2) rows of one query each, the better one first.
+            pairs: (m, 2) pairs of rows of the same query, the better row first.
             qid, group: as in `fit`.
-            weight: (m,) how much each pair counts, such as its judge's reliability; None: 1.
-            soft: (m,) how probably the first row is the better one, ½ for a tie; None: 1.
+            weight: (m,) weight of each pair, such as its judge's reliability; None: 1.
+            soft: (m,) probability that the first row is the better one, ½ for a tie; None: 1.
             callbacks, init_model: as in `fit`.
 
         Raises:
-            DataError: on rows that are not there or of two queries, or too few pairs to hold any
-                out.
+            DataError: if a row does not exist, if a pair is of two queries, or if there are too few
+                pairs to hold any out.
 
         >>> X = np.arange(40.0)[:, None]
         >>> pairs = [(k + 1, k) for k in range(39)]
@@ -210,25 +211,25 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         >>> ranker.predict([[30.0], [10.0], [20.0]])
         array([2., 0., 1.], dtype=float32)
         """
-        also = evaluation.callbacks_of(callbacks)
+        user_callbacks = evaluation.checked_callbacks(callbacks)
         first = self._first(init_model, X)
         config = self._settings(first)
         queries = self._judged(X, pairs, qid, group, weight, soft, reset=True, first=first)
         train, vali = hold_out_documents(queries, seed=config.seed)
-        return self._fit(train, {"held_out": vali}, config, None, also, first)
+        return self._fit(train, {"held_out": vali}, config, None, user_callbacks, first)
 
     def _first(
         self, init_model: SortNetRanker | Model | str | Path | None, X: Any
     ) -> SortNetRanker | None:
-        """The fitted estimator to begin with, whose columns this one takes over.
+        """The fitted estimator to begin with; this estimator takes over its columns.
 
         Args:
-            init_model: of `fit`.
-            X: of `fit`; it names the columns of a model that no estimator has saved.
+            init_model: argument of `fit`.
+            X: argument of `fit`; it names the columns of a model that no estimator has saved.
 
         Raises:
-            DataError: if it is nothing of these, its comparator cannot be trained further, or with
-                `tune`.
+            DataError: if `init_model` has a wrong type, if its comparator cannot be trained
+                further, or if `tune` is set.
         """
         if init_model is None:
             return None
@@ -246,8 +247,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 raise DataError(f"init_model is {expected}, not {shown(init_model)}")
             else:
                 model = load_ranker(init_model, **parameters.custom(self.comparator))
-            about = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)
-            first = SortNetRanker()._restored(model, about, "init_model")
+            info = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)
+            first = SortNetRanker()._restored(model, info, "init_model")
         as_model(first.model_, "init_model")
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(first, name):
@@ -273,6 +274,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         reset: bool = False,
         first: SortNetRanker | None = None,
     ) -> Queries:
+        """Check the data and the pairs, and make queries with judged pairs."""
         rows = np.asarray(pairs)
         if rows.ndim != 2 or rows.shape[1] != 2 or rows.dtype.kind not in "iu":
             raise DataError(
@@ -291,50 +293,62 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         callbacks: Sequence[Callback],
         first: SortNetRanker | None,
     ) -> Self:
-        """Fit the ranker, from the weights of `first`, if any; the first part chooses."""
-        vali, *others = parts.values()
+        """Fit the ranker, if `first` is given from its weights; the first part chooses."""
+        vali, *extra_parts = parts.values()
         config = choose_quality(train, vali, config)
-        metrics, history = evaluation.measures(config, eval_metric), list[Iteration]()
+        metrics = evaluation.measures(config, eval_metric)
+        history = list[Iteration]()
+
+        def record_iteration(record: Iteration, state: State) -> None:
+            history.append(record)
+
+        # The keys of the parts in `Iteration.measures`.
         keys = {name: f"eval {k}" if k else "vali" for k, name in enumerate(parts)}
-        own = parameters.custom(self.comparator)
+        loop_arguments = parameters.custom(self.comparator)
         if config.kind == Config.kind:
-            own["extra_parts"] = dict(zip([*keys.values()][1:], others, strict=True))
-            own["metrics"] = [metric.name for metric in metrics[1:]]
-            speak = [evaluation.say(keys, metrics[0])] if self.verbose > 0 else []
-            remember: Callback = lambda record, state: history.append(record)  # noqa: E731
-            own["callbacks"] = [remember, *speak, *callbacks]
-            own["from_model"] = None if first is None else first.model_
+            extra_keys = [*keys.values()][1:]
+            loop_arguments["extra_parts"] = dict(zip(extra_keys, extra_parts, strict=True))
+            loop_arguments["metrics"] = [metric.name for metric in metrics[1:]]
+            first_callbacks: list[Callback] = [record_iteration]
+            if self.verbose > 0:
+                first_callbacks.append(evaluation.printing_callback(keys, metrics[0]))
+            loop_arguments["callbacks"] = [*first_callbacks, *callbacks]
+            loop_arguments["from_model"] = None if first is None else first.model_
         with limit_threads(self.n_jobs):
-            model = fit_ranker(train, vali, self._tuned(train, vali, config), **own)
-            watched = {name: (keys[name], part) for name, part in parts.items()}
-            self.evals_result_ = evaluation.results(history, model, watched, metrics)
-        self._sample, self._shares = some_queries(vali), None
+            config = self._tuned(train, vali, config)
+            model = fit_ranker(train, vali, config, **loop_arguments)
+            keyed_parts = {name: (keys[name], part) for name, part in parts.items()}
+            self.evals_result_ = evaluation.results(history, model, keyed_parts, metrics)
+        self._sample = some_queries(vali)
+        self._shares = None
         return self._fitted(model, history)
 
     @property
     def feature_importances_(self) -> F64:
-        """(n_features_in_,) the share of each column in the margins between validation documents.
+        """Share (n_features_in_,) of each column in the margins between validation documents.
 
-        Integrated gradients of 1,000 random pairs of the queries that chose, see
+        The shares are integrated gradients of 1,000 random pairs of the queries that chose, see
         `sortnet.explain.attribution.feature_shares`; the indicators of a categorical column are
-        added up. What a measure loses without a feature is another question, which
-        `sortnet.explain.permutation.permutation_importance` answers.
+        added up. `sortnet.explain.permutation.permutation_importance` answers another question:
+        how much a measure falls without a feature.
 
         Raises:
-            AttributeError: if the ranker has no gradients, or was loaded from a folder that does
-                not hold them.
+            AttributeError: if the ranker has no gradients, or was loaded from a folder without
+                importances.
 
-        Cost: computed when first asked for, from about 2,000 documents kept since `fit`.
+        Cost: computed at the first use, from about 2,000 documents that `fit` keeps.
         """
         check_is_fitted(self)
         if self._shares is None:
             if self._sample is None:
                 raise AttributeError("the folder holds no feature_importances_")
             try:
-                found = feature_shares(self.model_, self._sample)
+                shares = feature_shares(self.model_, self._sample)
             except (SortNetError, RuntimeError) as error:
                 raise AttributeError(f"no feature_importances_: {error}") from None
-            self._shares = found if self.features_ is None else self.features_.added_up(found)
+            if self.features_ is not None:
+                shares = self.features_.added_up(shares)
+            self._shares = shares
         return self._shares
 
     def predict(
@@ -344,20 +358,21 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         *,
         kind: Literal["place", "score"] = "place",
     ) -> F32:
-        """(n_docs,) one number a row, in the order of the rows; in a query, higher is better.
+        """Predict a number for each row (n_docs,); within a query, higher is better.
 
         Args:
             X: (n_docs, n_columns).
             qid: (n_docs,) the query of each row.
-            kind: `place` is, of SortNet, the number of documents that the comparator puts below
-                this one in its query, which says nothing across queries. `score` depends on the
+            kind: `place` or `score`; rankers other than SortNet have a single score for both.
+                With SortNet `place` is the number of documents that the comparator puts below the
+                document in its query; it cannot be compared across queries. `score` depends on the
                 comparator. Soft trees and DirectRanker have a score g(x) of each document, summed
-                over a committee of nets; scores can be compared across queries where the scaling
-                does not depend on the query. CmpNN has the mean margin over the other documents of
-                the query, n^2 comparisons. Other kinds of rankers have one score for both.
+                over a committee of nets; it can be compared across queries if the scaling does not
+                depend on the query. CmpNN has the mean margin over the rest of the query, n^2
+                comparisons.
 
         Raises:
-            DataError: on rows that cannot be used, or without queries where `fit` had some.
+            DataError: on rows that cannot be used, or without queries if `fit` had queries.
         """
         check_is_fitted(self)
         if kind not in ("place", "score"):
@@ -366,21 +381,24 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if queries.n_docs == 1:
             self._warn_alone("one row", "give all rows of the query")
         with limit_threads(self.n_jobs):
-            of = self.model_.scores if kind == "place" else self.model_.real_scores
-            found: F32 = queries.in_row_order(of(queries))
-        return found
+            if kind == "place":
+                scores = self.model_.scores(queries)
+            else:
+                scores = self.model_.real_scores(queries)
+            scores_of_rows: F32 = queries.in_row_order(scores)
+        return scores_of_rows
 
     def rank(self, X: Any, qid: ArrayLike | None = None) -> I64:
-        """(n_docs,) each row's rank in its query, from 1 for the best, in the order of the rows."""
+        """Rank (n_docs,) of each row in its query, from 1 for the best."""
         check_is_fitted(self)
         queries = self._queries(X, None, qid)
-        first = np.repeat(queries.offsets[:-1], queries.sizes)
+        first_place = np.repeat(queries.offsets[:-1], queries.sizes)
         ranks = np.empty(queries.n_docs, np.int64)
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
-        ranks[order] = np.arange(queries.n_docs) - first + 1
-        found: I64 = queries.in_row_order(ranks)
-        return found
+        ranks[order] = np.arange(queries.n_docs) - first_place + 1
+        ranks_of_rows: I64 = queries.in_row_order(ranks)
+        return ranks_of_rows
 
     def compare(
         self, a: Any, b: Any, *, context: Any = None, qid: ArrayLike | None = None
@@ -388,20 +406,23 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Margins of documents a over documents b: above 0, a goes first.
 
         Args:
-            a, b: (m, n_features) rows, compared one by one; or one row each, for one number.
-                With `context`, numbers of its rows in place of rows.
-            context: (n_docs, n_features) the queries the documents belong to. Where
-                `model_.depends_on_query`, as with the scaling `query`, a margin depends on them:
-                without, each pair is a query of its own.
+            a, b: (m, n_features) rows, compared one by one; or a single row each, which gives a
+                single number. With `context`, numbers of its rows in place of rows.
+            context: (n_docs, n_features) the rows of the queries that the documents belong to.
+                If `model_.depends_on_query`, as with the scaling `query`, a margin depends on
+                these rows: without them each pair is a query of two documents.
             qid: (n_docs,) the queries of `context`.
 
         Raises:
-            DataError: if a and b differ in length or are not of one query.
+            DataError: if a and b differ in length, or a pair is of two queries.
         """
         check_is_fitted(self)
         single = np.ndim(a) == (1 if context is None else 0)
         if context is None:
-            queries, i, j = self._in_pairs(*(([a], [b]) if single else (a, b)))
+            if single:
+                queries, i, j = self._in_pairs([a], [b])
+            else:
+                queries, i, j = self._in_pairs(a, b)
             self._warn_alone("two rows without their query", "give context, the rows of the query")
         else:
             queries = self._queries(context, None, qid)
@@ -413,10 +434,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def score(self, X: Any, y: ArrayLike | None = None, qid: ArrayLike | None = None) -> float:
         """RankQuality, the mean over the queries of the measure `quality`; higher is better."""
         check_is_fitted(self)
-        queries, config = self._queries(X, y, qid, labelled=True), self.model_.config
+        queries = self._queries(X, y, qid, labelled=True)
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
-        return config.quality_of(queries, order)
+        return self.model_.config.quality_of(queries, order)
 
     def score_pairs(
         self,
@@ -427,7 +448,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         weight: ArrayLike | None = None,
         soft: ArrayLike | None = None,
     ) -> float:
-        """The share of judged pairs that is predicted; the arguments are those of `fit_pairs`."""
+        """Share of judged pairs that the ranker predicts; `fit_pairs` explains the arguments."""
         check_is_fitted(self)
         queries = self._judged(X, pairs, qid, None, weight, soft)
         with limit_threads(self.n_jobs):
@@ -442,7 +463,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         check_is_fitted(self)
         shares = getattr(self, "feature_importances_", None)
-        about = {
+        info = {
             "validation_fraction": self.validation_fraction,
             "single_query": self.single_query,
             "one_query": self.one_query_,
@@ -451,18 +472,18 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             "history": [_plain(asdict(record)) for record in self.history_],
         }
         if self.features_ is None or not self.features_.is_of_table:
-            about["columns"] = getattr(self, "feature_names_in_", np.array([])).tolist()
-            about["n_columns"] = self.n_features_in_
-        model = replace(self.model_, info={**self.model_.info, "estimator": about})
+            info["columns"] = getattr(self, "feature_names_in_", np.array([])).tolist()
+            info["n_columns"] = self.n_features_in_
+        model = replace(self.model_, info={**self.model_.info, "estimator": info})
         model.save(folder)
 
     @classmethod
     def load(cls, folder: str | Path, *, comparator: MakeOne | None = None) -> Self:
-        """Read a model folder, of `save` or of `sortnet train`, as a fitted estimator.
+        """Read a model folder, written by `save` or by `sortnet train`, as a fitted estimator.
 
         Args:
-            folder: the model's.
-            comparator: what the parameter `comparator` was, if a function.
+            folder: the model folder.
+            comparator: the value of the parameter `comparator`, if it was a function.
 
         Raises:
             ModelError: if the folder cannot be read, see `Model.load`.
@@ -471,53 +492,64 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         ranker = cls(**parameters.parameters_of(model.config))
         if comparator is not None:
             ranker.set_params(comparator=comparator)
-        about = model.info.get("estimator", {})
-        return ranker._restored(model, about, str(Path(folder) / "model.json"))
+        info = model.info.get("estimator", {})
+        return ranker._restored(model, info, str(Path(folder) / "model.json"))
 
     def _ordered(self) -> dict[str, Any]:
-        """The ordered columns by their numbers, as `_restored` reads them."""
-        ordered = {} if self.features_ is None else self.features_.ordered
+        """The levels of ordered columns by the columns' numbers, as `_with_info` reads them."""
+        if self.features_ is None:
+            return {}
         number = {name: str(k) for k, name in enumerate(getattr(self, "feature_names_in_", ()))}
-        return {number[c]: {"levels": [*v], "one_hot": False} for c, v in ordered.items()}
+        categories = {}
+        for column, levels in self.features_.ordered.items():
+            categories[number[column]] = {"levels": [*levels], "one_hot": False}
+        return categories
 
-    def _restored(self, model: Ranker, about: Mapping[str, Any], source: str) -> Self:
-        """As `save` found it; of a folder of `sortnet train`, as much as there is.
+    def _restored(self, model: Ranker, info: Mapping[str, Any], source: str) -> Self:
+        """Restore the fitted state from a model and the info of `save`.
+
+        `sortnet train` saves no such info; the state is then restored from the model alone.
 
         Raises:
             ModelError: on damaged info, naming the source.
         """
         try:
-            return self._with_info(model, about)
+            return self._with_info(model, info)
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{source}: damaged info: {error!r}") from None
 
-    def _with_info(self, model: Ranker, about: Mapping[str, Any]) -> Self:
+    def _with_info(self, model: Ranker, info: Mapping[str, Any]) -> Self:
         """Take over the model and the info of `save`."""
         groups = None if model.describer is None else model.describer.columns.get("group")
         without_groups = model.describer is not None and groups is None
-        self.one_query_ = about.get("one_query", without_groups)
-        names = about.get("columns")
+        self.one_query_ = info.get("one_query", without_groups)
+        names = info.get("columns")
         self.features_ = None
         if names or (names is None and model.feature_names):
-            coded = about.get("categories", {}).items()
-            places = {int(k): (*c["levels"],) for k, c in coded if not c["one_hot"]}
-            ordered = {(names or [])[k]: levels for k, levels in places.items()}
+            ordered = {}
+            for number, category in info.get("categories", {}).items():
+                if not category["one_hot"]:
+                    ordered[(names or [])[int(number)]] = tuple(category["levels"])
             self.features_ = arrays.features_of_model(model, names, ordered)
             self.feature_names_in_ = np.array(self.features_.columns, dtype=object)
         n_columns = model.n_features if self.features_ is None else len(self.features_.columns)
-        self.n_features_in_ = int(about.get("n_columns", n_columns))
+        self.n_features_in_ = int(info.get("n_columns", n_columns))
         if self.features_ is not None and self.n_features_in_ != n_columns:
             raise ValueError("not the columns of this model")
+        query = model.columns.query
+        if not query:
+            query = None if groups == QUERY else groups
         self.set_params(
-            validation_fraction=about.get("validation_fraction", 0.2),
-            single_query=about.get("single_query", False),
-            query=model.columns.query or (None if groups == QUERY else groups),
+            validation_fraction=info.get("validation_fraction", 0.2),
+            single_query=info.get("single_query", False),
+            query=query,
             grade=model.columns.grade,
             id=model.columns.id,
         )
-        shares = about.get("feature_importances")
-        self._sample, self._shares = None, None if shares is None else np.array(shares, np.float64)
-        history = [Iteration(**_unplain(record)) for record in about.get("history", [])]
+        shares = info.get("feature_importances")
+        self._sample = None
+        self._shares = None if shares is None else np.array(shares, np.float64)
+        history = [Iteration(**_unplain(record)) for record in info.get("history", [])]
         return self._fitted(model, history)
 
     def _queries(
@@ -534,10 +566,16 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         labelled: bool = False,
         first: SortNetRanker | None = None,
     ) -> Queries:
-        """Check the data as scikit-learn does, and group its rows; `reset` where it is learned.
+        """Check the data as scikit-learn does, and make queries of the rows.
 
-        Rows for `pairs` need no query. `labelled` rows have grades as `y`, or in their column.
-        With `first`, the estimator to begin with, the features are those of its columns.
+        Args:
+            X, y, qid, group: arguments of `fit`, or of a prediction.
+            weights: weights of rows or queries.
+            reset: whether the estimator is fitted on the data.
+            source: name of the data in messages.
+            pairs: whether the rows are documents to compare in pairs, which need no query.
+            labelled: whether the rows have grades, as `y` or in their column.
+            first: the estimator to begin with, whose features are used.
         """
         names_of_columns = NamedColumns(self.query, self.grade, self.id)
         if first is not None:
@@ -547,12 +585,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         )
         if labelled and y is None:
             y = self._grades(column_of_grades, source, names_of_columns, reset=reset)
-        framed = hasattr(X, "columns")
+        is_frame = hasattr(X, "columns")
         if reset:
             self.one_query_ = qid is None and group is None
             self.features_ = None if first is None else first.features_
-        found = self._checked(X, y, reset and first is None, source)
-        columns, grades = (found, None) if y is None else found
+        columns, grades = self._checked(X, y, reset and first is None, source)
         names = None if self.features_ is None else self.features_.names
         if qid is None and group is None and len(columns) > 1 and not pairs:
             self._take_as_one_query(len(columns), reset, source)
@@ -568,29 +605,29 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             weights=weights,
         )
         describer = None if self.features_ is None else self.features_.describer
-        if framed:
+        if is_frame:
             queries = replace(queries, columns=names_of_columns, describer=describer)
         return queries
 
     def _grades(
         self, column: ArrayLike | None, source: str, names: NamedColumns, *, reset: bool
     ) -> ArrayLike:
-        """The grades in their column, in the bins of the model where it was fitted with some."""
+        """Grades from their column, in bins if the model has bins."""
         if column is None:
             raise DataError(f"{source}: give grades as y, or name their column with grade=")
         edges = names.edges if reset else self.model_.columns.edges
         return in_which_bin(column, edges) if edges else column
 
-    def _checked(self, X: Any, y: ArrayLike | None, reset: bool, source: str) -> Any:
-        """X as an array of features, and y where there is one."""
-        both = {} if y is None else {"y": y, "y_numeric": True}
+    def _checked(self, X: Any, y: ArrayLike | None, reset: bool, source: str) -> tuple[Any, Any]:
+        """Check X and y as scikit-learn does; return X as an array of features, and y."""
         if not reset and y is None and self._is_as_fitted(X):
-            return X
+            return X, None
         least = 2 if reset else 0  # ranking no documents is no fault
         rules = {
             "dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan",
             "ensure_min_samples": least,
         }  # fmt: skip
+        checked: tuple[Any, Any]
         try:
             if not hasattr(X, "columns"):
                 if self.features_ is not None and self.features_.names != self.features_.columns:
@@ -598,11 +635,15 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                         f"{source} must be a DataFrame: the ranker was fitted with columns of "
                         "categories, texts or ids"
                     )
-                return validate_data(self, X, **both, reset=reset, **rules)
+                if y is None:
+                    return validate_data(self, X, reset=reset, **rules), None
+                checked = validate_data(self, X, y=y, y_numeric=True, reset=reset, **rules)
+                return checked
             X = self._features_of_frame(X, reset, source)
             if y is None:
-                return check_array(X, **rules)
-            return check_X_y(X, y, y_numeric=True, **rules)
+                return check_array(X, **rules), None
+            checked = check_X_y(X, y, y_numeric=True, **rules)
+            return checked
         except DataError:
             raise
         except ValueError as error:
@@ -611,13 +652,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
 
     def _features_of_frame(self, X: Any, reset: bool, source: str) -> F64:
-        """(n, n_features) the features of a frame, which are chosen where `reset`."""
+        """Make the features (n, n_features) of a frame; with `reset` choose them first."""
         if self.features_ is not None and self.features_.is_of_table:
             self._refuse_extra_columns(X, source)
             return self.features_.apply(X, source)
         if not reset:
             self._refuse_extra_columns(X, source)
-        validate_data(self, X, reset=reset, skip_check_array=True)  # columns by their names
+        validate_data(self, X, reset=reset, skip_check_array=True)  # checks the columns' names
         if self.features_ is not None:
             return self.features_.apply(X, source)
         if not reset:  # fitted on an array
@@ -635,8 +676,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return matrix
 
     def _is_as_fitted(self, X: Any) -> bool:
-        """Whether X is an array of floats as scikit-learn's checks leave it, which take longer than
-        the ranking of a query."""
+        """Whether X is an array that scikit-learn's checks would leave as it is.
+
+        The checks take longer than the ranking of a query.
+        """
         return (
             type(X) is np.ndarray
             and X.dtype in (np.float64, np.float32)
@@ -647,9 +690,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         )
 
     def _refuse_extra_columns(self, X: Any, source: str) -> None:
-        """Refuse a frame with all columns of `fit` and further ones, in one line that names these.
+        """Refuse a frame with all columns of `fit` and further columns, which the error names.
 
-        Other differences are refused by scikit-learn, in words that its checks expect.
+        All other differences are left to scikit-learn, whose tests expect its own messages.
         """
         fitted = set(getattr(self, "feature_names_in_", ()))
         columns = [str(name) for name in X.columns]
@@ -668,7 +711,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise DataError(f"{source}: {fault}")
 
     def _take_as_one_query(self, n: int, reset: bool, source: str) -> None:
-        """Refuse rows without queries; warn where scikit-learn wants `fit` to take them."""
+        """Refuse rows without queries; `fit` only warns, because scikit-learn's tests need that."""
         if self.single_query or self.query == ALL_ROWS or (self.one_query_ and not reset):
             return
         if self.query is not None:
@@ -680,9 +723,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 stacklevel=4,
             )
             return
-        wanted = "eval_qid" if source.startswith("eval_set") else "qid"
+        argument = "eval_qid" if source.startswith("eval_set") else "qid"
         raise DataError(
-            f"{source} has no qid, but the ranker was fitted with queries: give {wanted} or a "
+            f"{source} has no qid, but the ranker was fitted with queries: give {argument} or a "
             "column 'qid' (in a search: the column, or metadata routing), or set "
             f"single_query=True if the {n} rows are one query"
         )
@@ -697,29 +740,31 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             )
 
     def _in_pairs(self, a: Any, b: Any) -> tuple[Queries, I64, I64]:
-        """Queries of two documents, a[k] and b[k]."""
+        """Make queries of two documents, a[k] and b[k]; also return the documents' numbers."""
         if len(a) != len(b):
             raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
         rows = np.empty((2 * len(a), self.model_.n_features), np.float32)
-        for first, given in enumerate((a, b)):
-            checked = self._queries(given, None, pairs=True)
+        for first, documents in enumerate((a, b)):
+            checked = self._queries(documents, None, pairs=True)
             rows[first::2] = checked.in_row_order(checked.features)
         queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
         return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
 
     def _tuned(self, train: Queries, vali: Queries, config: Settings) -> Settings:
-        """The settings chosen on the validation part, where that is asked for."""
+        """Choose settings on the validation part if `tune` is set."""
         if self.tune is False:
             return config
         if callable(self.comparator):
             raise DataError("tune chooses among the comparators of SortNet, not your own")
         from sortnet.rankers.tuning import tune
 
-        found = tune(train, vali, config, grid=None if self.tune is True else self.tune)
-        self.tuned_ = found.trials
-        return found.config
+        grid = None if self.tune is True else self.tune
+        tuned = tune(train, vali, config, grid=grid)
+        self.tuned_ = tuned.trials
+        return tuned.config
 
     def _fitted(self, model: Ranker, history: list[Iteration]) -> Self:
+        """Set the attributes of a fitted estimator."""
         self.model_ = model
         self.history_ = history
         iteration = model.info.get("iteration")
@@ -735,20 +780,23 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
         tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True  # made dense
+        tags.input_tags.sparse = True  # a sparse matrix becomes an array
         return tags
 
 
-# What scikit-learn, help() and an editor read.
+# The signature that scikit-learn, help() and editors read.
 SortNetRanker.__init__.__signature__ = parameters.SIGNATURE  # type: ignore[attr-defined]
 
 
 def _plain(value: Any) -> Any:
-    """NaN as None, which JSON can hold."""
+    """Replace NaN by None, because JSON has no NaN."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value
 
 
 def _unplain(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace None by NaN in the record of an iteration."""
     return {key: math.nan if value is None else value for key, value in record.items()}

@@ -1,1 +1,1 @@
-"""Why one document goes before another, and which features matter."""
+"""Explain why a document goes before another, and which features matter."""

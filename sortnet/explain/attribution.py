@@ -1,4 +1,4 @@
-"""Explanation: which features made the comparator put one document before another."""
+"""Attribute a margin to features: why the comparator puts a document before another."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from sortnet.errors import ComparatorError, DataError
 from sortnet.explain.columns import Column, columns_of, feature_names
 from sortnet.rankers.base import Ranker
 
-TOLERANCE = 1e-4  # of the sum of a pair's values, relative
-_DOCUMENTS, _PAIRS = 2000, 1000  # that shares are taken of
-_ROUNDING = 1e-10  # a saturated net's margins are rounding, which no tolerance can be part of
-_PANELS = 8  # that a path begins with
+TOLERANCE = 1e-4  # error of the values of a pair, relative to the sum of their absolute values
+_DOCUMENTS = 2000  # documents from which feature shares are computed
+_PAIRS = 1000  # pairs from which feature shares are computed
+_ROUNDING = 1e-10  # absolute error that is allowed: the margins of a saturated net are rounding
+_PANELS = 8  # panels of a path before any is halved
 _NODES = (3, 6)  # two Gauss-Legendre rules a panel; their difference bounds the error
-_ROUNDS = 48  # of halving: a panel of 2^-51 is as short as a float64 tells apart
-_POINTS = 1 << 18  # of the path, at most; 750 units of relu, each a kink, need 19,000
+_ROUNDS = 48  # rounds of halving: a float64 resolves no panel shorter than 2^-51
+_POINTS = 1 << 18  # points of a path, at most; 750 units of relu, each a kink, need 19,000
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class ColumnValue:
         column: the column.
         value: the sum of the values of its features.
         a: a's value in the data: a number, a date, or a level of a category; None if missing.
-        b: b's.
+        b: b's value in the data.
     """
 
     column: Column
@@ -47,10 +48,11 @@ class Explanation:
 
     Attributes:
         margin: m(a, b); above 0, a goes first.
-        baseline: m of the baseline pair: 0 where the comparator is antisymmetric.
-        values: (n_features,), their sum is margin - baseline; positive ones favour a, negative b.
+        baseline: margin of the baseline pair: 0 if the comparator is antisymmetric.
+        values: (n_features,) values with the sum margin - baseline; a positive value favours a, a
+            negative value b.
         a: (n_features,) a's unscaled features; NaN is missing.
-        b: (n_features,) b's.
+        b: (n_features,) b's unscaled features.
         names: (n_features,) the features' names, or their numbers from 1.
         columns: the columns that the features come from.
         error: bound on the summed error of the values.
@@ -92,16 +94,15 @@ class Explanation:
 def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation:
     """Explain m(a, b) by integrated gradients (Sundararajan, Taly and Yan 2017, equation 1).
 
-    With z' the mean of the query's documents and z(t) = z' + t (z - z') of both documents at once,
+    With z' the mean of the query's documents, both documents move along z(t) = z' + t (z - z'):
 
         value_k = Σ over z in {a, b} of (z_k - z'_k) ∫ from 0 to 1 of ∂m(a(t), b(t)) / ∂z_k dt
 
-    in the scaled features that the comparator sees; the values of a feature's columns, where the
-    scaling makes several, are added up. The values sum to m(a, b) - m(z', z'), and
-    those of (b, a) are the same with the other sign if the comparator is antisymmetric. The
-    path is halved where the integral is not exact enough, until the errors of its pieces add up
-    to at most 1e-4 times the sum of the absolute values (for each document separately), or
-    to 1e-10, which is rounding.
+    This is in the scaled features that the comparator sees; if the scaling makes several columns of
+    a feature, their values are added up. The values sum to m(a, b) - m(z', z'). If the comparator
+    is antisymmetric, the values of (b, a) are the same with the opposite sign. Pieces of the path
+    with a large error are halved until the errors add up to at most 1e-4 times the sum of the
+    absolute values (for each document separately), or to 1e-10, which is rounding.
 
     Args:
         model: a ranker whose margins have gradients, see `Ranker.differentiable`.
@@ -111,35 +112,35 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
 
     Raises:
         ModelError: if the features are not those the model was trained on, or it has no gradients.
-        DataError: if a and b are the same document, of two queries, or not there.
+        DataError: if a and b are the same document, are of two queries, or do not exist.
         ComparatorError: if the margin is not a number, has jumps, or has no torch gradients.
 
     >>> from sortnet.config import Config
     >>> from sortnet.rankers.sortnet import fit
     >>> X = np.arange(12, dtype=np.float32)[:, None] * [1, 0]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> found = explain_pair(fit(q, q, Config(max_iter=2, scaling="normal")), q, 5, 0)
-    >>> bool(found.values[0] > 0), float(found.values[1]), found.names
+    >>> explanation = explain_pair(fit(q, q, Config(max_iter=2, scaling="normal")), q, 5, 0)
+    >>> bool(explanation.values[0] > 0), float(explanation.values[1]), explanation.names
     (True, 0.0, ('1', '2'))
 
-    Cost: 72 gradients of one margin where it is smooth: about 10 milliseconds for 136 features
-    and a committee of five; with `relu` units up to about 10,000, and 1 second.
+    Cost: 72 gradients of a margin if it is smooth: about 10 milliseconds for 136 features and a
+    committee of five; with `relu` units up to about 10,000 gradients, and 1 second.
     """
     model.check_features(queries)
     query = _query_of(queries, a, b)
-    own = slice(*queries.offsets[query : query + 2].tolist())
+    first = int(queries.offsets[query])
     margin = model.differentiable()
     scaled = model.scaler(queries.take([query])).features.astype(np.float64)
     start = scaled.mean(axis=0)
-    ends = scaled[[a - own.start, b - own.start]]
+    ends = scaled[[a - first, b - first]]
     path = _Path(margin, np.stack([start, start]), ends)
-    values, error = path.integrate()
-    of_features = np.zeros(model.n_features)
-    np.add.at(of_features, model.scaler.sources, values.sum(axis=0))
+    values_of_columns, error = path.integrate()
+    values = np.zeros(model.n_features)
+    np.add.at(values, model.scaler.sources, values_of_columns.sum(axis=0))
     return Explanation(
         margin=path.at_end,
         baseline=path.at_start,
-        values=of_features,
+        values=values,
         a=queries.features[a],
         b=queries.features[b],
         names=feature_names(model, queries),
@@ -150,39 +151,42 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
 
 
 def _query_of(queries: Queries, a: int, b: int) -> int:
+    """The query of both documents; anything but two documents of one query is refused."""
     for doc in (a, b):
         if not 0 <= doc < queries.n_docs:
             raise DataError(f"{queries.source}: no document {doc} of {queries.n_docs}")
     if a == b:
         raise DataError(f"{queries.source}: document {a} is both: two are needed to explain")
-    query, other = (np.searchsorted(queries.offsets, [a, b], side="right") - 1).tolist()
-    if query != other:
+    query_of_a, query_of_b = np.searchsorted(queries.offsets, [a, b], side="right") - 1
+    if query_of_a != query_of_b:
         raise DataError(
-            f"{queries.source}: documents {a} and {b} are of the queries {queries.qids[query]} "
-            f"and {queries.qids[other]}: only documents of one query are compared"
+            f"{queries.source}: documents {a} and {b} are of the queries "
+            f"{queries.qids[query_of_a]} and {queries.qids[query_of_b]}: only documents of one "
+            "query are compared"
         )
-    return int(query)
+    return int(query_of_a)
 
 
 def some_queries(queries: Queries) -> Queries:
-    """Random whole queries of two documents or more, about 2,000 documents, one query at least."""
-    useful = np.random.default_rng(0).permutation(np.flatnonzero(queries.sizes > 1))
-    enough = int(np.searchsorted(np.cumsum(queries.sizes[useful]), _DOCUMENTS)) + 1
-    return queries.take(useful[:enough])
+    """Draw queries with about 2,000 documents; queries of one document are left out."""
+    numbers = np.random.default_rng(0).permutation(np.flatnonzero(queries.sizes > 1))
+    n_queries = int(np.searchsorted(np.cumsum(queries.sizes[numbers]), _DOCUMENTS)) + 1
+    return queries.take(numbers[:n_queries])
 
 
 def feature_shares(model: Ranker, queries: Queries) -> F64:
-    """(n_features,) the share of each feature in the margins of 1,000 random pairs; their sum is 1.
+    """Share (n_features,) of each feature in the margins of 1,000 random pairs; the sum is 1.
 
     For a pair (a, b) with the mean c = (a + b) / 2, and z(t) = c + t (z - c),
 
         value_k = (a_k - b_k) / 2 * ∫ from 0 to 1 of (∂m / ∂a_k - ∂m / ∂b_k)(a(t), b(t)) dt
         share_k = mean over the pairs of |value_k|, divided by the sum of these means
 
-    in scaled features: integrated gradients from the pair's mean, where no document is better, so
-    that the values of a pair sum to m(a, b). Five Gauss-Legendre nodes; `explain_pair` bounds its
-    error instead. All is 0 where every margin is. It says what the comparator looks at, not what
-    that is good for: `permutation_importance` does.
+    in scaled features. These are integrated gradients from the pair's mean, where neither document
+    is better, so that the values of a pair sum to m(a, b). The integral has five Gauss-Legendre
+    nodes, without the bound on the error that `explain_pair` has. If all margins are 0, all shares
+    are 0. The shares say which features the comparator looks at; `permutation_importance` says
+    which features it needs.
 
     Args:
         model: a ranker whose margins have gradients, see `Ranker.differentiable`.
@@ -200,22 +204,30 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
     margin = model.differentiable()
     documents = model.scaler(queries).features.astype(np.float64)
     rng = np.random.default_rng(0)
-    query = rng.integers(len(queries), size=_PAIRS)  # queries are chosen alike
-    sizes, first = queries.sizes[query], queries.offsets[query]
+    query = rng.integers(len(queries), size=_PAIRS)  # all queries are equally likely
+    sizes = queries.sizes[query]
+    first = queries.offsets[query]
     i = rng.integers(sizes)
-    j = (i + 1 + rng.integers(sizes - 1)) % sizes  # another one
-    a, b = (torch.from_numpy(documents[first + k]) for k in (i, j))
-    middle, half = (a + b) / 2, (a - b) / 2
-    values = torch.zeros_like(half)
+    j = (i + 1 + rng.integers(sizes - 1)) % sizes  # never equal to i
+    a = torch.from_numpy(documents[first + i])
+    b = torch.from_numpy(documents[first + j])
+    middle = (a + b) / 2
+    half = (a - b) / 2
+    values_of_columns = torch.zeros_like(half)
     for node, weight in zip(*np.polynomial.legendre.leggauss(5), strict=True):
-        way = (node + 1) / 2 * half
-        x, y = (middle + way).requires_grad_(), (middle - way).requires_grad_()
+        step = (node + 1) / 2 * half
+        x = (middle + step).requires_grad_()
+        y = (middle - step).requires_grad_()
         total = margin(x, y).sum()
-        slopes = torch.autograd.grad(total, (x, y)) if total.requires_grad else (x * 0, y * 0)
-        values += weight / 2 * half * (slopes[0] - slopes[1])
-    of_features = torch.zeros(_PAIRS, model.n_features, dtype=values.dtype)
-    of_features.index_add_(1, torch.from_numpy(model.scaler.sources), values.detach())
-    means = of_features.abs().mean(dim=0).numpy()
+        if total.requires_grad:
+            slope_x, slope_y = torch.autograd.grad(total, (x, y))
+        else:  # no feature changes the margin
+            slope_x = x * 0
+            slope_y = y * 0
+        values_of_columns += weight / 2 * half * (slope_x - slope_y)
+    values = torch.zeros(_PAIRS, model.n_features, dtype=values_of_columns.dtype)
+    values.index_add_(1, torch.from_numpy(model.scaler.sources), values_of_columns.detach())
+    means = values.abs().mean(dim=0).numpy()
     shares: F64 = means / max(float(means.sum()), np.finfo(np.float64).tiny)
     return shares
 
@@ -225,41 +237,47 @@ class _Path:
 
     def __init__(self, margin: Margin, start: F64, end: F64) -> None:
         self._margin = margin
-        self._start, self._way = start, end - start  # (2, d)
+        self._start = start  # (2, d)
+        self._way = end - start  # (2, d)
         self.points = 0
         self.at_start, self.at_end = self._margins(np.array([0.0, 1.0])).tolist()
 
     def integrate(self) -> tuple[F64, float]:
-        """(2, d) values of both documents' features, and a bound on their error."""
+        """Values (2, d) of both documents' features, and a bound on their summed error."""
         edges = np.linspace(0, 1, _PANELS + 1)
-        left, right = edges[:-1], edges[1:]
+        left = edges[:-1]
+        right = edges[1:]
         values, errors = self._panels(left, right)
         for _ in range(_ROUNDS):
             allowed = max(TOLERANCE * float(np.abs(values.sum(axis=0)).sum()), _ROUNDING)
             if errors.sum() <= allowed:
                 return values.sum(axis=0), float(errors.sum())
-            # Those with more than their share of the error; there is one, as the sum is too large.
-            bad = errors > allowed / (2 * len(errors))
-            if self.points + 2 * bad.sum() * sum(_NODES) > _POINTS:
+            # The sum of the errors is too large, so that a panel has more than its share.
+            is_bad = errors > allowed / (2 * len(errors))
+            if self.points + 2 * is_bad.sum() * sum(_NODES) > _POINTS:
                 break
-            middle = (left[bad] + right[bad]) / 2
-            ends = np.concatenate((left[bad], middle)), np.concatenate((middle, right[bad]))
-            both = zip((left, right, values, errors), (*ends, *self._panels(*ends)), strict=True)
-            left, right, values, errors = (np.concatenate((old[~bad], new)) for old, new in both)
+            middle = (left[is_bad] + right[is_bad]) / 2
+            new_left = np.concatenate((left[is_bad], middle))
+            new_right = np.concatenate((middle, right[is_bad]))
+            new_values, new_errors = self._panels(new_left, new_right)
+            left = np.concatenate((left[~is_bad], new_left))
+            right = np.concatenate((right[~is_bad], new_right))
+            values = np.concatenate((values[~is_bad], new_values))
+            errors = np.concatenate((errors[~is_bad], new_errors))
         raise ComparatorError(
             f"the margin jumps between the documents: its gradients leave {errors.sum():.3g} of "
             f"{self.at_end - self.at_start:.3g} unexplained"
         )
 
     def _panels(self, left: F64, right: F64) -> tuple[F64, F64]:
-        """(p, 2, d) the integrals over panels of the path, and (p,) their errors."""
-        coarse, fine = (self._rule(left, right, n) for n in _NODES)
-        true = self._margins(right) - self._margins(left)
-        left_out = np.abs(fine.sum(axis=(1, 2)) - true)
-        return fine, np.maximum(left_out, np.abs(fine - coarse).max(axis=(1, 2)))
+        """Integrals (p, 2, d) over panels of the path, and bounds (p,) on their errors."""
+        coarse, fine = (self._quadrature(left, right, n) for n in _NODES)
+        true_sums = self._margins(right) - self._margins(left)
+        errors_of_sums = np.abs(fine.sum(axis=(1, 2)) - true_sums)
+        return fine, np.maximum(errors_of_sums, np.abs(fine - coarse).max(axis=(1, 2)))
 
-    def _rule(self, left: F64, right: F64, n: int) -> F64:
-        """(p, 2, d) by Gauss-Legendre quadrature with n nodes a panel."""
+    def _quadrature(self, left: F64, right: F64, n: int) -> F64:
+        """Integrals (p, 2, d) over panels, by Gauss-Legendre quadrature with n nodes a panel."""
         nodes, weights = np.polynomial.legendre.leggauss(n)
         half = (right - left) / 2
         t = (left + half)[:, None] + half[:, None] * nodes
@@ -268,10 +286,10 @@ class _Path:
         return integrals
 
     def _gradients(self, t: F64) -> F64:
-        """(m, 2, d) gradients of the margin at points of the path."""
+        """Gradients (m, 2, d) of the margin at points of the path."""
         self.points += len(t)
         documents = self._at(t).requires_grad_()
-        # A margin depends on its own pair alone, so the sum's gradient is each margin's own.
+        # A margin depends only on its pair, so the gradient of the sum has all margins' gradients.
         margins = self._margin(documents[:, 0], documents[:, 1])
         if not margins.requires_grad:  # no feature changes the margin
             return np.zeros(tuple(documents.shape))
@@ -284,14 +302,15 @@ class _Path:
         return _finite(self._margin(documents[:, 0], documents[:, 1]).numpy())
 
     def _at(self, t: F64) -> Tensor:
-        """(m, 2, d) the two documents at points of the path."""
+        """The two documents (m, 2, d) at points of the path."""
         return torch.from_numpy(self._start + t[:, None, None] * self._way)
 
 
-def _finite(found: NDArray[np.float64]) -> F64:
-    if not np.isfinite(found).all():
+def _finite(values: NDArray[np.float64]) -> F64:
+    """Return margins or gradients; infinite values and NaN are refused."""
+    if not np.isfinite(values).all():
         raise ComparatorError(
             "the comparator's margin is not a number between these documents: "
             "are its weights or the features finite?"
         )
-    return found
+    return values

@@ -1,4 +1,4 @@
-"""Columns of the data that features come from: numbers, dates, categories with their levels."""
+"""Columns of the data that features are made from: numbers, dates, categories with their levels."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sortnet.tables.values import date_text
 
 @dataclass(frozen=True)
 class Column:
-    """A column, and the features that it has become.
+    """A column, and the features made from it.
 
     Attributes:
         name: the column's name, the name of a computed feature, or a feature's number from 1.
-        features: the numbers (from 0) of its features: one, or one for each level.
+        features: the numbers (from 0) of its features: a single feature, or one for each level.
         levels: the levels of a categorical column, in the order of `features`; else empty.
         is_date: whether the feature is a number of days since 1970.
     """
@@ -30,8 +30,10 @@ class Column:
     is_date: bool = False
 
     def value(self, document: F32) -> float | str | None:
-        """The value of a document, of its (n_features,) unscaled features: a number, a date, or a
-        level; None where it is missing, or a level that the ranker does not know.
+        """The column's value in a document's (n_features,) unscaled features.
+
+        It is a number, a date or a level; None if it is missing, or a level that the ranker does
+        not know.
 
         >>> Column("colour", (1, 2), ("blue", "red")).value(np.float32([7, 0, 1]))
         'red'
@@ -42,16 +44,18 @@ class Column:
             return self.levels[place] if values[place] == 1 else None
         if np.isnan(values[0]):
             return None
-        return date_text(float(values[0])) if self.is_date else float(values[0])
+        number = float(values[0])
+        return date_text(number) if self.is_date else number
 
 
 def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
     """The columns of a ranker's features, in the order of their first features.
 
-    Features `column=level` are the levels of one column if there is no feature `column`, and they
-    are 0 or 1 in these documents, at most one of them 1.
+    Features `column=level` are the levels of a column if there is no feature `column`, and if all
+    of them are 0 or 1 in these documents, with at most a single 1 in a document.
 
     Args:
+        model: the ranker.
         queries: unscaled documents with the ranker's features.
 
     Cost: one pass over the features of categorical columns.
@@ -64,13 +68,13 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
         if all(levels) and _are_indicators(queries.features[:, features]):
             columns.append(Column(name, tuple(features), levels))
         else:
-            columns += [Column(readable[k], (k,), is_date=stored[k] in queries.dates)
-                        for k in features]  # fmt: skip
+            for k in features:
+                columns.append(Column(readable[k], (k,), is_date=stored[k] in queries.dates))
     return tuple(sorted(columns, key=lambda column: column.features))
 
 
 def feature_names(model: Ranker, queries: Queries) -> tuple[str, ...]:
-    """The features' names for people from the model, else from the data, else numbers from 1."""
+    """Readable names of the features: from the model, else from the data, else numbers from 1."""
     if model.describer is not None:
         return model.describer.readable_names()
     names = model.feature_names or queries.feature_names
@@ -78,14 +82,16 @@ def feature_names(model: Ranker, queries: Queries) -> tuple[str, ...]:
 
 
 def _with_levels(names: Sequence[str]) -> dict[str, list[int]]:
-    """The numbers of the features by the column that their names allow."""
-    features_of: dict[str, list[int]] = {}
+    """Group the numbers of features by their column, as far as their names tell it."""
+    features_of_columns: dict[str, list[int]] = {}
     for k, name in enumerate(names):
         column = column_of(name, ())
-        features_of.setdefault(name if column in names else column, []).append(k)
-    return features_of
+        if column in names:
+            column = name
+        features_of_columns.setdefault(column, []).append(k)
+    return features_of_columns
 
 
 def _are_indicators(values: F32) -> bool:
-    """Whether (n, m) values are 0 or 1, at most one of a row 1."""
+    """Whether all (n, m) values are 0 or 1, with at most a single 1 in a row."""
     return bool(((values == 0) | (values == 1)).all() and (values.sum(axis=1) <= 1).all())

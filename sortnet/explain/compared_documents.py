@@ -1,4 +1,4 @@
-"""Two documents of a query compared by a ranker: which goes first, by what margin and votes."""
+"""Compare two documents of a query by a ranker: the first document, the margin and the votes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class RankedDocument:
     """A document and its place in the order of its query.
 
     Attributes:
-        docid: None: the data has no ids, or this document has none.
-        row: of the data, from 0.
-        rank: within the query, from 1.
+        docid: the document's id; None if it has no id.
+        row: row of the document in the data, from 0.
+        rank: place of the document in its query, from 1.
     """
 
     docid: str | None
@@ -34,13 +34,13 @@ class ComparedDocuments:
     """A comparison of documents a and b of a query.
 
     Attributes:
-        qid: of the query.
-        n_docs: documents of the query.
+        qid: name of the query.
+        n_docs: number of documents in the query.
         a, b: the documents.
-        margin: of a over b; above 0, a goes first.
+        margin: margin of a over b; above 0, a goes first.
         votes: a row for each member or head of the ranker, with its outputs by name.
-        explanation: the parts of the features in the margin; None: the ranker has no gradients.
-        reason: why there is no explanation; empty if there is one.
+        explanation: the parts of the features in the margin; None if the ranker has no gradients.
+        reason: the reason for a missing explanation, else empty.
     """
 
     qid: str
@@ -57,7 +57,9 @@ class ComparedDocuments:
         """The document that goes first, `a` or `b`; None if the margin is 0."""
         if self.margin > 0:
             return "a"
-        return "b" if self.margin < 0 else None
+        if self.margin < 0:
+            return "b"
+        return None
 
 
 def compare_documents(
@@ -71,13 +73,16 @@ def compare_documents(
     """Compare two documents of a query, and attribute the margin to the features.
 
     Args:
+        ranker: the ranker.
+        queries: unscaled documents.
         a, b: ids of documents, or their rows.
-        qid: of the query, if both documents are in several.
+        qid: name of the query, needed if several queries have both documents.
+        progress: called with a text before the explanation.
 
     Raises:
-        DataError: if the documents are not there, in two queries, or the same.
+        DataError: if the documents do not exist, are in two queries, or are the same.
 
-    Cost: as `explain_pair`, and a sort of the query.
+    Cost: an explanation, see `explain_pair`, and a sort of the query.
     """
     query, i, j = find_both(queries, a, b, qid)
     if i == j:
@@ -87,7 +92,8 @@ def compare_documents(
         )
     votes = ranker.votes(query, i, j)
     progress("explaining")
-    explanation, reason = None, ""
+    explanation = None
+    reason = ""
     try:
         explanation = explain_pair(ranker, query, i, j)
         margin = explanation.margin

@@ -19,11 +19,11 @@ class Importance:
 
     Attributes:
         metric: the measure and its conventions.
-        quality: its mean over the queries with nothing shuffled.
-        drops: (n_columns, repeats) quality less the shuffled data's quality.
-        columns: (n_columns,) the columns: a feature each, or all levels of a category.
-        splits: (n_columns,) the share of splits that each has in soft trees; None: of another
-            ranker.
+        quality: the mean of the measure over the queries, without shuffling.
+        drops: (n_columns, repeats) `quality` less the quality of the shuffled data.
+        columns: (n_columns,) the columns: a single feature, or all levels of a category.
+        splits: (n_columns,) share of the soft trees' splits that use the column; None for rankers
+            without soft trees.
     """
 
     metric: Metric
@@ -34,23 +34,23 @@ class Importance:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """(n_columns,) the columns' names."""
+        """Names (n_columns,) of the columns."""
         return tuple(column.name for column in self.columns)
 
     @property
     def mean(self) -> F64:
-        """(n_columns,) mean drop over the repeats."""
+        """Mean drop (n_columns,) over the repeats."""
         mean: F64 = self.drops.mean(axis=1)
         return mean
 
     @property
     def std(self) -> F64:
-        """(n_columns,) standard deviation over the repeats (divided by their number)."""
+        """Standard deviation (n_columns,) of the drop, with the number of repeats as divisor."""
         std: F64 = self.drops.std(axis=1)
         return std
 
     def largest(self, n: int | None = None) -> list[int]:
-        """The places (from 0) of the n columns with the largest mean drops."""
+        """The numbers (from 0) of the n columns with the largest mean drops."""
         order: list[int] = np.argsort(-self.mean, kind="stable")[:n].tolist()
         return order
 
@@ -64,21 +64,22 @@ def permutation_importance(
     seed: int = 0,
     progress: Progress = lambda text: None,
 ) -> Importance:
-    """How much the measure drops when a column is shuffled (Breiman 2001, section 10).
+    """Measure how much a measure drops when a column is shuffled (Breiman 2001, section 10).
 
-    A column is a feature, or all levels of a category: these are shuffled together, as no document
-    has two of them. A column is shuffled among the documents of each query, not across queries: a
-    ranking is of one query's documents, values of another query would make documents that do not
-    exist, and every scaling commutes with it. A column that is constant within each query therefore
-    has importance 0, even if it changes the effect of others. In a repeat all columns are shuffled
-    by the same permutation, so that they can be compared.
+    A column is a feature, or all levels of a category. Levels are shuffled together, because no
+    document has two levels. A column is shuffled within each query and not across queries: values
+    of another query would make documents that do not exist, and every scaling commutes with
+    shuffling within queries. A column that is constant within each query therefore has importance
+    0, even if it changes the effect of other columns. In a repeat all columns are shuffled by the
+    same permutation, so that they can be compared.
 
     Args:
         model: any ranker.
-        queries: labelled, unscaled documents, preferably not those of the training.
+        queries: labelled, unscaled documents, preferably not the training data.
         metric: the measure; by default the model's RankQuality with its conventions.
-        repeats: how often each column is shuffled.
-        seed: of the permutations.
+        repeats: number of times each column is shuffled.
+        seed: seed of the permutations.
+        progress: called with a text before each shuffle.
 
     Raises:
         ModelError: if the features are not those the model was trained on.
@@ -89,12 +90,13 @@ def permutation_importance(
     >>> from sortnet.rankers.sortnet import fit
     >>> X = np.arange(12, dtype=np.float32)[:, None] * [1, 0]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> found = permutation_importance(fit(q, q, Config(max_iter=2, scaling="normal")), q, "ndcg")
-    >>> bool(found.mean[0] > 0), float(found.mean[1])
+    >>> model = fit(q, q, Config(max_iter=2, scaling="normal"))
+    >>> importance = permutation_importance(model, q, "ndcg")
+    >>> bool(importance.mean[0] > 0), float(importance.mean[1])
     (True, 0.0)
 
-    Cost: a sort for every column and repeat, none for a column that does not vary; one scaled
-    copy of the features.
+    Cost: a sort for every repeat and column that varies within queries; a scaled copy of the
+    features.
     """
     if repeats < 1:
         raise SortNetError(f"repeats must be 1 or more, got {repeats}")
@@ -103,23 +105,26 @@ def permutation_importance(
     (measure,) = as_metrics(config.rank_quality if metric is None else metric)
     documents, order_of, sources = model.repeatable(queries)
 
-    def measured() -> float:
+    def current_quality() -> float:
         return average(outcomes(measure, documents, order_of(documents)), config.empty)
 
-    quality, table = measured(), documents.features
+    quality = current_quality()
+    table = documents.features
     columns = columns_of(model, queries)
     drops = np.zeros((len(columns), repeats))
-    rng, query = np.random.default_rng(seed), queries.query_of_docs()
+    rng = np.random.default_rng(seed)
+    query = queries.query_of_docs()
     for r in range(repeats):
-        order = np.lexsort((rng.random(queries.n_docs), query))  # each query's in random order
+        # A random order of the documents within each query.
+        order = np.lexsort((rng.random(queries.n_docs), query))
         for k, column in enumerate(columns):
             progress(f"shuffle {r + 1} of {repeats}: {column.name}")
             scaled_columns = np.flatnonzero(np.isin(sources, column.features))
-            before = table[:, scaled_columns]
-            if not np.array_equal(before[order], before):
-                table[:, scaled_columns] = before[order]
-                drops[k, r] = quality - measured()
-                table[:, scaled_columns] = before
+            values = table[:, scaled_columns]
+            if not np.array_equal(values[order], values):
+                table[:, scaled_columns] = values[order]
+                drops[k, r] = quality - current_quality()
+                table[:, scaled_columns] = values
     splits = model.split_shares()
     if splits is not None:
         splits = np.array([splits[list(column.features)].sum() for column in columns])

@@ -1,1 +1,1 @@
-"""Rankers: whatever is fitted on labelled queries and orders others."""
+"""Rankers of every kind, which are fitted on labelled queries and order new queries."""

@@ -1,7 +1,7 @@
 """AdaRank for MAP and for NDCG (Xu and Li 2007): a sum of features, each weighted by a measure.
 
-What the weak rankers reach is computed once, before the first round (Köppel et al. 2025, RankNet
-revisited, algorithm 1).
+The measures of the weak rankers are computed once, before the first round (Köppel et al. 2025,
+RankNet revisited, algorithm 1).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from sortnet.rankers.base import order_by
 from sortnet.rankers.linear import LinearSettings
 
 _TINY = 1e-12
-_TOLERANCE = 0.002  # by which the measure may fall in a round
-_IN_VAIN = 5  # rounds in a row of one weak ranker that change nothing
+_TOLERANCE = 0.002  # the measure may fall by less in a round
+_IN_VAIN = 5  # rounds in a row with the same weak ranker and no change, after which it is left out
 
 
 @dataclass(frozen=True)
 class _Sum:
     """A sum of weak rankers."""
 
-    w: F64  # (2 d,) of each column and of its negative
+    w: F64  # (2 d,) weights of the columns, then of their negatives
     P: F64  # (m,) weights of the queries that have a measure
-    reached: float  # the mean measure
+    mean_measure: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,76 +47,102 @@ class _Weak:
         return cls(part, metric, columns, _performances(part, columns, metric))
 
     def best(self, sum_: _Sum, barred: Collection[int]) -> tuple[int, float]:
-        """The one of the largest Σ P E(h) that is not barred, or -1, and that sum."""
-        mean = self.E @ sum_.P
-        mean[list(barred)] = -np.inf
-        k = int(np.argmax(mean))
-        return (k if mean[k] > -np.inf else -1), float(mean[k])
+        """The number of the weak ranker with the largest Σ P E(h), and this sum.
+
+        Barred weak rankers are left out; the number is -1 if all are barred.
+        """
+        means = self.E @ sum_.P
+        means[list(barred)] = -np.inf
+        k = int(np.argmax(means))
+        if means[k] == -np.inf:
+            return -1, float(means[k])
+        return k, float(means[k])
 
     def added(self, sum_: _Sum, k: int, mean: float) -> _Sum:
-        """With α h, α = ½ ln((1 + mean) / (1 - mean)), and P exp(-α E(f)) scaled to a sum of 1."""
+        """Add α h_k to the sum, α = ½ ln((1 + mean) / (1 - mean)).
+
+        The queries' weights become P exp(-α E(f)), scaled to a sum of 1.
+        """
         w = sum_.w.copy()
         alpha = 0.5 * np.log((1 + mean) / max(1 - mean, _TINY))
         w[k] += alpha
-        now = _performances(self.part, (self.columns @ w)[:, None], self.metric)[0]
-        P = sum_.P * np.exp(-alpha * now)
-        return _Sum(w, P / P.sum(), float(now.mean()))
+        measures = _performances(self.part, (self.columns @ w)[:, None], self.metric)[0]
+        P = sum_.P * np.exp(-alpha * measures)
+        return _Sum(w, P / P.sum(), float(measures.mean()))
 
 
 def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
-    """(d,) the weights after each round.
+    """Yield the weights (d,) after each round.
 
-    Of queries that have a measure E, with P = 1 / m at first: the weak ranker h of the largest Σ P
-    E(h) gets α = ½ ln(Σ P (1 + E(h)) / Σ P (1 - E(h))); then P ~ P exp(-α E(f)) of the sum f so
-    far. Left to itself this chooses the best one or two for ever. So, as RankLib has it, one that
-    is chosen twice in a row is put aside and its round taken back, until the mean of E(f) falls by
-    0.002 in a round, which is left out. Then those put aside return one by one, the last first, and
-    may be chosen again and again, but for one that has changed nothing five times in a row.
+    Only queries that have a measure E count, with the weights P = 1 / m at first. The weak ranker h
+    with the largest Σ P E(h) gets α = ½ ln(Σ P (1 + E(h)) / Σ P (1 - E(h))); then P becomes
+    P exp(-α E(f)), where f is the sum so far.
+
+    This alone would choose the best one or two weak rankers for ever. As in RankLib, a weak ranker
+    that is chosen twice in a row is therefore put aside, and its round is undone. These rounds end
+    when the mean of E(f) falls by 0.002; the last round is left out. Then the weak rankers that
+    were put aside return singly, the last first. They may be chosen many times in a row, but a weak
+    ranker that has changed nothing five times in a row is barred.
     """
     weak = _Weak.of(part, metric)
-    m, left, aside = weak.E.shape[1], iter(range(rounds)), list[int]()
-    sum_ = _Sum(np.zeros(len(weak.E)), np.full(m, 1 / m), -np.inf)
-    sum_ = yield from _rounds(weak, sum_, aside, left, again=False)
+    n_queries = weak.E.shape[1]
+    rounds_left = iter(range(rounds))
+    aside = list[int]()
+    sum_ = _Sum(np.zeros(len(weak.E)), np.full(n_queries, 1 / n_queries), -np.inf)
+    sum_ = yield from _rounds(weak, sum_, aside, rounds_left, again=False)
     while aside:
         aside.pop()
-        sum_ = yield from _rounds(weak, sum_, aside, left, again=True)
+        sum_ = yield from _rounds(weak, sum_, aside, rounds_left, again=True)
 
 
 def _rounds(
-    weak: _Weak, sum_: _Sum, aside: list[int], left: Iterator[int], *, again: bool
+    weak: _Weak, sum_: _Sum, aside: list[int], rounds_left: Iterator[int], *, again: bool
 ) -> Generator[F64, None, _Sum]:
-    """Rounds until the measure falls. One that is chosen twice in a row is put aside, or may be
-    chosen in a row `again`, `_IN_VAIN` times if that changes nothing."""
-    before, last, used, in_vain = sum_, -1, set[int](), 0
-    for _ in left:
-        k, mean = weak.best(sum_, {*aside, *used})
+    """Add weak rankers until the measure falls; return the sum before it fell.
+
+    A weak ranker that is chosen twice in a row is put `aside`. With `again` it may be chosen in a
+    row, but at most `_IN_VAIN` times without a change of the measure.
+    """
+    previous_sum = sum_
+    previous_k = -1
+    barred = set[int]()
+    n_in_vain = 0
+    for _ in rounds_left:
+        k, mean = weak.best(sum_, {*aside, *barred})
         if k < 0:
             break
-        if k == last and not again:
+        if k == previous_k and not again:
             aside.append(k)
-            sum_ = before
+            sum_ = previous_sum
             continue
-        found = weak.added(sum_, k, mean)
-        w, negative = np.split(found.w, 2)
+        next_sum = weak.added(sum_, k, mean)
+        w, negative = np.split(next_sum.w, 2)
         yield w - negative
-        if found.reached + _TOLERANCE <= sum_.reached:
+        if next_sum.mean_measure + _TOLERANCE <= sum_.mean_measure:
             break
-        if found.reached != sum_.reached or k != last:
-            used, in_vain = set(), 0
+        if next_sum.mean_measure == sum_.mean_measure and k == previous_k:
+            n_in_vain += 1
         else:
-            in_vain += 1
-        if in_vain == _IN_VAIN:
-            used, in_vain = used | {k}, 0
-        before, last, sum_ = sum_, k, found
+            barred.clear()
+            n_in_vain = 0
+        if n_in_vain == _IN_VAIN:
+            barred.add(k)
+            n_in_vain = 0
+        previous_sum = sum_
+        previous_k = k
+        sum_ = next_sum
     return sum_
 
 
 def _performances(part: Queries, columns: F64, metric: Metric) -> F64:
-    """(n_columns, n_queries) the measure of each query by each column, of those that have it."""
-    measured = [
+    """(n_columns, n_queries) the measure of each query ranked by each column.
+
+    Queries without a measure are left out.
+    """
+    measures = [
         per_query(metric, part.grades[order_by(part, column)], part.offsets) for column in columns.T
     ]
-    E: F64 = np.array(measured)
+    E: F64 = np.array(measures)
     return E[:, ~np.isnan(E[0])]
 
 
@@ -139,9 +165,14 @@ class AdaRankSettings(LinearSettings):
         metric = self.metric(self.measure)
         check_can_choose(metric, T)
         progress("measuring the weak rankers")
-        best, kept, chosen = -np.inf, np.zeros(T.n_features), 0
+        best_quality = -np.inf
+        best_w = np.zeros(T.n_features)
+        best_round = 0
         for k, w in enumerate(adarank(T, metric, self.rounds), 1):
             progress(f"boosting, round {k}/{self.rounds}")
-            if (value := self.quality_of(V, order_by(V, V.features @ w))) > best:
-                best, kept, chosen = value, w, k
-        return kept, {"rounds": chosen}
+            quality = self.quality_of(V, order_by(V, V.features @ w))
+            if quality > best_quality:
+                best_quality = quality
+                best_w = w
+                best_round = k
+        return best_w, {"rounds": best_round}

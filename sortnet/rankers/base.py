@@ -1,14 +1,15 @@
-"""Rankers: what is fitted on labelled queries and orders others; each kind by its name.
+"""Rankers of every kind: the registry of kinds, the base class, fitting and loading.
 
-A kind is a row of `KINDS`, which names a class of `sortnet.config.Settings` with
+A ranker is fitted on labelled queries and orders new queries. `KINDS` gives each kind a name and
+a subclass of `sortnet.config.Settings` with
 
-    ranker                                              its class of `Ranker`, of what `solve` finds
-    grids, fixed, candidates(train)                     if they differ from those of `Settings`
-    solve(train, vali, progress)      -> learned, info  of scaled queries
-    read(saved, n_columns)            -> learned        of `folder.Saved`
+    ranker                                              subclass of `Ranker`, made of `learned`
+    grids, fixed, candidates(train)                     if they differ from the base class
+    solve(train, vali, progress)      -> learned, info  fit on scaled queries
+    read(saved, n_columns)            -> learned        read a folder, `model_folder.Saved`
 
-Everything that takes a ranker takes all of them. Features are scaled where the settings have a
-`scaling`. SortNet alone has a `fit` and a `load` of its own, in `sortnet.rankers.sortnet` and
+Every function that takes a ranker takes all kinds. Features are scaled where the settings have a
+`scaling`. Only SortNet has its own `fit` and `load`, in `sortnet.rankers.sortnet` and
 `sortnet.rankers.model`.
 """
 
@@ -55,9 +56,9 @@ KINDS: dict[str, str] = {
     "rankboost": "sortnet.rankers.stumps:StumpSettings",
     "adarank-ndcg": "sortnet.rankers.adarank:AdaRankSettings",
 }
-_LOOP = "sortnet.rankers.sortnet"  # whose `fit` is the loop's own
-_MODEL = "sortnet.rankers.model"  # whose `load` is of comparators
-# Names of kinds with other settings than their own by default.
+_LOOP = "sortnet.rankers.sortnet"  # module with the `fit` of SortNet
+_MODEL = "sortnet.rankers.model"  # module with the `load` of SortNet
+# Variants: name -> kind, and the settings that differ from the kind's defaults.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "directranker-neighbours": ("directranker", {"pairs_from": "neighbours"}),
     "directranker-random": ("directranker", {"pairs_from": "random"}),
@@ -74,20 +75,20 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "frank": ("rankboost", {"algorithm": "frank"}),
     "adarank-map": ("adarank-ndcg", {"measure": "map"}),
 }
-_ITEMS = "items."  # of the tensors of what describes items
+_ITEMS = "items."  # prefix of the tensors of a describer
 
 
 @dataclass(frozen=True, eq=False)
 class Ranker(ABC):
-    """A fitted ranker. By default its order is that of its scores, a margin their difference.
+    """A fitted ranker. By default it orders by scores, and a margin is a difference of scores.
 
     Attributes:
-        config: the settings it was fitted with; their `kind` is the ranker's.
-        scaler: fitted on the training part; what was learned sees its columns.
-        feature_names: where the training data had them.
-        info: how it came about, as JSON; `quality` is its RankQuality on the validation part.
-        describer: what makes its features of items, for a ranker of items; `save` keeps it.
-        columns: the names of columns that it was fitted with; they hold for other tables, too.
+        config: the settings that the ranker was fitted with, among them its `kind`.
+        scaler: the scaling of features, fitted on the training part.
+        feature_names: names of the features, if the training data had them.
+        info: record of the fit, as JSON; `quality` is RankQuality on the validation part.
+        describer: makes features from items, for a ranker of items; `save` keeps it.
+        columns: the names of columns in the training tables, which new tables must have, too.
 
     Raises:
         ModelError: if the features of `describer` are not `feature_names`.
@@ -115,7 +116,7 @@ class Ranker(ABC):
         return self.scaler.depends_on_query
 
     def scaled(self, queries: Queries) -> Queries:
-        """The documents as what was learned sees them.
+        """Scale the features as in training.
 
         Raises:
             ModelError: if the features are not those it was fitted on.
@@ -125,26 +126,26 @@ class Ranker(ABC):
 
     @abstractmethod
     def scores(self, queries: Queries) -> F32:
-        """(n_docs,) in a query, higher is better; they say nothing across queries."""
+        """Scores (n_docs,), higher is better; only scores of the same query can be compared."""
 
     def real_scores(self, queries: Queries) -> F32:
-        """(n_docs,) how good each document is, not only its place; in a query, higher is better."""
+        """Scores (n_docs,) that say by how much a document is better, where the ranker has them."""
         return self.scores(queries)
 
     @abstractmethod
     def learned(self) -> dict[str, Array]:
-        """What it has learned, by name, as `read` of its settings takes it."""
+        """The learned arrays by name, as `read` of the settings takes them."""
 
     def tensors(self) -> dict[str, Array]:
-        """What `save` keeps, by name."""
+        """All arrays that `save` writes, by name: the learned ones and the scaling."""
         return self.learned() | scaler_arrays(self.scaler)
 
     def facts(self) -> dict[str, Any]:
-        """What else model.json is to say."""
+        """Further entries of model.json."""
         return {"depends_on_query": self.depends_on_query}
 
     def order(self, queries: Queries) -> I64:
-        """(n_docs,) document numbers query by query, the best first.
+        """Document numbers (n_docs,) query by query, the best first.
 
         Raises:
             ModelError: if the features are not those it was fitted on, or a score is no number.
@@ -152,27 +153,27 @@ class Ranker(ABC):
         return self._by_scores(queries, arrangement(queries))
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
-        """(m,) margins of documents i over documents j (document numbers): above 0, i goes first.
+        """Margins (m,) of documents i over documents j (document numbers): above 0, i goes first.
 
-        They may depend on the other documents of the query, see `depends_on_query`.
+        A margin may depend on all documents of the query, see `depends_on_query`.
         """
         scores = self.scores(queries)
         differences: F32 = scores[np.asarray(i)] - scores[np.asarray(j)]
         return differences
 
     def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
-        """What each part of the ranker says of document i over document j, by name."""
+        """Named outputs of each part of the ranker for document i over document j."""
         return [{"margin": float(self.margins(queries, [i], [j])[0])}]
 
     def split_shares(self) -> F64 | None:
-        """(n_features,) the share of all splits of its soft trees that each has; None: no trees."""
+        """Share (n_features,) of the soft trees' splits that use each feature; None: no trees."""
         return None
 
     def differentiable(self) -> Margin:
-        """The margin of scaled documents, with gradients.
+        """The margin as a function of two scaled documents that has gradients.
 
         Raises:
-            ModelError: if its margins are not functions of two documents that have gradients.
+            ModelError: if the ranker has no such function.
         """
         raise ModelError(
             f"a ranker of kind {self.config.kind} has no gradients that explain a margin: "
@@ -180,10 +181,14 @@ class Ranker(ABC):
         )
 
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
-        """A copy of the documents as it sees them, what orders them once changed, and sources.
+        """Prepare repeated orders of documents whose columns are changed.
 
-        The sources are the number of the feature that each column of the copy comes from.
-        All orders begin at one arrangement: a changed feature that it does not use changes none.
+        All orders start from the same arrangement, so that changing a feature that the ranker does
+        not use changes no order.
+
+        Returns:
+            A copy of the documents as the ranker sees them, a function that orders a changed copy,
+            and the number of the feature that each column of the copy comes from.
         """
         start = arrangement(queries)
         copy = queries.with_features(queries.features.copy())
@@ -191,7 +196,7 @@ class Ranker(ABC):
         return copy, lambda changed: self._by_scores(changed, start), sources
 
     def order_before(self, queries: Queries) -> I64:
-        """(n_docs,) the order before anything was learned: of random weights."""
+        """Order (n_docs,) by the ranker before training, with random weights."""
         return arrangement(queries)
 
     def check_features(self, queries: Queries) -> None:
@@ -203,22 +208,23 @@ class Ranker(ABC):
             )
         ours, theirs = self.feature_names, queries.feature_names
         if ours is not None and theirs is not None and ours != theirs:
-            k = next(k for k, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
+            pairs = zip(ours, theirs, strict=True)
+            k = next(k for k, (our_name, their_name) in enumerate(pairs) if our_name != their_name)
             raise ModelError(
                 f"{queries.source}: feature {k + 1} is {theirs[k]!r}, "
                 f"but the model was trained with {ours[k]!r} there"
             )
 
     def save(self, folder: str | Path) -> None:
-        """Write the ranker's folder, which every command of `sortnet` reads; in one step.
+        """Write the ranker's folder in one step; every command of `sortnet` reads it.
 
         Raises:
             SortNetError: if the folder cannot be written.
         """
         config = self.config.to_json()
-        if "device" in config:  # it may be loaded on a machine without a GPU
-            config["device"] = "auto"
-        about = {
+        if "device" in config:
+            config["device"] = "auto"  # the folder may be loaded on a machine without a GPU
+        document = {
             "sortnet": __version__,
             "kind": self.config.kind,
             "n_features": self.n_features,
@@ -228,24 +234,25 @@ class Ranker(ABC):
             "info": dict(self.info),
         }
         if self.columns != UNNAMED:
-            about["columns"] = self.columns.to_json()
+            document["columns"] = self.columns.to_json()
         if self.describer is not None:
-            about["items"] = to_json(self.describer)
-        write_folder(folder, about, self._saved_tensors())
+            document["items"] = to_json(self.describer)
+        write_folder(folder, document, self._saved_tensors())
 
     def weights_sha256(self) -> str:
-        """Hash of the weights as `save` writes them, those of its inputs included."""
+        """Hash of the weights as `save` writes them, the weights of a describer included."""
         return digest_of(self._saved_tensors())
 
     def _saved_tensors(self) -> dict[str, Array]:
         if self.describer is None:
             return self.tensors()
-        arrays = arrays_of(self.describer).items()
-        of_items = {f"{_ITEMS}{name}": array for name, array in arrays}
-        return self.tensors() | of_items
+        tensors = self.tensors()
+        for name, array in arrays_of(self.describer).items():
+            tensors[f"{_ITEMS}{name}"] = array
+        return tensors
 
     def _by_scores(self, queries: Queries, start: I64) -> I64:
-        """The order by scores; equal ones stay as `start`, (n_docs,), has them."""
+        """Order by scores; documents with equal scores stay in the order of `start`, (n_docs,)."""
         self.check_features(queries)
         scores = self.scores(queries)
         if np.isnan(scores).any():
@@ -255,13 +262,16 @@ class Ranker(ABC):
 
 
 def scaling_setting(default: str) -> Any:
-    """The field `scaling` of a kind's settings, of which the help says what is taken by default."""
+    """The field `scaling` of a kind's settings; `default` is the help's text for the default."""
     text = f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: {default}."
     return setting(None, text, COMPARATOR, choices=SCALINGS, joined=True)
 
 
 def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I64:
-    """(n_docs,) the order by scores, query by query; equal ones stay as `start` has them."""
+    """Order (n_docs,) by scores, query by query.
+
+    Documents with equal scores stay in the order of `start`, by default the order of their numbers.
+    """
     start = np.arange(queries.n_docs) if start is None else start
     query = queries.query_of_docs()
     return start[np.lexsort((-scores[start], query[start]))]
@@ -271,20 +281,20 @@ def kind_settings(kind: object) -> Any:
     """The class of settings of a kind of ranker.
 
     Raises:
-        ModelError: if there is none of that name.
+        ModelError: if no kind has that name.
     """
     if not isinstance(kind, str) or kind not in KINDS:
-        known = ", ".join([*KINDS, *VARIANTS])
-        raise ModelError(f"unknown kind of ranker {shown(kind)}; known are {known}")
+        names = ", ".join([*KINDS, *VARIANTS])
+        raise ModelError(f"unknown kind of ranker {shown(kind)}; known are {names}")
     module, _, name = KINDS[kind].partition(":")
     return getattr(import_module(module), name)
 
 
 def settings_for(name: str) -> Settings:
-    """The settings of a kind of ranker, or of a variant, as they are by default.
+    """Default settings of a kind of ranker, or of a variant.
 
     Raises:
-        ModelError: if there is none of that name.
+        ModelError: if no kind and no variant has that name.
 
     >>> settings_for("frank").kind, settings_for("frank").algorithm
     ('rankboost', 'frank')
@@ -295,7 +305,7 @@ def settings_for(name: str) -> Settings:
 
 
 def kinds_of_pairs() -> list[str]:
-    """The kinds of rankers that learn from judged pairs, by default, and not from grades alone.
+    """The kinds of rankers that learn from judged pairs with their default settings.
 
     >>> kinds_of_pairs()
     ['sortnet', 'posterior', 'directranker']
@@ -304,12 +314,14 @@ def kinds_of_pairs() -> list[str]:
 
 
 def _variant(name: object) -> tuple[Any, dict[str, Any]]:
-    """The kind and the changes that a name stands for."""
-    return VARIANTS.get(name, (name, {})) if isinstance(name, str) else (name, {})
+    """The kind that a name stands for, and the changes of its default settings."""
+    if isinstance(name, str) and name in VARIANTS:
+        return VARIANTS[name]
+    return name, {}
 
 
 def name_of(settings: Settings) -> str:
-    """The name of a variant that has these settings, or their kind.
+    """Name of the variant with these settings, or their kind if no variant fits.
 
     >>> name_of(settings_for("xgboost"))
     'xgboost'
@@ -327,20 +339,20 @@ def fit_ranker(
     config: Settings,
     *,
     progress: Progress = lambda text: None,
-    **own: Any,
+    **loop_arguments: Any,
 ) -> Ranker:
     """Fit a ranker of the kind that the settings are for.
 
     Args:
         train: labelled queries, not scaled.
-        vali: labelled queries with the same features, which choose.
-        config: settings; RankQuality, left open, is chosen first, see `choose_quality`.
-        own: what only `sortnet.rankers.sortnet.fit` takes, such as `callbacks`.
+        vali: labelled queries with the same features; settings and epochs are chosen on them.
+        config: settings; a RankQuality left open is chosen first, see `choose_quality`.
+        loop_arguments: arguments that only `sortnet.rankers.sortnet.fit` has, such as `callbacks`.
 
     Raises:
-        DataError: if the parts have different features, RankQuality scores every ranking of `vali`
-            alike, or the kind cannot learn from the training part: no query has documents of two
-            grades, they are judged pairs or have weights, and it takes none.
+        DataError: if the parts have different features, if RankQuality scores every ranking of
+            `vali` alike, or if the kind cannot learn from the training part: no query has documents
+            of two grades, or there are judged pairs or weights that the kind does not take.
 
     >>> from sortnet.config import Config
     >>> X = np.arange(12, dtype=np.float32)[:, None]
@@ -350,11 +362,11 @@ def fit_ranker(
     """
     ranker: Ranker
     if config.kind == Config.kind:
-        ranker = import_module(_LOOP).fit(train, vali, config, progress=progress, **own)
+        ranker = import_module(_LOOP).fit(train, vali, config, progress=progress, **loop_arguments)
     else:
         check_same_features(train, vali)
         config = choose_quality(train, vali, config)
-        ranker = _fit(train, vali, config, progress=progress, **own)
+        ranker = _fit(train, vali, config, progress=progress, **loop_arguments)
     info = dict(ranker.info)
     if "quality" not in info:
         info = {"quality": config.quality_of(vali, ranker.order(vali)), **info}
@@ -362,33 +374,37 @@ def fit_ranker(
 
 
 def _fit(train: Queries, vali: Queries, config: Any, *, progress: Progress) -> Ranker:
-    """A ranker of the candidate of the settings that is best on `vali`."""
+    """Fit every candidate of the settings; return the ranker that is best on `vali`."""
     check_graded(train, config)
     rankers = list[Ranker]()
-    for each in config.candidates(train):
-        scaling = each.flat().get("scaling")
+    for candidate in config.candidates(train):
+        scaling = candidate.flat().get("scaling")
         scaler = unscaled(train.n_features)
         if scaling is not None:
             scaler = fit_scaler(scaling, train, seed=config.seed)
-        learned, info = each.solve(scaler(train), scaler(vali), progress)
+        learned, info = candidate.solve(scaler(train), scaler(vali), progress)
         names = train.feature_names
-        rankers.append(each.ranker(each, scaler, learned, feature_names=names, info=info))
+        ranker = candidate.ranker(candidate, scaler, learned, feature_names=names, info=info)
+        rankers.append(ranker)
     if len(rankers) == 1:
         return rankers[0]
     return max(rankers, key=lambda ranker: config.quality_of(vali, ranker.order(vali)))
 
 
-def load_ranker(folder: str | Path, **own: Any) -> Ranker:
+def load_ranker(folder: str | Path, **model_arguments: Any) -> Ranker:
     """Read the folder of a ranker of any kind.
+
+    `model_arguments` are arguments that only `sortnet.rankers.model.load` has.
 
     Raises:
         ModelError: if a file is missing, damaged, foreign, of an unknown kind or another version.
     """
-    return read_folder(folder, lambda saved: _loaded(saved, own))
+    return read_folder(folder, lambda saved: _loaded(saved, model_arguments))
 
 
-def _loaded(saved: Saved, own: Mapping[str, Any]) -> Ranker:
-    kind, changes = _variant(saved.kind)  # as versions before 0.3 saved it
+def _loaded(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
+    # Versions before 0.3 saved the name of a variant as the kind.
+    kind, changes = _variant(saved.kind)
     config = {**changes, **saved.about["config"]}
     saved = replace(saved, kind=kind, about={**saved.about, "config": config})
     try:
@@ -396,27 +412,34 @@ def _loaded(saved: Saved, own: Mapping[str, Any]) -> Ranker:
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
     items = saved.about.get("items")
-    names = [name for name in saved.tensors if items is not None and name.startswith(_ITEMS)]
-    tensors = {name: saved.tensors.pop(name) for name in names}
-    of_loop = settings is Config
-    ranker: Ranker = import_module(_MODEL).load(saved, **own) if of_loop else _load(saved)
+    item_arrays = {}
+    if items is not None:
+        names = [name for name in saved.tensors if name.startswith(_ITEMS)]
+        for name in names:
+            item_arrays[name.removeprefix(_ITEMS)] = saved.tensors.pop(name)
+    ranker: Ranker
+    if settings is Config:
+        ranker = import_module(_MODEL).load(saved, **model_arguments)
+    else:
+        ranker = _load(saved)
     columns = NamedColumns.from_json(saved.about.get("columns", {}), saved.path)
     ranker = replace(ranker, columns=columns)
     if items is None:
         return ranker
     try:
-        arrays = {name.removeprefix(_ITEMS): array for name, array in tensors.items()}
-        return replace(ranker, describer=load_describer(items, arrays))
+        return replace(ranker, describer=load_describer(items, item_arrays))
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
 
 
 def _load(saved: Saved) -> Ranker:
+    """Read a ranker of any kind but SortNet."""
     config: Any = saved.settings(kind_settings(saved.kind))
     scaler = take_scaler(saved, config.flat().get("scaling"))
     learned = config.read(saved, scaler.n_columns)
-    made = {"feature_names": saved.feature_names, "info": saved.info}
-    ranker: Ranker = config.ranker(config, scaler, learned, **made)
+    ranker: Ranker = config.ranker(
+        config, scaler, learned, feature_names=saved.feature_names, info=saved.info
+    )
     return ranker
 
 
@@ -436,7 +459,10 @@ def library_of(config: Settings) -> Any:
 
 
 def check_graded(train: Queries, config: Settings) -> None:
-    """Refuse training data without two grades in a query, judged pairs, and weights if not taken.
+    """Refuse training data that the kind cannot learn from.
+
+    The data need two grades in some query; judged pairs and weights are refused if the kind does
+    not take them.
 
     Raises:
         DataError: naming the kinds that take judged pairs.

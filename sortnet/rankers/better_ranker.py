@@ -1,4 +1,4 @@
-"""The better one of a comparator and the posterior, where judged pairs are learned from."""
+"""Choose between a comparator and the posterior for judged pairs, by the pairs held out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sortnet.rankers.posterior_ranker import PosteriorSettings
 
 
 def better_ranker(train: Queries, vali: Queries, config: Config) -> Ranker:
-    """Fit a comparator and a posterior on judged pairs; the better one by the pairs held out.
+    """Fit a comparator and a posterior on judged pairs; return the better by the pairs held out.
 
     Args:
         train: queries with judged pairs.
         vali: queries with the judged pairs that are held out.
-        config: settings of the comparator; the posterior has its seed.
+        config: settings of the comparator; the posterior gets the same seed.
 
     Raises:
         DataError: if there are too few judged pairs.
@@ -33,32 +33,32 @@ def better_ranker(train: Queries, vali: Queries, config: Config) -> Ranker:
 def better_than_posterior(net: Model, train: Queries, vali: Queries) -> Ranker:
     """Return a trained comparator or the posterior of the same judged pairs, whichever is better.
 
-    Without judged pairs it is the comparator. Its `info` says by `kept` which kind it is, by
-    which measure, the figures of each and the reason.
+    Without judged pairs the comparator is returned. `info["kept"]` of the result has its kind, the
+    measure, the figures of both rankers and the reason.
 
     Args:
         net: the comparator, trained on `train` and chosen by `vali`.
         train, vali: the queries.
     """
-    judged = vali.judged is not None
+    has_judged_pairs = vali.judged is not None
     rankers: list[Ranker] = [net]
-    if judged:
+    if has_judged_pairs:
         rankers.append(fit_ranker(train, vali, PosteriorSettings(seed=net.config.seed)))
     figures = {ranker.config.kind: float(ranker.info["quality"]) for ranker in rankers}
     best = max(rankers, key=lambda ranker: figures[ranker.config.kind])
-    kept = {
+    choice = {
         "kind": best.config.kind,
         "measure": net.config.rank_quality.name,
         "figures": figures,
-        "reason": _reason(figures, net.info["iterations"], judged=judged),
+        "reason": _reason(figures, net.info["iterations"], has_judged_pairs=has_judged_pairs),
     }
-    info = {**net.info, "quality": figures[best.config.kind], "kept": kept}
+    info = {**net.info, "quality": figures[best.config.kind], "kept": choice}
     return replace(best, info=info)
 
 
-def _reason(figures: Mapping[str, float], n_iterations: int, *, judged: bool) -> str:
-    """Why the ranker with the highest figure is the one to keep."""
-    if not judged:
+def _reason(figures: Mapping[str, float], n_iterations: int, *, has_judged_pairs: bool) -> str:
+    """The reason for keeping the ranker with the highest figure."""
+    if not has_judged_pairs:
         return f"best on the validation queries of iterations 0 to {n_iterations - 1}"
     if len(set(figures.values())) == 1:
         return "as good as the other one on the judgements held out, and the one that comes first"

@@ -1,9 +1,9 @@
-"""Choose the inputs of the comparator, and of judged pairs its weight decay, by short trials.
+"""Choose the feature scaling by short trial trainings; with judged pairs also the weight decay.
 
 The inputs are equation 5 and ranks within the query, or the quantiles of each feature as normal
 deviates, or both: three trials at most. Without trials the settings are `Config.with_defaults`.
-There are none where answers are limited or a judge is to be asked: a trial would look at answers
-that the budget does not count.
+No trial is run if answers are limited or a judge is to be asked: a trial would look at answers that
+the budget does not count.
 """
 
 from __future__ import annotations
@@ -27,15 +27,19 @@ from sortnet.sorting import sort
 Trial = dict[str, Any]
 
 INPUTS = ("query+rank", "normal", "query+rank+normal")
-STRONGER = (10.0, 100.0)  # times the fixed weight decay
-# Of a trial, where a training has more. Two heads and eight mini-batches an epoch find every table
-# on which the inputs matter, in a tenth of the time of a training.
-_HEADS, _EPOCHS, _ITERATIONS, _EPOCH_STEPS = 2, 6, 3, 8
-_TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
+STRONGER = (10.0, 100.0)  # factors of the fixed weight decay
+# Size of a trial, at most. Two heads and eight mini-batches an epoch find every table on which the
+# inputs matter, in a tenth of the time of a training.
+_HEADS = 2
+_EPOCHS = 6
+_ITERATIONS = 3
+_EPOCH_STEPS = 8
+_TRIED_ON = 20_000  # documents of a part, at most, so that trials take seconds
 # Standard errors by which a setting must be better than the first to be preferred. Two would keep
-# the first inputs for small tables, to which another is much better. Of judged pairs a weight
-# decay that is too weak does more harm than one that is too strong.
-_SURE, _SURE_OF_FEW = 1.0, 0.5
+# the first inputs for small tables that are sorted much better by other inputs. With judged pairs
+# too weak a weight decay does more harm than too strong a weight decay.
+_SURE = 1.0
+_SURE_OF_FEW = 0.5
 
 
 def choose(
@@ -48,33 +52,34 @@ def choose(
     ended: Sequence[Trial] = (),
     on_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> tuple[Config, list[Trial]]:
-    """Choose the scaling where it is left open, and the weight decay of judged pairs.
+    """Choose the scaling if it is left open, and with judged pairs the weight decay.
 
     Args:
         train: labelled queries, not scaled.
-        vali: labelled queries, which are predicted.
+        vali: labelled queries that trials are measured on.
         config: settings with a RankQuality.
         make_for: makes a custom comparator.
-        ended: trials of an interrupted choice with the same arguments, as `on_trial` got them.
-            They are not repeated; an uninterrupted choice has the same result.
+        ended: trials of an interrupted choice with the same arguments, as `on_trial` got them;
+            they are not repeated. The result is the same as without the interruption.
         on_trial: called with each new trial when it is done.
 
     Returns:
-        The settings, nothing open; and the trials, as JSON values: `scaling`, `weight_decay`, the
-        `outcomes` and their mean, the RankQuality, as `quality`. Where answers are limited
-        (`judgements`) or a judge would be asked there are no new trials, and a scaling left open
-        is all of `INPUTS` together.
+        The settings, with nothing left open; and the trials, as JSON values: `scaling`,
+        `weight_decay`, the `outcomes`, and as `quality` their mean, the RankQuality. If answers are
+        limited (`judgements`) or a judge would be asked, there are no new trials, and a scaling
+        left open is all of `INPUTS` together.
 
-    Cost: at most three short trainings of a small committee, on 20,000 documents of each part at
-    most; two more of judged pairs.
+    Cost: at most three short trainings of a small committee, two more with judged pairs; a training
+    has at most 20,000 documents of each part.
     """
-    best, trials = config.with_defaults, list(ended)
-    few = config.training.weight_decay is None and train.judged is not None
+    best = config.with_defaults
+    trials = list(ended)
+    chooses_weight_decay = config.training.weight_decay is None and train.judged is not None
     missing = "+missing" if any_missing(train.features) else ""
     is_asked = train.judge is not None or vali.judge is not None
     if is_asked or config.judgements is not None:
         return best.changed(scaling=config.scaling or INPUTS[-1] + missing), trials
-    if config.scaling is not None and not few:
+    if config.scaling is not None and not chooses_weight_decay:
         return best, trials
     split = _split(train, vali, config)
     if split is None:
@@ -85,7 +90,7 @@ def choose(
         settings = {"scaling": candidate.scaling, "weight_decay": candidate.training.weight_decay}
         for trial in trials:
             if settings.items() <= trial.items():
-                return np.array(trial["outcomes"], np.float64)  # None becomes NaN
+                return np.array(trial["outcomes"], np.float64)  # JSON's null becomes NaN
         progress(f"choosing the inputs, trial {len(trials) + 1}")
         values = _outcomes(T, V, candidate, make_for or make_comparator)
         quality = average(values, candidate.empty)
@@ -96,7 +101,7 @@ def choose(
 
     if config.scaling is None:
         best = first_best([best.changed(scaling=inputs + missing) for inputs in INPUTS], outcome)
-    if few:
+    if chooses_weight_decay:
         weight_decay = best.training.weight_decay or 0.0
         stronger = [best.changed(weight_decay=weight_decay * times) for times in STRONGER]
         best = first_best([best, *stronger], outcome, _SURE_OF_FEW)
@@ -106,16 +111,22 @@ def choose(
 def first_best(
     candidates: Sequence[Config], outcome: Callable[[Config], F64], sure: float = _SURE
 ) -> Config:
-    """The first of some settings, or the best of the others where it is better by `sure` standard
-    errors of the mean difference of their outcomes, query by query."""
-    found = [outcome(candidate) for candidate in candidates]
-    means = [np.nanmean(each) for each in found]  # queries that say nothing are NaN in all
+    """The candidate with the best mean outcome if it is surely better, else the first candidate.
+
+    It is surely better than the first if the mean difference of their outcomes, query by query, is
+    more than `sure` standard errors.
+    """
+    outcomes_by_query = [outcome(candidate) for candidate in candidates]
+    # A query without a RankQuality is NaN for all candidates.
+    means = [np.nanmean(values) for values in outcomes_by_query]
     best = int(np.argmax(means))
-    return candidates[best if is_gain(found[best] - found[0], sure) else 0]
+    if is_gain(outcomes_by_query[best] - outcomes_by_query[0], sure):
+        return candidates[best]
+    return candidates[0]
 
 
 def _outcomes(train: Queries, vali: Queries, config: Config, make_for: MakeFor) -> F64:
-    """(n_queries,) RankQuality of a small committee on `vali`; (m,) of judged pairs."""
+    """RankQuality of a small committee for each query of `vali`, or for each judged pair."""
     config = _short(train, config)
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     T, V = scaler(train), scaler(vali)
@@ -137,9 +148,9 @@ def _short(train: Queries, config: Config) -> Config:
 
 
 def _split(train: Queries, vali: Queries, config: Config) -> tuple[Queries, Queries] | None:
-    """The queries that are learned from and those that are predicted in a trial.
+    """The queries that a trial learns from, and the queries that it is measured on.
 
-    None where one of the two says nothing.
+    None if nothing can be learned from the former, or RankQuality does not measure the latter.
     """
     T, V = _sample(train, config.seed), _sample(vali, config.seed)
     if vali is train and T.judged is None:
@@ -152,6 +163,7 @@ def _split(train: Queries, vali: Queries, config: Config) -> tuple[Queries, Quer
 
 
 def _sample(queries: Queries, seed: int) -> Queries:
+    """Queries drawn at random, with `_TRIED_ON` documents at most, but one query at least."""
     if queries.n_docs <= _TRIED_ON:
         return queries
     order = np.random.default_rng(seed).permutation(len(queries))

@@ -1,6 +1,6 @@
-"""Rankers whose net sees a query whole: FATE-Net, FETA-Net, and what `sortnet.context` shares.
+"""Rankers with nets of whole queries: FATE-Net, FETA-Net, and the base of the set transformer.
 
-A score depends on the other documents of the query and not on their order.
+A score depends on all documents of the query, but not on their order.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sortnet.rankers.model_folder import Array, Saved
 from sortnet.rankers.weights import arrays_of, load_weights, refuse_few
 from sortnet.threads import one_thread_an_operation
 
-_DOCUMENTS = 1 << 14  # at once, but a query is not divided
-# What is taken for settings left open.
+_DOCUMENTS = 1 << 14  # documents scored at once; a query is not divided
+# Values of settings that are left open.
 _FIXED: dict[str, dict[str, Any]] = {
     "fate": {"hidden": (128, 128, 128), "units": "relu", "weight_decay": 0.5},
     "feta": {"hidden": (32, 32), "units": "selu"},
@@ -44,8 +44,8 @@ class SetRanker(Ranker):
 
     def scores(self, queries: Queries) -> F32:
         with torch.no_grad(), one_thread_an_operation():
-            found: F32 = self.config.scores_of(self.net, self.scaled(queries)).numpy()
-        return found
+            scores: F32 = self.config.scores_of(self.net, self.scaled(queries)).numpy()
+        return scores
 
     def order_before(self, queries: Queries) -> I64:
         return replace(self, net=self.config.net(self.scaler.n_columns)).order(queries)
@@ -89,25 +89,29 @@ class ContextSettings(Settings):
         return LOSSES[self.loss]
 
     def net(self, n_columns: int) -> Any:
-        """The net with random weights, as it predicts."""
+        """Make the net with random weights, in evaluation mode."""
         raise NotImplementedError
 
     def scores_of(self, net: Any, part: Queries) -> Tensor:
-        """(n_docs,) the scores of scaled queries, with their gradient."""
+        """Scores (n_docs,) of scaled queries, with gradients."""
         raise NotImplementedError
 
     def least_numbers(self, n_columns: int) -> int:
-        """Weights that the net has at least, as `refuse_few` takes them."""
+        """A lower bound on the number of the net's weights, for `refuse_few`."""
         raise NotImplementedError
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Any, dict[str, Any]]:
-        """As of `ListwiseSettings`, with the net of whole queries.
+        """Minimise the mean loss of the queries; keep the epoch best by RankQuality on `V`.
 
-        Cost: an epoch passes over all documents, and over the squares of the queries' lengths
-        where the net or the loss is of pairs.
+        Cost: an epoch passes over all documents; if the net or the loss compares pairs, over all
+        pairs of documents of a query.
         """
         net = self.net(T.n_features)
-        return net, descend(net, T, V, self, lambda part: self.scores_of(net, part), progress)
+
+        def score(part: Queries) -> Tensor:
+            return self.scores_of(net, part)
+
+        return net, descend(net, T, V, self, score, progress)
 
     def read(self, saved: Saved, n_columns: int) -> Any:
         refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
@@ -149,24 +153,32 @@ class DenseSettings(ContextSettings):
         return super().fixed | _FIXED[self.architecture]
 
     def net(self, n_columns: int) -> FateNet | FetaNet:
-        made: dict[str, Any] = {"hidden": self.layers, "seed": self.seed}
-        made["units"] = self.units or self.fixed["units"]
+        units = self.units or self.fixed["units"]
         if self.architecture == "fate":
-            return FateNet(n_columns, **made).eval()
-        return FetaNet(n_columns, pair=self.pair, chunk=self.chunk, **made).eval()
+            return FateNet(n_columns, hidden=self.layers, units=units, seed=self.seed).eval()
+        return FetaNet(
+            n_columns,
+            hidden=self.layers,
+            units=units,
+            seed=self.seed,
+            pair=self.pair,
+            chunk=self.chunk,
+        ).eval()
 
     def scores_of(self, net: nn.Module, part: Queries) -> Tensor:
-        found, offsets = [torch.empty(0)], part.offsets
-        for first, last in runs_of_queries(offsets, _DOCUMENTS):
-            some = part.features[offsets[first] : offsets[last]], part.sizes[first:last]
-            found.append(net(*map(torch.from_numpy, some)))
-        return torch.cat(found)
+        scores = [torch.empty(0)]
+        for first, last in runs_of_queries(part.offsets, _DOCUMENTS):
+            features = part.features[part.offsets[first] : part.offsets[last]]
+            sizes = part.sizes[first:last]
+            scores.append(net(torch.from_numpy(features), torch.from_numpy(sizes)))
+        return torch.cat(scores)
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Hidden units per layer, of either net."""
-        found: tuple[int, ...] = self.hidden or self.fixed["hidden"]
-        return found
+        """Hidden units per layer, the same in both nets."""
+        layers: tuple[int, ...] = self.hidden or self.fixed["hidden"]
+        return layers
 
     def least_numbers(self, n_columns: int) -> int:
-        return 2 * sum(a * b for a, b in pairwise((n_columns, *self.layers)))
+        widths = (n_columns, *self.layers)
+        return 2 * sum(n_inputs * n_units for n_inputs, n_units in pairwise(widths))

@@ -1,6 +1,7 @@
-"""Sums of decision trees as a ranker, in arrays of its own: what boosted kinds have learned.
+"""A ranker that sums decision trees kept as arrays: the result of all boosted kinds.
 
-No library reads a model folder then: it is checked here, and ranks where none is installed.
+A model folder is read and checked without the library that fitted it, and ranks where that library
+is not installed.
 """
 
 from __future__ import annotations
@@ -27,36 +28,49 @@ class Forest:
     [0.0, 2.0, 0.0]
     """
 
-    feature: I64  # (n,) int64 of each node, all trees one after the other; -1 of a leaf
-    threshold: F64  # (n,) float64; of a leaf its value
-    left: I64  # (n,) int64 the node to go to, a later one
-    right: I64  # (n,) int64 as `left`
-    missing: Bool  # (n,) bool whether to go left where the feature is missing
-    roots: I64  # (n_trees,) int64
+    # Nodes of all trees, one tree after the other.
+    feature: I64  # (n,) int64, -1 at a leaf
+    threshold: F64  # (n,) float64; a leaf has its value here
+    left: I64  # (n,) int64 number of the left child, which comes later
+    right: I64  # (n,) int64 number of the right child, which comes later
+    missing: Bool  # (n,) bool, whether a document without the feature goes left
+    roots: I64  # (n_trees,) int64 numbers of the roots
 
     @classmethod
     def of(cls, trees: Iterable[list[tuple[int, float, int, int, bool]]]) -> Forest:
-        """Trees of nodes (feature, threshold or value, left, right, missing), children counted
-        within the tree; of a leaf the feature is -1."""
+        """Build a forest from trees: lists of nodes (feature, threshold, left, right, missing).
+
+        The numbers of the children count within the tree. A leaf has the feature -1, and its value
+        in place of the threshold.
+        """
         nodes: list[tuple[int, float, int, int, bool]] = []
         roots = []
         for tree in trees:
-            base = len(nodes)
-            roots.append(base)
-            nodes += [(f, t, base + a, base + b, m) for f, t, a, b, m in tree]
-        feature, threshold, left, right, missing = zip(*nodes, strict=True)
-        of_nodes = [np.array(each, np.int64) for each in (feature, left, right, roots)]
+            root = len(nodes)
+            roots.append(root)
+            for feature, threshold, left, right, missing in tree:
+                nodes.append((feature, threshold, root + left, root + right, missing))
+        features, thresholds, left_children, right_children, missing_left = zip(*nodes, strict=True)
         return cls(
-            of_nodes[0], np.array(threshold, np.float64), of_nodes[1], of_nodes[2],
-            np.array(missing, np.bool_), of_nodes[3],
-        )  # fmt: skip
+            feature=np.array(features, np.int64),
+            threshold=np.array(thresholds, np.float64),
+            left=np.array(left_children, np.int64),
+            right=np.array(right_children, np.int64),
+            missing=np.array(missing_left, np.bool_),
+            roots=np.array(roots, np.int64),
+        )
 
     @classmethod
     def stumps(cls, stumps: Iterable[tuple[int, float, float, bool]]) -> Forest:
-        """Of (feature, threshold, what those above it get, whether those without it do not)."""
+        """Build a forest from stumps (feature, threshold, value, missing).
+
+        Documents above `threshold` get `value`, documents below it 0. `missing` says whether a
+        document without the feature gets 0, too.
+        """
+        zero_leaf = (-1, 0.0, 0, 0, False)
         return cls.of(
-            [(f, t, 1, 2, missing), (-1, 0.0, 0, 0, False), (-1, value, 0, 0, False)]
-            for f, t, value, missing in stumps
+            [(feature, threshold, 1, 2, missing), zero_leaf, (-1, value, 0, 0, False)]
+            for feature, threshold, value, missing in stumps
         )
 
     def __call__(self, X: F32) -> F64:
@@ -67,35 +81,38 @@ class Forest:
         return sum(self.each(X), np.zeros(len(X)))
 
     def each(self, X: F32) -> Iterator[F64]:
-        """(n_docs,) what each tree gives."""
+        """Yield the values (n_docs,) of each tree."""
         for root in self.roots:
             node = np.full(len(X), root)
             doc = np.arange(len(X) if self.feature[root] >= 0 else 0)
             while len(doc):
-                at = node[doc]
-                x = X[doc, self.feature[at]]
-                left = np.where(np.isnan(x), self.missing[at], x <= self.threshold[at])
-                node[doc] = np.where(left, self.left[at], self.right[at])
+                parent = node[doc]
+                x = X[doc, self.feature[parent]]
+                goes_left = np.where(np.isnan(x), self.missing[parent], x <= self.threshold[parent])
+                node[doc] = np.where(goes_left, self.left[parent], self.right[parent])
                 doc = doc[self.feature[node[doc]] >= 0]
             yield self.threshold[node]
 
     def first(self, n_trees: int) -> Forest:
-        """The first trees alone."""
+        """A forest of the first trees."""
         end = len(self.feature) if n_trees >= len(self.roots) else int(self.roots[n_trees])
         nodes = {f.name: getattr(self, f.name)[:end] for f in fields(self)}
         return Forest(**{**nodes, "roots": self.roots[:n_trees]})
 
     def fault(self, n_features: int) -> str | None:
-        """What is wrong with arrays that were read."""
-        inner, number = self.feature >= 0, np.arange(len(self.feature))
+        """A message saying why the arrays are no forest, or None if they are a forest."""
+        is_inner = self.feature >= 0
+        n_nodes = len(self.feature)
+        number = np.arange(n_nodes)
         if ((self.feature < -1) | (self.feature >= n_features)).any():
             return "a feature that is not there"
-        for child in (self.left, self.right):  # a later node, so that every way ends
-            if (inner & ((child <= number) | (child >= len(number)))).any():
+        for child in (self.left, self.right):
+            # A child comes after its parent, so that every path ends.
+            if (is_inner & ((child <= number) | (child >= n_nodes))).any():
                 return "a node that is not there"
         if not len(self.roots) or self.roots[0] != 0 or (np.diff(self.roots) <= 0).any():
             return "roots out of order"
-        if ((self.roots < 0) | (self.roots >= len(number))).any():
+        if ((self.roots < 0) | (self.roots >= n_nodes)).any():
             return "a root that is not there"
         return None
 
@@ -125,28 +142,33 @@ class ForestSettings(Settings):
     ranker: ClassVar[type[ForestRanker]] = ForestRanker
 
     def best_trees(self, forest: Forest, vali: Queries) -> tuple[Forest, int]:
-        """The first trees that are best by RankQuality on `vali`, one or more, and their number."""
-        scores, values = np.zeros(vali.n_docs), []
-        for tree in forest.each(vali.features):
-            scores += tree
-            values.append(self.quality_of(vali, order_by(vali, scores)))
-        kept = int(np.argmax(values)) + 1
-        return forest.first(kept), kept
+        """Cut the forest to the number of trees with the best RankQuality on `vali`, at least one.
+
+        Returns:
+            The forest, and its number of trees.
+        """
+        scores = np.zeros(vali.n_docs)
+        qualities = []
+        for tree_values in forest.each(vali.features):
+            scores += tree_values
+            qualities.append(self.quality_of(vali, order_by(vali, scores)))
+        n_trees = int(np.argmax(qualities)) + 1
+        return forest.first(n_trees), n_trees
 
     def read(self, saved: Saved, n_columns: int) -> Forest:
-        """The trees in a folder.
+        """Read the trees of a folder.
 
         Raises:
-            ModelError: if they are none.
+            ModelError: if the arrays are no trees.
         """
-        named = {}
+        arrays = {}
         for f in fields(Forest):
             array = saved.tensors.get(f.name)
-            n = array.size if array is not None else 0
-            kind = {"threshold": np.float64, "missing": np.bool_}.get(f.name, np.int64)
-            named[f.name] = saved.take(f.name, kind, n)
-        lengths = {len(array) for name, array in named.items() if name != "roots"}
-        forest = Forest(**named)
+            size = array.size if array is not None else 0
+            dtype = {"threshold": np.float64, "missing": np.bool_}.get(f.name, np.int64)
+            arrays[f.name] = saved.take(f.name, dtype, size)
+        lengths = {len(array) for name, array in arrays.items() if name != "roots"}
+        forest = Forest(**arrays)
         fault = "arrays of different lengths" if len(lengths) > 1 else forest.fault(n_columns)
         if fault is not None:
             raise ModelError(f"{saved.weights}: these are no trees: {fault}")

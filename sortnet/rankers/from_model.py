@@ -1,7 +1,7 @@
 """Train a model further: settings and first comparator of a run that begins with its weights.
 
-The weights fit the inputs and the architecture of their model, so the run has its scaling, its
-comparator and its features. There are no trials; the seed and the weight decay are the model's,
+The weights fit only the inputs and the architecture of their model, so the run keeps the model's
+scaling, comparator and features. No trials are run. The seed and the weight decay are the model's,
 too, unless they are given.
 """
 
@@ -19,7 +19,7 @@ from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.learning.step_budget import MOST_OF_RUN, MOST_OF_TRAINING, Budget, default_epochs
 
-# What a comparator is made with: its dropout belongs to it, too.
+# The settings that a comparator is made with; dropout is a part of the comparator, too.
 _WEIGHT_SETTINGS = (*(s.name for s in own_settings(Config) if s.section == COMPARATOR), "dropout")
 
 
@@ -28,61 +28,67 @@ def settings_from_model(learned: Config, **given: Any) -> Config:
 
     Args:
         learned: the settings of the model to begin with.
-        given: settings by name. Settings of the comparator and the scaling, which the weights were
-            learned with, can only be those of the model; the others have their defaults, the seed
-            and the weight decay those of the model.
+        given: settings by name. The scaling and the settings of the comparator must be the model's,
+            because the weights were learned with them. Settings that are left out have their
+            defaults; the seed and the weight decay are the model's by default.
 
     Raises:
-        DataError: if a given setting differs from what the model's weights were learned with, or
-            begins trainings from random weights; on a name that is no setting.
+        DataError: if a given setting differs from the setting that the weights were learned with,
+            or begins trainings from random weights; if a name is no setting.
     """
     config = Config().changed(**given)
     fitting = _weight_settings(learned)
     for name in _WEIGHT_SETTINGS:
         value = config.flat()[name]
         if name in given and value is not None and value != fitting[name]:
-            has = f"has {name} {_shown(fitting[name])}"
+            property_of_model = f"has {name} {_as_text(fitting[name])}"
             if fitting[name] is None:
-                has = f"has no {name}"
+                property_of_model = f"has no {name}"
             raise DataError(
-                f"{name} {_shown(value)} does not fit the model to begin with, which {has}: "
+                f"{name} {_as_text(value)} does not fit the model to begin with, "
+                f"which {property_of_model}: "
                 f"leave {name} out"
             )
     _refuse_fresh(config)
     flat = learned.with_defaults.flat()
-    inherited = fitting | {name: flat[name] for name in ("seed", "weight_decay")}
-    return config.changed(**inherited | {k: v for k, v in given.items() if k not in fitting})
+    inherited = {**fitting, "seed": flat["seed"], "weight_decay": flat["weight_decay"]}
+    for name, value in given.items():
+        if name not in fitting:
+            inherited[name] = value
+    return config.changed(**inherited)
 
 
 def checked_settings(learned: Config, config: Config | None) -> Config:
-    """Settings for a run that begins with the weights of a model of the settings `learned`.
+    """Check that settings fit a run that begins with a model's weights; fill in the scaling.
 
-    None are those of `settings_from_model`.
+    Args:
+        learned: the settings of the model to begin with.
+        config: the settings of the run; None: `settings_from_model`.
 
     Raises:
-        DataError: if they are for another comparator or scaling, or begin trainings from random
-            weights.
+        DataError: if the settings are for another comparator or scaling, or begin trainings from
+            random weights.
     """
     if config is None:
         return settings_from_model(learned)
     _refuse_fresh(config)
     fitting = _weight_settings(learned)
-    theirs = _weight_settings(config)
+    run_settings = _weight_settings(config)
     if config.scaling is None:
-        theirs["scaling"] = fitting["scaling"]
+        run_settings["scaling"] = fitting["scaling"]
     for name in _WEIGHT_SETTINGS:
-        if theirs[name] != fitting[name]:
+        if run_settings[name] != fitting[name]:
             raise DataError(
-                f"{name} {_shown(theirs[name])} does not fit the model to begin with, which has "
-                f"{_shown(fitting[name])}: settings_from_model gives settings that fit"
+                f"{name} {_as_text(run_settings[name])} does not fit the model to begin with, "
+                f"which has {_as_text(fitting[name])}: settings_from_model gives settings that fit"
             )
     return config.changed(scaling=fitting["scaling"])
 
 
 def with_epochs(train: Queries, config: Config) -> Config:
-    """The settings with a number of epochs: where it is open, half of those from random weights.
+    """Set the number of epochs if it is left open: half as many as from random weights.
 
-    At the same learning rate half of the epochs were as good as all of them.
+    At the same learning rate half of the epochs were as good as all epochs.
     """
     if config.training.epochs is not None:
         return config
@@ -94,7 +100,7 @@ def with_epochs(train: Queries, config: Config) -> Config:
 def first_comparator(
     trained: TrainableComparator | FittedTrees, config: Config
 ) -> TrainableComparator:
-    """C0: a copy of a model's comparator, on the device of the settings."""
+    """Copy a model's comparator to the device of the settings, as C0 of a run."""
     comparator = copy.deepcopy(trainable(trained))
     device = resolve_device(config.device)
     for member in comparator.members:
@@ -109,6 +115,7 @@ def _weight_settings(config: Config) -> dict[str, Any]:
 
 
 def _refuse_fresh(config: Config) -> None:
+    """Refuse settings whose trainings begin from random weights."""
     if config.start == "fresh":
         raise DataError(
             "start=fresh begins each training from random weights, and the run is to begin with "
@@ -116,5 +123,6 @@ def _refuse_fresh(config: Config) -> None:
         )
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
+    """The value of a setting for messages, a tuple as on the command line."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

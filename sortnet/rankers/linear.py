@@ -4,8 +4,8 @@
 truncated Newton (Chapelle and Keerthi 2010, Efficient Algorithms for Ranking with SVMs). `err` is
 expected rank regression (Kamishima, Kazawa and Akaho 2005). `es-rank`, `iesr-rank` and
 `iesvm-rank` are an evolution strategy on RankQuality from w = 0, from linear regression and from
-RankSVM (Ibrahim and Landa-Silva 2017 and 2018); `cmaes-rank` is one that learns its steps'
-covariance as well (Hansen and Ostermeier 2001), by the library cma.
+RankSVM (Ibrahim and Landa-Silva 2017 and 2018); `cmaes-rank` is an evolution strategy that also
+learns the covariance of its steps (Hansen and Ostermeier 2001), by the library cma.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sortnet.rankers.model_folder import Array, Saved
 if TYPE_CHECKING:
     from sortnet.comparators.base import Margin
 
-_ENOUGH = 1e-8  # the gradient at which to end, relative to that of w = 0
+_GRADIENT_LEFT = 1e-8  # RankSVM ends at a gradient this small, relative to the gradient at w = 0
 _SCALINGS = ["query+rank", "query", "normal"]
 
 
@@ -56,7 +56,7 @@ class LinearRanker(Ranker):
 
 @dataclass(frozen=True)
 class LinearSettings(Settings):
-    """Settings of every linear ranker; `solve` of its own finds w, (n_columns,)."""
+    """Settings of every linear ranker; `solve` of a subclass finds w, (n_columns,)."""
 
     ranker: ClassVar[type[LinearRanker]] = LinearRanker
     grids = ({"scaling": _SCALINGS},)
@@ -67,52 +67,57 @@ class LinearSettings(Settings):
 
 
 def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> F64:
-    """(d,) the w that minimises ½|w|² + C Σ max(0, 1 - w·(x_i - x_j))².
+    """The weights w (d,) that minimise ½|w|² + C Σ max(0, 1 - w·(x_i - x_j))².
 
-    With A, a row a pair (1 at i, -1 at j), and A_s the pairs inside the margin, the Hessian is
-    I + 2C X'A_s'A_s X; only its products with vectors are computed.
+    A has a row for each pair, 1 at i and -1 at j, and A_s has the rows of the pairs inside the
+    margin. The Hessian is I + 2C X'A_s'A_s X; only its products with vectors are computed.
 
-    Cost: memory of about 100 bytes a pair at the peak, 28 of them its row of A, and never their
-    differences; a product with X and with A for each step of the conjugate gradients.
+    Cost: memory of about 100 bytes a pair at the peak, of which the row of A takes 28; differences
+    of features are never stored. A step of the conjugate gradients is a product with X and with A.
     """
     progress("solving")
-    X, A = part.features.astype(np.float64), _pair_matrix(part)
+    X = part.features.astype(np.float64)
+    A = _pair_matrix(part)
 
     def loss(w: F64) -> tuple[float, F64]:
-        short = np.maximum(0, 1 - A @ (X @ w))  # how far each pair is inside the margin
-        return float(w @ w / 2 + C * short @ short), w - 2 * C * (X.T @ (A.T @ short))
+        slack = np.maximum(0, 1 - A @ (X @ w))  # how far each pair is inside the margin
+        gradient = w - 2 * C * (X.T @ (A.T @ slack))
+        return float(w @ w / 2 + C * slack @ slack), gradient
 
-    def curved(w: F64, v: F64) -> F64:
-        S = inside(w.tobytes())
-        product: F64 = v + 2 * C * (X.T @ (S.T @ (S @ (X @ v))))
+    def hessian_product(w: F64, v: F64) -> F64:
+        A_s = rows_inside_margin(w.tobytes())
+        product: F64 = v + 2 * C * (X.T @ (A_s.T @ (A_s @ (X @ v))))
         return product
 
-    @lru_cache(maxsize=1)  # of one w many products are taken
-    def inside(w: bytes) -> csr_array:
+    @lru_cache(maxsize=1)  # many products are taken at the same w
+    def rows_inside_margin(w: bytes) -> csr_array:
         return A[A @ (X @ np.frombuffer(w)) < 1]
 
     start = np.zeros(X.shape[1])
-    enough = _ENOUGH * float(np.linalg.norm(loss(start)[1]))
-    found = minimize(loss, start, method="trust-ncg", jac=True, hessp=curved,
-                     options={"gtol": enough})  # fmt: skip
-    w: F64 = found.x
+    tolerance = _GRADIENT_LEFT * float(np.linalg.norm(loss(start)[1]))
+    minimum = minimize(
+        loss, start, method="trust-ncg", jac=True, hessp=hessian_product,
+        options={"gtol": tolerance},
+    )  # fmt: skip
+    w: F64 = minimum.x
     return w
 
 
 def _pair_matrix(part: Queries) -> csr_array:
-    """(m, n_docs) 1 at the better document of each pair, -1 at the other."""
+    """Matrix A (m, n_docs) of pairs: 1 at the better document of a pair, -1 at the worse."""
     pairs = pairs_of_grades(part)
     m = len(pairs)
-    index = np.int32 if 2 * m < 2**31 else np.int64  # half the memory
+    index = np.int32 if 2 * m < 2**31 else np.int64  # int32 takes half the memory
     columns = np.stack((pairs.i, pairs.j), axis=1, dtype=index, casting="same_kind").ravel()
-    signs, starts = np.tile([1.0, -1.0], m), np.arange(0, 2 * m + 1, 2, dtype=index)
+    signs = np.tile([1.0, -1.0], m)
+    starts = np.arange(0, 2 * m + 1, 2, dtype=index)
     return csr_array((signs, columns, starts), shape=(m, part.n_docs))
 
 
 def expected_ranks(part: Queries) -> F64:
-    """(n_docs,) place / (n + 1) in the query by grade, from 1 for the best; ties get their mean.
+    """Expected place / (n + 1) (n_docs,) of a document in its query of n, 1 being the best place.
 
-    That is what a document's place is expected to be where those of its grade stand in any order.
+    Documents are ordered by grade; documents of the same grade share the mean of their places.
 
     >>> q = Queries.from_arrays([[0.0]] * 3, [1, 0, 1])
     >>> expected_ranks(q).tolist()
@@ -125,42 +130,46 @@ def expected_ranks(part: Queries) -> F64:
 
 
 def regression(X: F32, y: F64, ridge: float) -> F64:
-    """(d,) the w of least squares with an intercept, which is not penalised."""
+    """Weights w (d,) of a ridge regression; its intercept is not penalised."""
     Z = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
-    w: F64 = np.linalg.lstsq(
-        Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ (y - y.mean()), rcond=None
-    )[0]
+    penalised = Z.T @ Z + ridge * np.eye(Z.shape[1])
+    w: F64 = np.linalg.lstsq(penalised, Z.T @ (y - y.mean()), rcond=None)[0]
     return w
 
 
 def evolution(
     w: F64, quality: Callable[[F64], float], generations: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, F64]]:
-    """The generations, from 1, whose child is better than its parent, and these children.
+    """Yield every generation, from 1, whose child is better than its parent, and the child.
 
-    A child has Gaussian steps in half of the weights, at random; the step grows by 1.5 with each
-    success and shrinks by 1.5^¼ otherwise, which keeps a fifth of them successful (Rechenberg).
+    A child differs from its parent by Gaussian steps in a random half of the weights. The step
+    grows by 1.5 after a success and shrinks by 1.5^¼ after a failure, so that about a fifth of the
+    children succeed (Rechenberg).
     """
-    best, step = quality(w), float(np.sqrt(np.mean(w**2))) or 1.0
+    best_quality = quality(w)
+    step = float(np.sqrt(np.mean(w**2))) or 1.0
     for generation in range(1, generations + 1):
         child = w + step * rng.standard_normal(len(w)) * (rng.random(len(w)) < 0.5)
-        value = quality(child)
-        step *= 1.5 if value > best else 1.5**-0.25
-        if value > best:
-            w, best = child, value
+        child_quality = quality(child)
+        if child_quality > best_quality:
+            step *= 1.5
+            w = child
+            best_quality = child_quality
             yield generation, w
+        else:
+            step *= 1.5**-0.25
 
 
 def cma_evolution(
     cma: Any, w: F64, quality: Callable[[F64], float], generations: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, F64]]:
-    """The generations, from 1, and the best candidate of each; ends where `cma` sees no progress.
+    """Yield every generation, from 1, and its best candidate, until `cma` sees no progress.
 
-    The strategy is the library's, with its defaults and steps of 1 at first: no ranking depends on
-    the length of w.
+    The strategy has the library's defaults, and a first step size of 1: no ranking depends on the
+    length of w.
     """
-    given = {"seed": np.nan, "randn": lambda *shape: rng.standard_normal(shape), "verbose": -10}
-    strategy = cma.CMAEvolutionStrategy(w, 1.0, given)
+    options = {"seed": np.nan, "randn": lambda *shape: rng.standard_normal(shape), "verbose": -10}
+    strategy = cma.CMAEvolutionStrategy(w, 1.0, options)
     for generation in range(1, generations + 1):
         if strategy.stop():
             break
@@ -217,7 +226,7 @@ class EsSettings(LinearSettings):
         return "cma" if self.algorithm == "cma" else None
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
-        """An evolution strategy on RankQuality of T; the w that is best on V is kept.
+        """Run an evolution strategy on RankQuality of T; keep the weights that are best on V.
 
         Cost: a ranking of T for each candidate, besides the start.
         """
@@ -226,16 +235,19 @@ class EsSettings(LinearSettings):
             return self.quality_of(part, order_by(part, part.features @ w))
 
         progress("computing the start")
-        kept = INITIAL[self.initial](T)
-        best = quality(V, kept)
+        start = INITIAL[self.initial](T)
         rng = np.random.default_rng(self.seed)
         generations = self.generations or (60 if self.algorithm == "cma" else 1000)
         evolve = partial(cma_evolution, library_of(self)) if self.library else evolution
-        for generation, w in evolve(kept, partial(quality, T), generations, rng):
+        best_w = start
+        best_quality = quality(V, start)
+        for generation, w in evolve(start, partial(quality, T), generations, rng):
             progress(f"generation {generation}/{generations}")
-            if (value := quality(V, w)) >= best:
-                best, kept = value, w
-        return kept, {}
+            quality_on_vali = quality(V, w)
+            if quality_on_vali >= best_quality:
+                best_quality = quality_on_vali
+                best_w = w
+        return best_w, {}
 
 
 INITIAL: dict[str, Callable[[Queries], F64]] = {

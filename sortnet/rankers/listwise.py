@@ -27,8 +27,8 @@ from sortnet.rankers.base import order_by
 from sortnet.rankers.pairwise import NetSettings
 from sortnet.threads import one_thread_an_operation
 
-_PLACES = 1 << 22  # pairs of documents at once, padded ones too, which bounds memory
-_BYTES = 64  # of a pair, with its gradient
+_PLACES = 1 << 22  # pairs of documents at once, padding included, which bounds memory
+_BYTES = 64  # memory of a pair with its gradient
 EPOCHS = "Passes over the training queries."
 QUERIES = "Queries of a mini-batch."
 LR = "Learning rate of gradient descent, the highest of a schedule; AdamW's is a tenth."
@@ -73,13 +73,14 @@ class ListwiseSettings(NetSettings):
     ) -> tuple[NeuralComparator, dict[str, Any]]:
         """Minimise the mean loss of the queries; keep the epoch best by RankQuality on `V`.
 
-        A query of one document or of one grade teaches nothing, or that its documents are alike.
+        A query with one document or one grade teaches nothing, or only that its documents are
+        alike.
 
         Raises:
             DivergedError: if the loss is no longer a number.
 
-        Cost: an epoch passes over all documents, and of RankNet and LambdaRank over the squares of
-        the queries' lengths.
+        Cost: an epoch passes over all documents; with RankNet and LambdaRank over all pairs of
+        documents of a query.
         """
         longest = int(T.sizes.max())
         refuse_too_large(_BYTES * longest**2, f"the pairs of a query of {longest} documents")
@@ -108,17 +109,20 @@ def descend(
         DivergedError: if the loss is no longer a number.
     """
     net.generator.manual_seed(config.seed)
-    rng, sgd = np.random.default_rng(config.seed), config.optimizer == "sgd"
-    given = {"lr": config.lr if sgd else config.lr / 10}
-    given |= {"momentum": 0.9, "nesterov": config.nesterov} if sgd else {}
+    rng = np.random.default_rng(config.seed)
+    options: dict[str, Any] = {"lr": config.lr / 10}
+    if config.optimizer == "sgd":
+        options = {"lr": config.lr, "momentum": 0.9, "nesterov": config.nesterov}
     optimizer = OPTIMIZERS[config.optimizer](
-        net.parameters(), weight_decay=float(config.weight_decay or 0), **given
+        net.parameters(), weight_decay=float(config.weight_decay or 0), **options
     )
-    steps = config.epochs * -(-len(T) // config.queries)
+    n_steps = config.epochs * -(-len(T) // config.queries)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, optimizer.defaults["lr"], total_steps=steps, cycle_momentum=False
+        optimizer, optimizer.defaults["lr"], total_steps=n_steps, cycle_momentum=False
     )
-    best, kept, kept_epoch = -np.inf, net.state_dict(), 0
+    best_quality = -np.inf
+    best_weights = net.state_dict()
+    best_epoch = 0
     with one_thread_an_operation():
         for epoch in range(1, config.epochs + 1):
             progress(f"training, epoch {epoch}/{config.epochs}")
@@ -135,11 +139,13 @@ def descend(
                 schedule.step()
             net.eval()
             with torch.no_grad():
-                value = config.quality_of(V, order_by(V, score(V).numpy()))
-            if value > best:
-                best, kept, kept_epoch = value, copy.deepcopy(net.state_dict()), epoch
-    net.load_state_dict(kept)
-    return {"epoch": kept_epoch, "epochs": config.epochs}
+                quality = config.quality_of(V, order_by(V, score(V).numpy()))
+            if quality > best_quality:
+                best_quality = quality
+                best_weights = copy.deepcopy(net.state_dict())
+                best_epoch = epoch
+    net.load_state_dict(best_weights)
+    return {"epoch": best_epoch, "epochs": config.epochs}
 
 
 def _backward(
@@ -150,19 +156,21 @@ def _backward(
     epoch: int,
     lr: float,
 ) -> None:
-    """Add the gradient of the mean loss of some queries, in runs that fit into memory."""
-    batch = batch[np.argsort(part.sizes[batch], kind="stable")]  # little padding
-    at_once = max(1, _PLACES // max(int(part.sizes[batch[-1]]), 1) ** 2)
-    for k in range(0, len(batch), at_once):
-        some = part.take(batch[k : k + at_once])
-        if not some.n_docs:
+    """Add the gradient of the mean loss of a batch of queries, in runs that fit into memory."""
+    # Queries of similar length stand together, so that little is padded.
+    batch = batch[np.argsort(part.sizes[batch], kind="stable")]
+    longest = max(int(part.sizes[batch[-1]]), 1)
+    n_queries = max(1, _PLACES // longest**2)
+    for k in range(0, len(batch), n_queries):
+        run = part.take(batch[k : k + n_queries])
+        if not run.n_docs:
             continue
-        numbers, mask = padded(some, np.arange(len(some)))
-        grades = torch.from_numpy(np.where(mask, some.grades[numbers], 0).astype(np.float32))
-        there = torch.from_numpy(mask)
-        scores = torch.zeros(there.shape)
-        scores[there] = score(some)
-        total = loss(scores, grades, there).sum() / len(batch)
+        numbers, is_document = padded(run, np.arange(len(run)))
+        grades = torch.from_numpy(np.where(is_document, run.grades[numbers], 0).astype(np.float32))
+        mask = torch.from_numpy(is_document)
+        scores = torch.zeros(mask.shape)
+        scores[mask] = score(run)
+        total = loss(scores, grades, mask).sum() / len(batch)
         if not torch.isfinite(total):
             raise DivergedError(
                 f"the loss is {total.item()} in epoch {epoch}: try a lr lower than {lr:g}, "
@@ -172,8 +180,12 @@ def _backward(
 
 
 def padded(part: Queries, batch: I64) -> tuple[I64, Bool]:
-    """(q, n) document numbers of some queries, 0 in the padding, and (q, n) what is none."""
+    """Document numbers of a batch of queries, padded with 0 to the length of the longest query.
+
+    Returns:
+        (q, n) document numbers, and (q, n) whether a place has a document and is no padding.
+    """
     sizes = part.sizes[batch, None]
     place = np.arange(sizes.max())
-    there = place < sizes
-    return np.where(there, part.offsets[batch, None] + place, 0), there
+    is_document = place < sizes
+    return np.where(is_document, part.offsets[batch, None] + place, 0), is_document

@@ -1,6 +1,6 @@
 """A model: a scaling and a comparator, which sorts with or without torch.
 
-Trees are kept as arrays, `FittedTrees`; torch is loaded by what needs a net or a gradient.
+Trees are kept as arrays, `FittedTrees`; torch is loaded only for a net or a gradient.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from sortnet.comparators.base import Margin
     from sortnet.comparators.make import Make, MakeFor, TrainableComparator
 
-Learned: TypeAlias = Union["TrainableComparator", FittedTrees]  # a comparator that a model has
+Learned: TypeAlias = Union["TrainableComparator", FittedTrees]  # the comparator of a model
 
-_PAIRS = 1 << 17  # compared at a time, so that the hidden units of a pair stay small
-OWN = "own"  # a comparator that is neither of ours
-_TREES = "comparator.0."  # what the names of the weights of trees begin with
+_PAIRS = 1 << 17  # pairs compared at a time, which bounds the memory of hidden units
+OWN = "own"  # kind of a comparator that the caller has written
+_TREES = "comparator.0."  # prefix of the names of the weights of trees
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +40,18 @@ class Model(Ranker):
     """Ranks documents: scales their features, then sorts with the comparator.
 
     Attributes:
-        config: the settings it was learned with.
-        scaler: fitted on the training part.
-        comparator: C*.
-        feature_names: where the training data had them.
-        info: how it came about (iteration, RankQuality, seed, versions, data), as JSON.
+        config: the settings of the training.
+        scaler: the scaling of features, fitted on the training part.
+        comparator: C*, the best comparator of the training.
+        feature_names: names of the features, if the training data had them.
+        info: record of the training (iteration, RankQuality, seed, versions, data), as JSON.
     """
 
     config: Config
     comparator: Learned
 
     def sort(self, queries: Queries) -> Sorting:
-        """The ranking of every query, and the comparisons made on the way.
+        """Sort every query; returns the rankings and the comparisons of the sort.
 
         Raises:
             ModelError: if the features are not those the model was trained on.
@@ -60,13 +60,13 @@ class Model(Ranker):
         return sort(self.comparator, self.scaler.when_read(queries))
 
     def order(self, queries: Queries) -> I64:
-        """(n_docs,) document numbers query by query, the best first; as `sort` gives them."""
+        """Document numbers (n_docs,) query by query, the best first, as `sort` orders them."""
         return self.sort(queries).order
 
     def scores(self, queries: Queries) -> F32:
-        """(n_docs,) the documents of a lower rank in the same query: n - 1 for the first, 0 last.
+        """Number (n_docs,) of lower documents in the query: n - 1 for the first, 0 for the last.
 
-        A comparator need not come from a score; what it gives is an order, so this is the order.
+        A comparator gives an order and need not have a score, so the places are the scores.
         """
         order = self.order(queries)
         scores = np.empty(queries.n_docs, np.float32)
@@ -75,26 +75,29 @@ class Model(Ranker):
         return scores
 
     def real_scores(self, queries: Queries) -> F32:
-        """(n_docs,) the sum of g(x) where each comparator has one, else the mean margins.
+        """Sum of g(x) (n_docs,) if all comparators have a g, else the mean margins.
 
-        A sum of g(x) can be compared across queries where the scaling does not depend on the
-        query. The order of a committee of nets is by margins, and may differ from that by the sum.
+        A sum of g(x) can be compared across queries if the scaling does not depend on the query.
+        A committee of nets sorts by margins; its order may differ from the order by the sum.
 
-        Cost: one pass over the documents; see `mean_margins` for the others.
+        Cost: one pass over the documents; without g see `mean_margins`.
         """
         X = self.scaled(queries).features
-        each = [net.scores(X) for net in self.comparator.members]
-        scores = [g for g in each if g is not None]
-        if len(scores) < len(each):
+        scores = []
+        for net in self.comparator.members:
+            g = net.scores(X)
+            if g is not None:
+                scores.append(g)
+        if len(scores) < len(self.comparator.members):
             return self.mean_margins(queries)
         total: F32 = np.sum(scores, axis=0, dtype=np.float32)
         return total
 
     def mean_margins(self, queries: Queries) -> F32:
-        """(n_docs,) mean over the other documents j of its query of margin(i, j); 0 without others.
+        """Mean margin (n_docs,) of a document over the rest of its query; 0 for a single document.
 
-        They say nothing across queries. The order by them is that of the margins' signs where a
-        margin is the difference of two scores; an intransitive comparator may sort otherwise.
+        Mean margins cannot be compared across queries. If a margin is the difference of two scores,
+        they order documents as the comparator does; an intransitive comparator may sort otherwise.
 
         Cost: n^2 comparisons a query, 2^17 or n at a time.
         """
@@ -102,10 +105,11 @@ class Model(Ranker):
         prepared = comparator.prepare(self.scaled(queries).features)
         sizes = np.repeat(queries.sizes, queries.sizes)
         first = np.repeat(queries.offsets[:-1], queries.sizes)
-        ends = np.append(0, np.cumsum(sizes))  # of each document's pairs
+        pair_offsets = np.append(0, np.cumsum(sizes))  # where each document's pairs begin
         means = np.zeros(queries.n_docs)
-        for start, stop in runs_of_queries(ends, _PAIRS):
-            begin, n = ends[start:stop] - ends[start], sizes[start:stop]
+        for start, stop in runs_of_queries(pair_offsets, _PAIRS):
+            begin = pair_offsets[start:stop] - pair_offsets[start]
+            n = sizes[start:stop]
             i = np.repeat(np.arange(start, stop), n)
             j = np.arange(len(i)) + np.repeat(first[start:stop] - begin, n)
             margins = comparator.prefer(prepared, i, j).astype(np.float64)
@@ -114,17 +118,17 @@ class Model(Ranker):
         return means.astype(np.float32)
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
-        """(m,) margins of documents i over documents j (document numbers): above 0, i goes first.
+        """Margins (m,) of documents i over documents j (document numbers): above 0, i goes first.
 
-        With a scaling by the query (`query`, `zscore`, `rank`) a margin depends on the other
-        documents of the query, see `depends_on_query`.
+        With a scaling by the query (`query`, `zscore`, `rank`) a margin depends on all documents of
+        the query, see `depends_on_query`.
         """
         comparator: Comparator = self.comparator
         prepared = comparator.prepare(self.scaled(queries).features)
         return comparator.prefer(prepared, np.asarray(i), np.asarray(j))
 
     def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
-        """What every comparator of the model says; CmpNN has two outputs besides its margin."""
+        """Named outputs of every comparator; CmpNN has two outputs besides its margin."""
         X = self.scaler(queries).features[[i, j]]
         nets: tuple[Any, ...] = self.comparator.members
         return [verdict for net in nets for verdict in net.verdicts(net.prepare(X), 0, 1)]
@@ -142,7 +146,7 @@ class Model(Ranker):
         return margin_of(trainable(self.comparator))
 
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
-        # Scaled once for all: every scaling commutes with shuffling a feature within a query.
+        # Scaling once is enough: every scaling commutes with shuffling a feature within a query.
         scaled = self.scaler(queries)
         start = arrangement(scaled)
 
@@ -152,7 +156,7 @@ class Model(Ranker):
         return scaled, order, self.scaler.sources
 
     def untrained(self) -> Model:
-        """C0, the comparator of random weights that the first iteration sorted with."""
+        """The model with C0, the comparator with random weights of the first iteration."""
         from sortnet.comparators.make import make_comparator
 
         make = make_comparator(self.config, self.scaler.n_columns)
@@ -169,44 +173,45 @@ class Model(Ranker):
         return weights_of(self.comparator, "comparator")
 
     def facts(self) -> dict[str, Any]:
-        return {"comparator": self._kind_of_comparator(), **super().facts()}
+        kind = "trees"
+        if not isinstance(self.comparator, FittedTrees):
+            from sortnet.comparators.make import kind_of
 
-    def _kind_of_comparator(self) -> str:
-        if isinstance(self.comparator, FittedTrees):
-            return "trees"
-        from sortnet.comparators.make import kind_of
-
-        return kind_of(self.comparator) or OWN
+            kind = kind_of(self.comparator) or OWN
+        return {"comparator": kind, **super().facts()}
 
     @classmethod
     def load(cls, folder: str | Path, *, make: Make | None = None) -> Model:
         """Read a model folder.
 
         Args:
-            folder: what `save` wrote.
-            make: makes the comparator from a seed, where its architecture is the caller's own.
+            folder: folder that `save` wrote.
+            make: makes the comparator from a seed, if the caller has written its architecture.
 
         Raises:
             ModelError: if a file is missing, damaged, foreign, of another kind of ranker (which
                 `load_ranker` reads) or of another format version.
         """
-        own: dict[str, Any] = {} if make is None else {"make_for": lambda config, n: make}
-        found = load_ranker(folder, **own)
-        if found.config.kind != Config.kind:
+        if make is None:
+            ranker = load_ranker(folder)
+        else:
+            ranker = load_ranker(folder, make_for=lambda config, n_columns: make)
+        if ranker.config.kind != Config.kind:
             raise ModelError(
-                f"{folder}: a ranker of kind {found.config.kind!r}, which sortnet.load_ranker reads"
+                f"{folder}: a ranker of kind {ranker.config.kind!r}, "
+                "which sortnet.load_ranker reads"
             )
-        return cast(Model, found)
+        return cast(Model, ranker)
 
 
 def as_model(ranker: Ranker, source: object) -> Model:
-    """The ranker as a model that a run can begin with, see `fit`.
+    """Check that a ranker is a model that a run can begin with, see `fit`.
 
     Raises:
         ModelError: if it is of another kind than SortNet.
     """
     if not (isinstance(ranker, Model) and isinstance(ranker.config, Config)):
-        # Nets that other losses train are models, too, of settings of their own.
+        # Nets trained by another loss are models, too, but have other settings than `Config`.
         raise ModelError(
             f"{source}: a ranker of kind {name_of(ranker.config)} cannot be trained further; a "
             "model of kind sortnet can (trees, cmpnn, directranker, and committees of them)"
@@ -215,7 +220,7 @@ def as_model(ranker: Ranker, source: object) -> Model:
 
 
 def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
-    """The model in a folder, of a comparator of its settings, or of `make_for` as in `fit`."""
+    """Read the model in a folder; `make_for` makes a custom comparator, as in `fit`."""
     config = saved.settings(Config)
     scaler = take_scaler(saved, str(config.scaling))
     comparator = _comparator(saved, config, scaler.n_columns, make_for)
@@ -223,15 +228,17 @@ def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
 
 
 def _comparator(saved: Saved, config: Config, n_columns: int, make_for: MakeFor | None) -> Learned:
-    """The comparator in a folder: trees as arrays, else a net.
+    """Read the comparator in a folder: trees as arrays, any other comparator as nets.
 
     Raises:
-        ModelError: if its weights do not fit, or it is somebody's own and there is no `make_for`.
+        ModelError: if its weights do not fit, or a custom comparator has no `make_for`.
     """
     if make_for is None:
         if saved.about.get("comparator") == OWN:
             raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
-        if config.with_defaults.comparator == "trees" and not _has_several(saved):
+        # Version 0.2 saved a committee of trees as several nets.
+        has_several_nets = any(name.startswith("comparator.1.") for name in saved.tensors)
+        if config.with_defaults.comparator == "trees" and not has_several_nets:
             return _take_trees(saved, config, n_columns)
     from sortnet.comparators.make import least_numbers, make_comparator
     from sortnet.rankers.weights import filled, refuse_few
@@ -242,18 +249,13 @@ def _comparator(saved: Saved, config: Config, n_columns: int, make_for: MakeFor 
     return filled(make, "comparator", saved.tensors, saved.weights)
 
 
-def _has_several(saved: Saved) -> bool:
-    """Whether the folder has the weights of several nets, as version 0.2 saved a committee."""
-    return any(name.startswith("comparator.1.") for name in saved.tensors)
-
-
 def _take_trees(saved: Saved, config: Config, n_columns: int) -> FittedTrees:
+    """Take the weights of trees out of a folder."""
     flat = config.with_defaults.flat()
     committee = int(flat["committee"])
+    shapes = weight_shapes(n_columns, committee, int(flat["trees"]), int(flat["depth"]))
     weights = {
         name: take(saved.tensors, f"{_TREES}{name}", np.float32, shape, saved.weights)
-        for name, shape in weight_shapes(
-            n_columns, committee, int(flat["trees"]), int(flat["depth"])
-        ).items()
+        for name, shape in shapes.items()
     }
     return FittedTrees(committee, weights)

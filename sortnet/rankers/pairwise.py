@@ -1,11 +1,11 @@
-"""A net that scores each document alone, as a ranker; DirectRanker, of pairs chosen once.
+"""Rankers with a net that scores each document alone; DirectRanker, trained on fixed pairs.
 
     r(x, y) = τ(w · (f(x) - f(y)))
 
-DirectRanker is RankNet*. By transitivity pairs of neighbouring grades suffice, by antisymmetry
-those with the higher grade first. (Köppel et al. 2019, Pairwise Learning to Rank by Neural Networks
-Revisited; RankNet*: the same of 2025.) The loop of SortNet chooses pairs by what the comparator
-says of them; this does not.
+DirectRanker is RankNet*. By transitivity pairs of neighbouring grades suffice; by antisymmetry the
+higher grade can always come first. (Köppel et al. 2019, Pairwise Learning to Rank by Neural
+Networks Revisited; RankNet*: the same authors 2025.) The pairs are chosen once, before the
+training; the loop of SortNet chooses pairs by the comparator's margins.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class NetRanker(Model):
 
 @dataclass(frozen=True)
 class NetSettings(Settings):
-    """Settings of a net g(x), of which `solve` of its own finds the weights.
+    """Settings of a net g(x); `solve` of a subclass finds its weights.
 
-    What SortNet has too has the same default here.
+    Settings that SortNet has, too, have the same defaults here.
     """
 
     ranker: ClassVar[type[NetRanker]] = NetRanker
@@ -73,16 +73,25 @@ class NetSettings(Settings):
     # fmt: on
 
     def make(self, n_columns: int) -> Make:
-        """What makes the net from a seed, for as many columns."""
+        """A function that makes the net for `n_columns` columns from a seed."""
         fixed = self.fixed
-        return lambda seed: DirectRanker(
-            n_columns, hidden=self.hidden or fixed["hidden"], units=self.units or fixed["units"],
-            tau=self.flat().get("tau", "identity") or fixed["tau"], dropout=self.dropout, seed=seed,
-            feature_part=self.feature_part(n_columns, seed),
-        )  # fmt: skip
+        tau = self.flat().get("tau", "identity") or fixed["tau"]
+
+        def make_net(seed: int) -> DirectRanker:
+            return DirectRanker(
+                n_columns,
+                hidden=self.hidden or fixed["hidden"],
+                units=self.units or fixed["units"],
+                tau=tau,
+                dropout=self.dropout,
+                seed=seed,
+                feature_part=self.feature_part(n_columns, seed),
+            )
+
+        return make_net
 
     def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
-        """f, in place of the layers of `hidden`; None: these."""
+        """The module f in place of the layers of `hidden`; None: use these layers."""
         return None
 
     def read(self, saved: Saved, n_columns: int) -> TrainableComparator:
@@ -90,9 +99,9 @@ class NetSettings(Settings):
         return filled(self.make(n_columns), "comparator", saved.tensors, saved.weights)
 
     def least_numbers(self, n_columns: int) -> int:
-        """Weights that the net has at least, as `refuse_few` takes them."""
-        layers = pairwise((n_columns, *(self.hidden or ())))
-        return sum(a * b for a, b in layers)
+        """A lower bound on the number of the net's weights, for `refuse_few`."""
+        widths = (n_columns, *(self.hidden or ()))
+        return sum(n_inputs * n_units for n_inputs, n_units in pairwise(widths))
 
 
 @dataclass(frozen=True)
@@ -134,18 +143,16 @@ class PairwiseSettings(NetSettings):
     def solve(
         self, T: Queries, V: Queries, progress: Progress
     ) -> tuple[TrainableComparator, dict[str, Any]]:
-        """Train on the pairs that are chosen; keep the epoch best by RankQuality on `V`.
+        """Train on the chosen pairs; keep the epoch best by RankQuality on `V`.
 
-        Cost: see `train_on_pairs`; of all pairs, 8 bytes each.
+        Cost: see `train_on_pairs`; 8 bytes a pair.
         """
         net = self.make(T.n_features)(self.seed)
         rng = np.random.default_rng(self.seed)
         TP = chosen_pairs(T, net, self.pairs_from, rng)
-        VP = (
-            chosen_pairs(V, net, self.pairs_from, rng)
-            if can_be_learned(V)
-            else ComparedPairs.empty()
-        )
+        VP = ComparedPairs.empty()
+        if can_be_learned(V):
+            VP = chosen_pairs(V, net, self.pairs_from, rng)
         trained = train_on_pairs(
             net, T, TP, V, VP, self.training,
             score=lambda net: self.quality_of(V, sort(net, V).order),
@@ -157,11 +164,16 @@ class PairwiseSettings(NetSettings):
 def chosen_pairs(
     part: Queries, net: TrainableComparator, strategy: str, rng: np.random.Generator
 ) -> ComparedPairs:
-    """The pairs of a part that are learned from; as many random ones as a sort would compare."""
+    """Choose the pairs of a part to learn from.
+
+    The strategy "random" draws as many pairs as a sort would compare.
+    """
     if part.judged is not None:
         key = np.sort(unordered(part.judged.winner, part.judged.loser))
     else:
-        n = part.sizes[part.sizes > 1]
-        wanted = int((n * np.ceil(np.log2(n))).sum()) if strategy == "random" else None
-        key, _ = selected(strategy, SortedPart(part, net, wanted, rng))
+        n_pairs = None
+        if strategy == "random":
+            n = part.sizes[part.sizes > 1]
+            n_pairs = int((n * np.ceil(np.log2(n))).sum())
+        key, _ = selected(strategy, SortedPart(part, net, n_pairs, rng))
     return answered_pairs(part, key)

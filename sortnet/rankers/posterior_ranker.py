@@ -3,8 +3,8 @@
     s = Φw + u,   w ~ N(μ, Σ) given the judged pairs,   u ~ N(0, υ²) for each document
     margin of i over j = E[s_i - s_j] / √(Var[s_i - s_j])
 
-With features and few judgements it learns faster than a net; what is not linear in the scaled
-features it cannot learn.
+With features and few judgements it learns faster than a net. It learns only scores that are linear
+in the scaled features.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
     from sortnet.comparators.base import Margin
 
-_MENU = ("standard", "normal", "zscore")  # tried where the scaling is open
+_SCALINGS_TRIED = ("standard", "normal", "zscore")  # where the scaling is left open
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """A comparator: documents by their features, compared by the posterior."""
+    """A comparator of documents by the posterior of their scores."""
 
-    mean: F64  # (d,) of the weights w
-    draws: F64  # (k, d) of w, from the posterior
-    residual: float  # υ², what the features do not tell of a document
+    mean: F64  # (d,) posterior mean of the weights w
+    draws: F64  # (k, d) draws of w from the posterior
+    residual: float  # υ², variance of a score that the features do not explain
 
     def prepare(self, X: F32) -> F64:
-        """(n, 1 + k) expected scores, and those of each draw."""
+        """(n, 1 + k) expected scores, then the scores by each draw."""
         weights = np.vstack((self.mean, self.draws))
         scores: F64 = X.astype(np.float64) @ weights.T
         return scores
 
     def prefer(self, prepared: F64, i: I64, j: I64) -> F32:
-        """(m,) expected differences over their standard deviations."""
+        """(m,) expected differences of scores, divided by their standard deviations."""
         difference = prepared[i] - prepared[j]
         spread = np.sqrt(difference[:, 1:].var(axis=1) + 2 * self.residual)
         margin: F32 = (difference[:, 0] / np.maximum(spread, 1e-12)).astype(np.float32)
@@ -82,8 +82,9 @@ class PosteriorRanker(Ranker):
         return margin
 
     def learned(self) -> dict[str, Array]:
-        of = self.comparator
-        return {"mean": of.mean, "draws": of.draws, "residual": np.array([of.residual])}
+        scores = self.comparator
+        residual = np.array([scores.residual])
+        return {"mean": scores.mean, "draws": scores.draws, "residual": residual}
 
 
 @dataclass(frozen=True)
@@ -92,15 +93,17 @@ class PosteriorSettings(Settings):
 
     kind: ClassVar[str] = "posterior"
     ranker: ClassVar[type[PosteriorRanker]] = PosteriorRanker
-    grids = ({"scaling": [*_MENU, "query+rank"]},)
+    grids = ({"scaling": [*_SCALINGS_TRIED, "query+rank"]},)
     takes_judged: ClassVar[bool] = True
     scaling: str | None = scaling_setting("the best of a few")
 
     def candidates(self, train: Queries) -> list[Self]:
-        return [self] if self.scaling else [self.changed(scaling=each) for each in _MENU]
+        if self.scaling:
+            return [self]
+        return [self.changed(scaling=scaling) for scaling in _SCALINGS_TRIED]
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Scores, dict[str, Any]]:
-        """The posterior of the weights, from the judged pairs of `T`.
+        """Fit the posterior of the weights to the judged pairs of `T`.
 
         Raises:
             DataError: if the data are graded, not judged pairs.
@@ -115,22 +118,26 @@ class PosteriorSettings(Settings):
         return Scores(weights.mean, weights.draws, weights.residual), {"answers": len(T.judged)}
 
     def read(self, saved: Saved, n_columns: int) -> Scores:
-        draws = saved.tensors.get("draws")
-        k = len(draws) if draws is not None and draws.ndim == 2 else 0
+        unchecked = saved.tensors.get("draws")
+        n_draws = len(unchecked) if unchecked is not None and unchecked.ndim == 2 else 0
         mean = saved.take("mean", np.float64, n_columns)
-        drawn = saved.take("draws", np.float64, k, n_columns)
-        return Scores(mean, drawn, max(float(saved.take("residual", np.float64, 1)[0]), 0.0))
+        draws = saved.take("draws", np.float64, n_draws, n_columns)
+        residual = saved.take("residual", np.float64, 1)
+        return Scores(mean, draws, max(float(residual[0]), 0.0))
 
 
-def _votes(known: Pairs) -> Votes:
-    """Soft targets as answers of one annotator: p wins and 1 - p losses; an even one is a tie."""
+def _votes(pairs: Pairs) -> Votes:
+    """Votes of one annotator from soft targets: p wins and 1 - p losses, or a tie if p is ½."""
     # The lower number is on the left: winners all on one side would show a bias to that side.
-    left, right = unpacked(unordered(known.winner, known.loser))
-    tied, for_winner = known.target == 0.5, known.target.astype(np.float64)
-    p = np.where(left == known.winner, for_winner, 1 - for_winner)
-    targets = [np.full(len(p), answer) for answer in (0.5, 1.0, 0.0)]
-    weights = [np.where(tied, 1, 0), np.where(tied, 0, p), np.where(tied, 0, 1 - p)]
-    weight = (np.stack(weights) * known.weight.astype(np.float64)).ravel()
-    left, right = np.tile(left, 3), np.tile(right, 3)
-    none = np.zeros(len(weight), np.int64)
-    return Votes(left, right, np.concatenate(targets), none, weight).where(weight > 0)
+    left, right = unpacked(unordered(pairs.winner, pairs.loser))
+    is_tie = pairs.target == 0.5
+    p_winner = pairs.target.astype(np.float64)
+    p_left = np.where(left == pairs.winner, p_winner, 1 - p_winner)
+    ties = np.where(is_tie, 1, 0)
+    wins = np.where(is_tie, 0, p_left)
+    losses = np.where(is_tie, 0, 1 - p_left)
+    answer = np.repeat([0.5, 1.0, 0.0], len(pairs))
+    weight = (np.stack([ties, wins, losses]) * pairs.weight.astype(np.float64)).ravel()
+    annotator = np.zeros(len(weight), np.int64)
+    votes = Votes(np.tile(left, 3), np.tile(right, 3), answer, annotator, weight)
+    return votes.where(weight > 0)

@@ -1,4 +1,4 @@
-"""A scaling as arrays in the folder of a ranker."""
+"""Save a scaling as arrays in the folder of a ranker, and read it again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VARYING = "scaler.varying"
 
 
 def scaler_arrays(scaler: Scaler) -> dict[str, Array]:
-    """The table of each part of the scaling, as `take_scaler` finds it."""
+    """The arrays of a scaling by name, as `take_scaler` reads them."""
     if not scaler.tables:
         return {}
     tables: dict[str, Array] = {f"{_SCALER}.{part}": table for part, table in scaler.tables.items()}
@@ -21,20 +21,21 @@ def scaler_arrays(scaler: Scaler) -> dict[str, Array]:
 
 
 def take_scaler(saved: Saved, spec: str | None) -> Scaler:
-    """The scaling of those parts, taken out of the arrays; None: features as they are."""
+    """Take the scaling that `spec` names out of the arrays; None: features stay as they are."""
     if spec is None:
         return unscaled(saved.n_features)
     parts = scaling_parts(spec)
-    if _SCALER in saved.tensors:  # version 0.2 had scalings of one part
+    if _SCALER in saved.tensors:  # version 0.2 knew only scalings of one part
         saved.tensors[f"{_SCALER}.{parts[0]}"] = saved.tensors.pop(_SCALER)
-    tables, shape = {}, (2, saved.n_features)
+    tables = {}
     for part in parts:
-        low, high = table_rows(part)
-        table = saved.tensors.get(f"{_SCALER}.{part}")
-        rows = len(table) if table is not None and table.ndim else 0
-        rows = rows if low <= rows <= high else int(low)
         name = f"{_SCALER}.{part}"
-        tables[part] = saved.take(name, np.float64, rows, saved.n_features)
-    if saved.about["format_version"] < 3:  # which did not know
-        return Scaler(tables, np.ones(shape, np.bool_))
-    return Scaler(tables, saved.take(_VARYING, np.bool_, *shape))
+        table = saved.tensors.get(name)
+        n_rows = len(table) if table is not None and table.ndim else 0
+        low, high = table_rows(part)
+        if not low <= n_rows <= high:
+            n_rows = int(low)  # `take` refuses the table with this number in its message
+        tables[part] = saved.take(name, np.float64, n_rows, saved.n_features)
+    if saved.about["format_version"] < 3:  # older folders do not say which features vary
+        return Scaler(tables, np.ones((2, saved.n_features), np.bool_))
+    return Scaler(tables, saved.take(_VARYING, np.bool_, 2, saved.n_features))

@@ -1,8 +1,8 @@
-"""A set transformer: a document's score depends on the other documents of its query.
+"""Set transformer: a ranker whose score of a document depends on all documents of its query.
 
-Self-attention over the query, see `sortnet.context.attention`. Beyond the papers: Pang et al. 2020,
-SetRank, learn such a ranker by ListNet's loss, as `set-transformer` does; `setrank` is the same net
-with what FATE-Net and FETA-Net have: another size, a choice of loss and optimizer.
+It attends to all documents of the query, see `sortnet.context.attention`. Pang et al. 2020,
+SetRank, train such a ranker by ListNet's loss, as `set-transformer` does; `setrank` is the same net
+with the options of FATE-Net and FETA-Net: another size, a choice of loss and optimizer.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from sortnet.rankers.listwise import padded
 
 _MANY = 300  # documents of a query, above which they attend to each other by way of points
 _POINTS = 32
-_NUMBERS = 1 << 22  # of a batch: its attention or its hidden units, which bounds memory
-_BYTES = 8  # of a number of the attention, and of its softmax
-# What is taken for settings left open; without weight decay a set is easily learned by heart.
+_NUMBERS = 1 << 22  # numbers in the attention or the hidden units of a batch, which bounds memory
+_BYTES = 8  # memory of a number of the attention and of its softmax
+# Values of settings that are left open; without weight decay the net soon overfits.
 _FIXED: dict[str, dict[str, Any]] = {
     "listnet": {
         "scaling": "query+rank", "width": 16, "heads": 2, "layers": 2, "queries": 8,
@@ -41,7 +41,7 @@ class SetSettings(ContextSettings):
     """Settings of the set transformer."""
 
     kind: ClassVar[str] = "set-transformer"
-    grids = (  # it learns by heart soon
+    grids = (  # with few epochs and dropout, because the net soon overfits
         {"scaling": ["query+rank", "normal"], "epochs": [10], "dropout": [0.2]},
         {"width": [16, 32]},
     )
@@ -73,9 +73,10 @@ class SetSettings(ContextSettings):
         return listnet if self.algorithm == "listnet" else super().query_loss
 
     def candidates(self, train: Queries) -> list[Self]:
-        points = _POINTS if train.sizes.max() > _MANY else 0
-        known = points if self.points is None else self.points
-        return [each.changed(points=known) for each in super().candidates(train)]
+        points = self.points
+        if points is None:
+            points = _POINTS if train.sizes.max() > _MANY else 0
+        return [candidate.changed(points=points) for candidate in super().candidates(train)]
 
     def net(self, n_columns: int) -> SetEncoder:
         """The net with random weights."""
@@ -86,7 +87,7 @@ class SetSettings(ContextSettings):
         ).eval()  # fmt: skip
 
     def scores_of(self, net: SetEncoder, part: Queries) -> Tensor:
-        """(n_docs,) the scores of scaled queries, with their gradient; in batches of like lengths.
+        """Scores (n_docs,) of scaled queries, with gradients; in batches of similar lengths.
 
         Raises:
             DataError: if the attention among the documents of a query does not fit into memory.
@@ -94,7 +95,8 @@ class SetSettings(ContextSettings):
         width, heads, _ = self._sizes
         order = np.argsort(part.sizes, kind="stable")
         order = order[part.sizes[order] > 0]
-        docs, found = [np.empty(0, np.int64)], [torch.empty(0)]
+        docs = [np.empty(0, np.int64)]
+        scores = [torch.empty(0)]
         while len(order):
             longest = int(part.sizes[order[-1]])
             if longest > _MANY and not self.points:
@@ -102,15 +104,16 @@ class SetSettings(ContextSettings):
                     _BYTES * heads * longest**2,
                     f"{part.source}: the attention among {longest} documents of a query",
                 )
-            a_query = longest * max(width, heads * (self.points or longest))
-            batch, order = np.split(order[::-1], [max(1, _NUMBERS // a_query)])
-            order = order[::-1]
-            numbers, there = padded(part, batch)
-            x = torch.from_numpy(part.features[numbers] * there[..., None])
-            mask = torch.from_numpy(there)
-            docs.append(numbers[there])
-            found.append(net(x, mask)[mask])
-        return torch.cat(found)[torch.from_numpy(np.argsort(np.concatenate(docs)))]
+            numbers_a_query = longest * max(width, heads * (self.points or longest))
+            n_queries = max(1, _NUMBERS // numbers_a_query)
+            batch = order[::-1][:n_queries]  # the longest first
+            order = order[:-n_queries]
+            numbers, is_document = padded(part, batch)
+            x = torch.from_numpy(part.features[numbers] * is_document[..., None])
+            mask = torch.from_numpy(is_document)
+            docs.append(numbers[is_document])
+            scores.append(net(x, mask)[mask])
+        return torch.cat(scores)[torch.from_numpy(np.argsort(np.concatenate(docs)))]
 
     def least_numbers(self, n_columns: int) -> int:
         width, _, layers = self._sizes
@@ -118,7 +121,9 @@ class SetSettings(ContextSettings):
 
     @property
     def _sizes(self) -> tuple[int, int, int]:
-        """Width, heads and layers, which may be left open."""
+        """Width, heads and layers, with defaults for settings that are left open."""
         fixed = self.fixed
-        width, heads = self.width or fixed["width"], self.heads or fixed["heads"]
-        return width, heads, self.layers or fixed["layers"]
+        width = self.width or fixed["width"]
+        heads = self.heads or fixed["heads"]
+        layers = self.layers or fixed["layers"]
+        return width, heads, layers

@@ -52,24 +52,25 @@ def fit(
     Args:
         train: labelled queries; scaling and pairs are learned from them.
         vali: labelled queries with the same features.
-        config: settings; what they leave open is chosen first, see `choose_quality` and
+        config: settings; settings left open are chosen first, see `choose_quality` and
             `choose_inputs`.
-        make_for: the settings and the scaling's number of columns -> what makes the comparator
-            from a seed, for one of the caller's own.
-        sink: where mis-compared pairs go; in memory when left out.
-        extra_parts: more queries, measured in every iteration by these names.
+        make_for: for a custom comparator: the settings and the scaling's number of columns -> a
+            function that makes the comparator from a seed.
+        sink: store of mis-compared pairs; by default in memory.
+        extra_parts: more queries, measured in every iteration under these names.
         metrics: more measures, besides RankQuality and `sortnet.metrics.measured`.
         callbacks: see `learn_to_sort`.
-        save: called with the model whenever an iteration found a better one, before `callbacks`.
-        state: go on from here.
-        info: what the model should remember of its origin.
-        group: the processes that share the work; all call this with the same arguments, of which
-            the first one's `save` alone is called.
+        save: called with the model after every iteration that found a better model, before
+            `callbacks`.
+        state: state of an interrupted run to resume from.
+        info: entries to add to the model's `info`.
+        group: the processes that share the work. All processes call `fit` with the same arguments;
+            only the first process calls `save`.
         from_model: begin with the weights and the scaling of this model in place of random
             weights: for new queries, new answers or more training. The model itself is iteration 0,
-            which is kept if no later one is better on `vali`. The settings must fit the model:
-            `settings_from_model` gives such settings.
-        are_checked: whether `checked_config` has had these parts and settings.
+            which is kept if no later iteration is better on `vali`. The settings must fit the
+            model: `settings_from_model` gives such settings.
+        are_checked: whether `checked_config` has already checked these parts and settings.
 
     Raises:
         DataError: if the parts have different features, there is nothing to learn, RankQuality
@@ -83,8 +84,8 @@ def fit(
     >>> model.scores(q)[:6]
     array([0., 1., 2., 3., 4., 5.], dtype=float32)
 
-    Cost: see `learn_to_sort`; one scaled copy of the features is kept, in float16 where the
-    training part's would take more than 256 MiB in float32, see `Scaler.is_large`.
+    Cost: see `learn_to_sort`. A scaled copy of the features is kept, in float16 if the training
+    part would take more than 256 MiB in float32, see `Scaler.is_large`.
     """
     if from_model is not None:
         config = checked_settings(from_model.config, config)
@@ -111,11 +112,13 @@ def fit(
         if save is not None and record.best and group.rank == 0:
             save(model_of(state))
 
-    halved = scaler.is_large(train)  # the whole part, whatever the number of processes
+    # The whole part decides, so that the result does not depend on the number of processes.
+    halved = scaler.is_large(train)
 
     def part_of(queries: Queries) -> Queries:
         return scaler(sharded(queries, group), halved=halved)
 
+    first_callbacks = [save_better, _return_freed_memory] if halved else [save_better]
     state = learn_to_sort(
         part_of(train),
         part_of(vali),
@@ -124,7 +127,7 @@ def fit(
         metrics=[config.metric(name) for name in (*measured(config.rank_quality), *metrics)],
         sink=sink,
         extra_parts={name: part_of(part) for name, part in (extra_parts or {}).items()},
-        callbacks=[save_better, *_after_iterations_of(halved), *callbacks],
+        callbacks=[*first_callbacks, *callbacks],
         progress=progress,
         state=state,
         are_checked=True,
@@ -132,16 +135,16 @@ def fit(
     return model_of(state)
 
 
-def _after_iterations_of(large: bool) -> list[Callback]:
-    return [lambda record, state: return_freed()] if large else []
+def _return_freed_memory(record: Iteration, state: State) -> None:
+    return_freed()
 
 
 def checked_config(train: Queries, vali: Queries, config: Config) -> Config:
-    """The settings with a RankQuality, for parts that can be trained on and chosen by.
+    """Check the parts of a training; return the settings with a RankQuality.
 
     Raises:
         DataError: if the parts have different features, there is nothing to learn, or RankQuality
-            scores every ranking of `vali` alike. What a judge is yet to answer is checked later.
+            scores every ranking of `vali` alike. Pairs that a judge will answer are checked later.
     """
     check_same_features(train, vali)
     if train.judge is None:
@@ -152,16 +155,17 @@ def checked_config(train: Queries, vali: Queries, config: Config) -> Config:
 def _model_of(
     state: State, config: Config, scaler: Scaler, train: Queries, info: Mapping[str, Any] | None
 ) -> Model:
+    """The best model of a run, with a record of the run."""
     if state.best is None:
         raise DataError("no iteration has a RankQuality: does the validation part have grades?")
-    found = {
+    record = {
         "sortnet": __version__,
         "iteration": state.best_iteration,
         "iterations": state.iteration,
         "quality": state.best_quality,
         "answers": len(state.asked),
+        **(info or {}),
     }
-    about = {**found, **(info or {})}
     return Model(
         config,
         scaler,
@@ -169,5 +173,5 @@ def _model_of(
         feature_names=train.feature_names,
         describer=train.describer,
         columns=train.columns,
-        info=about,
+        info=record,
     )

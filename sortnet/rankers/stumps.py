@@ -1,10 +1,10 @@
 """RankBoost and FRank: sums of stumps, each of a single feature.
 
-`rankboost` is that of Freund et al. 2003, An Efficient Boosting Algorithm for Combining
-Preferences. `frank` minimises the fidelity loss of Tsai et al. 2007, FRank: A Ranking Method with
-Fidelity Loss, every query with the same weight; how it chooses a stump and its weight is derived
-here from the loss, see `by_fidelity` and `boosted`. What stumps give is computed once, before the
-first round.
+`rankboost` follows Freund et al. 2003, An Efficient Boosting Algorithm for Combining Preferences.
+`frank` minimises the fidelity loss of Tsai et al. 2007, FRank: A Ranking Method with Fidelity Loss,
+with the same weight for every query; the choice of a stump and its weight is derived here from the
+loss, see `by_fidelity` and `boosted`. The bins of all values are computed once, before the first
+round.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class StumpSettings(ForestSettings):
     rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Forest, dict[str, Any]]:
-        """Boost stumps; as many are kept as are best by RankQuality on `V`.
+        """Boost stumps; keep the number of stumps with the best RankQuality on `V`.
 
         Cost: memory of about 100 bytes a pair of different grades at the peak; a round passes over
-        all of these pairs, and over all features of all documents.
+        all pairs of different grades, and over all features of all documents.
         """
         stumps = boosted(T, _WEIGH[self.algorithm], self.rounds, progress)
-        forest, kept = self.best_trees(Forest.stumps(stumps), V)
-        return forest, {"rounds": kept}
+        forest, n_rounds = self.best_trees(Forest.stumps(stumps), V)
+        return forest, {"rounds": n_rounds}
 
 
 # (margins of the pairs (m,), weights at the start (m,)) -> weights in this round
@@ -63,7 +63,7 @@ def by_exponential(margin: F64, start: F64) -> F64:
 def by_fidelity(margin: F64, start: F64) -> F64:
     """W(i, j) = start e^(margin/2) / (1 + e^margin)^(3/2), twice FRank's gradient, summing to 1.
 
-    The fidelity loss of a pair that is known is 1 - sqrt(P), P = 1 / (1 + exp(-margin)); its
+    The fidelity loss of a pair with a known order is 1 - sqrt(P), P = 1 / (1 + exp(-margin)); its
     derivative is -½ sqrt(P) (1 - P).
 
     Cost: linear in the pairs.
@@ -79,16 +79,18 @@ def boosted(
 ) -> list[tuple[int, float, float, bool]]:
     """Stumps (feature, threshold, weight, True): h = 1 above the threshold, else 0.
 
-    In each round the pairs are weighed, the stump of the largest |r|, r = Σ W (h_i - h_j) of pairs
-    i over j, is chosen, and α = ½ ln(W+ / W-) is its weight: W+ and W- are the pairs that it orders
-    rightly and wrongly, and for RankBoost's half of the others besides, so that W± = (1 ± r) / 2.
+    A round weighs the pairs i over j by W and chooses the stump with the largest |r|,
+    r = Σ W (h_i - h_j). The stump's weight is α = ½ ln(W+ / W-), where W+ and W- are the sums of W
+    over the pairs that the stump orders rightly and wrongly. RankBoost adds half of the undecided
+    pairs to both sums, so that W± = (1 ± r) / 2.
     """
     pairs = pairs_of_grades(train)
     winner, loser = pairs.i, pairs.j
     query = train.query_of_docs()[winner]
     start = 1 / np.bincount(query)[query] if weigh is by_fidelity else np.ones(len(pairs))
     codes, thresholds = _binned(train.features)
-    score, found = np.zeros(train.n_docs), []
+    score = np.zeros(train.n_docs)
+    stumps = []
     for k in range(rounds):
         progress(f"boosting, round {k + 1}/{rounds}")
         W = weigh(score[winner] - score[loser], start)
@@ -98,43 +100,51 @@ def boosted(
         if abs(r) < _TINY:
             break
         h = (codes[:, feature] > bin_).astype(np.float64)
-        agreed = h[winner] - h[loser]
-        right, wrong = float(W @ (agreed > 0)), float(W @ (agreed < 0))
         if weigh is by_exponential:
-            right, wrong = (1 + r) / 2, (1 - r) / 2
-        alpha = 0.5 * np.log((right + _SMOOTH) / (wrong + _SMOOTH))
+            W_right = (1 + r) / 2
+            W_wrong = (1 - r) / 2
+        else:
+            difference = h[winner] - h[loser]
+            W_right = float(W @ (difference > 0))
+            W_wrong = float(W @ (difference < 0))
+        alpha = 0.5 * np.log((W_right + _SMOOTH) / (W_wrong + _SMOOTH))
         score += alpha * h
-        found.append((feature, float(thresholds[bin_, feature]), float(alpha), True))
-    return found or [(0, 0.0, 0.0, True)]
+        stumps.append((feature, float(thresholds[bin_, feature]), float(alpha), True))
+    return stumps or [(0, 0.0, 0.0, True)]
 
 
 def best_stump(codes: I64, potential: F64, n_bins: int) -> tuple[int, int, float]:
-    """The feature and bin of the largest |r|, r = Σ potential of the documents above, and r.
+    """The feature and the bin with the largest |r|, r = Σ potential of the documents above; and r.
 
     Args:
         codes: (n_docs, d) the bin of each value, from 0.
-        potential: (n_docs,) what a document above counts.
-        n_bins: thresholds of a feature; above threshold b is a code of b + 1 or more.
+        potential: (n_docs,) value of a document, added to r where the document is above.
+        n_bins: number of thresholds of a feature; a code of b + 1 or more is above threshold b.
 
-    Cost: linear in the values: one sum for each bin, then sums from above.
+    Cost: linear in the values: a sum for each bin, then sums from above.
     """
     d = codes.shape[1]
     flat = (codes + (n_bins + 1) * np.arange(d)).ravel()
     sums = np.bincount(flat, np.repeat(potential, d), (n_bins + 1) * d).reshape(d, -1)
     above = sums[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
-    at = int(np.argmax(np.abs(above)))
-    return at // n_bins, at % n_bins, float(above.ravel()[at])
+    number = int(np.argmax(np.abs(above)))
+    feature, bin_ = divmod(number, n_bins)
+    return feature, bin_, float(above.ravel()[number])
 
 
 def _binned(X: F32) -> tuple[I64, F64]:
-    """(n_docs, d) how many thresholds each value is above, none if missing; (b, d) thresholds."""
+    """Codes (n_docs, d) of the values, and thresholds (b, d) of the features.
+
+    The code of a value is the number of thresholds below the value, 0 for a missing value.
+    """
     b = min(_THRESHOLDS, len(X) + 1)
-    thresholds, codes = np.full((b, X.shape[1]), np.inf), np.zeros(X.shape, np.int64)
+    thresholds = np.full((b, X.shape[1]), np.inf)
+    codes = np.zeros(X.shape, np.int64)
     for k in range(X.shape[1]):
         x = X[:, k][~np.isnan(X[:, k])]
         if len(x):
             cuts = np.quantile(x, np.linspace(0, 1, b)[:-1], method="lower")
-            # One below all values tells whether there is one.
+            # A threshold below all values separates documents with a value from those without.
             cuts = np.unique(np.append(cuts, np.nextafter(x.min(), np.float32(-np.inf))))
             thresholds[: len(cuts), k] = cuts
             codes[:, k] = np.where(np.isnan(X[:, k]), 0, np.searchsorted(cuts, X[:, k]))

@@ -1,4 +1,4 @@
-"""LambdaMART by LightGBM and XGBoost: boosted trees, kept as arrays of our own.
+"""LambdaMART by LightGBM and XGBoost: boosted trees, kept as a `Forest`.
 
 `lambdamart` is LightGBM's `lambdarank` (Burges 2010), `xendcg` its `rank_xendcg` (Bruch 2021, An
 Alternative Cross Entropy Loss for Learning-to-Rank), `xgboost` the `rank:ndcg` of XGBoost. Only
@@ -21,7 +21,8 @@ from sortnet.rankers.forest import Forest, ForestSettings
 
 Tree: TypeAlias = list[tuple[int, float, int, int, bool]]  # see `Forest.of`
 
-_HIGHEST = 30  # a gain of 2^grade - 1 goes no further in either library
+_HIGHEST = 30  # the highest grade whose gain of 2^grade - 1 either library can hold
+_LEFT, _RIGHT = 2, 3  # places of the children in a node of a `Tree`
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class TreeSettings(ForestSettings):
         return "xgboost" if self.algorithm == "xgboost" else "lightgbm"
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Forest, dict[str, Any]]:
-        """Boost trees, and keep as many of them as are best by RankQuality on `V`.
+        """Boost trees; keep the number of trees with the best RankQuality on `V`.
 
         Raises:
             DataError: if the library is not installed, or a grade is too high.
@@ -61,8 +62,9 @@ class TreeSettings(ForestSettings):
             )
         library = library_of(self)
         progress(f"boosting {self.trees} trees")
-        forest, kept = self.best_trees(Forest.of(_BOOST[self.library](library, T, self)), V)
-        return forest, {"trees": kept}
+        trees = _BOOST[self.library](library, T, self)
+        forest, n_trees = self.best_trees(Forest.of(trees), V)
+        return forest, {"trees": n_trees}
 
 
 def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]:
@@ -79,21 +81,22 @@ def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]
 
 def _flat(root: dict[str, Any]) -> Tree:
     """A tree of LightGBM as a list of nodes, children behind their parents."""
-    nodes: Tree = []
-    waiting = [(root, -1, 0)]  # the parent, and where in it its number stands
+    nodes: list[list[Any]] = []
+    waiting = [(root, -1, 0)]  # nodes with the number of their parent, and their side of it
     while waiting:
         node, parent, side = waiting.pop()
         if parent >= 0:
-            nodes[parent] = (*nodes[parent][:side], len(nodes), *nodes[parent][side + 1 :])  # type: ignore[assignment]
+            nodes[parent][side] = len(nodes)
         if "leaf_value" in node:
-            nodes.append((-1, float(node["leaf_value"]), 0, 0, False))
+            nodes.append([-1, float(node["leaf_value"]), 0, 0, False])
             continue
         threshold = float(node["threshold"])
-        # Where training had no value missing, LightGBM takes a missing one for 0.
+        # Where no value was missing in training, LightGBM reads a missing value as 0.
         missing = node["default_left"] if node["missing_type"] == "NaN" else threshold >= 0
-        waiting += [(node["right_child"], len(nodes), 3), (node["left_child"], len(nodes), 2)]
-        nodes.append((node["split_feature"], threshold, 0, 0, bool(missing)))
-    return nodes
+        waiting.append((node["right_child"], len(nodes), _RIGHT))
+        waiting.append((node["left_child"], len(nodes), _LEFT))
+        nodes.append([node["split_feature"], threshold, 0, 0, bool(missing)])
+    return [tuple(node) for node in nodes]
 
 
 def _xgboost(xgboost: Any, train: Queries, config: TreeSettings) -> list[Tree]:
@@ -111,13 +114,20 @@ def _xgboost(xgboost: Any, train: Queries, config: TreeSettings) -> list[Tree]:
 
 
 def _nodes(tree: dict[str, Any]) -> Tree:
-    """A tree of XGBoost, which goes left below the threshold, not at it."""
-    names = ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
+    """A tree of XGBoost as a list of nodes."""
+    columns = [
+        tree["left_children"],
+        tree["right_children"],
+        tree["split_indices"],
+        tree["split_conditions"],
+        tree["default_left"],
+    ]
     nodes: Tree = []
-    for left, right, feature, split, missing in zip(*(tree[name] for name in names), strict=True):
+    for left, right, feature, split, missing in zip(*columns, strict=True):
         if left < 0:
             nodes.append((-1, float(split), 0, 0, False))
             continue
+        # XGBoost sends a value equal to the threshold to the right, a `Forest` to the left.
         below = np.nextafter(np.float32(split), np.float32(-np.inf))
         nodes.append((feature, float(below), left, right, bool(missing)))
     return nodes

@@ -1,7 +1,7 @@
 """Choose settings by RankQuality on the validation part, as the paper chooses its hidden units.
 
-What SortNet leaves open by default (scaling, comparator, hidden units, weight decay) is chosen by
-its own short trials, see `sortnet.rankers.choose_inputs`.
+Settings that SortNet leaves open by default (scaling, comparator, hidden units, weight decay) are
+chosen by short trials, see `sortnet.rankers.choose_inputs`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from sortnet.rankers.base import fit_ranker
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]]  # the values of each setting to try
 Trial: TypeAlias = dict[str, Any]
-Part: TypeAlias = tuple[Queries, Queries, Queries | None]  # to learn from, to stop by, to score
+# Queries to learn from, to stop by, and to score; None: the score on the second is the result.
+Part: TypeAlias = tuple[Queries, Queries, Queries | None]
 
 SEARCHES = ("grid", "optuna")
-_TRIALS = 20  # of a search that has no end of its own
-_STOPPED_ON = 0.2  # of the queries that an inner part is learned from
+_TRIALS = 20  # of a search by Optuna, which would never end
+_STOPPED_ON = 0.2  # share of an inner part's training queries that only stop the training
 
 
 class Tuned(NamedTuple):
@@ -38,7 +39,7 @@ class Tuned(NamedTuple):
 
 @dataclass
 class _Trials:
-    """Trials of settings on the same parts; each is made once."""
+    """Trials of settings on the same parts; the same settings are tried once."""
 
     parts: Sequence[Part]
     names: Sequence[str]
@@ -50,17 +51,22 @@ class _Trials:
     def quality(self, candidate: Settings) -> float | None:
         """RankQuality of the settings, the mean over the parts; None: the budget is spent."""
         flat = candidate.flat()
-        values = {k: list(v) if isinstance(v := flat[k], tuple) else v for k in self.names}
+        values = {}
+        for name in self.names:
+            value = flat[name]
+            values[name] = list(value) if isinstance(value, tuple) else value
         key = repr(values)
         if key not in self.done:
-            late = self.seconds is not None and time.monotonic() - self.began > self.seconds
-            if self.done and (late or (self.most is not None and len(self.done) >= self.most)):
+            is_late = self.seconds is not None and time.monotonic() - self.began > self.seconds
+            is_full = self.most is not None and len(self.done) >= self.most
+            if self.done and (is_late or is_full):
                 return None
-            self.done[key] = values | self._fitted(candidate)
+            self.done[key] = values | self._result(candidate)
         quality: float = self.done[key]["quality"]
         return quality
 
-    def _fitted(self, candidate: Settings) -> Trial:
+    def _result(self, candidate: Settings) -> Trial:
+        """Fit the settings on every part: their mean RankQuality, and the iteration if known."""
         qualities = []
         for T, V, scored in self.parts:
             ranker = fit_ranker(T, V, candidate)
@@ -81,23 +87,23 @@ def tune(
     trials: int | None = None,
     seconds: float | None = None,
 ) -> Tuned:
-    """Fit a ranker with the combinations of a grid; the best RankQuality wins.
+    """Choose settings: fit a ranker with every combination of a grid, take the best RankQuality.
 
     Args:
         train: labelled queries.
         vali: labelled queries to choose by; no other data may be used for it.
         config: all other settings, of any kind of ranker.
-        grid: names of settings (including those of training) and the values to try; of several
-            grids, each starts from the settings chosen before it; None: the `grids` of the
-            kind of ranker.
-        inner: cross-validate each trial in that many parts of the queries of `train` and `vali`:
-            each is scored by a ranker that has learned from the others, and stopped by a fifth of
-            these, so that settings with more points to stop at are not favoured; 0: learn from
-            `train`, choose by `vali`.
-        search: "grid" tries every combination; "optuna" draws them (Tree-structured Parzen
-            Estimator) from the values of all grids at once, 20 or `trials`.
-        trials: at most; one is made in any case.
-        seconds: after which no trial is started.
+        grid: names of settings (also of training settings) and the values to try. With several
+            grids, a grid starts from the settings that the grid before it chose. None: the `grids`
+            of the kind of ranker.
+        inner: number of parts to cross-validate each trial in. The queries of `train` and `vali`
+            are divided; a part is scored by a ranker that learns from four fifths of the remaining
+            queries and is stopped by one fifth, so that settings with more points to stop at are
+            not favoured. 0: learn from `train`, choose by `vali`.
+        search: "grid" tries every combination; "optuna" draws `trials` combinations, 20 by default,
+            from the values of all grids at once (Tree-structured Parzen Estimator).
+        trials: number of trials, at most; the first is always run.
+        seconds: time after which no trial is started.
 
     Raises:
         DataError: on a grid with an unknown setting, or with one of RankQuality.
@@ -111,60 +117,81 @@ def tune(
     >>> [trial["hidden"] for trial in tuned.trials]
     [[2], [4]]
 
-    Cost: a run for every combination of a grid, except those that an earlier grid has run; times
-    the number of inner parts.
+    Cost: a run for every combination of a grid, except combinations that an earlier grid has run;
+    times the number of inner parts.
     """
     settings: Settings = Config() if config is None else config
     grid = settings.grids if grid is None else grid
     grids = [grid] if isinstance(grid, Mapping) else list(grid)
-    names = list(dict.fromkeys(name for each in grids for name in each))
-    settings.check_names(names)
-    for each in settings_of(type(settings)).values():  # type: ignore[arg-type]
-        if each.section == MEASURES and each.name in names:
-            raise DataError(
-                f"a grid cannot name {each.name!r}, which defines the RankQuality that the trials "
-                "are compared by: set it in config"
-            )
+    names = list(dict.fromkeys(name for grid in grids for name in grid))
+    _check_names(settings, names)
     if search not in SEARCHES:
         raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
     parts: list[Part] = [(train, vali, None)]
-    if inner:  # which are all measured alike
+    if inner:
+        # RankQuality is chosen once, so that all parts are scored by the same measure.
         settings = choose_quality(train, vali, settings)
-        folds = query_folds(joined([train, vali]), inner, seed=settings.seed)
-        parts = [(*_stopped(others, settings.seed), part) for others, part in folds]
-    tried = _Trials(parts, names, trials, seconds)
-    best = (_by_grid if search == "grid" else _by_optuna)(tried, settings, grids)
-    return Tuned(best, list(tried.done.values()))
+        parts = _inner_parts(joined([train, vali]), inner, settings.seed)
+    search_trials = _Trials(parts, names, trials, seconds)
+    if search == "grid":
+        best = _by_grid(search_trials, settings, grids)
+    else:
+        best = _by_optuna(search_trials, settings, grids)
+    return Tuned(best, list(search_trials.done.values()))
 
 
-def _stopped(queries: Queries, seed: int) -> tuple[Queries, Queries]:
-    """Some queries to learn from, the others to stop by: at least one of each."""
-    drawn = np.random.default_rng(seed).permutation(len(queries))
-    if len(drawn) < 2:
-        raise DataError(f"{queries.source}: too few queries to divide them into inner parts")
-    n = max(1, round(_STOPPED_ON * len(drawn)))
-    return queries.take(np.sort(drawn[n:])), queries.take(np.sort(drawn[:n]))
+def _check_names(settings: Settings, names: Sequence[str]) -> None:
+    """Refuse names of a grid that are no settings, or that define RankQuality."""
+    settings.check_names(names)
+    for a_setting in settings_of(type(settings)).values():  # type: ignore[arg-type]
+        if a_setting.section == MEASURES and a_setting.name in names:
+            raise DataError(
+                f"a grid cannot name {a_setting.name!r}, which defines the RankQuality that the "
+                "trials are compared by: set it in config"
+            )
 
 
-def _by_grid(tried: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
+def _inner_parts(queries: Queries, n_parts: int, seed: int) -> list[Part]:
+    """Parts for cross-validation: queries to learn from, to stop by, and to score.
+
+    At least one query is learned from, and at least one stops the training.
+    """
+    parts: list[Part] = []
+    for fitted, scored in query_folds(queries, n_parts, seed=seed):
+        order = np.random.default_rng(seed).permutation(len(fitted))
+        if len(order) < 2:
+            raise DataError(f"{fitted.source}: too few queries to divide them into inner parts")
+        n_stopping = max(1, round(_STOPPED_ON * len(order)))
+        learned = fitted.take(np.sort(order[n_stopping:]))
+        stopping = fitted.take(np.sort(order[:n_stopping]))
+        parts.append((learned, stopping, scored))
+    return parts
+
+
+def _by_grid(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
+    """Try every combination of each grid, starting from the settings of the grid before it."""
     for grid in grids:
-        combinations = (dict(zip(grid, each, strict=True)) for each in product(*grid.values()))
-        candidates = [settings.changed(**each) for each in combinations]
-        settings = _best(settings, [(tried.quality(each), each) for each in candidates])
+        candidates = [
+            settings.changed(**dict(zip(grid, values, strict=True)))
+            for values in product(*grid.values())
+        ]
+        scored = [(trials.quality(candidate), candidate) for candidate in candidates]
+        settings = _best(settings, scored)
     return settings
 
 
-def _best(settings: Settings, made: Iterable[tuple[float | None, Settings]]) -> Settings:
-    """The first of the best of those that were tried; these settings if none was."""
-    best = -np.inf
-    for quality, candidate in made:
-        if quality is not None and quality > best:
-            best, settings = quality, candidate
+def _best(settings: Settings, scored: Iterable[tuple[float | None, Settings]]) -> Settings:
+    """The first settings with the highest quality; the given settings if none was tried."""
+    best_quality = -np.inf
+    for quality, candidate in scored:
+        if quality is not None and quality > best_quality:
+            best_quality = quality
+            settings = candidate
     return settings
 
 
-def _by_optuna(tried: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
-    """Draw combinations of the numbers of the values: Optuna keeps no tuples."""
+def _by_optuna(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
+    """Try combinations that Optuna draws as numbers of values, because it keeps no tuples."""
     try:
         import optuna
     except ImportError:
@@ -176,14 +203,17 @@ def _by_optuna(tried: _Trials, settings: Settings, grids: Sequence[Grid]) -> Set
     study = optuna.create_study(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=settings.seed % 2**32)
     )
-    made = []
-    for _ in range(tried.most or _TRIALS):
-        drawn = study.ask()
-        at = {name: drawn.suggest_categorical(name, range(len(v))) for name, v in space.items()}
-        candidate = settings.changed(**{name: space[name][k] for name, k in at.items()})
-        quality = tried.quality(candidate)
+    scored = []
+    for _ in range(trials.most or _TRIALS):
+        trial = study.ask()
+        combination = {}
+        for name, values in space.items():
+            number = trial.suggest_categorical(name, range(len(values)))
+            combination[name] = values[number]
+        candidate = settings.changed(**combination)
+        quality = trials.quality(candidate)
         if quality is None:
             break
-        study.tell(drawn, quality)
-        made.append((quality, candidate))
-    return _best(settings, made)
+        study.tell(trial, quality)
+        scored.append((quality, candidate))
+    return _best(settings, scored)

@@ -1,10 +1,11 @@
-"""The weights of nets as arrays: of a model, and of a run that can be resumed."""
+"""Weights of nets as arrays, for models and for runs that can be resumed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,26 +28,31 @@ from sortnet.rankers.model_folder import (
 _ASKED = "asked"
 _STATE = {"iteration": int, "best_iteration": int, "best_right": float, "finished": bool}
 _OPTIMISER = "optimiser"
-_MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})  # of Adam, of SGD
+_MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})  # names in Adam and in SGD
 
 
 def save_state(path: str | Path, state: State) -> None:
-    """Write what a run needs to go on into one file, in one step."""
+    """Write the state that a run resumes from to one file, in one step."""
     tensors = weights_of(state.comparator, "current") | {_ASKED: state.asked}
     if state.best is not None:
         tensors |= weights_of(state.best, "best")
     for member, moments in enumerate(state.optimiser.moments):
         tensors |= {f"{_OPTIMISER}.{member}.{k}": _array(value) for k, value in moments.items()}
-    about = {name: getattr(state, name) for name in (*_STATE, "best_quality")}
-    about |= {"has_best": state.best is not None, "steps": state.optimiser.steps}
-    metadata = {"state": json.dumps(about)}
+    fields = {name: getattr(state, name) for name in (*_STATE, "best_quality")}
+    fields["has_best"] = state.best is not None
+    fields["steps"] = state.optimiser.steps
+    metadata = {"state": json.dumps(fields)}
     write_atomically(Path(path), lambda file: file.write_bytes(tensors_as_bytes(tensors, metadata)))
 
 
 def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | None = None) -> State:
-    """Read what `save_state` wrote; `make` makes the comparator it was a state of.
+    """Read a state that `save_state` wrote.
 
-    A file of fewer than `least` numbers is refused; `raw` is its content, if it has been read.
+    Args:
+        path: the file.
+        make: makes the comparator of the run.
+        least: a file with fewer numbers is refused.
+        raw: the content of the file, if it has been read already.
 
     Raises:
         ModelError: if the file is missing, damaged, or of another comparator.
@@ -54,33 +60,43 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     path = Path(path)
     raw = read_bytes(path) if raw is None else raw
     tensors = parse_tensors(raw, path)
-    # What stands beside the tensors in the header of a safetensors file that could be parsed.
-    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
-    about = parse_json((header.get("__metadata__") or {}).get("state", "null"), path)
-    if not isinstance(about, dict):
-        raise ModelError(f"{path}: not the state of a run")
-    # Version 0.1 did not break ties: the first was kept.
-    about = {"best_right": 1.0, "steps": 0, **about}
-    check_fields(about, _STATE | {"has_best": bool, "steps": int}, path)
-    if about["has_best"]:
-        check_fields(about, {"best_quality": float}, path)
-    if not -1 <= about["best_iteration"] <= about["iteration"]:
-        raise ModelError(f"{path}: iteration cannot be {shown(about['iteration'])}")
+    fields = _state_fields(raw, path)
     refuse_few(tensors, least, path)
     n_asked = tensors.setdefault(_ASKED, np.empty(0, np.int64)).size
-    asked = take(tensors, _ASKED, np.int64, [n_asked], path)
+    asked_pairs = take(tensors, _ASKED, np.int64, [n_asked], path)
     current = filled(make, "current", tensors, path)
-    best = filled(make, "best", tensors, path) if about["has_best"] else None
-    optimiser = _optimiser_state(current, about["steps"], tensors, path)
+    names = list(_STATE)
+    best = None
+    if fields["has_best"]:
+        best = filled(make, "best", tensors, path)
+        names.append("best_quality")
+    optimiser = _optimiser_state(current, fields["steps"], tensors, path)
     refuse_rest(tensors, path)
-    known = {name: about[name] for name in (*_STATE, *(["best_quality"] if best else []))}
-    return State(comparator=current, best=best, asked=asked, optimiser=optimiser, **known)
+    values = {name: fields[name] for name in names}
+    return State(comparator=current, best=best, asked=asked_pairs, optimiser=optimiser, **values)
+
+
+def _state_fields(raw: bytes, path: Path) -> dict[str, Any]:
+    """Read the fields of a state that are no tensors: safetensors has them in its header."""
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    metadata = header.get("__metadata__") or {}
+    fields = parse_json(metadata.get("state", "null"), path)
+    if not isinstance(fields, dict):
+        raise ModelError(f"{path}: not the state of a run")
+    # Version 0.1 did not break ties between iterations: it kept the first.
+    fields = {"best_right": 1.0, "steps": 0, **fields}
+    check_fields(fields, {**_STATE, "has_best": bool, "steps": int}, path)
+    if fields["has_best"]:
+        check_fields(fields, {"best_quality": float}, path)
+    if not -1 <= fields["best_iteration"] <= fields["iteration"]:
+        raise ModelError(f"{path}: iteration cannot be {shown(fields['iteration'])}")
+    return fields
 
 
 def _optimiser_state(
     learner: TrainableComparator, steps: int, tensors: dict[str, Array], path: Path
 ) -> OptimiserState:
-    """The state of each member's optimiser, taken out of the tensors."""
+    """Take the state of every member's optimiser out of the tensors."""
     if steps < 0:
         raise ModelError(f"{path}: steps cannot be {shown(steps)}")
     if not any(name.startswith(f"{_OPTIMISER}.") for name in tensors):
@@ -92,8 +108,9 @@ def _optimiser_state(
         names = [name.removeprefix(prefix) for name in tensors if name.startswith(prefix)]
         member_moments = {}
         for parameter in {name.rpartition(":")[0] for name in names}:
-            own = {name.rpartition(":")[2] for name in names if name.startswith(f"{parameter}:")}
-            if parameter not in weights or own not in _MOMENTS:
+            prefixed = [name for name in names if name.startswith(f"{parameter}:")]
+            moment_names = {name.rpartition(":")[2] for name in prefixed}
+            if parameter not in weights or moment_names not in _MOMENTS:
                 raise ModelError(f"{path}: not the state of an optimiser: {shown(parameter)}")
         for name in names:
             parameter, _, moment = name.rpartition(":")
@@ -105,7 +122,7 @@ def _optimiser_state(
 
 
 def weights_of(learner: TrainableComparator, prefix: str) -> dict[str, Array]:
-    """The weights of each net, by `prefix`, its number and their names."""
+    """Weights of all nets by `PREFIX.NUMBER.NAME`: the number of the net, the weight's name."""
     return {
         f"{prefix}.{k}.{name}": array
         for k, member in enumerate(learner.members)
@@ -114,7 +131,7 @@ def weights_of(learner: TrainableComparator, prefix: str) -> dict[str, Array]:
 
 
 def arrays_of(net: nn.Module) -> dict[str, Array]:
-    """A copy of the weights of a net, by their names."""
+    """Copy the weights of a net, by name."""
     return {name: _array(value) for name, value in net.state_dict().items()}
 
 
@@ -124,11 +141,12 @@ def _array(tensor: torch.Tensor) -> Array:
 
 
 def filled(make: Make, prefix: str, tensors: dict[str, Array], path: Path) -> TrainableComparator:
-    """A comparator of as many members as the tensors are of, with these weights."""
+    """Make a comparator with the weights in the tensors."""
     learner = make(0)
-    count = len({name.split(".")[1] for name in tensors if name.startswith(f"{prefix}.")})
-    if count > 1 == len(learner.members):  # version 0.2 added nets to a committee
-        learner = Committee([make(k).members[0] for k in range(count)])
+    n_nets = len({name.split(".")[1] for name in tensors if name.startswith(f"{prefix}.")})
+    if len(learner.members) == 1 and n_nets > 1:
+        # Version 0.2 saved a committee as several nets.
+        learner = Committee([make(k).members[0] for k in range(n_nets)])
     for k, member in enumerate(learner.members):
         load_weights(member, f"{prefix}.{k}.", tensors, path)
     return learner
@@ -137,17 +155,17 @@ def filled(make: Make, prefix: str, tensors: dict[str, Array], path: Path) -> Tr
 def load_weights(net: nn.Module, prefix: str, tensors: dict[str, Array], path: Path) -> None:
     """Move arrays into a net; all of them must be there and fit."""
     weights = {
-        name: take(tensors, prefix + name, own.dtype, own.shape, path)
-        for name, own in arrays_of(net).items()
+        name: take(tensors, prefix + name, random_weights.dtype, random_weights.shape, path)
+        for name, random_weights in arrays_of(net).items()
     }
     net.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in weights.items()})
 
 
 def refuse_few(tensors: Mapping[str, Array], least: int, path: Path) -> None:
-    """Refuse weights too few for the comparator, before memory is taken for it."""
-    numbers = sum(tensor.size for tensor in tensors.values())
-    if numbers < least:
+    """Refuse weights too few for the comparator, before its memory is allocated."""
+    n_numbers = sum(tensor.size for tensor in tensors.values())
+    if n_numbers < least:
         raise ModelError(
-            f"{path}: not the weights of this comparator: {numbers:,} numbers, "
+            f"{path}: not the weights of this comparator: {n_numbers:,} numbers, "
             f"and it has {least:,} or more"
         )

@@ -1,1 +1,1 @@
-"""Tables: CSV, TSV, JSON lines, Parquet and data frames -> columns with roles -> features."""
+"""Read CSV, TSV, JSON lines, Parquet, LETOR and data frames; give columns roles; make features."""

@@ -1,4 +1,4 @@
-"""LETOR and SVMlight text with `qid:` -> Queries, block by block into one table.
+"""Read LETOR and SVMlight text with `qid:` into Queries, block by block into one table.
 
 A file is read in blocks of whole lines; each is parsed by a few threads straight into the rows
 of a table that grows, in memory or on disk, so that little more than the result is ever held.
@@ -39,7 +39,7 @@ _NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?(?<!\.)")
 _INFINITE = re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
 # The largest float64, with 14 digits or more, is what Istella's files write for "no value".
 _NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
-_FAULTS = {  # of a line at which the kernel stopped
+_FAULTS = {  # message for a fault at which the kernel stopped
     kernel.NO_QID: "no qid:... after the grade: {}",
     kernel.NOT_A_PAIR: "{} is not index:value",
     kernel.INDEX_ZERO: "feature indexes count from 1, here is {}",
@@ -50,22 +50,22 @@ _FAULTS = {  # of a line at which the kernel stopped
 def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -> Queries:
     """Read `grade qid:Q index:value ... # comment` lines, gzipped or not.
 
-    Lines may be dense or sparse (what a line leaves out is 0), indexes of a line in any order.
-    A line ends with LF, CRLF or CR; a last line without an end is noted in the log.
-    `NULL` and `nan` are missing values and become NaN, and so does the largest float64, which some
-    files write for them. A qid may be any UTF-8 text without white space or '#'; the lines of a
-    query may be anywhere. Document ids come from `# ... docid = X`: None if no line has one, ''
-    for lines without. Every value is `np.float32(float(token))` to the last bit; a
-    number that ends in a point, as `0.`, is refused.
+    Lines may be dense or sparse (a feature that a line leaves out is 0), with indexes in any order.
+    A line ends with LF, CRLF or CR; a last line without an end is noted in the log. `NULL`, `nan`
+    and the largest float64, which some files write for a missing value, become NaN. A qid may be
+    any UTF-8 text without white space or '#'; the lines of a query may be anywhere. Document ids
+    come from `# ... docid = X`: None if no line has an id, '' for a line without. Every value is
+    `np.float32(float(token))` to the last bit; a number that ends in a point, as `0.`, is refused.
 
     Args:
-        path: the file, or several, see `data_files`; `Queries.rows` counts data lines from 0.
-        n_features: the number expected; a sparse file with fewer is padded with zeros.
+        path: the file, or several files, see `data_files`; `Queries.rows` counts data lines from 0.
+        n_features: the expected number of features; a sparse file with fewer features is padded
+            with zeros.
 
     Raises:
-        DataError: naming file, line and offending text, for anything but the above; for a
-            file that ends in the middle of a line, or has a number of features other than expected
-            or, where all files are dense, than another one.
+        DataError: naming file, line and offending text, for any other text; for a file that ends in
+            the middle of a line, or has another number of features than expected; for dense files
+            with different numbers of features.
 
     Cost: linear; the memory of the result and a few MB, beyond 256 MiB on disk (see `allocate`).
     The very first call compiles for a few seconds.
@@ -78,16 +78,16 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
     >>> q.features.tolist(), q.grades.tolist(), q.docids.tolist()
     ([[0.5, nan], [0.0, 3.0]], [2, 0], ['d7', ''])
     """
-    files = data_files(path)
+    paths = data_files(path)
     with reading(Path(path)), ThreadPoolExecutor(_threads()) as pool:
-        growing = _Growing(str(Path(path)), n_features, pool)
-        for each in files:
-            with reading(each), open_bytes(each) as file:
-                for first_line, lines in _blocks(file, each):
-                    growing.add(_Block(each, first_line, lines, n_features))
-            growing.end_file(each)
-        queries = growing.finish()
-    for place in growing.unfinished:
+        documents = _Documents(str(Path(path)), n_features, pool)
+        for file_path in paths:
+            with reading(file_path), open_bytes(file_path) as file:
+                for first_line, lines in _blocks(file, file_path):
+                    documents.add(_Block(file_path, first_line, lines, n_features))
+            documents.end_file(file_path)
+        queries = documents.finish()
+    for place in documents.unfinished:
         note_unfinished(place)
     return queries
 
@@ -97,17 +97,19 @@ def _threads() -> int:
 
 
 def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
-    """Whole lines of a file, each with a newline at its end, and the number of the first of them.
+    """Yield blocks of whole lines, each block with the number of its first line.
 
-    Only the last line may lack its newline.
+    All lines end with a newline, but the last line of the file may lack its newline.
     """
-    line, remainder = 1, b""
+    line = 1
+    remainder = b""
     while piece := file.read(BLOCK_BYTES):
         data = remainder + piece
         del piece  # a block is held once: memory may be short
-        # Without its last byte: a CR there may be the first half of a CRLF.
+        # A CR in the last byte may be the first half of a CRLF, so it ends no line yet.
         end = 1 + max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1))
-        block, remainder = data[:end], data[end:]
+        block = data[:end]
+        remainder = data[end:]
         del data
         if block:
             lines = _checked(block, line, path)
@@ -121,28 +123,31 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _checked(block: bytes, first_line: int, path: Path) -> bytes:
-    """The text of a block, with a newline in place of each CR and CRLF."""
+    """Replace each CR and CRLF of a block by a newline; refuse zero bytes."""
     if b"\r" in block:
         block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
     if first_line == 1 and block.startswith(_BYTE_ORDER_MARK):
         block = block.replace(_BYTE_ORDER_MARK, b" ", 1)
-    if (zero := block.find(b"\0")) >= 0:
+    zero = block.find(b"\0")
+    if zero >= 0:
         line = first_line + block.count(b"\n", 0, zero)
         raise DataError(f"{path}, line {line}: has a zero byte, so this is no text file")
     return block
 
 
 class _Block:
-    """Whole lines of a file, and what the kernel finds in them.
+    """Whole lines of a file, and the results of parsing them.
 
     Attributes:
         unfinished: whether the last line lacks its newline, so that the file may be cut.
-        starts: (n,) where each data line begins, which is no comment and not blank.
-        grades, fields: (n,) and (n, N_FIELDS), see the kernel.
+        starts: (n,) where each data line begins, a line that is neither comment nor blank.
+        grades, fields: (n,) and (n, N_FIELDS), filled by the kernel.
     """
 
     def __init__(self, path: Path, first_line: int, lines: bytes, n_features: int | None) -> None:
-        self.path, self.first_line, self.n_features = path, first_line, n_features
+        self.path = path
+        self.first_line = first_line
+        self.n_features = n_features
         self.unfinished = not lines.endswith(b"\n")
         self.lines = lines + b"\n" if self.unfinished else lines
         self.buf = np.frombuffer(self.lines, np.uint8)
@@ -157,7 +162,7 @@ class _Block:
 
     @property
     def ends_in_data(self) -> bool:
-        """Whether the line that lacks its newline is a data line."""
+        """Whether the last line lacks its newline and is a data line."""
         last_line = self.newlines[-2] + 1 if len(self.newlines) > 1 else 0
         return self.unfinished and len(self) > 0 and bool(self.starts[-1] >= last_line)
 
@@ -166,17 +171,17 @@ class _Block:
         line = int(np.searchsorted(self.newlines, position))
         return f"{self.path}, line {self.first_line + line}"
 
-    def fault(self, position: int, what: str) -> DataError:
-        """The error for a fault at a position in the lines."""
+    def fault(self, position: int, message: str) -> DataError:
+        """Make the error for a fault at a position in the lines."""
         if self.unfinished and np.searchsorted(self.newlines, position) == len(self.newlines) - 1:
-            what += ": the file ends in the middle of this line"
-        return DataError(f"{self.place(position)}: {what}")
+            message += ": the file ends in the middle of this line"
+        return DataError(f"{self.place(position)}: {message}")
 
     def shown(self, start: int, end: int) -> str:
         return shown(self.lines[start:end].rstrip().decode("utf-8", "replace"))
 
     def name(self, start: int, end: int) -> str:
-        """A query's or document's name."""
+        """Decode the name of a query or a document."""
         if end - start > _LONGEST_NAME:
             raise self.fault(start, f"a name of {end - start} bytes is too long")
         try:
@@ -186,7 +191,7 @@ class _Block:
             raise self.fault(start, f"the name {name!r} is not UTF-8") from None
 
     def parse(self, line: int, stop: int, table: F32) -> int:
-        """Parse lines into their rows of table; returns the largest feature index."""
+        """Parse lines into the same rows of the table; return the largest feature index."""
         limit = MAX_FEATURES if self.n_features is None else min(self.n_features, MAX_FEATURES)
         odd = np.empty((kernel.ODD_ENOUGH + limit + 1, 4), np.int64)
         largest = 0
@@ -205,13 +210,13 @@ class _Block:
                 most = f"the largest a file may have, {MAX_FEATURES}"
                 if self.n_features is not None:
                     most = f"the {self.n_features} features expected"
-                what = _FAULTS.get(fault, f"a feature index is beyond {most}: {{}}")
-                raise self.fault(start, what.format(self.shown(start, end)))
+                message = _FAULTS.get(fault, f"a feature index is beyond {most}: {{}}")
+                raise self.fault(start, message.format(self.shown(start, end)))
             largest = max(largest, widest)
         return largest
 
     def _grade(self, start: int, end: int) -> int:
-        """Read a grade that the kernel was not sure of, or raise its error."""
+        """Read a grade that the kernel could not read; raise an error if it is none."""
         text = self.lines[start:end]
         if not _NUMBER.fullmatch(text):
             raise self.fault(start, f"the grade {self.shown(start, end)} is not a number")
@@ -221,64 +226,74 @@ class _Block:
         return int(value)
 
     def _value(self, column: int, start: int, end: int) -> float:
-        """Read a value that the kernel was not sure of, or raise its error."""
-        text, what = self.lines[start:end], "is infinite in float32"
+        """Read a value that the kernel could not read; raise an error if it is no number."""
+        text = self.lines[start:end]
         if _NO_VALUE.fullmatch(text):
             return float("nan")
-        if _NUMBER.fullmatch(text):
+        if not text:
+            raise self.fault(start, f"feature {column + 1} has no value")
+        is_number = _NUMBER.fullmatch(text)
+        if is_number:
             value = float(text)
             with np.errstate(over="ignore"):
                 if np.isfinite(np.float32(value)):
                     return value
-        elif not text:
-            raise self.fault(start, f"feature {column + 1} has no value")
-        elif not _INFINITE.fullmatch(text):
-            what = "is not a number"
-        raise self.fault(start, f"feature {column + 1}: {self.shown(start, end)} {what}")
+        fault = "is not a number"
+        if is_number or _INFINITE.fullmatch(text):
+            fault = "is infinite in float32"
+        raise self.fault(start, f"feature {column + 1}: {self.shown(start, end)} {fault}")
 
     def refuse_cut(self, fewest: int, largest: int) -> None:
-        """Refuse an unfinished line with fewer features than all other ones of the file."""
-        last = self.fields[-1, kernel.FEATURES]
+        """Refuse an unfinished line with fewer features than all other lines of the file.
+
+        `fewest` and `largest` are the least number of features and the largest index before.
+        """
+        n_last = self.fields[-1, kernel.FEATURES]
         fewest = min(fewest, int(self.fields[:-1, kernel.FEATURES].min(initial=MAX_FEATURES)))
-        if last < fewest == largest or last == 0 < largest:
-            raise self.fault(self.newlines[-1], f"{last} features")
+        is_dense = fewest == largest
+        if (is_dense and n_last < fewest) or (n_last == 0 and largest > 0):
+            raise self.fault(self.newlines[-1], f"{n_last} features")
 
     def docids(self) -> NDArray[np.bytes_] | Str | None:
-        """(n,) document ids, as bytes where they are ASCII; None if there are none."""
+        """Document ids (n,), as bytes if all are ASCII; None if no line has an id."""
         spans = self.fields[:, kernel.DOCID : kernel.DOCID_END + 1]
         longest = int(np.diff(spans).max())
         if longest == 0:
             return None
         if longest <= _LONGEST_NAME:
-            copied = np.zeros((len(self), longest), np.uint8)
-            if kernel.copy_spans(self.buf, self.fields, copied):
-                return copied.view(f"S{longest}").ravel()
+            letters = np.zeros((len(self), longest), np.uint8)
+            if kernel.copy_spans(self.buf, self.fields, letters):
+                return letters.view(f"S{longest}").ravel()
         return np.array([self.name(start, end) for start, end in spans.tolist()])
 
 
-class _Growing:
-    """The documents read so far, of one file or of several."""
+class _Documents:
+    """The documents read so far, from one file or several files."""
 
     def __init__(self, source: str, n_features: int | None, pool: ThreadPoolExecutor) -> None:
-        self.source, self.n_features, self.pool = source, n_features, pool
+        self.source = source
+        self.n_features = n_features
+        self.pool = pool
         self.table = GrowingTable(source, n_features or 0)
         self.n_bytes = 0
         self.grades: list[I32] = []
         self.codes: list[I32] = []
         self.docids: list[tuple[int, NDArray[np.bytes_] | Str]] = []
         self.number_of: dict[str, int] = {}
-        self.largest, self.fewest = 0, MAX_FEATURES  # of the file at hand
-        self.widths: list[tuple[Path, int, int]] = []  # the fewest and the largest of each file
+        # The largest index and the least number of features in the lines of the current file.
+        self.largest = 0
+        self.fewest = MAX_FEATURES
+        self.widths: list[tuple[Path, int, int]] = []  # path, fewest and largest of all files
         self.unfinished: list[str] = []  # places of data lines without a line end
 
     def add(self, block: _Block) -> None:
-        """Parse a block and keep what it holds."""
+        """Parse a block and add its documents."""
         self.n_bytes += len(block.buf)
         if not len(block):
             return
         if self.table.width == 0:  # a few lines show how wide most tables are
-            few = min(len(block), _LINES_A_TASK)
-            width = block.parse(0, few, np.empty((few, 0), np.float32))
+            n_lines = min(len(block), _LINES_A_TASK)
+            width = block.parse(0, n_lines, np.empty((n_lines, 0), np.float32))
             self.table.next_rows(len(block), width)
         largest = self._parse(block, self.table.width)
         if largest > self.table.width:
@@ -288,12 +303,13 @@ class _Growing:
             block.refuse_cut(self.fewest, self.largest)
             self.unfinished.append(block.place(len(block.lines) - 1))
         self.fewest = min(self.fewest, int(block.fields[:, kernel.FEATURES].min()))
-        firsts = np.flatnonzero(block.fields[:, kernel.NEW_QID])
-        spans = block.fields[firsts, kernel.QID : kernel.QID_END + 1].tolist()
+        # A query's name is read once for a run of lines with the same name.
+        first_lines = np.flatnonzero(block.fields[:, kernel.NEW_QID])
+        spans = block.fields[first_lines, kernel.QID : kernel.QID_END + 1].tolist()
         names = (block.name(start, end) for start, end in spans)
         numbers = [self.number_of.setdefault(name, len(self.number_of)) for name in names]
-        times = np.diff(firsts, append=len(block))
-        self.codes.append(np.repeat(np.array(numbers, np.int32), times))
+        run_lengths = np.diff(first_lines, append=len(block))
+        self.codes.append(np.repeat(np.array(numbers, np.int32), run_lengths))
         self.grades.append(block.grades)
         docids = block.docids()
         if docids is not None:
@@ -301,37 +317,39 @@ class _Growing:
         self.table.n += len(block)
 
     def _parse(self, block: _Block, width: int) -> int:
-        """Parse the lines in several threads, into the rows after the existing ones."""
+        """Parse a block in several threads into new rows; return the largest feature index."""
         rows = self.table.next_rows(len(block), width)
-        parts = max(1, min(_threads(), len(block) // _LINES_A_TASK))
-        cuts = [len(block) * part // parts for part in range(parts + 1)]
-        tasks = [self.pool.submit(block.parse, *part, rows) for part in pairwise(cuts)]
+        n_tasks = max(1, min(_threads(), len(block) // _LINES_A_TASK))
+        cuts = [len(block) * k // n_tasks for k in range(n_tasks + 1)]
+        tasks = [self.pool.submit(block.parse, start, end, rows) for start, end in pairwise(cuts)]
         return max([task.result() for task in tasks])
 
     def end_file(self, path: Path) -> None:
-        """Note the features of a file that is read."""
+        """Record the numbers of features of a file that has been read."""
         if self.fewest < MAX_FEATURES:
             self.widths.append((path, self.fewest, self.largest))
-        self.largest, self.fewest = 0, MAX_FEATURES
+        self.largest = 0
+        self.fewest = MAX_FEATURES
 
     def finish(self) -> Queries:
-        """The Queries read, or an error that only the whole shows."""
+        """Make Queries of all documents; refuse faults that only the whole shows."""
         if self.table.n == 0:
             raise DataError(f"{self.source}: the file is empty: it has no documents")
         if self.table.width == 0:
             raise DataError(f"{self.source}: no line has a feature")
         self._refuse_other_widths()
         features = self.table.finished()
-        codes, grades = np.concatenate(self.codes), np.concatenate(self.grades)
+        codes = np.concatenate(self.codes)
+        grades = np.concatenate(self.grades)
         docids = self._all_docids()
         qids = texts([*self.number_of], f"{self.source}: query ids")
         return Queries.from_codes(features, grades, codes, qids, docids=docids, source=self.source)
 
     def _refuse_other_widths(self) -> None:
-        """Refuse a dense file with another number of features than expected or than the others."""
+        """Refuse dense files whose number of features differs, or is not the expected number."""
         expected = self.n_features or max(largest for _, _, largest in self.widths)
         if any(fewest < largest for _, fewest, largest in self.widths):
-            return  # lines leave out what is 0
+            return  # the file is sparse: its lines leave out zeros
         for path, width, _ in self.widths:
             if width != expected:
                 fault = f"every line has {width} features, but {expected} are expected"
@@ -340,10 +358,13 @@ class _Growing:
     def _all_docids(self) -> Str | None:
         if not self.docids:
             return None
-        letters = [d.dtype.itemsize // (4 if d.dtype.kind == "U" else 1) for _, d in self.docids]
-        refuse_long(max(letters), self.table.n, self.n_bytes, f"{self.source}: document ids")
-        docids: Str = allocate((self.table.n,), f"U{max(letters)}", f"{self.source}: document ids")
+        longest = 0
+        for _, block_docids in self.docids:
+            letter_bytes = 4 if block_docids.dtype.kind == "U" else 1
+            longest = max(longest, block_docids.dtype.itemsize // letter_bytes)
+        refuse_long(longest, self.table.n, self.n_bytes, f"{self.source}: document ids")
+        docids: Str = allocate((self.table.n,), f"U{longest}", f"{self.source}: document ids")
         docids[:] = ""
-        for start, part in self.docids:
-            docids[start : start + len(part)] = part
+        for start, block_docids in self.docids:
+            docids[start : start + len(block_docids)] = block_docids
         return docids

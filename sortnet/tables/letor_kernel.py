@@ -1,8 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The compiled part of the LETOR reader: bytes of whole lines into rows of a table.
+"""Compiled part of the LETOR reader, which parses bytes of whole lines into rows of a table.
 
-It parses well-formed lines only: a value it is not sure of is returned as *odd* and read by Python,
-a malformed line is returned with an error number; `letor` has the messages.
+It parses only well-formed lines. A value that it cannot read for sure is returned as *odd* and read
+by Python. At a malformed line it returns the number of a fault; `letor` has the messages.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from sortnet.core import F32, I32, I64
 U8 = NDArray[np.uint8]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-# Faults, by number; 0 is none.
+# Numbers of faults; 0 is no fault.
 NO_QID, NOT_A_PAIR, INDEX_ZERO, INDEX_TWICE, INDEX_BEYOND = 1, 2, 3, 4, 5
 
-# The columns of `fields`, one row a line; NEW_QID is 0 where the qid is that of the line before.
+# The columns of `fields`, which has a row for each line; NEW_QID is 0 if the line before has the
+# same qid.
 QID, QID_END, NEW_QID, DOCID, DOCID_END, FEATURES, N_FIELDS = range(7)
 
-# Once there are this many odd values the kernel stops before the next line.
+# The kernel stops before the next line when it has this many odd values.
 ODD_ENOUGH = 1 << 14
 
 # Powers of ten up to 22 are exact in float64, so one division or product of a whole number below
@@ -33,7 +34,7 @@ ODD_ENOUGH = 1 << 14
 # PLDI 1990).
 _POWERS = np.array([float(f"1e{k}") for k in range(61)])
 _EXACT = 1 << 53
-# Above the relative error of three roundings and of digits dropped after the 18th.
+# An upper bound on the relative error of three roundings and of digits dropped after the 18th.
 _ERROR = 2.0**-49
 _LARGEST = 3.4028234e38
 
@@ -42,7 +43,7 @@ def _compiled(function: _F) -> _F:
     """Compile once per machine where numba can write its cache, else once per process."""
     try:
         return cast(_F, njit(cache=True, nogil=True)(function))
-    except RuntimeError:  # numba found no folder that it may write to
+    except RuntimeError:  # numba has no folder that it may write to
         return cast(_F, njit(nogil=True)(function))
 
 
@@ -67,35 +68,43 @@ def _skip_blanks(buf, p):
 
 @_compiled
 def _is_missing(buf, p, end):
-    """Is it NULL or nan, in capitals or not?"""
+    """Whether the token is NULL or nan, in capitals or not."""
     if end - p == 4:
         letters = (buf[p] | 32, buf[p + 1] | 32, buf[p + 2] | 32, buf[p + 3] | 32)
-        return letters == (110, 117, 108, 108)
+        return letters == (110, 117, 108, 108)  # "null"
+    # The letters of "nan".
     return end - p == 3 and (buf[p] | 32, buf[p + 1] | 32, buf[p + 2] | 32) == (110, 97, 110)
 
 
 @_compiled
 def _power(buf, p):
-    """(value, start, end) of the digits of an exponent and its sign."""
-    down = buf[p] == 45
-    if down or buf[p] == 43:
+    """Parse a signed exponent: its value, and where its digits start and end."""
+    negative = buf[p] == 45
+    if negative or buf[p] == 43:
         p += 1
-    start, power = p, np.int64(0)
+    start = p
+    power = np.int64(0)
     while 48 <= buf[p] <= 57:
         if power < 10_000:
             power = power * 10 + (np.int64(buf[p]) - 48)
         p += 1
-    return (-power if down else power), start, p
+    return (-power if negative else power), start, p
 
 
 @_compiled
 def _number(buf, p):
-    """(value, end, sure): sure if its float32 is that of the correctly rounded float64."""
+    """Parse a number: (value, end, sure).
+
+    It is sure if its float32 equals the float32 of the correctly rounded float64.
+    """
     negative = buf[p] == 45
     if negative or buf[p] == 43:
         p += 1
-    mantissa, exponent, digits = np.int64(0), np.int64(0), 0
-    point = dropped = False
+    mantissa = np.int64(0)
+    exponent = np.int64(0)
+    digits = 0
+    point = False
+    dropped = False
     while True:
         c = np.int64(buf[p])
         if 48 <= c <= 57:
@@ -131,15 +140,17 @@ def _number(buf, p):
     sure = value < _LARGEST
     if dropped or mantissa >= _EXACT or exponent < -22 or exponent > 22:
         # The float64 may be off by a few units, which matters to the float32 only near a tie.
-        low, high = np.float32(value * (1 - _ERROR)), np.float32(value * (1 + _ERROR))
+        low = np.float32(value * (1 - _ERROR))
+        high = np.float32(value * (1 + _ERROR))
         sure = sure and low == high
     return (-value if negative else value), p, sure
 
 
 @_compiled
 def _index(buf, p):
-    """(index, position of the colon); index -1 if there is no number."""
-    start, index = p, np.int64(0)
+    """Parse a feature's index: (index, position of the colon); the index is -1 without a number."""
+    start = p
+    index = np.int64(0)
     while 48 <= buf[p] <= 57:
         if index < 1 << 40:
             index = index * 10 + (np.int64(buf[p]) - 48)
@@ -149,34 +160,35 @@ def _index(buf, p):
 
 @_compiled
 def _same_qid(buf, fields, line):
-    """Has the line the qid of the one before?"""
-    before, qid = fields[line - 1, QID], fields[line, QID]
+    """Whether the line has the same qid as the line before."""
+    previous_qid = fields[line - 1, QID]
+    qid = fields[line, QID]
     length = fields[line, QID_END] - qid
-    if fields[line - 1, QID_END] - before != length:
+    if fields[line - 1, QID_END] - previous_qid != length:
         return False
-    for k in range(length):  # noqa: SIM110 - the kernel is no place for a generator
-        if buf[before + k] != buf[qid + k]:
+    for k in range(length):  # noqa: SIM110 - numba compiles no generator here
+        if buf[previous_qid + k] != buf[qid + k]:
             return False
     return True
 
 
 @_compiled
-def _index_fault(index, limit, seen, line):
-    """The fault of a feature's index; 0 where it has none."""
+def _index_fault(index, limit, last_line, line):
+    """The fault of a feature's index, or 0."""
     if index < 0:
         return NOT_A_PAIR
     if index == 0:
         return INDEX_ZERO
     if index > limit:
         return INDEX_BEYOND
-    return INDEX_TWICE if seen[index] == line + 1 else 0
+    return INDEX_TWICE if last_line[index] == line + 1 else 0
 
 
 @_compiled
 def _docid(buf, p):
-    """(start, end) of the token after `docid =` in the comment at p; (0, 0) without one."""
+    """Start and end of the token after `docid =` in the comment at p; (0, 0) without a docid."""
     while buf[p] != 10:
-        if (
+        if (  # "docid"
             buf[p] == 100
             and buf[p + 1] == 111
             and buf[p + 2] == 99
@@ -195,22 +207,27 @@ def _docid(buf, p):
 
 
 @_compiled
-def _note(odd, n_odd, line, column, start, end):
-    odd[n_odd, 0], odd[n_odd, 1], odd[n_odd, 2], odd[n_odd, 3] = line, column, start, end
+def _add_odd(odd, n_odd, line, column, start, end):
+    """Add the place of an odd value; return the number of odd values."""
+    odd[n_odd, 0] = line
+    odd[n_odd, 1] = column
+    odd[n_odd, 2] = start
+    odd[n_odd, 3] = end
     return n_odd + 1
 
 
 @_compiled
 def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
-    """Write the start of each line that is neither blank nor a comment; returns their count."""
-    found, p = 0, 0
+    """Write the start of each line that is neither blank nor a comment; return their number."""
+    n_lines = 0
+    p = 0
     for newline in newlines:
         p = _skip_blanks(buf, p)
         if buf[p] != 10 and buf[p] != 35:
-            starts[found] = p
-            found += 1
+            starts[n_lines] = p
+            n_lines += 1
         p = newline + 1
-    return found
+    return n_lines
 
 
 @_compiled
@@ -232,17 +249,21 @@ def parse_lines(
         starts: (lines,) int64, where each data line begins.
         line, stop: the lines to parse.
         limit: the largest feature index allowed.
-        table: (lines, width) float32; features beyond its width are checked, not kept.
+        table: (lines, width) float32; features beyond its width are checked, but not stored.
         grades: (lines,) int32.
-        fields: (lines, N_FIELDS) int32, see above.
+        fields: (lines, N_FIELDS) int32, see `QID` and the columns after it.
         odd: (ODD_ENOUGH + limit + 1, 4) int64; (line, column, start, end) of values for Python
-            to read, column -1 being the grade.
+            to read; column -1 is the grade.
 
     Returns:
-        (next line, odd values, largest index, fault, its start, its end). Parsing ends at a fault.
+        (next line, number of odd values, largest index, fault, start of the fault, end of the
+        fault). Parsing ends at a fault.
     """
-    first, width, n_odd, widest = line, table.shape[1], 0, 0
-    seen = np.zeros(limit + 1, np.int32)
+    first = line
+    width = table.shape[1]
+    n_odd = 0
+    widest = 0
+    last_line = np.zeros(limit + 1, np.int32)  # last line with each index, plus 1
     while line < stop and n_odd < ODD_ENOUGH:
         begin = starts[line]
         grade, p, sure = _number(buf, begin)
@@ -250,7 +271,7 @@ def parse_lines(
             grades[line] = np.int32(grade)
         else:
             p = _token_end(buf, begin)
-            n_odd = _note(odd, n_odd, line, -1, begin, p)
+            n_odd = _add_odd(odd, n_odd, line, -1, begin, p)
 
         p = _skip_blanks(buf, p)
         end = p if buf[p] == 10 else _token_end(buf, p)
@@ -266,17 +287,17 @@ def parse_lines(
         p = _skip_blanks(buf, end)
         while buf[p] != 10 and buf[p] != 35:
             index, colon = _index(buf, p)
-            fault = _index_fault(index, limit, seen, line)
+            fault = _index_fault(index, limit, last_line, line)
             if fault:
                 return line, n_odd, widest, fault, p, _token_end(buf, p)
-            seen[index] = line + 1
+            last_line[index] = line + 1
             widest = max(widest, index)
             value, p, sure = _number(buf, colon + 1)
             if not sure:
                 p = _token_end(buf, colon + 1)
                 value = np.nan
                 if not _is_missing(buf, colon + 1, p):
-                    n_odd = _note(odd, n_odd, line, index - 1, colon + 1, p)
+                    n_odd = _add_odd(odd, n_odd, line, index - 1, colon + 1, p)
             if index <= width:
                 table[line, index - 1] = value
             count += 1
@@ -289,7 +310,10 @@ def parse_lines(
 
 @_compiled
 def copy_spans(buf: U8, fields: I32, texts: U8) -> bool:
-    """Copy each line's document id into its row of texts, (lines, longest) zeros; True if ASCII."""
+    """Copy each line's document id into a row of `texts`; return whether all are ASCII.
+
+    `texts` has zeros, (lines, longest).
+    """
     ascii_only = True
     for line in range(len(fields)):
         start = fields[line, DOCID]

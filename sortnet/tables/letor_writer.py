@@ -1,4 +1,4 @@
-"""Queries -> LETOR text."""
+"""Write Queries as LETOR text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 
@@ -20,14 +21,15 @@ _NOT_A_DOCID = re.compile(r"[\s\0\ud800-\udfff]", re.ASCII)
 
 
 def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
-    """Write `grade qid:Q 1:v 2:v ... #docid = X`, query by query; gzipped if named .gz.
+    """Write lines `grade qid:Q 1:v 2:v ... #docid = X`, query by query; gzipped if named .gz.
 
-    Values are written with the fewest digits that read back as the same float32, NaN as NULL, so
-    that `read_letor` returns the same features, grades, offsets, query and document ids. The
-    file is written atomically.
+    Values are written with the fewest digits that read back as the same float32, and NaN as NULL.
+    So `read_letor` returns the same features, grades, offsets, query and document ids. The file is
+    written atomically.
 
     Raises:
-        DataError: for infinite features, names with white space (or '#' in a qid), no documents.
+        DataError: if there are no documents, for infinite features, and for names with white space
+            (or a qid with '#').
         SortNetError: if the file cannot be written.
 
     Cost: about a microsecond per value.
@@ -41,18 +43,18 @@ def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
     """
     path = Path(path)
     _refuse_unwritable(queries, path)
-    write_atomically(
-        path, lambda temporary: _write(queries, temporary, packed=path.suffix == ".gz")
-    )
 
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as raw:
+            file: IO[bytes] = raw
+            if path.suffix == ".gz":
+                # Without a name and a time inside the same data gives the same bytes.
+                file = cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+            with file:
+                for lines in _texts(queries):
+                    file.write(lines.encode())
 
-def _write(queries: Queries, path: Path, *, packed: bool) -> None:
-    with path.open("wb") as raw:
-        # No name and no time inside: the same data makes the same bytes.
-        file = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else raw
-        with file:
-            for lines in _texts(queries):
-                file.write(lines.encode())
+    write_atomically(path, write)
 
 
 def _refuse_unwritable(queries: Queries, path: Path) -> None:
@@ -61,13 +63,14 @@ def _refuse_unwritable(queries: Queries, path: Path) -> None:
     for qid in queries.qids.tolist():
         if _NOT_A_QID.search(qid):
             raise DataError(f"{path}: LETOR text cannot hold the qid {qid!r}")
-    for docid in [] if queries.docids is None else queries.docids.tolist():
+    docids = [] if queries.docids is None else queries.docids.tolist()
+    for docid in docids:
         if _NOT_A_DOCID.search(docid):
             raise DataError(f"{path}: LETOR text cannot hold the document id {docid!r}")
 
 
 def _texts(queries: Queries) -> Iterator[str]:
-    """The lines of a few documents at a time."""
+    """Yield the lines of a few documents at a time."""
     step = max(1, _VALUES_AT_ONCE // queries.n_features)
     query_of = queries.query_of_docs()
     indexes = [f"{k}:" for k in range(1, queries.n_features + 1)]
@@ -79,10 +82,12 @@ def _texts(queries: Queries) -> Iterator[str]:
         values = np.where(np.isnan(features), "NULL", features.astype(np.str_)).tolist()
         grades = queries.grades[docs].tolist()
         qids = queries.qids[query_of[docs]].tolist()
-        docids = [""] * len(grades) if queries.docids is None else queries.docids[docs].tolist()
-        yield "".join(
-            f"{grade} qid:{qid} "
-            + " ".join(map(str.__add__, indexes, row))
-            + (f" #docid = {docid}\n" if docid else "\n")
-            for grade, qid, row, docid in zip(grades, qids, values, docids, strict=True)
-        )
+        docids = [""] * len(grades)
+        if queries.docids is not None:
+            docids = queries.docids[docs].tolist()
+        lines = []
+        for grade, qid, row, docid in zip(grades, qids, values, docids, strict=True):
+            features_text = " ".join(map(str.__add__, indexes, row))
+            comment = f" #docid = {docid}" if docid else ""
+            lines.append(f"{grade} qid:{qid} {features_text}{comment}\n")
+        yield "".join(lines)

@@ -1,4 +1,4 @@
-"""Rows of CSV, TSV, JSON, JSON lines and Parquet files, and of data frames.
+"""Read rows of CSV, TSV, JSON, JSON lines and Parquet files, and of data frames.
 
 Columns of numbers become arrays chunk by chunk, so that a table of many numbers is never held as
 text. An error names file and line.
@@ -48,11 +48,11 @@ MAX_COLUMNS = 100_000
 _CELLS_AT_ONCE = 1 << 19
 _LONGEST_LINE = 64 << 20
 _LISTED = 20  # names of columns that a message shows
-_COMPARED = 1000  # names of columns that a misspelt one is compared with
+_COMPARED = 1000  # names of columns that a misspelt name is compared with
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 _FIELD_LIMIT = threading.Lock()  # csv has one global limit
 
-Chunk: TypeAlias = tuple[dict[str, Cells], Sequence[int]]  # columns, and where each row is
+Chunk: TypeAlias = tuple[dict[str, Cells], Sequence[int]]  # columns, and each row's line
 Keep: TypeAlias = Callable[[str], bool]
 
 
@@ -61,13 +61,13 @@ class Rows:
     """A table as read.
 
     Attributes:
-        path: its file, or what messages call it.
-        columns: {name: a cell per row}: (n,) float64 for numbers, NaN where one is missing, unless
-            the cells were to be kept; else the cells as read, nested ones too.
-        lines: at which each row starts, from 1; of a frame the rows, from 0.
-        unit: what `lines` counts: `line`, `row` or `record`.
-        unfinished: a text that does not end with a newline.
-        files: the first row of each file, and its path, where there are several.
+        path: the file, or a name for messages.
+        columns: {name: a cell per row}: (n,) float64 for numbers, NaN for a missing number, unless
+            the cells are kept; else the cells as read, also nested cells.
+        lines: the line at which each row starts, from 1; in a frame the number of the row, from 0.
+        unit: the unit of `lines`: `line`, `row` or `record`.
+        unfinished: whether the text does not end with a newline.
+        files: the first row of each file, and its path, if there are several files.
         dates: the columns of dates, which are numbers of days here.
     """
 
@@ -83,13 +83,16 @@ class Rows:
         return len(self.lines)
 
     def place(self, row: int) -> str:
-        """Where a row is, for messages."""
-        at = bisect_right([first for first, _ in self.files], row % max(len(self), 1))
-        path = self.files[at - 1][1] if self.files else self.path
+        """File and line of a row for messages; a negative row counts from the end."""
+        path = self.path
+        if self.files:
+            first_rows = [first for first, _ in self.files]
+            number = bisect_right(first_rows, row % max(len(self), 1))
+            path = self.files[number - 1][1]
         return f"{path}, {self.unit} {self.lines[row]}"
 
     def dicts(self) -> list[dict[str, Any]]:
-        """Each row as {column: cell}.
+        """All rows as dicts, {column: cell}.
 
         >>> Rows("t", {"id": ["a", "b"], "size": np.array([1.0, 2.5])}, [2, 3]).dicts()
         [{'id': 'a', 'size': 1.0}, {'id': 'b', 'size': 2.5}]
@@ -98,7 +101,7 @@ class Rows:
         return [{name: cells[k] for name, cells in columns.items()} for k in range(len(self))]
 
     def texts(self, column: str | None) -> list[str]:
-        """A column as texts, all empty without one.
+        """A column as texts; None gives empty texts.
 
         Raises:
             DataError: on a cell that is neither text nor number.
@@ -106,14 +109,14 @@ class Rows:
         if column is None:
             return [""] * len(self)
         cells = self.columns[column]
-        found = []
+        texts = []
         for row, cell in enumerate(cells):
             try:
-                found.append(word(cell))
-            except TypeError as kind:
-                fault = f"column {shown(column)} holds {kind}: {shown(cell)}"
+                texts.append(word(cell))
+            except TypeError as error:
+                fault = f"column {shown(column)} holds {error}: {shown(cell)}"
                 raise DataError(f"{self.place(row)}: {fault}") from None
-        return found
+        return texts
 
 
 def read_rows(
@@ -123,12 +126,14 @@ def read_rows(
     may_be_empty: bool = False,
     keep: Keep = lambda column: True,
 ) -> Rows:
-    """Read a table, or several of the same columns as one, see `data_files`.
+    """Read a table, or several tables with the same columns as one, see `data_files`.
 
     Args:
-        kind: of the table, a suffix; by its name if None. `.json` is an array of objects, or JSONL.
-        may_be_empty: whether a file without even a header is a table without columns.
-        keep: whether the cells of a column are kept as read, also where all are numbers.
+        path: the file, or several files.
+        kind: suffix that says the format; None: the suffix of the file. `.json` is an array of
+            objects, or JSON lines.
+        may_be_empty: whether a file without a header is read as a table without columns.
+        keep: whether the cells of a column are kept as read, even if all are numbers.
 
     Raises:
         DataError: naming file and line.
@@ -136,27 +141,29 @@ def read_rows(
     Cost: about a second for 3 million cells.
     """
     paths = data_files(path)
-    parts = [_read_file(each, kind or suffix_of(each), may_be_empty, keep) for each in paths]
-    if len(parts) == 1:
-        return parts[0]
-    first = parts[0]
-    for part in parts[1:]:
-        if [*part.columns] != [*first.columns]:
-            theirs = f"those of {first.path} {listed(first.columns)}"
-            raise DataError(f"{part.path}: its columns are {listed(part.columns)}; {theirs}")
-    starts = np.cumsum([0, *map(len, parts)]).tolist()
-    columns = {name: _joined([part.columns[name] for part in parts]) for name in first.columns}
-    lines = [line for part in parts for line in part.lines]
-    dates = frozenset(name for part in parts for name in part.dates)
+    tables = [_read_file(file, kind or suffix_of(file), may_be_empty, keep) for file in paths]
+    if len(tables) == 1:
+        return tables[0]
+    first = tables[0]
+    for table in tables[1:]:
+        if [*table.columns] != [*first.columns]:
+            first_columns = f"those of {first.path} {listed(first.columns)}"
+            raise DataError(
+                f"{table.path}: its columns are {listed(table.columns)}; {first_columns}"
+            )
+    starts = np.cumsum([0, *map(len, tables)]).tolist()
+    columns = {name: _joined([table.columns[name] for table in tables]) for name in first.columns}
+    lines = [line for table in tables for line in table.lines]
+    dates = frozenset(name for table in tables for name in table.dates)
     files = [*zip(starts, paths, strict=False)]
     return Rows(path, columns, lines, first.unit, files=files, dates=dates)
 
 
 def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> Rows:
-    """The rows of a data frame of pandas, or of another library such as polars.
+    """Read the rows of a data frame of pandas, or of another library such as polars.
 
     Raises:
-        DataError: if two columns have one name.
+        DataError: if two columns have the same name.
     """
     frame = as_pandas(frame)
     _check_header(source, [str(name) for name in frame.columns])
@@ -180,7 +187,7 @@ def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> 
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
-    """A data frame of another library, such as polars, as one of pandas; sparse columns dense.
+    """Convert a data frame of any library, such as polars, to a dense data frame of pandas.
 
     A lazy frame of polars is collected: its query is run, and its rows are read.
     """
@@ -190,30 +197,38 @@ def as_pandas(frame: Any) -> pd.DataFrame:
         frame = frame.collect()
     if hasattr(frame, "iloc"):
         sparse = [k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)]
-        frame = frame.copy(deep=False) if sparse else frame
+        if sparse:
+            frame = frame.copy(deep=False)
         for k in sparse:
             frame.isetitem(k, frame.iloc[:, k].sparse.to_dense())
         return frame  # type: ignore[no-any-return]
 
-    def column(values: Any) -> Any:
-        levels = str(getattr(values, "dtype", "")).startswith(("Categorical", "Enum"))  # of polars
-        return pd.Categorical(np.asarray(values)) if levels else np.asarray(values)
-
-    return pd.DataFrame({str(name): column(frame[name]) for name in frame.columns})
+    columns: dict[str, Any] = {}
+    for name in frame.columns:
+        column = frame[name]
+        values = np.asarray(column)
+        polars_categories = ("Categorical", "Enum")
+        if str(getattr(column, "dtype", "")).startswith(polars_categories):
+            columns[str(name)] = pd.Categorical(values)
+        else:
+            columns[str(name)] = values
+    return pd.DataFrame(columns)
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names of columns for a message, in one line.
+    """List names of columns for a message, in one line.
 
     >>> listed(["id", "two\\nlines"])
     'id, two lines'
     """
-    names = [name[:60] for name in islice(names, _LISTED + 1)]
-    return " ".join(", ".join([*names[:_LISTED], "..."][: len(names)]).split())
+    short_names = [name[:60] for name in islice(names, _LISTED + 1)]
+    if len(short_names) > _LISTED:
+        short_names[_LISTED] = "..."
+    return " ".join(", ".join(short_names).split())
 
 
 def no_column(name: str, columns: Iterable[str]) -> str:
-    """The fault that no column is called `name`, with the columns there are and the nearest one.
+    """Message that no column is called `name`, with the names of columns and the nearest name.
 
     >>> no_column("Stars", ["search", "stars"])
     "there is no column 'Stars' in search, stars: did you mean 'stars'?"
@@ -224,7 +239,9 @@ def no_column(name: str, columns: Iterable[str]) -> str:
     fault = f"there is no column {shown(name)} in {listed(columns)}"
     by_lower = {_comparable(column): column for column in reversed(columns)}
     nearest = get_close_matches(_comparable(name), by_lower, n=1)
-    return f"{fault}: did you mean {shown(by_lower[nearest[0]])}?" if nearest else fault
+    if nearest:
+        fault += f": did you mean {shown(by_lower[nearest[0]])}?"
+    return fault
 
 
 def _comparable(name: str) -> str:
@@ -248,71 +265,78 @@ def _read_file(path: Path, kind: str, may_be_empty: bool, keep: Keep) -> Rows:
         raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder")
     with reading(path):
         if kind == ".parquet":
-            return _grown(path, _parquet(path), keep, "row")
+            return _rows_of_chunks(path, _parquet(path), keep, "row")
         lines = _Lines(path)
-        is_array = kind == ".json" and lines.first().lstrip().startswith("[")
-        rows = _grown(path, _array(path), keep, "record") if is_array else _text(lines, kind, keep)
+        if kind == ".json" and lines.first().lstrip().startswith("["):
+            rows = _rows_of_chunks(path, _array(path), keep, "record")
+        else:
+            rows = _text(lines, kind, keep)
         if not rows.columns and not may_be_empty:
             raise DataError(f"{path}: the file is empty: it has no rows")
         return rows
 
 
 def _text(lines: _Lines, kind: str, keep: Keep) -> Rows:
-    """The rows of CSV or JSON lines; a note is logged if the last row may have been cut."""
+    """Read CSV or JSON lines; log a note if the last row may be cut."""
     if kind in (".csv", ".tsv"):
         rows = _csv(lines, keep, "\t" if kind == ".tsv" else None)
         # Many programs write CSV files without the last line end.
         may_be_cut = lines.cut and lines.last_record_is_shortest
     else:
-        rows = _grown(lines.path, _jsonl(lines), keep, "line", unfinished=lines)
+        rows = _rows_of_chunks(lines.path, _jsonl(lines), keep, "line", text=lines)
         may_be_cut = lines.cut
     if may_be_cut and len(rows):
         note_unfinished(rows.place(-1))
     return rows
 
 
-def _grown(
-    path: Path, chunks: Iterable[Chunk], keep: Keep, unit: str, unfinished: _Lines | None = None
+def _rows_of_chunks(
+    path: Path, chunks: Iterable[Chunk], keep: Keep, unit: str, text: _Lines | None = None
 ) -> Rows:
-    """The rows of all chunks; a column that one of them lacks is missing there."""
-    parts: dict[str, list[Cells]] = {}
+    """Join chunks to a table; a column that a chunk lacks is missing in its rows."""
+    chunks_of_columns: dict[str, list[Cells]] = {}
     dates: dict[str, bool | None] = {}
     lines: list[int] = []
-    for columns, at in chunks:
+    for columns, chunk_lines in chunks:
         for name in columns:
-            parts.setdefault(name, [[None] * len(lines)] if lines else [])
-        for name, chunks_of_column in parts.items():
-            cells = columns.get(name, [None] * len(at))
+            chunks_of_columns.setdefault(name, [[None] * len(lines)] if lines else [])
+        for name, chunks_of_column in chunks_of_columns.items():
+            cells = columns.get(name, [None] * len(chunk_lines))
             if dates.get(name) is None:
                 dates[name] = are_dates(cells)
             chunks_of_column.append(_numbers_or(cells, keep(name)))
-        lines += at
-    columns = {name: _joined(cells) for name, cells in parts.items()}
-    was_cut = unfinished is not None and unfinished.cut
-    of_dates = frozenset(name for name, answer in dates.items() if answer)
-    return Rows(path, columns, lines, unit, was_cut, dates=of_dates)
+        lines += chunk_lines
+    columns = {name: _joined(cells) for name, cells in chunks_of_columns.items()}
+    is_unfinished = text is not None and text.cut
+    date_columns = frozenset(name for name, holds_dates in dates.items() if holds_dates)
+    return Rows(path, columns, lines, unit, is_unfinished, dates=date_columns)
 
 
 def _numbers_or(cells: Cells, keep: bool) -> Cells:
-    """The numbers of cells that are nothing else; else the cells."""
+    """Convert cells to numbers if all are numbers or missing, and not all missing."""
     if keep or isinstance(cells, np.ndarray):
         return cells
     numbers, wrong = numbers_of(cells)
-    infinite = np.abs(numbers) > np.finfo(np.float32).max  # kept, for the message
-    return cells if wrong.any() or infinite.any() or np.isnan(numbers).all() else numbers
+    # Cells with infinite numbers stay as read, so that a message can show them.
+    infinite = np.abs(numbers) > np.finfo(np.float32).max
+    if wrong.any() or infinite.any() or np.isnan(numbers).all():
+        return cells
+    return numbers
 
 
-def _joined(parts: Sequence[Cells]) -> Cells:
-    """The cells of several chunks: numbers if they are in all of them."""
-    parts = [part for part in parts if len(part)] or parts[:1]
-    if len(parts) == 1:
-        return parts[0]
-    if all(isinstance(part, np.ndarray) for part in parts):
-        return np.concatenate(parts)
+def _joined(chunks: Sequence[Cells]) -> Cells:
+    """Join the cells of several chunks: numbers if all chunks are numbers."""
+    chunks = [chunk for chunk in chunks if len(chunk)] or chunks[:1]
+    if len(chunks) == 1:
+        return chunks[0]
+    if all(isinstance(chunk, np.ndarray) for chunk in chunks):
+        return np.concatenate(chunks)
     cells: list[Any] = []
-    for part in parts:
-        numbers = isinstance(part, np.ndarray)
-        cells += [word(number) or None for number in part.tolist()] if numbers else part
+    for chunk in chunks:
+        if isinstance(chunk, np.ndarray):
+            cells += [word(number) or None for number in chunk.tolist()]
+        else:
+            cells += chunk
     return cells
 
 
@@ -320,14 +344,15 @@ class _Lines:
     """The lines of a text file.
 
     Attributes:
-        cut: after the last line, whether it lacks its line end.
+        cut: whether the last line that was read lacks its line end.
         n_characters: the number of characters read, without line ends.
-        last_record_is_shortest: of a CSV file that was read, whether every record between the
-            header and the last one is longer than the last one.
+        last_record_is_shortest: whether the last record of a CSV file is shorter than every record
+            between the header and it; set when the file has been read.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.cut = path, False
+        self.path = path
+        self.cut = False
         self.n_characters = 0
         self.last_record_is_shortest = False
 
@@ -343,10 +368,10 @@ class _Lines:
             while line := text.readline(_LONGEST_LINE):
                 if len(line) == _LONGEST_LINE and not line.endswith("\n"):
                     raise DataError(f"{self.path}: has a line longer than {_LONGEST_LINE >> 20} MB")
-                wrong = None if line.isascii() else _NO_UTF8.search(line)
-                if wrong:  # the decoder left it as a surrogate
-                    what = f"byte {ord(wrong[0]) - 0xDC00:#04x} is not UTF-8"
-                    raise DataError(f"{self.path}, line {number}: {what}")
+                surrogate = None if line.isascii() else _NO_UTF8.search(line)
+                if surrogate:  # the decoder's replacement of a byte that is not UTF-8
+                    fault = f"byte {ord(surrogate[0]) - 0xDC00:#04x} is not UTF-8"
+                    raise DataError(f"{self.path}, line {number}: {fault}")
                 self.cut = not line.endswith(("\n", "\r"))
                 self.n_characters += len(line.rstrip("\r\n"))
                 number += 1
@@ -358,8 +383,9 @@ class _Quotes(DataError):
 
 
 def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
-    """The rows of a CSV file; in many countries spreadsheets separate by semicolons."""
+    """Read a CSV file; without a `separator` the header decides."""
     if separator is None:
+        # In many countries spreadsheets separate by semicolons.
         header = lines.first()
         separator = next((s for s in ",;\t" if s in header), ",")
 
@@ -367,7 +393,7 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
         with _long_fields():
             reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
             chunks = _csv_chunks(lines, reader, separator)
-            return _grown(lines.path, chunks, keep, "line", unfinished=lines)
+            return _rows_of_chunks(lines.path, chunks, keep, "line", text=lines)
 
     try:
         return read(csv.QUOTE_MINIMAL)
@@ -378,82 +404,98 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
 
 
 def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
-    path, records = lines.path, _records(lines, reader)
+    """Yield the records of a CSV file chunk by chunk, first an empty chunk with the header."""
+    path = lines.path
+    records = _records(lines, reader)
     line, header, _ = next(records, (0, [], 0))
     if not header:
         return
     _check_header(f"{path}, line {line}", header)
     yield {name: [] for name in header}, []
-    n = max(1, _CELLS_AT_ONCE // len(header))
-    shortest = last = math.inf
-    while some := list(islice(records, n)):
-        for line, record, length in some:
+    records_at_once = max(1, _CELLS_AT_ONCE // len(header))
+    shortest = math.inf
+    last_length = math.inf
+    while batch := list(islice(records, records_at_once)):
+        for line, record, length in batch:
             if len(record) != len(header):
                 fault = f"{len(record)} fields where the header has {len(header)}"
                 raise DataError(f"{path}, line {line}: {fault}: {shown(separator.join(record))}")
-            shortest, last = min(shortest, last), length
-        columns = map(list, zip(*(record for _, record, _ in some), strict=True))
-        yield dict(zip(header, columns, strict=True)), [line for line, _, _ in some]
-    lines.last_record_is_shortest = last < shortest < math.inf
+            shortest = min(shortest, last_length)
+            last_length = length
+        columns = map(list, zip(*(record for _, record, _ in batch), strict=True))
+        yield dict(zip(header, columns, strict=True)), [line for line, _, _ in batch]
+    lines.last_record_is_shortest = last_length < shortest < math.inf
 
 
 def _records(lines: _Lines, reader: Any) -> Iterator[tuple[int, list[str], int]]:
-    """The records that are not blank: the line at which each starts, its fields, its length."""
-    line, start = 1, lines.n_characters
+    """Yield the records that are not blank: the line of the start, the fields, the length."""
+    line = 1
+    start = lines.n_characters
     try:
         for record in reader:
             if record:
                 yield line, record, lines.n_characters - start
-            line, start = reader.line_num + 1, lines.n_characters
+            line = reader.line_num + 1
+            start = lines.n_characters
     except csv.Error as error:
         raise _Quotes(f"{lines.path}, line {line}: {error}") from None
 
 
 @contextmanager
 def _long_fields() -> Iterator[None]:
-    """Raise csv's limit on a field's length: texts that are too long are refused elsewhere."""
+    """Raise csv's limit on a field's length, because `_Lines` refuses texts that are too long."""
     with _FIELD_LIMIT:
-        before = csv.field_size_limit(_LONGEST_LINE)
+        previous_limit = csv.field_size_limit(_LONGEST_LINE)
         try:
             yield
         finally:
-            csv.field_size_limit(before)
+            csv.field_size_limit(previous_limit)
 
 
 def _check_header(place: str, header: list[str]) -> None:
+    """Strip the names of columns in place; refuse empty and repeated names, and too many."""
     header[:] = [name.strip() for name in header]
     if len(header) > MAX_COLUMNS:
         raise DataError(f"{place}: has {len(header)} columns; the limit is {MAX_COLUMNS}")
     if "" in header:
         raise DataError(f"{place}: column {header.index('') + 1} has no name")
-    if (twice := _twice(header)) is not None:
-        raise DataError(f"{place}: there are two columns {shown(twice)}")
+    repeated = _first_repeated(header)
+    if repeated is not None:
+        raise DataError(f"{place}: there are two columns {shown(repeated)}")
 
 
-def _twice(names: list[str]) -> str | None:
-    """The first name that is repeated."""
-    seen: set[str] = set()
-    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
+def _first_repeated(names: Iterable[str]) -> str | None:
+    """The first name that occurred before, or None."""
+    earlier_names = set[str]()
+    for name in names:
+        if name in earlier_names:
+            return name
+        earlier_names.add(name)
+    return None
 
 
 def _jsonl(lines: _Lines) -> Iterator[Chunk]:
+    """Yield the records of JSON lines chunk by chunk."""
     records: list[dict[str, Any]] = []
-    at: list[int] = []
-    n = _CELLS_AT_ONCE
-    # Not splitlines: JSON may hold an unescaped U+2028.
+    line_numbers: list[int] = []
+    records_at_once = _CELLS_AT_ONCE
+    # `splitlines` would be wrong here: JSON may hold an unescaped U+2028.
     for number, line in enumerate(lines, start=1):
         if line.strip():
             place = f"{lines.path}, line {number}"
             records.append(_object(place, _value(place, line, cut=lines.cut)))
-            at.append(number)
-            n = max(1, min(n, _CELLS_AT_ONCE // max(1, len(records[-1]))))
-        if len(records) >= n:
-            yield _table(lines.path, records), at
-            records, at = [], []
-    yield _table(lines.path, records), at
+            line_numbers.append(number)
+            chunk_size = _CELLS_AT_ONCE // max(1, len(records[-1]))
+            records_at_once = max(1, min(records_at_once, chunk_size))
+        if len(records) >= records_at_once:
+            yield _table(lines.path, records), line_numbers
+            records = []
+            line_numbers = []
+    yield _table(lines.path, records), line_numbers
 
 
 def _array(path: Path) -> Iterator[Chunk]:
+    """Yield a JSON array of objects as one chunk."""
     data = bytearray()
     with open_bytes(path) as file:
         while piece := file.read(1 << 24):  # a .gz may expand a thousand times
@@ -461,14 +503,15 @@ def _array(path: Path) -> Iterator[Chunk]:
             refuse_too_large(16 * len(data), f"{path}: the table of more than {len(data)} bytes")
     records = _value(str(path), decoded(path, bytes(data)))
     numbers = range(1, len(records) + 1)
-    rows = [_object(f"{path}, record {k}", each) for k, each in zip(numbers, records, strict=True)]
+    rows = [_object(f"{path}, record {k}", v) for k, v in zip(numbers, records, strict=True)]
     yield _table(path, rows), numbers
 
 
 def _table(path: Path, records: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Columns of records; a value that a record lacks is None."""
     names = list(dict.fromkeys(name for record in records for name in record))
-    what = f"{path}: {len(records)} rows of {len(names)} columns"
-    refuse_too_large(8 * len(records) * len(names), what)
+    size = f"{path}: {len(records)} rows of {len(names)} columns"
+    refuse_too_large(8 * len(records) * len(names), size)
     return {name: [record.get(name) for record in records] for name in names}
 
 
@@ -480,23 +523,29 @@ def _object(place: str, value: Any) -> dict[str, Any]:
 
 def _value(place: str, text: str, *, cut: bool = False) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        return json.loads(text, object_pairs_hook=_dict_of_pairs)
     except json.JSONDecodeError as error:
-        at = f" in line {error.lineno}" if error.lineno > 1 else ""
-        why = "half a line, the file was cut" if cut else error.msg + at
-        raise DataError(f"{place}: is no JSON ({why}): {shown(text.strip())}") from None
+        reason = error.msg
+        if error.lineno > 1:
+            reason += f" in line {error.lineno}"
+        if cut:
+            reason = "half a line, the file was cut"
+        raise DataError(f"{place}: is no JSON ({reason}): {shown(text.strip())}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: {error}: {shown(text.strip())}") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError(f"{shown(_twice([name for name, _ in pairs]))} occurs twice")
-    return found
+def _dict_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dict; refuse a name that occurs twice."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        repeated = _first_repeated(name for name, _ in pairs)
+        raise ValueError(f"{shown(repeated)} occurs twice")
+    return record
 
 
 def _parquet(path: Path) -> Iterator[Chunk]:
+    """Yield the rows of a Parquet file chunk by chunk."""
     try:
         from pyarrow import parquet
     except ImportError:
@@ -507,13 +556,14 @@ def _parquet(path: Path) -> Iterator[Chunk]:
     refuse_irregular(path)
     with path.open("rb") as file:
         try:
-            stored = parquet.ParquetFile(file)
-            about, names = stored.metadata, list(stored.schema_arrow.names)
+            table = parquet.ParquetFile(file)
+            n_rows = table.metadata.num_rows
+            names = list(table.schema_arrow.names)
             _check_header(str(path), names)
-            what = f"{path}: {about.num_rows} rows of {len(names)} columns"
-            refuse_too_large(16 * about.num_rows * len(names), what)
-            n = max(1, _CELLS_AT_ONCE // max(1, len(names)))
-            for batch in stored.iter_batches(batch_size=n):
+            size = f"{path}: {n_rows} rows of {len(names)} columns"
+            refuse_too_large(16 * n_rows * len(names), size)
+            rows_at_once = max(1, _CELLS_AT_ONCE // max(1, len(names)))
+            for batch in table.iter_batches(batch_size=rows_at_once):
                 columns = {name: _plain(batch.column(k)) for k, name in enumerate(names)}
                 yield columns, range(start, start + batch.num_rows)
                 start += batch.num_rows
@@ -522,12 +572,12 @@ def _parquet(path: Path) -> Iterator[Chunk]:
         except (DataError, MemoryError):
             raise
         except Exception as error:  # pyarrow raises a dozen types on damage
-            fault = f"is damaged or no Parquet file: {one_line(error)}"
-            raise DataError(f"{path}: {fault}") from None
+            reason = one_line(error)
+            raise DataError(f"{path}: is damaged or no Parquet file: {reason}") from None
 
 
 def _plain(column: Any) -> Any:
-    """A column of pyarrow as an array where all are numbers, else as a list."""
+    """Convert a column of pyarrow to an array if all its values are numbers, else to a list."""
     kind = str(column.type)
     if not column.null_count and kind.startswith(("int", "uint", "float", "double")):
         return column.to_numpy(zero_copy_only=False)
@@ -535,6 +585,9 @@ def _plain(column: Any) -> Any:
 
 
 def _simple(value: Any) -> Any:
+    """Convert a decimal number to a float, and a date to text."""
     if isinstance(value, Decimal):
         return float(value)
-    return value.isoformat() if isinstance(value, date | datetime) else value
+    if isinstance(value, date | datetime):
+        return value.isoformat()
+    return value

@@ -1,7 +1,6 @@
-"""Cells of a table: what is missing, which columns are numbers, dates, categories or texts.
+"""Cells of a table: missing values, and columns of numbers, dates, categories or texts.
 
-A missing number is NaN from here on; what a comparator sees of it says
-`sortnet.data.scaling.fit_scaler`.
+A missing number becomes NaN here; `sortnet.data.scaling.fit_scaler` says how it is scaled.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ import numpy as np
 from sortnet.core import F64, Bool
 
 MISSING = frozenset(("", "null", "nan", "na", "n/a", "none", "<na>"))
-MOST_LEVELS = 50  # of a categorical column that become features
-_ROWS_A_LEVEL = 3  # on average
-_LONGEST_LEVEL = 40  # characters; longer ones are texts
-# 0,5 and 1.234,5, as programs write numbers in many countries.
+MOST_LEVELS = 50  # values of a categorical column that become features, at most
+_ROWS_A_LEVEL = 3  # mean number of rows with the same value, at least
+_LONGEST_LEVEL = 40  # characters of a category; longer values are texts
+# Such as 0,5 and 1.234,5, as programs write numbers in many countries.
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d*|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
-_MINUTES = 5  # to which a time is rounded: float32 has the days of today to 3 minutes
+_MINUTES = 5  # times are rounded to 5 minutes: float32 holds days of today to 3 minutes
 
-_SAID = {"true": 1.0, "false": 0.0}
+_TRUTH_VALUES = {"true": 1.0, "false": 0.0}
 _PLAIN = (str, int, float, np.number, np.bool_)
 
 Cells: TypeAlias = Any  # a list, a numpy array, or a categorical array of pandas
 
 
 def numbers_of(cells: Cells) -> tuple[F64, Bool]:
-    """The cells as numbers, NaN where one is missing or is no number; and which are no numbers.
+    """Convert cells to numbers, NaN for a missing cell or no number; also say which are no numbers.
 
-    A date or a duration is a number of days, a date that since 1970-01-01 (UTC); true is 1.
+    A duration is a number of days, a date the number of days since 1970-01-01 (UTC); true is 1.
 
     >>> values, wrong = numbers_of(["1.5", "n/a", True, "1970-01-03", "12 kg"])
     >>> values.tolist(), wrong.tolist()
@@ -51,24 +50,26 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
     plain[:] = [cell if isinstance(cell, _PLAIN) else None for cell in cells]
     try:
         numbers = np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
-    except OverflowError:  # a whole number beyond float64: as text it is read as infinite
+    except OverflowError:  # a whole number beyond float64; written as text it becomes infinite
         plain[:] = [str(cell) if type(cell) is int else cell for cell in plain]
         numbers = np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
-    rest = np.flatnonzero(np.isnan(numbers))
-    dates = [k for k in rest if is_date(cells[k])]
+    not_numeric = np.flatnonzero(np.isnan(numbers))
+    dates = [k for k in not_numeric if is_date(cells[k])]
     if dates:
         stamps = pd.Series([cells[k].strip() for k in dates])
         numbers[dates] = _days(pd.to_datetime(stamps, format="ISO8601", errors="coerce", utc=True))
-    for k in rest:
-        if isinstance(cells[k], str) and (said := _SAID.get(cells[k].strip().lower())) is not None:
-            numbers[k] = said
+    for k in not_numeric:
+        if isinstance(cells[k], str):
+            text = cells[k].strip().lower()
+            if text in _TRUTH_VALUES:
+                numbers[k] = _TRUTH_VALUES[text]
     wrong = np.zeros(len(cells), bool)
-    wrong[rest] = [not is_missing(cells[k]) for k in rest]
+    wrong[not_numeric] = [not is_missing(cells[k]) for k in not_numeric]
     return numbers, wrong & np.isnan(numbers)
 
 
 def _days(times: Any) -> F64:
-    """A series of dates, or of durations, as days."""
+    """Convert a series of dates or durations to days."""
     import pandas as pd
 
     if times.dtype.kind == "M":
@@ -77,7 +78,7 @@ def _days(times: Any) -> F64:
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell holds nothing: None, NaN, or a word for it.
+    """Whether a cell is empty, None, NaN, or a word for a missing value.
 
     >>> [is_missing(cell) for cell in (None, float("nan"), " N/A", "", 0, "no")]
     [True, True, True, True, False, False]
@@ -88,7 +89,7 @@ def is_missing(cell: Any) -> bool:
 
 
 def is_date(cell: Any) -> bool:
-    """Whether a cell is text that has the form of a date, or of a date with a time.
+    """Whether a cell is a text with the form of a date, or of a date with a time.
 
     >>> [is_date(cell) for cell in ("2026-11-23", "2026-11-23T14:30", "23.11.2026", 20_780)]
     [True, True, False, False]
@@ -97,7 +98,7 @@ def is_date(cell: Any) -> bool:
 
 
 def are_dates(cells: Cells) -> bool | None:
-    """Whether cells as read are dates, by the first that is not missing; None if all are missing.
+    """Whether the first cell that is not missing is a date; None if all cells are missing.
 
     >>> are_dates(["", "2026-11-23"]), are_dates([None, 7]), are_dates([""])
     (True, False, None)
@@ -112,9 +113,9 @@ def are_dates(cells: Cells) -> bool | None:
 
 
 def date_text(days: float) -> str:
-    """Write a number of days since 1970 as a date, with the time (UTC) where it is not midnight.
+    """Write a number of days since 1970 as a date, with the time (UTC) if it is not midnight.
 
-    Times are rounded to five minutes. A number that is no date of the years 1 to 9999 stays one.
+    Times are rounded to five minutes. A number beyond the years 1 to 9999 is written as a number.
 
     >>> date_text(2.0), date_text(2.75), date_text(1e9)
     ('1970-01-03', '1970-01-03 18:00', '1e+09')
@@ -128,7 +129,7 @@ def date_text(days: float) -> str:
 
 
 def is_numeric(cells: Cells) -> bool:
-    """Whether at least half of the cells that are not missing are numbers, and there are some.
+    """Whether at least half of the cells that are not missing are numbers, and one at least.
 
     >>> is_numeric(["1", "2", "x"]), is_numeric(["1", "x", "y"]), is_numeric(["", None])
     (True, False, False)
@@ -138,14 +139,15 @@ def is_numeric(cells: Cells) -> bool:
     if is_categorical(cells):
         return False
     numbers, wrong = numbers_of(cells)
-    there = int((~np.isnan(numbers)).sum())
-    return there > 0 and there >= int(wrong.sum())
+    n_numbers = int((~np.isnan(numbers)).sum())
+    return n_numbers > 0 and n_numbers >= int(wrong.sum())
 
 
 def decimal_comma(cells: Cells) -> int | None:
-    """The first cell that is a number with a decimal comma, if the column is one of such numbers.
+    """The first cell with a decimal comma in a column of numbers; None in any other column.
 
-    At least half of its cells that are not missing are numbers, with a comma or without one.
+    In a column of numbers at least half of the cells that are not missing are numbers, with or
+    without a comma.
 
     >>> decimal_comma(["n/a", "1", "0,5"]), decimal_comma(["0,5", "x", "y"]), decimal_comma(["1"])
     (2, None, None)
@@ -166,15 +168,15 @@ def decimal_comma(cells: Cells) -> int | None:
 
 
 def is_categorical(cells: Cells) -> bool:
-    """Whether the cells are of pandas' type of categories."""
+    """Whether the cells are a categorical array of pandas."""
     return hasattr(cells, "categories")
 
 
 def word(cell: Any) -> str:
-    """A cell as text: empty where it is missing, 3 for 3.0.
+    """Convert a cell to text: empty for a missing cell, 3 for 3.0.
 
     Raises:
-        TypeError: if it is neither text nor number.
+        TypeError: if the cell is neither text nor number.
     """
     if isinstance(cell, str):
         return cell
@@ -190,24 +192,24 @@ def word(cell: Any) -> str:
 
 
 def levels(cells: Cells) -> tuple[str, ...]:
-    """The values of a categorical column that are features, sorted; none if it is not categorical.
+    """The values of a categorical column that become features, sorted; none for another column.
 
-    It is if its cells are texts of 40 characters at most, at least 2 of them different, each of
-    them that of 3 rows on average; or if its type says so. Of more than 50 values these are the
-    most frequent.
+    A column is categorical by its type, or if its cells are texts of at most 40 characters, with at
+    least 2 different values and 3 rows a value on average. Of more than 50 values the 50 most
+    frequent are taken.
 
     >>> levels(["red", "blue", "", "red"] * 2), levels(["1", "2"] * 9), levels(["red", "blue"])
     (('blue', 'red'), (), ())
     """
-    of_type = is_categorical(cells)
-    there = [cell for cell in cells if not is_missing(cell)]
-    if not of_type and not all(isinstance(cell, str) for cell in there):
+    has_categorical_type = is_categorical(cells)
+    values = [cell for cell in cells if not is_missing(cell)]
+    if not has_categorical_type and not all(isinstance(value, str) for value in values):
         return ()
-    times = Counter(word(cell).strip() for cell in there)
-    if not of_type:
-        short = all(len(value) <= _LONGEST_LEVEL and value.isprintable() for value in times)
-        many = len(there) >= _ROWS_A_LEVEL * len(times)
-        if not short or not many or len(times) < 2 or is_numeric(cells):
+    counts = Counter(word(value).strip() for value in values)
+    if not has_categorical_type:
+        are_short = all(len(level) <= _LONGEST_LEVEL and level.isprintable() for level in counts)
+        repeat = len(values) >= _ROWS_A_LEVEL * len(counts)
+        if not are_short or not repeat or len(counts) < 2 or is_numeric(cells):
             return ()
-    frequent = sorted(times, key=lambda value: (-times[value], value))
-    return tuple(sorted(frequent[:MOST_LEVELS]))
+    by_frequency = sorted(counts, key=lambda level: (-counts[level], level))
+    return tuple(sorted(by_frequency[:MOST_LEVELS]))

@@ -100,6 +100,9 @@ class _Pool(WorkerPool[Question]):
             instructions=None,
         )
 
+    def _is_fresh(self, question: Question) -> bool:
+        return self.split == "vali"
+
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
         orders = (question, question.turned)
         answers = [
