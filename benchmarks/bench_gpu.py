@@ -53,8 +53,8 @@ def compared(device: torch.device, quick: bool) -> list[dict[str, Any]]:
     shapes = [(50, 120)] if quick else [(4000, 120), (160, 3000)]
     rows = [sorting(name, made(*shape), device) for shape in shapes for name in NETS]
     queries = graded(20 if quick else 2000)
-    shown = SortedPart(queries, CmpNN(FEATURES), None, np.random.default_rng(0))
-    pairs = answered_pairs(queries, selected("even", shown)[0])
+    part = SortedPart(queries, CmpNN(FEATURES), None, np.random.default_rng(0))
+    pairs = answered_pairs(queries, selected("even", part)[0])
     return rows + [
         training(name, queries, pairs, device, precision)
         for name in TRAINED

@@ -107,10 +107,10 @@ def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
         return made, ComparedPairs.joined(wrong)
 
     comparisons, _ = phase("sort and judge", sorted_and_judged)
-    shown = SortedPart(scaled, net, None, np.random.default_rng(0), comparisons=comparisons)
+    part = SortedPart(scaled, net, None, np.random.default_rng(0), comparisons=comparisons)
     taken = phase(
         "choose pairs",
-        lambda: answered_pairs(scaled, selected("even", shown)[0]),
+        lambda: answered_pairs(scaled, selected("even", part)[0]),
     )
     with open_store(folder / f"{n_queries}.db") as store:
         run = store.start_run(

@@ -1,4 +1,4 @@
-"""History of the settings: what earlier versions had, and how their settings are read today."""
+"""History of the settings: settings of earlier versions, and their conversion to today's."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from sortnet.comparators.forms import DualUnits
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 
-_COMPILED = ("prepare", "embed", "hidden_pair", "margin", "prefer")  # what the kernel computes
+# Methods that the compiled sort replaces.
+_COMPILED = ("prepare", "embed", "hidden_pair", "margin", "prefer")
 
 
 class CmpNN(NeuralComparator):

@@ -23,7 +23,8 @@ from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
 
 _DOCUMENTS = 4096  # of a batch, whose columns must fit into memory
-_COMPILED = ("prepare", "embed", "margin", "prefer")  # what the compiled sort relies on
+# Methods that the compiled sort replaces.
+_COMPILED = ("prepare", "embed", "margin", "prefer")
 
 
 def _odd_sigmoid(z: Tensor) -> Tensor:

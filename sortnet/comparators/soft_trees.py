@@ -33,7 +33,8 @@ _LEAVES = 0.05  # standard deviation of the initial values
 # Bytes for each weight: itself, its gradient, Adam's two moments, the softmax and its gradient.
 _BYTES_A_WEIGHT = 24
 _LARGEST = 350.0  # exp of such a score and of its negative stay within a float64
-_COMPARED = ("prepare", "embed", "margin", "prefer", "score")  # what the compiled sort relies on
+# Methods that the compiled sort replaces.
+_COMPILED = ("prepare", "embed", "margin", "prefer", "score")
 
 
 class SoftTrees(NeuralComparator):
@@ -151,7 +152,7 @@ class SoftTrees(NeuralComparator):
         return one_thread_an_operation()  # products and compiled trees have threads of their own
 
     def kernel(self) -> Score | None:
-        if not self._compares_as(SoftTrees, _COMPARED):
+        if not self._compares_as(SoftTrees, _COMPILED):
             return None
 
         def scores(X: F32) -> F64:

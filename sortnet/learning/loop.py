@@ -95,9 +95,8 @@ def learn_to_sort(
         TP, VP = TP | TP_i, VP | VP_i
 
         finished = steps.is_last(state, new)
-        record = steps.record(
-            state, (R_T, R_V), new, (T, TP), (V, VP), len(asked_keys), extra_parts
-        )
+        n_asked = len(asked_keys)
+        record = steps.record(state, (R_T, R_V), new, (T, TP), (V, VP), n_asked, extra_parts)
         C_next, optimiser = state.comparator, state.optimiser
         if not finished:
             C_next, optimiser, trained = steps.train(state, (T, TP, R_T.order), (V, VP), report)

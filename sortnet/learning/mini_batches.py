@@ -15,8 +15,8 @@ from sortnet.comparators.base import to_device
 from sortnet.core import F32, F64, I32, I64, ComparedPairs, Queries
 from sortnet.core.shard import before, gathered, summed
 
-_PAIRS_A_DOCUMENT = 6  # of a query with many documents,
-_LONG = 500  # but for at most as many documents
+_PAIRS_A_DOCUMENT = 6  # least number of pairs of a query in an epoch, for each document
+_LONG = 500  # documents that count at most for this number; a query with more is long
 AT_ONCE = 1 << 16  # pairs processed at a time, which bounds memory
 
 
@@ -185,7 +185,7 @@ class QueryPairs:
     def _draw(
         self, pairs: I64, shares: _Shares, bits: NDArray[np.uint32], shuffled: Callable[..., I64]
     ) -> None:
-        """Replace pairs, in place, by random ones.
+        """Replace pairs, in place, by random pairs.
 
         A query that gives only some of its pairs to the epoch gets pairs drawn with replacement. A
         query that gives all of them, in several mini-batches, has them in random order.

@@ -159,7 +159,7 @@ def top(part: SortedPart) -> I64:
     return key[_lowest(part, values, len(key))]
 
 
-# The choices of `Config.pairs`. `wrong` learns from the wrong ones among the compared pairs.
+# The choices of `Config.pairs`. `wrong` learns only from those compared pairs that are wrong.
 STRATEGIES: dict[str, Strategy] = {
     "wrong": compared,
     "compared": compared,

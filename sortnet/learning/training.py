@@ -76,7 +76,7 @@ class Trained:
         )
 
 
-NONE = Trained(0, 0, math.nan, math.nan)  # nothing was trained
+NONE = Trained(0, 0, math.nan, math.nan)  # the result without a training
 
 
 @dataclass(frozen=True)
@@ -286,8 +286,8 @@ def _train(
     epoch = kept_epoch = 0
     train_loss = np.nan
     best_weights = net.state_dict()
-    # The value of the best epoch, then what decides between equal values: the last epoch by
-    # RankQuality, the first by loss.
+    # The value of the best epoch, and a number that decides between equal values: by RankQuality
+    # the later epoch is better, by loss the earlier epoch.
     best_value = (-np.inf, 0)
     for epoch in range(1, epochs + 1):
         progress(f"training, epoch {epoch}/{epochs}")

@@ -133,14 +133,14 @@ def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
     Cost: seven sorts.
     """
     rng = np.random.default_rng(0)
-    alike = _alike(queries)
+    classes = _equality_classes(queries)
     orders = {
         f"shuffle {k}": sort(comparator, queries, start=shuffled(queries, rng)).order
         for k in range(1, _SHUFFLES + 1)
     }
     orders["quicksort"] = quicksort(comparator, queries, start=arrangement(queries)).order
-    main = _places(sort(comparator, queries).order, alike)
-    return [_change(name, main, _places(order, alike)) for name, order in orders.items()]
+    main = _places(sort(comparator, queries).order, classes)
+    return [_change(name, main, _places(order, classes)) for name, order in orders.items()]
 
 
 def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
@@ -224,20 +224,20 @@ def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
     return np.stack((first, second, third), axis=1) + offsets[query, None]
 
 
-def _alike(queries: Queries) -> I64:
-    """(n_docs,) equal numbers for documents of one query with the same features."""
+def _equality_classes(queries: Queries) -> I64:
+    """(n_docs,) a class number per document: equal for a query's documents with equal features."""
     bits = (queries.features + np.float32(0)).view(np.int32)  # -0.0 becomes 0.0
     rows = np.column_stack((queries.query_of_docs().astype(np.int32), bits))
     groups: I64 = np.unique(rows.view(f"V{4 * rows.shape[1]}")[:, 0], return_inverse=True)[1]
     return groups
 
 
-def _places(order: I64, alike: I64) -> I64:
+def _places(order: I64, classes: I64) -> I64:
     """(n_docs,) the place of each document; equal documents share out their places by number."""
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     place_by_number = np.empty_like(place)
-    place_by_number[np.argsort(alike, kind="stable")] = place[np.lexsort((place, alike))]
+    place_by_number[np.argsort(classes, kind="stable")] = place[np.lexsort((place, classes))]
     return place_by_number
 
 
