@@ -24,7 +24,7 @@ from sortnet.comparators import (
 )
 from sortnet.config import Training
 from sortnet.core import ComparedPairs, Queries
-from sortnet.learning.pairs_to_ask import Shown, answered_pairs, selected
+from sortnet.learning.pairs_to_ask import SortedPart, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.metrics import evaluate
 from sortnet.sorting import sort
@@ -53,7 +53,7 @@ def compared(device: torch.device, quick: bool) -> list[dict[str, Any]]:
     shapes = [(50, 120)] if quick else [(4000, 120), (160, 3000)]
     rows = [sorting(name, made(*shape), device) for shape in shapes for name in NETS]
     queries = graded(20 if quick else 2000)
-    shown = Shown(queries, CmpNN(FEATURES), None, np.random.default_rng(0))
+    shown = SortedPart(queries, CmpNN(FEATURES), None, np.random.default_rng(0))
     pairs = answered_pairs(queries, selected("even", shown)[0])
     return rows + [
         training(name, queries, pairs, device, precision)

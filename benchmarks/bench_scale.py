@@ -31,7 +31,7 @@ from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.distributed import joined
 from sortnet.learning.judges import judged_by_data
-from sortnet.learning.pairs_to_ask import Shown, answered_pairs, selected
+from sortnet.learning.pairs_to_ask import SortedPart, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.sort import order_of, sorted_runs
@@ -107,7 +107,7 @@ def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
         return made, ComparedPairs.joined(wrong)
 
     comparisons, _ = phase("sort and judge", sorted_and_judged)
-    shown = Shown(scaled, net, None, np.random.default_rng(0), comparisons=comparisons)
+    shown = SortedPart(scaled, net, None, np.random.default_rng(0), comparisons=comparisons)
     taken = phase(
         "choose pairs",
         lambda: answered_pairs(scaled, selected("even", shown)[0]),

@@ -1,7 +1,7 @@
-"""The settings of a run: one value that the command line, the estimator and model files share.
+"""Settings of a run: one value that the command line, the estimator and model files share.
 
-A setting is one field, with all that is said of it: from here follow the options of `sortnet
-train`, the parameters of `SortNetRanker` and the table in the documentation.
+A setting is a field with its description, from which the options of `sortnet train`, the parameters
+of `SortNetRanker` and the table in the documentation follow.
 
 Defaults are decided here: by the fields, by `DEFAULTS` for settings that are left open, and by
 `choose_quality` for RankQuality. Where the data decide, `sortnet.rankers.choose_inputs` chooses the
@@ -12,19 +12,15 @@ the other rankers, in `sortnet.rankers`, have a property `fixed` with their own 
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from functools import cache
-from types import NoneType
-from typing import Any, ClassVar, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
 from sortnet.core import I64, Queries
-from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
-from sortnet.files import check_fields, shown
+from sortnet.errors import ComparatorError, DataError, ModelError
+from sortnet.files import check_fields
 from sortnet.metrics import (
     Empty,
     Gain,
@@ -34,142 +30,35 @@ from sortnet.metrics import (
     evaluate,
     parse_metric,
 )
+from sortnet.setting import COMPARATOR as COMPARATOR
+from sortnet.setting import MEASURES as MEASURES
+from sortnet.setting import RUN as RUN
+from sortnet.setting import SCALINGS as SCALINGS
+from sortnet.setting import TRAINING as TRAINING
+from sortnet.setting import Setting as Setting
+from sortnet.setting import check_settings
+from sortnet.setting import hidden_sizes as hidden_sizes
+from sortnet.setting import own_settings as own_settings
+from sortnet.setting import parse_setting as parse_setting
+from sortnet.setting import parse_sizes as parse_sizes
+from sortnet.setting import scaling_parts as scaling_parts
+from sortnet.setting import setting as setting
+from sortnet.setting import settings_of as settings_of
+from sortnet.settings_history import GONE as GONE
+from sortnet.settings_history import TRAINING_BEFORE, upgraded_settings
 
 S = TypeVar("S", bound="Settings")
 
-SCALINGS = (  # parts, which + joins
-    "query", "zscore", "rank", "log", "quantile", "normal", "standard", "none", "missing",
-)  # fmt: skip
-_SCALINGS_BEFORE = ("piecewise",)  # of model folders of versions before
-BY_QUERY = frozenset(("query", "zscore", "rank"))  # these scale a document by its whole query
+BY_QUERY = frozenset(("query", "zscore", "rank"))  # scale a document by its whole query
 PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all", "top")
-LEARNING = ("wrong", "compared", "uncertain", "top")  # these choose by what was learned
+LEARNING = ("wrong", "compared", "uncertain", "top")  # choose pairs by the trained comparator
 STARTS = ("warm", "fresh")
-LARGEST_SEED = 2**63 - 1  # torch takes no larger one
-_MOST = 2**31 - 1
-
-RANGES: dict[str, Callable[[float], bool]] = {
-    "above 0": lambda x: 0 < x < math.inf,
-    "0 or more": lambda x: 0 <= x < math.inf,
-    "above 0 and at most 1": lambda x: 0 < x <= 1,
-    "0 or more and below 1": lambda x: 0 <= x < 1,
-}
-
-MEASURES, COMPARATOR, RUN, TRAINING = SECTIONS = (
-    "Judge and measures",
-    "The comparator",
-    "Pairs and budget",
-    "Training on pairs",
-)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What is said of one setting wherever it can be given.
-
-    Attributes:
-        name: of the field, and of the estimator's parameter.
-        values: their type, None left out.
-        default: as in `Config()`.
-        help: one or two sentences.
-        section: the heading it stands under, one of `SECTIONS`.
-        choices: all values, where they are a few words.
-        joined: whether several choices may be joined by `+`.
-        least, most: the range of a whole number; None: it is checked elsewhere.
-        within: the range of a number, one of `RANGES`.
-        optional: whether it may be None.
-    """
-
-    name: str
-    values: Any
-    default: Any
-    help: str
-    section: str
-    choices: tuple[str, ...] = ()
-    joined: bool = False
-    least: int | None = None
-    most: int = _MOST
-    within: str = ""
-    optional: bool = False
-
-    def checked(self, value: Any, fault: type[SortNetError]) -> Any:
-        """The value, of NumPy as one of Python; refuses another type, choice or range."""
-        if isinstance(value, np.generic):
-            value = value.item()
-        if value is None and self.optional:
-            return None
-        if get_origin(self.values) is tuple:
-            return hidden_sizes(value)
-        if self.joined:
-            return "+".join(scaling_parts(value))
-        problem = self._problem_with(value)
-        if problem:
-            raise fault(problem)
-        return value
-
-    def _problem_with(self, value: Any) -> str:
-        """Why a value of Python is refused, in one line; empty if it is not."""
-        if self.choices:
-            if isinstance(value, str) and value in self.choices:
-                return ""
-            return f"unknown {self.name} {shown(value)}; known are {', '.join(self.choices)}"
-        if self.least is not None:
-            is_whole = isinstance(value, int) and not isinstance(value, bool)
-            if is_whole and self.least <= value <= self.most:
-                return ""
-            return (
-                f"{self.name} must be a whole number from {self.least} to {self.most}, "
-                f"got {shown(value)}"
-            )
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if self.values is float and not is_number:
-            return f"{self.name} must be a number, got {shown(value)}"
-        if self.within and not RANGES[self.within](value):
-            return f"{self.name} must be {self.within}, got {value}"
-        if self.values is str and not isinstance(value, str):
-            return f"{self.name} must be a word, got {shown(value)}"
-        return ""
-
-
-def setting(default: Any, text: str, section: str, **more: Any) -> Any:
-    """A field of settings; `more` as in `Setting`."""
-    return field(default=default, metadata={"help": text, "section": section, **more})
-
-
-def own_settings(kind: Any) -> tuple[Setting, ...]:
-    """The fields of a class of settings, those that are settings themselves left out."""
-    hints = get_type_hints(kind)
-    return tuple(
-        Setting(f.name, _type(hints[f.name]), f.default, **f.metadata,
-                optional=NoneType in get_args(hints[f.name]))
-        for f in fields(kind)
-        if f.metadata
-    )  # fmt: skip
-
-
-@cache
-def settings_of(kind: Any) -> dict[str, Setting]:
-    """All settings of a class by name, those of the training on pairs among them, by section."""
-    nested = [hint for hint in get_type_hints(kind).values() if is_dataclass(hint)]
-    found = [s for each in (*nested, kind) for s in own_settings(each)]
-    return {s.name: s for s in sorted(found, key=lambda s: SECTIONS.index(s.section))}
-
-
-def _type(hint: Any) -> Any:
-    """A type without None: int of `int | None`."""
-    others = [one for one in get_args(hint) if one is not NoneType]
-    return others[0] if NoneType in get_args(hint) else hint
-
-
-def _check(settings: Any, fault: type[SortNetError]) -> None:
-    for each in own_settings(type(settings)):
-        value = each.checked(getattr(settings, each.name), fault)
-        object.__setattr__(settings, each.name, value)  # before anyone sees them
+LARGEST_SEED = 2**63 - 1  # the largest that torch takes
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a comparator is trained on a set of pairs; each field says what it is."""
+    """Settings of a training on a set of pairs; each field has its description."""
 
     # fmt: off
     loss: str = setting(
@@ -231,11 +120,11 @@ class Training:
     # fmt: on
 
     def __post_init__(self) -> None:
-        _check(self, ComparatorError)
+        check_settings(self, ComparatorError)
 
     @property
     def fixed_weight_decay(self) -> float:
-        """The weight decay; where it is left open, as nothing has chosen it, that of nets."""
+        """The weight decay; the default of nets where it is open and nothing has chosen it."""
         if self.weight_decay is not None:
             return self.weight_decay
         return float(DEFAULTS["nets"]["weight_decay"])
@@ -243,7 +132,7 @@ class Training:
 
 @dataclass(frozen=True)
 class LoopTraining(Training):
-    """How a comparator is trained in an iteration, where the ranking of T is known, too."""
+    """Settings of the training in an iteration, where the ranking of T is known, too."""
 
     # fmt: off
     pair_weight: str | None = setting(  # type: ignore[assignment]
@@ -258,13 +147,13 @@ class LoopTraining(Training):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the settings of every ranker have: how it is measured, and its seed.
+    """Settings of any ranker: its measure and its seed.
 
     Attributes:
-        kind: of the ranker they are for, see `sortnet.rankers.base.KINDS`.
-        takes_judged: whether it learns from judged pairs; data that has them is refused otherwise.
-        takes_weights: whether it learns by the weights of documents, which are refused otherwise.
-        grids: what `tune` tries where no grid is given, see there.
+        kind: name of the ranker, see `sortnet.rankers.base.KINDS`.
+        takes_judged: whether the ranker learns from judged pairs; if not, they are refused.
+        takes_weights: whether the ranker uses weights of documents; if not, they are refused.
+        grids: default grids of `tune`, see there.
     """
 
     kind: ClassVar[str]
@@ -288,12 +177,12 @@ class Settings:
     # fmt: on
 
     def __post_init__(self) -> None:
-        _check(self, DataError)
+        check_settings(self, DataError)
         if self.quality is not None:
-            self.metric(self.quality)  # refuses what is no measure
+            self.metric(self.quality)  # refuses an unknown measure
 
     def metric(self, name: str) -> Metric:
-        """A measure by its name, with this run's conventions."""
+        """The measure of that name, with this run's conventions."""
         return parse_metric(name, gain=self.gain, relevant_from=self.relevant_from)
 
     @property
@@ -313,47 +202,59 @@ class Settings:
         return evaluate(queries, order, metric, empty=self.empty)[metric.name]
 
     def flat(self) -> dict[str, Any]:
-        """All settings by name, those of the training on pairs among them."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        for name in [name for name, value in values.items() if is_dataclass(value)]:
-            part = values.pop(name)
-            values |= {f.name: getattr(part, f.name) for f in fields(part)}
+        """Values of all settings by name, including those of the training."""
+        own_values = self._values()
+        values = {name: value for name, value in own_values.items() if not is_dataclass(value)}
+        for nested in own_values.values():
+            if is_dataclass(nested):
+                values |= {f.name: getattr(nested, f.name) for f in fields(nested)}
         return values
 
+    def _values(self) -> dict[str, Any]:
+        """Values of the fields by name; settings of the training are one value."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
     def changed(self, **values: Any) -> Self:
-        """These settings with others in place of some, those of the training by name as well.
+        """Change settings by name, including those of the training.
 
         Raises:
-            DataError: on a name that is none of theirs.
+            DataError: on a name that is not a setting of this ranker.
 
         >>> Config().changed(hidden=(5,), epochs=3).training.epochs
         3
         """
         self.check_names(values)
-        own: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        inner = {name: value for name, value in values.items() if name not in own}
-        for name in [name for name, value in own.items() if is_dataclass(value)]:
-            values[name] = replace(own[name], **inner)
-        return replace(self, **{name: value for name, value in values.items() if name in own})
+        current = self._values()
+        own_values = {name: value for name, value in values.items() if name in current}
+        nested_values = {name: value for name, value in values.items() if name not in current}
+        for name in [name for name, value in current.items() if is_dataclass(value)]:
+            own_values[name] = replace(current[name], **nested_values)
+        return replace(self, **own_values)
 
     def check_names(self, names: Iterable[str]) -> None:
-        """Refuse names that are none of these settings'."""
-        known = self.flat()
-        if unknown := sorted(set(names) - set(known)):
+        """Refuse names that are not settings of this ranker."""
+        valid_names = list(self.flat())
+        unknown = sorted(set(names) - set(valid_names))
+        if unknown:
             raise DataError(
                 f"a ranker of kind {self.kind} has no setting {unknown[0]!r}; "
-                f"known are {', '.join(known)}"
+                f"known are {', '.join(valid_names)}"
             )
 
     @property
     def fixed(self) -> Mapping[str, Any]:
-        """What is taken for settings left open where nothing chooses them."""
+        """Values of settings that are left open where nothing chooses them."""
         return DEFAULTS["nets"]
 
     def candidates(self, train: Queries) -> list[Self]:
-        """These settings, nothing open; where there are several, the validation part chooses."""
-        flat = self.flat()
-        return [self.changed(**{k: v for k, v in self.fixed.items() if flat.get(k, v) is None})]
+        """Settings with nothing open; of several candidates the validation part chooses one."""
+        values = self.flat()
+        missing = {
+            name: value
+            for name, value in self.fixed.items()
+            if name in values and values[name] is None
+        }
+        return [self.changed(**missing)]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -363,26 +264,31 @@ class Settings:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The settings that `to_json` wrote; anything it does not know is refused."""
+        """Read the settings that `to_json` wrote; unknown names are refused."""
         try:
-            built: Self = _built(cls, values)
+            settings: Self = _settings_from_json(cls, values)
         except TypeError as error:
             raise ModelError(f"these are not the settings of a run: {error}") from None
-        return built
+        return settings
 
 
-def _built(kind: Any, values: Mapping[str, Any]) -> Any:
-    """Settings of that class out of JSON, and the settings within them."""
-    types = get_type_hints(kind)
-    parts = {f.name: types[f.name] for f in fields(kind) if is_dataclass(types[f.name])}
-    known = {f.name: types[f.name] for f in fields(kind) if f.name in values}
-    check_fields(values, known | dict.fromkeys(parts, dict), "settings")
-    return kind(**{**values, **{name: _built(part, values[name]) for name, part in parts.items()}})
+def _settings_from_json(kind: Any, values: Mapping[str, Any]) -> Any:
+    """Make settings of a class from JSON values, with the settings nested in them."""
+    hints = get_type_hints(kind)
+    nested = {f.name: hints[f.name] for f in fields(kind) if is_dataclass(hints[f.name])}
+    types = {f.name: hints[f.name] for f in fields(kind) if f.name in values}
+    for name in nested:
+        types[name] = dict
+    check_fields(values, types, "settings")
+    arguments = dict(values)
+    for name, nested_kind in nested.items():
+        arguments[name] = _settings_from_json(nested_kind, values[name])
+    return kind(**arguments)
 
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """Everything that decides what SortNet learns, but for the data; each field says what it is."""
+    """All settings that decide what SortNet learns, besides the data; each field is described."""
 
     kind: ClassVar[str] = "sortnet"
     takes_judged: ClassVar[bool] = True
@@ -445,26 +351,27 @@ class Config(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in _LACKING.get(str(self.comparator), ()):
+        for name in _MISSING_SETTINGS.get(str(self.comparator), ()):
             if getattr(self, name) is not None:
                 raise ComparatorError(f"comparator {self.comparator} has no {name}: leave it out")
 
     @property
     def strategy(self) -> str:
-        """The name of the strategy that takes the pairs to learn from, one of `PAIRS`."""
+        """Name of the strategy that selects the pairs to learn from, one of `PAIRS`."""
         return self.pairs or str(self.with_defaults.pairs)
 
     @property
     def trainings(self) -> int:
-        """Number of trainings at most; each is followed by a sort.
+        """Largest number of trainings; each is followed by a sort.
 
-        `max_iter` counts trainings where they continue each other, and sorts where each begins
-        from random weights, as in Algorithm 3.1.
+        `max_iter` counts trainings where they continue each other. It counts sorts where each
+        training begins from random weights, as in Algorithm 3.1.
         """
-        learning = self.strategy in LEARNING
+        is_learning = self.strategy in LEARNING
         if self.start == "warm":
-            return self.max_iter or (10 if learning else 1)
-        return (self.max_iter or (20 if learning else 2)) - 1
+            return self.max_iter or (10 if is_learning else 1)
+        n_sorts = self.max_iter or (20 if is_learning else 2)
+        return n_sorts - 1
 
     @property
     def divides_one_training(self) -> bool:
@@ -477,26 +384,32 @@ class Config(Settings):
 
     @property
     def with_defaults(self) -> Config:
-        """These settings with fixed values for what they leave open, RankQuality apart.
+        """These settings with fixed values for open settings, except RankQuality.
 
-        The comparator is the first one that has all that is given.
+        An open comparator becomes the first that has all settings that are not open.
 
         Raises:
-            ComparatorError: if none has.
+            ComparatorError: if there is no such comparator.
         """
-        given = {name for name, value in self.flat().items() if value is not None}
-        kinds = [kind for kind, lacking in _LACKING.items() if given.isdisjoint(lacking)]
-        if self.units == "relu" and "cmpnn" in kinds:
-            kinds.remove("cmpnn")
-        kind = self.comparator or next(iter(kinds), "trees")
-        fixed = {"comparator": kind}
-        for situation in self._situations(kind):
-            fixed |= DEFAULTS[situation]
-        absent = given.union(_LACKING[kind])
-        return self.changed(**{name: v for name, v in fixed.items() if name not in absent})
+        set_names = {name for name, value in self.flat().items() if value is not None}
+        comparators = [
+            comparator
+            for comparator, missing in _MISSING_SETTINGS.items()
+            if set_names.isdisjoint(missing)
+        ]
+        if self.units == "relu" and "cmpnn" in comparators:
+            comparators.remove("cmpnn")
+        comparator = self.comparator or next(iter(comparators), "trees")
+        defaults = {"comparator": comparator}
+        for situation in self._situations(comparator):
+            defaults |= DEFAULTS[situation]
+        excluded = set_names.union(_MISSING_SETTINGS[comparator])
+        return self.changed(
+            **{name: value for name, value in defaults.items() if name not in excluded}
+        )
 
     def _situations(self, comparator: str) -> Iterator[str]:
-        """The names of the rows of `DEFAULTS` that apply, with that comparator."""
+        """Names of the rows of `DEFAULTS` that apply to these settings with a comparator."""
         if comparator != "trees":
             yield "nets"
             return
@@ -508,24 +421,12 @@ class Config(Settings):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Config:
-        """The settings that `to_json` wrote, of versions 0.1 and 0.2 too, which had others."""
-        values = dict(values)
-        if "warm_start" in values:
-            values["start"] = "warm" if values.pop("warm_start") else "fresh"
-            values = {"pairs": "wrong", **values}
-            training = values.get("training")
-            if isinstance(training, dict):
-                values["training"] = _TRAINING_BEFORE | training
-        if values.get("start") == "add":  # a committee that grew, one comparator an iteration
-            values |= {"start": "fresh", "committee": 1}
-        if "trees" not in values:  # whose settings named what their comparator has not
-            lacking = ("tune_budget", *_LACKING.get(str(values.get("comparator")), ()))
-            values = {name: value for name, value in values.items() if name not in lacking}
-        return super().from_json(values)
+        """Read the settings that `to_json` wrote, also in versions 0.1 and 0.2."""
+        return super().from_json(upgraded_settings(values, _MISSING_SETTINGS))
 
 
-# Values of the settings that are left open where nothing chooses them, by what applies to a run;
-# of several that apply, the later one counts.
+# Values of settings that are left open where nothing chooses them, by the situation of a run. Where
+# several situations apply, the later one counts.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "nets": {
         "hidden": (32,), "units": "tanh", "tau": "tanh", "dropout": 0.0, "scaling": "query+rank",
@@ -535,118 +436,41 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "compared",
         "pair_weight": "quality",
     },
-    # What RankQuality gains from a pair cannot be known without the grades, which a judge has not
-    # given.
+    # The gain of RankQuality from a pair cannot be computed without grades, and a judge gives none.
     "trees of few answers": {"pairs": "top", "pair_weight": "none"},
     # The accuracy of judged pairs counts the top of a ranking as much as the rest.
     "trees of few answers, by accuracy": {"pairs": "uncertain"},
 }  # fmt: skip
-_LACKING = {  # settings that a comparator has not
+_MISSING_SETTINGS = {  # settings that a comparator does not have
     "trees": ("hidden", "units", "tau", "dropout"),
     "cmpnn": ("tau", "trees", "depth"),
     "directranker": ("trees", "depth"),
 }
-_TRAINING_BEFORE = {
-    "pair_weight": "none", "loss": "squared", "query_pairs": None, "keep": "loss",
-    "schedule": "steps",
-}  # fmt: skip
-# Algorithm 3.1, but for comparators of equal RankQuality: see `State.scored`.
+# Algorithm 3.1, except for comparators of equal RankQuality: see `State.scored`.
 PAPER: dict[str, Any] = {
-    **_TRAINING_BEFORE, "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,
+    **TRAINING_BEFORE, "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,
     "comparator": "cmpnn", "hidden": (20,), "units": "tanh", "scaling": "query", "committee": 1,
     "pairs": "wrong", "start": "fresh", "max_iter": 20, "max_stale": None,
 }  # fmt: skip
 PRESETS = {"paper": PAPER}
-# Settings of before, and what to use in their place.
-GONE = {
-    "tune_budget": "give scaling, which is all that is tried (on the command line: --no-tune)",
-    "blocks": "leave it out, any number of processes share the queries",
-}
 
 
 def choose_quality(train: Queries, vali: Queries, config: S) -> S:
-    """The settings with a RankQuality, chosen by the grades where they leave it open.
+    """Choose RankQuality by the data where the settings leave it open.
 
-    That is `accuracy` where there are judged pairs, or a judge to ask, `map` where there are two
-    different grades, a relevant one and another, and `ndcg@10` otherwise.
+    It is `accuracy` with judged pairs or a judge, `map` with two different grades of which one is
+    relevant, and `ndcg@10` otherwise.
 
     Raises:
-        DataError: if it scores every ranking of `vali` alike, so that it cannot choose.
+        DataError: if RankQuality scores every ranking of `vali` alike, so that it cannot choose.
     """
     if config.quality is None:
         grades = np.concatenate([np.unique(queries.grades) for queries in (train, vali)])
-        quality = default_quality(grades, config.relevant_from)
-        asked = vali.judged is not None or vali.judge is not None
-        config = replace(config, quality="accuracy" if asked else quality)
+        if vali.judged is not None or vali.judge is not None:
+            quality = "accuracy"
+        else:
+            quality = default_quality(grades, config.relevant_from)
+        config = replace(config, quality=quality)
     if vali.judge is None:
         check_can_choose(config.rank_quality, vali)
     return config
-
-
-def scaling_parts(spec: str) -> tuple[str, ...]:
-    """The parts of a scaling.
-
-    Raises:
-        DataError: if one is unknown or named twice.
-
-    >>> scaling_parts("quantile+missing")
-    ('quantile', 'missing')
-    """
-    parts = tuple(spec.split("+")) if isinstance(spec, str) else (spec,)
-    for part in parts:
-        if not isinstance(part, str) or part not in (*SCALINGS, *_SCALINGS_BEFORE):
-            raise DataError(
-                f"unknown scaling {shown(part)}; known are {', '.join(SCALINGS)}, "
-                "which + joins, such as query+rank"
-            )
-    if len(set(parts)) < len(parts):
-        raise DataError(f"scaling {shown(spec)} names a part twice: name each once")
-    return parts
-
-
-def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
-    """Check the sizes of hidden layers: 20 or (32, 20, 5)."""
-    given = hidden if isinstance(hidden, Iterable) else (hidden,)
-    sizes = tuple(h.item() if isinstance(h, np.generic) else h for h in given)
-    if not sizes or any(type(h) is not int or h < 1 for h in sizes):
-        raise ComparatorError(f"hidden must be whole numbers from 1, got {shown(hidden)}")
-    return sizes
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """Parse the sizes of hidden layers as typed, with commas, or with hyphens within a list.
-
-    Raises:
-        ComparatorError: if one is no whole number from 1.
-
-    >>> parse_sizes("20"), parse_sizes("32,20,5"), parse_sizes("32-20-5")
-    ((20,), (32, 20, 5), (32, 20, 5))
-    """
-    try:
-        sizes = tuple(int(size) for size in re.split("[-,]", text))
-    except ValueError:
-        raise ComparatorError(f"hidden: {text[:60]!r} is not a number") from None
-    return hidden_sizes(sizes)
-
-
-def parse_setting(name: str, kind: Any, text: str) -> Any:
-    """Parse the value of a setting as typed: a number, a word, or the sizes of layers, 20-20.
-
-    Args:
-        name: of the setting.
-        kind: its type, or the words that it takes.
-
-    Raises:
-        SortNetError: if it is no such number.
-
-    >>> parse_setting("hidden", None, "20-10"), parse_setting("seed", int, "3")
-    ((20, 10), 3)
-    """
-    try:
-        if isinstance(kind, type):
-            return kind(text)
-        if name == "hidden":
-            return parse_sizes(text)
-    except ValueError:
-        raise SortNetError(f"{name}: {text[:60]!r} is not a number") from None
-    return text

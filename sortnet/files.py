@@ -1,4 +1,4 @@
-"""Files: open them with one kind of error, fingerprint and write them; JSON that is checked."""
+"""Files: open them with one kind of error, fingerprint and write them; check JSON."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 PARTS_OF_A_FOLD = ("train", "vali", "valid", "validation", "test")
 
-# Notes about data that are used as they are. The commands print them on stderr; for Python they are
-# in the log, as the warning filters are for what a program can change.
+# Notes about faulty data that are used nevertheless. The commands print them on stderr. For Python
+# they are in the log, since warnings are for faults that a program can correct.
 _LOG = logging.getLogger("sortnet")
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -38,11 +38,11 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 _SHOWN = 60  # characters of a value that a message shows
-_PIECE = 1 << 16
-_PIECES = 16
-_LARGEST = 2**63  # whole numbers that fit numpy, torch and the store
+_SAMPLE = 1 << 16  # bytes of a sample of a file
+_N_SAMPLES = 16
+_LARGEST = 2**63  # limit of the whole numbers that fit numpy, torch and the store
 
-# A store's connection string, where a file or a folder is to be named.
+# Matches a store's connection string that was given in place of a file or a folder.
 _HAS_PASSWORD = re.compile(r"\b(ssl)?password\s*=", re.IGNORECASE)
 _STORE_INSTEAD = "that is a connection string: a store is given as --store postgresql://..."
 
@@ -67,30 +67,30 @@ def reading(path: Path) -> Iterator[None]:
 def refuse_irregular(
     path: Path, *, most: int | None = None, error: type[SortNetError] = DataError
 ) -> None:
-    """Refuse a pipe, a device or a folder before it is opened; and more than `most` bytes.
+    """Refuse a pipe, a device or a folder before it is opened, and a file above `most` bytes.
 
-    A pipe without a writer is waited for without end, and a device may never end. Links are
+    Opening a pipe without a writer waits without end, and a device may never end. Links are
     followed.
 
     Raises:
-        SortNetError: of the class `error`: what the path is, or its size and the limit.
+        SortNetError: of the class `error`: with the kind of the path, or its size and the limit.
         OSError: if there is no such file.
     """
-    facts = path.stat()
-    if not stat.S_ISREG(facts.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(facts.st_mode), "special")
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "special")
         raise error(f"{path}: is {kind}, not a file")
-    if most is not None and facts.st_size > most:
-        raise error(f"{path}: has {facts.st_size:,} bytes; the limit is {most:,}")
+    if most is not None and status.st_size > most:
+        raise error(f"{path}: has {status.st_size:,} bytes; the limit is {most:,}")
 
 
 def note_unfinished(place: str) -> None:
-    """Log that the last line of a file, which is used as it is, lacks its line end."""
+    """Log that the last line of a file lacks its line end; the line is used nevertheless."""
     _LOG.warning("%s: the last line has no line end: if the file was cut, data are missing", place)
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a regular file, decompressed if its first bytes or its name say gzip."""
+    """Open a regular file; decompress it if its first bytes or its name are those of gzip."""
     refuse_irregular(path)
     file = path.open("rb")
     magic = file.read(2)
@@ -102,14 +102,15 @@ def open_bytes(path: Path) -> BinaryIO:
 
 
 def data_files(path: str | os.PathLike[str]) -> list[Path]:
-    """The files of one data set, in the order of their names.
+    """List the files of one data set, in the order of their names.
 
     Args:
-        path: a file; a pattern of several, such as `part-*.txt`; or a folder that holds nothing
-            else. Names that begin with `.` or `_`, and empty ones of several files, are left out.
+        path: a file; a pattern of several files, such as `part-*.txt`; or a folder with nothing
+            else in it. Files whose names begin with `.` or `_` are left out, and so are empty files
+            among several.
 
     Raises:
-        DataError: if there is none, or the folder holds folders or the parts of a fold.
+        DataError: if there is no file, or the folder has folders or the parts of a fold in it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -121,26 +122,39 @@ def data_files(path: str | os.PathLike[str]) -> list[Path]:
     name, path = os.fspath(path), Path(path)
     with reading(path):
         if path.is_dir():
-            found = sorted(each for each in path.iterdir() if each.name[0] not in "._")
-            for each in found:
-                if each.is_dir() or each.name.lower().partition(".")[0] in PARTS_OF_A_FOLD:
-                    what = f"is a folder with {each.name} in it"
-                    raise DataError(f"{path}: {what}: name a file, or a folder of part files")
+            files = _files_in(path)
         elif glob.has_magic(name) and not path.exists():
-            named = map(Path, glob.glob(name))  # noqa: PTH207  # the pattern may be absolute
-            found = [each for each in named if each.name[0] != "_"]
+            files = sorted(file for file in _matches(name) if file.name[0] != "_")
+            if not files:
+                raise DataError(f"{path}: no file has such a name")
         else:
             return [path]
-        if not found:
-            what = "is a folder without data files" if path.is_dir() else "no file has such a name"
-            raise DataError(f"{path}: {what}")
-        found.sort()
-        # The size of a pipe is 0, too: it is refused when it is read.
-        return [each for each in found if each.stat().st_size or not each.is_file()] or found
+        # The size of a pipe is 0, too; a pipe is refused when it is read.
+        with_data = [file for file in files if file.stat().st_size or not file.is_file()]
+        return with_data or files
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The data files of a folder by name; refuses a folder that has other folders in it."""
+    files = sorted(file for file in folder.iterdir() if not file.name.startswith((".", "_")))
+    if not files:
+        raise DataError(f"{folder}: is a folder without data files")
+    for file in files:
+        if file.is_dir() or file.name.lower().partition(".")[0] in PARTS_OF_A_FOLD:
+            raise DataError(
+                f"{folder}: is a folder with {file.name} in it: name a file, or a folder of part "
+                "files"
+            )
+    return files
+
+
+def _matches(pattern: str) -> Iterator[Path]:
+    """The paths that match a pattern, which may be absolute."""
+    return map(Path, glob.glob(pattern))  # noqa: PTH207  # Path.glob takes no absolute pattern
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix in lower case, that of what is compressed where it is `.gz`.
+    """The suffix in lower case, without a `.gz` at the end.
 
     >>> suffix_of(Path("votes.CSV.gz"))
     '.csv'
@@ -150,17 +164,17 @@ def suffix_of(path: Path) -> str:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file's name is that of a table."""
+    """Whether a file's name has the suffix of a table."""
     return suffix_of(path) in TABLES
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file's bytes, as `sha256sum` prints it, for the record of a run.
+    """SHA-256 of a file's bytes, as `sha256sum` prints it, for the record of a run.
 
-    Of several files (see `data_files`) it is that of one after the other, as `cat` joins them.
+    Several files (see `data_files`) are joined in the order of their names, as `cat` does.
 
     Raises:
-        DataError: if the file cannot be read.
+        DataError: if a file cannot be read.
 
     Cost: about a second for 1 GB.
 
@@ -170,24 +184,24 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
     'e3b0c44298fc'
     """
     digest = hashlib.sha256()
-    for each in data_files(path):
-        with reading(each):
-            refuse_irregular(each)
-            with each.open("rb") as file:
+    for data_file in data_files(path):
+        with reading(data_file):
+            refuse_irregular(data_file)
+            with data_file.open("rb") as file:
                 hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()
 
 
 def sample_hash(path: Path) -> str:
-    """A hash of samples spread over a file, including both ends; reads at most 1 MB."""
+    """Hash of samples spread over a file, including both ends; reads at most 1 MB."""
     refuse_irregular(path)
     size = path.stat().st_size
     digest = hashlib.blake2b(str(size).encode(), digest_size=16)
-    step = max(_PIECE, (size - _PIECE) // (_PIECES - 1))
+    step = max(_SAMPLE, (size - _SAMPLE) // (_N_SAMPLES - 1))
     with path.open("rb") as file:
         for start in range(0, size, step):
-            file.seek(min(start, max(0, size - _PIECE)))
-            digest.update(file.read(_PIECE))
+            file.seek(min(start, max(0, size - _SAMPLE)))
+            digest.update(file.read(_SAMPLE))
     return digest.hexdigest()
 
 
@@ -211,10 +225,11 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_file(to: str, write: Callable[[Path], object]) -> None:
-    """Let `write` write a file, which appears whole or not at all.
+    """Let `write` write a file, which appears complete or not at all.
 
     Raises:
-        SortNetError: if something would be lost, the disk is full, or the folder cannot be written.
+        SortNetError: if other data would be lost, the disk is full, or the folder cannot be
+            written.
     """
     refuse_output(to)
     path = Path(os.path.realpath(to))
@@ -228,16 +243,21 @@ def write_file(to: str, write: Callable[[Path], object]) -> None:
 
 
 def refuse_output(to: str, *inputs: str) -> None:
-    """Refuse to write where something would be lost: an input, a store, a part of a model.
+    """Refuse to overwrite an input, a store or a part of a model.
 
-    `inputs` are files that are read, or folders or patterns of them.
+    Args:
+        to: the file to write; `-` is stdout.
+        inputs: files that are read, or folders or patterns of such files.
     """
-    if to != "-" and (fault := _unfit(to, inputs)):
+    if to == "-":
+        return
+    fault = _fault_of_output(to, inputs)
+    if fault:
         raise SortNetError(f"cannot write {to!r}: {fault}")
 
 
-def _unfit(to: str, inputs: Sequence[str]) -> str | None:
-    """Why a file must not be written; None if it may."""
+def _fault_of_output(to: str, inputs: Sequence[str]) -> str | None:
+    """The reason why a file must not be written; None if it may be written."""
     path = Path(os.path.realpath(to))
     if not to:
         return "it does not name a file"
@@ -247,28 +267,34 @@ def _unfit(to: str, inputs: Sequence[str]) -> str | None:
         return "that is a folder: name a file in it"
     if not path.parent.is_dir():
         return f"there is no folder {str(Path(to).parent)!r}: make it first"
-    for name in inputs if path.exists() else ():
-        matches = map(Path, glob.glob(name))  # noqa: PTH207  # the pattern may be absolute
-        named = Path(name).iterdir() if Path(name).is_dir() else matches
-        if any(map(path.samefile, filter(Path.exists, (Path(name), *named)))):
-            return f"{name!r} is read, and would be lost: name another file"
+    if path.exists():
+        for name in inputs:
+            if any(path.samefile(file) for file in _input_files(name)):
+                return f"{name!r} is read, and would be lost: name another file"
     documents = (path.parent / name for name in ("model.json", "run.json"))
-    if any(b'"sortnet-' in _beginning(file) for file in documents):
+    if any(b'"sortnet-' in _beginning(document) for document in documents):
         return "its folder is that of a model: name a file in another folder"
     if _is_database(path):
         return "that is a database, and would be lost: name another file"
     return None
 
 
+def _input_files(name: str) -> list[Path]:
+    """The existing files of an input: the path itself, and files in a folder or of a pattern."""
+    path = Path(name)
+    files = path.iterdir() if path.is_dir() else _matches(name)
+    return [file for file in (path, *files) if file.exists()]
+
+
 def _is_database(path: Path) -> bool:
-    """Whether it is an SQLite file, or one of SQLite's companion files."""
+    """Whether a file belongs to an SQLite database."""
     for ending in ("-wal", "-shm", "-journal"):
         path = path.with_name(path.name.removesuffix(ending) or path.name)
     return _beginning(path).startswith(b"SQLite format 3\0")
 
 
 def _beginning(path: Path) -> bytes:
-    """The first bytes of a file; none if it is no regular file."""
+    """The first bytes of a regular file; no bytes of anything else."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:
@@ -276,7 +302,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def refuse_folder(to: str) -> None:
-    """Refuse a folder that cannot be made, before the work that is to fill it."""
+    """Refuse a folder that cannot be made, before the work whose results it is for."""
     path = Path(to)
     if not to:
         raise SortNetError("cannot write '': it does not name a folder")
@@ -290,7 +316,7 @@ def refuse_folder(to: str) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder if there is none yet; its parent folder must exist.
+    """Make a folder if it does not exist; its parent folder must exist.
 
     Raises:
         SortNetError: if it cannot be made.
@@ -306,33 +332,34 @@ def make_folder(path: Path) -> None:
 def parse_document(
     raw: bytes, path: Path, kind: str, versions: Sequence[int], fields: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A document that says which kind and version it is.
+    """Parse a JSON document that names its format and version.
 
     Args:
-        kind: its `format`, as `sortnet-model`.
+        kind: the expected `format`, such as `sortnet-model`.
         versions: the format versions that can be read.
-        fields: what it must have, {name: type}, see `check_fields`.
+        fields: {name: type} of the required fields, see `check_fields`.
 
     Raises:
-        ModelError: if it is damaged, foreign, or of another version.
+        ModelError: if the document is damaged, foreign, or of another version.
     """
-    about = parse_json(raw, path)
-    if not isinstance(about, dict) or about.get("format") != kind:
+    document = parse_json(raw, path)
+    if not isinstance(document, dict) or document.get("format") != kind:
         raise ModelError(f"{path}: not a SortNet {kind.removeprefix('sortnet-')}")
-    if about.get("format_version") not in versions:
+    version = document.get("format_version")
+    if version not in versions:
         raise ModelError(
-            f"{path}: format version {shown(about.get('format_version'))}, this SortNet reads "
+            f"{path}: format version {shown(version)}, this SortNet reads "
             f"{', '.join(map(str, versions))}: upgrade SortNet or train again"
         )
-    check_fields(about, fields, path)
-    return about
+    check_fields(document, fields, path)
+    return document
 
 
 def parse_json(raw: str | bytes, path: Path) -> Any:
-    """What a JSON text says.
+    """Parse a JSON text.
 
     Raises:
-        ModelError: if it is no JSON, or nested too deeply.
+        ModelError: if the text is no JSON, or nested too deeply.
     """
     try:
         return json.loads(raw)
@@ -343,25 +370,25 @@ def parse_json(raw: str | bytes, path: Path) -> Any:
 
 
 def check_fields(values: Mapping[str, Any], fields: Mapping[str, Any], path: object) -> None:
-    """Refuse values out of JSON that lack a field, or are of another type than it.
+    """Refuse values from JSON that lack a field, or have another type.
 
-    A whole number may stand for a float, 3.0 for a whole number, 0 and 1 for no and yes; numbers
-    are finite.
+    A whole number may stand for a float, 3.0 for a whole number, and 0 and 1 for no and yes.
+    Numbers must be finite.
 
     Raises:
-        ModelError: naming `path`, the first such field and its value.
+        ModelError: with `path`, the first faulty field and its value.
 
     >>> check_fields({"lr": 1, "hidden": [3]}, {"lr": float, "hidden": tuple[int, ...]}, "x")
     """
     for name, kind in fields.items():
         if name not in values:
             raise ModelError(f"{path}: no {name!r}")
-        if not _is(values[name], kind):
+        if not _is_of_type(values[name], kind):
             raise ModelError(f"{path}: {name} cannot be {shown(values[name])}")
 
 
 def shown(value: object) -> str:
-    """A value for a message, however large or deep.
+    """Shorten any value for a message.
 
     >>> shown("a" * 100)[:3], shown(3)
     ("'aa", '3')
@@ -389,29 +416,33 @@ def plain(value: Any) -> Any:
 
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """A frame as rows of values that JSON has: None in place of NaN."""
-    known = frame.astype(object).where(frame.notna(), None)
-    rows: list[dict[str, Any]] = plain(known.to_dict("records"))
+    """Convert a frame to rows of JSON values, with None in place of NaN."""
+    without_nan = frame.astype(object).where(frame.notna(), None)
+    rows: list[dict[str, Any]] = plain(without_nan.to_dict("records"))
     return rows
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, on one line of limited length."""
+    """The message of an error, on one line of limited length."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def _is(value: Any, kind: Any) -> bool:
-    origin, args = get_origin(kind), get_args(kind)
+def _is_of_type(value: Any, kind: Any) -> bool:
+    """Whether a value from JSON has a type, or stands for such a value, see `check_fields`."""
+    origin = get_origin(kind)
+    args = get_args(kind)
     if origin in (Union, UnionType):
-        return any(_is(value, one) for one in args)
+        return any(_is_of_type(value, alternative) for alternative in args)
     if origin is Literal:
         return value in args
     if origin in (tuple, list):
-        return isinstance(value, list | tuple) and all(_is(item, args[0]) for item in value)
+        if not isinstance(value, list | tuple):
+            return False
+        return all(_is_of_type(item, args[0]) for item in value)
     if kind is bool:
         return isinstance(value, bool) or (isinstance(value, int) and value in (0, 1))
     if kind is float:
-        return isinstance(value, int | float) and abs(value) < 1e300  # NaN is not
+        return isinstance(value, int | float) and abs(value) < 1e300  # false for NaN
     if kind is int:
         return isinstance(value, int | float) and value % 1 == 0 and abs(value) < _LARGEST
     return isinstance(value, kind)

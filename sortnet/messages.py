@@ -1,4 +1,4 @@
-"""Texts of messages: counts, texts that are cut, and texts that are safe to print."""
+"""Texts of messages: count nouns, cut texts, and make texts safe to print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ ANSWERED = "that pair was already answered elsewhere: this answer does not count
 
 
 def count(n: int, noun: str) -> str:
-    """
+    """Format a number with its noun, in the plural where it is not 1.
+
     >>> count(1, "item"), count(2, "item")
     ('1 item', '2 items')
     """
@@ -20,7 +21,8 @@ def count(n: int, noun: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """
+    """Cut a text to a width, with dots at the end.
+
     >>> cut("a long name", 9)
     'a long...'
     """
@@ -37,5 +39,5 @@ def printable(line: str) -> str:
 
 
 def note(text: str) -> None:
-    """Log a note: the commands print it on stderr, for Python it is in the log `sortnet`."""
+    """Log a note in the log `sortnet`, which the commands print on stderr."""
     logging.getLogger("sortnet").warning("%s", text)

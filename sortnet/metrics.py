@@ -10,21 +10,21 @@
     kendall     = (C - D) / sqrt(T n (n - 1) / 2), tau-b,   T = C + D pairs of two grades
     concordance = C / T, the 0/1 ranking accuracy;   exact = 1 if D = 0 else 0, the 0/1 accuracy
 
-C pairs are in the order of their grades and D are not. These four take every document of a query,
-and have no value where all have one grade.
+C pairs are in the order of their grades, D pairs are not. These four measures use every document of
+a query, and have no value where all documents have one grade.
 
-Gain is 2^grade - 1 (or the grade itself: `gain="linear"`, and always of `nDCG`, the measure of
-ir-measures and trec_eval). `discount="letor"` divides it by max(1, log2 rank) instead, as LETOR's
-tools do. ERR (Chapelle et al. 2009) is gdeval's: its highest grade is 4 whatever the data have, and
-a higher one is refused. MAP, P@n and MRR are binary: relevant is a grade of `relevant_from` or
-more. A query without a relevant document (NDCG, ERR: without a grade above 0)
-has no value; `average` is the one place that says what it counts for.
+Gain is 2^grade - 1, or the grade itself with `gain="linear"`, and always for `nDCG`, the measure of
+ir-measures and trec_eval. `discount="letor"` divides the gain by max(1, log2 rank) instead, as
+LETOR's tools do. ERR (Chapelle et al. 2009) is gdeval's: its highest grade is 4 whatever the data
+have, and a higher grade is refused. MAP, P@n and MRR are binary: a grade of `relevant_from` or more
+is relevant. A query without a relevant document (for NDCG and ERR: without a grade above 0) has no
+value; only `average` decides what such a query counts for.
 
-Documents that nobody graded, but of which people compared pairs, have one measure, accuracy: the
-share of these judgements that a ranking predicts; each counts by its weight and by how far the
-judges agreed, so a tie does not count.
+Documents without grades, of which people compared pairs, have one measure, accuracy: the share of
+these judgements that a ranking predicts. A judgement counts by its weight and by the agreement of
+the judges, so a tie does not count.
 
-A measure is a row of `MEASURES`: all else here, and every command, reads it there.
+A measure is a row of `MEASURES`, which all functions here and all commands read.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _EMPTY_WORDS: dict[Empty, str] = {
     "error": "refused",
 }
 _WITHOUT = "without a relevant document"
-_ERR_HIGHEST = 4  # the grade that gdeval's ERR takes for the best there can be
+_ERR_HIGHEST = 4  # the grade that gdeval's ERR regards as the best possible
 
 
 @dataclass(frozen=True, eq=False)
 class _Hits:
-    """The relevant documents alone: every measure needs no more than these."""
+    """The relevant documents of ranked queries, which are all that a measure needs."""
 
     query: I64  # (n_hits,) ascending
     rank: I64  # (n_hits,) from 1, ascending within a query
@@ -69,111 +69,125 @@ class _Hits:
     starts: I64  # (n_queries,) each query's first hit
 
     def sum(self, weights: F64, counted: NDArray[np.bool_]) -> F64:
-        """(n_queries,) the sums of the counted hits' weights."""
+        """(n_queries,) sums of the weights of the hits selected by a mask, `counted`."""
         sums = np.bincount(self.query[counted], weights[counted], minlength=len(self.counts))
-        return sums.astype(np.float64, copy=False)  # numpy's stubs take it for a count
+        return sums.astype(np.float64, copy=False)  # numpy's stubs declare integers
 
     def first(self, values: I64) -> I64:
-        """(n_queries,) of (n_hits,) values each query's first; of an empty query any, unused."""
-        return values[np.minimum(self.starts, len(values) - 1)]  # it may start behind the last
+        """(n_queries,) the first of each query's (n_hits,) values; arbitrary for an empty query."""
+        return values[np.minimum(self.starts, len(values) - 1)]  # the last query may be empty
 
 
 def _hits(grades: NDArray[Any], offsets: I64, lowest: int) -> _Hits:
-    at = np.flatnonzero(grades >= lowest)
-    bounds = np.searchsorted(at, offsets)
-    counts, starts = np.diff(bounds), bounds[:-1]
+    """The documents whose grade is `lowest` or more, given the grades in ranked order."""
+    places = np.flatnonzero(grades >= lowest)
+    bounds = np.searchsorted(places, offsets)
+    counts = np.diff(bounds)
     query = np.repeat(np.arange(len(counts)), counts)
-    return _Hits(query, at - offsets[query] + 1, grades[at], counts, starts)
+    return _Hits(
+        query,
+        rank=places - offsets[query] + 1,
+        grade=grades[places],
+        counts=counts,
+        starts=bounds[:-1],
+    )
 
 
 def _within(metric: Metric, rank: I64) -> NDArray[np.bool_]:
+    """(m,) whether each rank is within the measure's cutoff."""
     return np.ones(len(rank), np.bool_) if metric.cutoff is None else rank <= metric.cutoff
 
 
 def _nth(hits: _Hits) -> I64:
-    """(n_hits,) 1 for a query's first hit, 2 for the next: its rank in the ideal ranking."""
+    """(n_hits,) 1 for a query's first hit, 2 for the second: the ranks of the ideal ranking."""
     return np.arange(1, len(hits.rank) + 1) - hits.starts[hits.query]
 
 
 def _map(metric: Metric, hits: _Hits) -> F64:
-    summed = hits.sum(_nth(hits) / hits.rank, _within(metric, hits.rank))
-    return summed / np.maximum(hits.counts, 1)
+    precision_sums = hits.sum(_nth(hits) / hits.rank, _within(metric, hits.rank))
+    return precision_sums / np.maximum(hits.counts, 1)
 
 
 def _p(metric: Metric, hits: _Hits) -> F64:
-    within = hits.query[_within(metric, hits.rank)]
-    return np.bincount(within, minlength=len(hits.counts)) / float(metric.cutoff or 1)
+    query = hits.query[_within(metric, hits.rank)]
+    n_relevant = np.bincount(query, minlength=len(hits.counts))
+    return n_relevant / float(metric.cutoff or 1)
 
 
 def _mrr(metric: Metric, hits: _Hits) -> F64:
-    first = hits.first(hits.rank)
-    return np.where(_within(metric, first), 1.0 / first, 0.0)
+    first_rank = hits.first(hits.rank)
+    return np.where(_within(metric, first_rank), 1.0 / first_rank, 0.0)
 
 
 def _ndcg(metric: Metric, hits: _Hits) -> F64:
-    ideal = _best_first(hits)
-    best = hits.first(ideal)[hits.query]
-    got = _dcg(metric, hits, hits.grade, hits.rank, best)
-    most = _dcg(metric, hits, ideal, _nth(hits), best)
-    return got / np.where(hits.counts > 0, most, 1.0)
+    ideal_grades = _best_first(hits)
+    best = hits.first(ideal_grades)[hits.query]
+    dcg = _dcg(metric, hits, hits.grade, hits.rank, best)
+    ideal_dcg = _dcg(metric, hits, ideal_grades, _nth(hits), best)
+    return dcg / np.where(hits.counts > 0, ideal_dcg, 1.0)
 
 
 def _best_first(hits: _Hits) -> I64:
     """(n_hits,) each query's grades from the highest down."""
     grades = hits.grade.astype(np.int64)
-    top = int(grades.max())
-    keys = hits.query * (top + 1) + (top - grades)  # one flat sort, below 2^62 for int32 grades
+    highest = int(grades.max())
+    # One sort for all queries; the keys are below 2^62 for int32 grades.
+    keys = hits.query * (highest + 1) + (highest - grades)
     keys.sort()
-    return top - (keys - hits.query * (top + 1))
+    return highest - (keys - hits.query * (highest + 1))
 
 
 def _dcg(metric: Metric, hits: _Hits, grade: I64, rank: I64, best: I64) -> F64:
+    """(n_queries,) DCG, relative to the gain of each query's best grade, (n_hits,)."""
     if metric.gain == "linear":
         gains = grade.astype(np.float64)
-    else:  # (2^grade - 1) / 2^best: a power of two less, so exact, and it cannot overflow
+    else:  # (2^grade - 1) / 2^best, which is exact and cannot overflow
         gains = np.ldexp(1.0, grade - best) - np.ldexp(1.0, -best)
-    letor = metric.discount == "letor"
-    discounts = np.maximum(np.log2(rank), 1.0) if letor else np.log2(1.0 + rank)
+    if metric.discount == "letor":
+        discounts = np.maximum(np.log2(rank), 1.0)
+    else:
+        discounts = np.log2(1.0 + rank)
     return hits.sum(gains / discounts, _within(metric, rank))
 
 
 def _err(metric: Metric, hits: _Hits) -> F64:
-    stops = (np.exp2(np.arange(_ERR_HIGHEST + 1)) - 1.0) / 2**_ERR_HIGHEST  # of each grade
-    reached = np.ones(len(hits.rank))
+    # The probability that a reader stops at a document, by its grade.
+    p_stop = (np.exp2(np.arange(_ERR_HIGHEST + 1)) - 1.0) / 2**_ERR_HIGHEST
+    # (n_hits,) the probability that a reader reaches a document.
+    p_reach = np.ones(len(hits.rank))
     for grade in range(1, _ERR_HIGHEST + 1):
-        alike = hits.grade == grade
-        above = np.cumsum(alike) - alike  # whole numbers, which lose no digit over many queries
-        reached *= (1.0 - stops[grade]) ** (above - hits.first(above)[hits.query])
-    return hits.sum(
-        stops[hits.grade.astype(np.int64)] * reached / hits.rank, _within(metric, hits.rank)
-    )
+        has_grade = hits.grade == grade
+        n_above = np.cumsum(has_grade) - has_grade  # integers lose no digit over many queries
+        p_reach *= (1.0 - p_stop[grade]) ** (n_above - hits.first(n_above)[hits.query])
+    p_stop_here = p_stop[hits.grade.astype(np.int64)] * p_reach
+    return hits.sum(p_stop_here / hits.rank, _within(metric, hits.rank))
 
 
 def _spearman(metric: Metric, hits: _Hits) -> F64:
-    order, first, size = _tied(hits, -hits.grade.astype(np.int64))
-    tied_rank = np.empty(len(order), np.float64)
-    tied_rank[order] = first + (size + 1) / 2
+    order, n_lower, n_equal = _tied(hits, -hits.grade.astype(np.int64))
+    rank_by_grade = np.empty(len(order), np.float64)
+    rank_by_grade[order] = n_lower + (n_equal + 1) / 2
     n = hits.counts.astype(np.float64)
-    middle = ((n + 1) / 2)[hits.query]
-    every = np.ones(len(order), np.bool_)
-    together = hits.sum((hits.rank - middle) * (tied_rank - middle), every)
-    of_grades = hits.sum(np.square(tied_rank - middle), every)
+    mean_rank = ((n + 1) / 2)[hits.query]
+    all_hits = np.ones(len(order), np.bool_)
+    products = hits.sum((hits.rank - mean_rank) * (rank_by_grade - mean_rank), all_hits)
+    squares = hits.sum(np.square(rank_by_grade - mean_rank), all_hits)
     with np.errstate(invalid="ignore"):  # 0 / 0 where all have one grade
-        found: F64 = together / np.sqrt(of_grades * (n**3 - n) / 12)
-    return found
+        correlation: F64 = products / np.sqrt(squares * (n**3 - n) / 12)
+    return correlation
 
 
 def _kendall(metric: Metric, hits: _Hits) -> F64:
-    wrong, pairs = _discordant(hits)
+    n_wrong, n_pairs = _discordant(hits)
     n = hits.counts.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        found: F64 = (pairs - 2 * wrong) / np.sqrt(pairs * n * (n - 1) / 2)
-    return found
+    with np.errstate(invalid="ignore"):  # 0 / 0 where all have one grade
+        correlation: F64 = (n_pairs - 2 * n_wrong) / np.sqrt(n_pairs * n * (n - 1) / 2)
+    return correlation
 
 
 def _concordance(metric: Metric, hits: _Hits) -> F64:
-    wrong, pairs = _discordant(hits)
-    return np.where(pairs > 0, 1.0 - wrong / np.maximum(pairs, 1), np.nan)
+    n_wrong, n_pairs = _discordant(hits)
+    return np.where(n_pairs > 0, 1.0 - n_wrong / np.maximum(n_pairs, 1), np.nan)
 
 
 def _exact(metric: Metric, hits: _Hits) -> F64:
@@ -183,42 +197,50 @@ def _exact(metric: Metric, hits: _Hits) -> F64:
 def _discordant(hits: _Hits) -> tuple[F64, F64]:
     """(n_queries,) the pairs of two grades in the wrong order, and all pairs of two grades.
 
-    Counted as merge sort would: at each level, those across the halves of a block of ranks.
+    They are counted as in merge sort: each level counts the pairs across the halves of its blocks.
     """
     n = hits.counts.astype(np.float64)
-    alike = (_tied(hits, hits.grade)[2] - 1).astype(np.float64)
-    tied = hits.sum(alike, np.ones(len(alike), np.bool_)) / 2
-    wrong = np.zeros(len(n))
+    _, _, n_equal = _tied(hits, hits.grade)
+    n_equal_others = (n_equal - 1).astype(np.float64)
+    n_tied = hits.sum(n_equal_others, np.ones(len(n_equal), np.bool_)) / 2
+    n_wrong = np.zeros(len(n))
     for level in range(int(hits.counts.max() - 1).bit_length()):
-        wrong += _across(hits, level)
-    return wrong, n * (n - 1) / 2 - tied
+        n_wrong += _discordant_of_level(hits, level)
+    return n_wrong, n * (n - 1) / 2 - n_tied
 
 
-def _across(hits: _Hits, level: int) -> F64:
-    """(n_queries,) pairs of a lower grade in the left half of a block and a higher in the right."""
+def _discordant_of_level(hits: _Hits, level: int) -> F64:
+    """(n_queries,) pairs of a lower grade in the left half of a block and a higher in the right.
+
+    A block has the ranks of two runs that merge sort merges at that level.
+    """
     place = hits.rank - 1
     block = hits.starts[hits.query] + (place >> (level + 1))
-    left = (place >> level) & 1 == 0
-    order = np.lexsort((left, hits.grade, block))  # of one grade, the right half comes first
-    lower = np.cumsum(left[order]) - left[order]
-    starts = np.diff(block[order], prepend=-1) != 0
-    before = np.maximum.accumulate(np.where(starts, lower, 0))
-    counted = np.zeros(len(order))
-    counted[order] = lower - before
-    return hits.sum(counted, ~left)
+    is_left = (place >> level) & 1 == 0
+    order = np.lexsort((is_left, hits.grade, block))  # within a grade, the right half is first
+    n_left_before = np.cumsum(is_left[order]) - is_left[order]
+    starts_block = np.diff(block[order], prepend=-1) != 0
+    n_left_before_block = np.maximum.accumulate(np.where(starts_block, n_left_before, 0))
+    n_lower_left = np.zeros(len(order))
+    n_lower_left[order] = n_left_before - n_left_before_block
+    return hits.sum(n_lower_left, ~is_left)
 
 
 def _tied(hits: _Hits, value: NDArray[Any]) -> tuple[I64, I64, I64]:
-    """Documents by query and value: their order, and for each how many of its query have a lower
-    value, and how many the same.
+    """Sort hits by query and value.
+
+    Returns:
+        Their order, and of each hit in this order the number of hits of its query with a lower
+        value, and the number with the same value.
     """
     order = np.lexsort((value, hits.query))
-    query, sorted_value = hits.query[order], value[order]
-    new = (np.diff(query, prepend=-1) != 0) | (np.diff(sorted_value, prepend=0) != 0)
-    starts = np.flatnonzero(new)
+    query = hits.query[order]
+    sorted_value = value[order]
+    is_new = (np.diff(query, prepend=-1) != 0) | (np.diff(sorted_value, prepend=0) != 0)
+    starts = np.flatnonzero(is_new)
     sizes = np.diff(np.append(starts, len(order)))
-    first = np.repeat(starts, sizes) - hits.starts[query]
-    return order, first, np.repeat(sizes, sizes)
+    n_lower = np.repeat(starts, sizes) - hits.starts[query]
+    return order, n_lower, np.repeat(sizes, sizes)
 
 
 @dataclass(frozen=True)
@@ -226,17 +248,19 @@ class Measure:
     """A row of `MEASURES`.
 
     Attributes:
-        values: (metric, relevant documents) -> (n_queries,), where a query has a relevant one.
-        spellings: names in other tools, in any case; "@n": only with a cutoff. So is the row's own
-            key, which is taken as it is written before any of these; of two alike, the last.
-        convention: what is said of it beside figures, of its {gain}, {discount} and {cutoff}.
-        default: the name by which it is measured where nobody chose measures.
-        graded: it takes the grades, not only which documents are relevant.
-        needs_cutoff: it counts the first n documents in any order, so without n it says nothing.
-        gain: the one that it always has.
+        values: (metric, relevant documents) -> (n_queries,) values, which are used only for queries
+            with a relevant document.
+        spellings: names in other tools, in any case; with "@n", only with a cutoff. The row's key
+            in the exact case comes before all spellings; of two equal spellings the last row's
+            counts.
+        convention: text to print beside figures, with {gain}, {discount} and {cutoff}.
+        default: name under which the measure is taken where nobody chose measures.
+        graded: whether it depends on the grades, not only on which documents are relevant.
+        needs_cutoff: whether it counts the first n documents in any order, and so needs n.
+        gain: the gain that it always has.
         highest: the highest grade that it is defined for.
-        of_pairs: it is taken of judged pairs, by `outcomes`, not of grades.
-        whole: it takes every document, of grade 0 as well.
+        of_pairs: whether it measures judged pairs, see `outcomes`, instead of grades.
+        whole: whether it includes every document, also of grade 0.
     """
 
     values: Callable[[Metric, _Hits], F64]
@@ -285,7 +309,8 @@ MEASURES: dict[str, Measure] = {
         "accuracy is the share of the judgements predicted, by their weights", of_pairs=True,
     ),
 }  # fmt: skip
-MEASURED = tuple(row.default for row in MEASURES.values() if row.default)  # where nobody chose any
+# The measures that are taken where nobody chose any.
+MEASURED = tuple(row.default for row in MEASURES.values() if row.default)
 _KIND_OF = {
     spelling.removesuffix("@n"): kind
     for kind, row in MEASURES.items()
@@ -294,17 +319,22 @@ _KIND_OF = {
 
 
 def measured(quality: Metric) -> tuple[str, ...]:
-    """The measures that are taken beside a RankQuality where nobody chose any."""
+    """The measures that are taken beside RankQuality where nobody chose any."""
     return () if quality.row.of_pairs else MEASURED
 
 
 def _known() -> str:
-    free = [k for k, row in MEASURES.items() if not (row.needs_cutoff or row.of_pairs or row.whole)]
-    cut = ", ".join(f"{kind}@n" for kind, row in MEASURES.items() if row.needs_cutoff)
-    whole = ", ".join(kind for kind, row in MEASURES.items() if row.whole)
+    """The end of a message about an unknown measure, with the names of all measures."""
+    with_or_without_cutoff = [
+        kind
+        for kind, row in MEASURES.items()
+        if not (row.needs_cutoff or row.of_pairs or row.whole)
+    ]
+    with_cutoff = [f"{kind}@n" for kind, row in MEASURES.items() if row.needs_cutoff]
+    of_all_documents = [kind for kind, row in MEASURES.items() if row.whole]
     return (
-        f"known are {', '.join(free)} (each also @n, as ndcg@10), {cut}, {whole}, "
-        "and of judged pairs accuracy"
+        f"known are {', '.join(with_or_without_cutoff)} (each also @n, as ndcg@10), "
+        f"{', '.join(with_cutoff)}, {', '.join(of_all_documents)}, and of judged pairs accuracy"
     )
 
 
@@ -315,9 +345,9 @@ class Metric:
     Attributes:
         kind: a key of `MEASURES`, such as map or ndcg.
         cutoff: the last rank that counts; None for all (p always has one).
-        gain: of ndcg, 2^grade - 1 ("exp") or the grade ("linear").
-        relevant_from: of the binary measures, the lowest grade that is relevant.
-        discount: of ndcg, log2(1 + rank) ("log2") or max(1, log2 rank) ("letor").
+        gain: for ndcg, 2^grade - 1 ("exp") or the grade ("linear").
+        relevant_from: for the binary measures, the lowest grade that is relevant.
+        discount: for ndcg, log2(1 + rank) ("log2") or max(1, log2 rank) ("letor").
 
     Raises:
         MetricError: on values that no measure has.
@@ -349,7 +379,7 @@ class Metric:
 
     @property
     def row(self) -> Measure:
-        """What all measures of this kind have in common."""
+        """The row of `MEASURES` that all measures of this kind share."""
         return MEASURES[self.kind]
 
     @property
@@ -366,15 +396,15 @@ class Metric:
 
 
 def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Metric:
-    """The measure of that name, as written here, by trec_eval or by ir-measures, in any case.
+    """Parse the name of a measure, as written here, in trec_eval or in ir-measures, in any case.
 
     `map`, `ndcg@10`, `p@10`, `mrr`, `err@10`; also AP, P_10, RR, recip_rank, map_cut.10. The
-    relevance threshold is the one given here, and so is the gain of `ndcg` in lower case. A name
-    of ir-measures (`nDCG@10`, with capitals) or of trec_eval (`ndcg_cut_10`) has the linear gain
-    that it has there, whatever `gain` says.
+    relevance threshold is `relevant_from`, and the gain of `ndcg` in lower case is `gain`. A name
+    of ir-measures (`nDCG@10`, with capitals) or of trec_eval (`ndcg_cut_10`) has linear gain, as in
+    these tools, whatever `gain` is.
 
     Raises:
-        MetricError: naming the text and the measures that are known.
+        MetricError: with the text and the known measures.
 
     >>> parse_metric("AP").name, parse_metric("P.5").name, parse_metric("ndcg@10").gain
     ('map', 'p@5', 'exp')
@@ -387,15 +417,17 @@ def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Me
     kind = typed if typed in MEASURES else _KIND_OF.get(spelling)
     if match is None or kind is None:
         raise MetricError(f"unknown metric {name!r}; {_known()}")
-    row, cutoff = MEASURES[kind], match["cutoff"]
+    row = MEASURES[kind]
+    cutoff = match["cutoff"]
     if cutoff is None and (row.needs_cutoff or f"{spelling}@n" in row.spellings):
         raise MetricError(f"metric {name!r} needs a cutoff, as in {kind}@10; {_known()}")
     return Metric(kind, None if cutoff is None else int(cutoff), gain, relevant_from)
 
 
 def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F64:
-    """(n_queries,) the measure of every query; NaN where a query has no relevant document (for
-    spearman, kendall, concordance and exact: no two documents that differ in grade).
+    """(n_queries,) values of the measure; NaN for a query without a relevant document.
+
+    For spearman, kendall, concordance and exact it is NaN for a query of a single grade.
 
     Args:
         ranked_grades: (n_docs,) whole grades from 0, query by query, the best-ranked first.
@@ -415,29 +447,30 @@ def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F
     Cost: O(n_docs), and for NDCG one sort of the relevant documents; memory in proportion to the
     relevant documents, beyond one boolean a document.
     """
-    grades, bounds = np.asarray(ranked_grades), np.asarray(offsets, dtype=np.int64)
+    grades = np.asarray(ranked_grades)
+    bounds = np.asarray(offsets, dtype=np.int64)
     if len(bounds) == 0 or bounds[0] != 0 or bounds[-1] != len(grades):
         raise MetricError(f"offsets do not span the {len(grades)} grades")
     _refuse_high(metric, grades)
     hits = _hits(grades, bounds, metric.lowest_relevant)
     values = np.full(len(bounds) - 1, np.nan)
     if len(hits.rank):
-        answered = hits.counts > 0
-        values[answered] = metric.row.values(metric, hits)[answered]
+        has_hits = hits.counts > 0
+        values[has_hits] = metric.row.values(metric, hits)[has_hits]
     return values
 
 
 def average(values: F64, empty: Empty = "zero", *, of: str = "data") -> float:
-    """The mean over queries, where NaN marks a query without a relevant document.
+    """Mean over queries, where NaN marks a query without a relevant document.
 
     Args:
         values: (n_queries,) from `per_query`.
-        empty: what such a query counts for: 0 ("zero", as trec_eval has it), 1 ("one"), nothing
-            ("skip"), or an error.
-        of: what error messages begin with, such as the data's source and the measure.
+        empty: value of such a query: 0 ("zero", as in trec_eval), 1 ("one"), none ("skip"), or an
+            error ("error").
+        of: beginning of error messages, such as the data's source and the measure.
 
     Raises:
-        MetricError: when there is no query to average, or one is empty under "error".
+        MetricError: if there is no query to average, or a query is empty under "error".
 
     >>> values = np.array([0.5, np.nan])
     >>> average(values), average(values, "skip"), average(values, "one")
@@ -454,11 +487,12 @@ def average(values: F64, empty: Empty = "zero", *, of: str = "data") -> float:
         )
     if empty == "skip":
         return float(np.nanmean(values))
-    return float(np.where(np.isnan(values), 1.0 if empty == "one" else 0.0, values).mean())
+    value_of_empty = 1.0 if empty == "one" else 0.0
+    return float(np.where(np.isnan(values), value_of_empty, values).mean())
 
 
 def count_empty(values: F64) -> int:
-    """How many queries have no relevant document, from `per_query`'s values.
+    """Number of queries without a relevant document, from the values of `per_query`.
 
     >>> count_empty(np.array([0.5, np.nan]))
     1
@@ -473,15 +507,15 @@ def evaluate(
     *,
     empty: Empty = "zero",
 ) -> dict[str, float]:
-    """The mean of each measure over the queries, by its canonical name.
+    """Mean of each measure over the queries, by the measure's canonical name.
 
     Args:
         order: (n_docs,) document numbers, query by query, best first, as `Sorting.order`.
-        metrics: one or several, as `Metric` or by name.
-        empty: what queries without a relevant document count for, see `average`.
+        metrics: one or several measures, as `Metric` or by name.
+        empty: value of queries without a relevant document, see `average`.
 
     Raises:
-        MetricError: on an unknown measure, two of one name, or where `average` raises one.
+        MetricError: on an unknown measure, two measures of one name, or as `average`.
 
     >>> q = Queries.from_arrays([[0.0], [1.0], [2.0]], [0, 2, 1])
     >>> evaluate(q, np.array([0, 1, 2]), ["map", "P@2"])
@@ -498,10 +532,10 @@ def evaluate(
 
 
 def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
-    """The values whose mean the measure is: (n_queries,) see `per_query`, or (m,) of judged pairs.
+    """Values whose mean is the measure: (n_queries,) of `per_query`, or (m,) of judged pairs.
 
-    A judged pair's is its share of the weight of all if the ranking predicts it, times m, else 0;
-    so pairs of which the judges are undecided are left out.
+    The value of a judged pair that the ranking predicts is m times its share of the weight of all
+    pairs; the value of another pair is 0. Pairs without a majority are left out.
 
     Raises:
         MetricError: if the measure is of grades and the data are judged pairs, or the reverse.
@@ -512,77 +546,82 @@ def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
     """
     judged = queries.judged
     if metric.row.of_pairs != (judged is not None):
-        theirs = "judged pairs, which only accuracy measures"
+        data = "judged pairs, which only accuracy measures"
         if judged is None:
-            theirs = "documents without judged pairs"
-        raise MetricError(f"{queries.source}: {metric.name} is not defined for {theirs}")
+            data = "documents without judged pairs"
+        raise MetricError(f"{queries.source}: {metric.name} is not defined for {data}")
     if judged is None:
-        values = per_query(metric, queries.grades[order], queries.offsets)
-        return gathered(queries, values)
+        return gathered(queries, per_query(metric, queries.grades[order], queries.offsets))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    known = judged.where(judged.sure > 0)
-    right = place[known.winner] < place[known.loser]
-    sure, predicted = gathered(queries, known.sure), gathered(queries, right * known.sure)
-    share: F64 = predicted / (sure.mean() if len(sure) else 1.0)
-    return share
+    decided = judged.where(judged.sure > 0)
+    is_predicted = place[decided.winner] < place[decided.loser]
+    weight = gathered(queries, decided.sure)
+    predicted_weight = gathered(queries, is_predicted * decided.sure)
+    mean_weight = weight.mean() if len(weight) else 1.0
+    values: F64 = predicted_weight / mean_weight
+    return values
 
 
 def as_metrics(metrics: Metric | str | Iterable[Metric | str]) -> list[Metric]:
-    """One or several measures, given as `Metric` or by name, as a list.
+    """List one or several measures, given as `Metric` or by name, without duplicates.
 
     Raises:
-        MetricError: on an unknown name, or two measures of one name (their figures would collide).
+        MetricError: on an unknown name, or two different measures of one name.
 
     >>> [metric.name for metric in as_metrics("MAP")]
     ['map']
     """
-    several = [metrics] if isinstance(metrics, Metric | str) else list(metrics)
-    found = [parse_metric(m) if isinstance(m, str) else m for m in several]
-    unlike = [m.name for m in set(found)]
-    for name in unlike:
-        if unlike.count(name) > 1:
+    metrics = [metrics] if isinstance(metrics, Metric | str) else list(metrics)
+    parsed = [parse_metric(metric) if isinstance(metric, str) else metric for metric in metrics]
+    different = list(dict.fromkeys(parsed))
+    names = [metric.name for metric in different]
+    for name in names:
+        if names.count(name) > 1:
             raise MetricError(
                 f"two different measures are called {name!r}; ask for them separately"
             )
-    return list(dict.fromkeys(found))
+    return different
 
 
 def conventions(
     metrics: Metric | str | Iterable[Metric | str], empty: Empty, n_empty: int, n_queries: int
 ) -> str:
-    """One line that belongs beside figures: what the measures mean and how many were empty.
+    """One line to print beside figures: conventions of the measures, and number of empty queries.
 
     >>> conventions("ndcg@10", "zero", 12, 157)
     'gain 2^r-1, discount log2(1+rank); queries without a relevant document counted zero: 12 of 157'
     """
     kinds = list(MEASURES)
-    found = sorted(as_metrics(metrics), key=lambda m: (kinds.index(m.kind), m.gain, m.cutoff or 0))
-    said = (
-        m.row.convention.format(
+    ordered = sorted(
+        as_metrics(metrics), key=lambda m: (kinds.index(m.kind), m.gain, m.cutoff or 0)
+    )
+    clauses = []
+    for m in ordered:
+        clause = m.row.convention.format(
             gain=_GAIN_WORDS[m.gain], discount=_DISCOUNT_WORDS[m.discount], cutoff=m.cutoff
         )
-        for m in found
-    )
-    parts = list(dict.fromkeys(filter(None, said)))
-    binary = [m for m in found if not (m.row.graded or m.row.of_pairs)]
+        if clause and clause not in clauses:
+            clauses.append(clause)
+    binary = [m for m in ordered if not (m.row.graded or m.row.of_pairs)]
     levels = sorted({m.relevant_from for m in binary})
-    parts += [f"relevant from grade {level}" for level in levels]
-    if not all(m.row.of_pairs for m in found):
+    clauses += [f"relevant from grade {level}" for level in levels]
+    if not all(m.row.of_pairs for m in ordered):
         rule = _EMPTY_WORDS[empty]
-        empty_ones = "of a single grade" if all(m.row.whole for m in found) else _WITHOUT
-        parts.append(f"queries {empty_ones} {rule}: {n_empty} of {n_queries}")
-    return "; ".join(parts)
+        empty_queries = "of a single grade" if all(m.row.whole for m in ordered) else _WITHOUT
+        clauses.append(f"queries {empty_queries} {rule}: {n_empty} of {n_queries}")
+    return "; ".join(clauses)
 
 
 def is_gain(gains: F64, n_errors: float, *, ddof: int = 1) -> bool:
-    """Whether the mean gain is above 0 by more than some standard errors of it.
+    """Whether the mean gain is above 0 by more than some standard errors of the mean.
 
-    Gains that are NaN do not count. One gain has no standard error: it only has to be above 0.
+    Gains that are NaN do not count. A single gain has no standard error: it has to be above 0.
 
     Args:
-        gains: by query, or by vote.
-        ddof: of the standard deviation, as NumPy has it.
+        gains: gains by query, or by vote.
+        n_errors: number of standard errors.
+        ddof: delta degrees of freedom of the standard deviation, as in NumPy.
 
     >>> is_gain(np.array([1.0, 2.0, 3.0]), 2.0), is_gain(np.array([-1.0, 1.0, 3.0]), 2.0)
     (True, False)
@@ -595,8 +634,8 @@ def is_gain(gains: F64, n_errors: float, *, ddof: int = 1) -> bool:
 def can_choose(metric: Metric, queries: Queries) -> Bool:
     """(n_queries,) whether two rankings of a query's documents differ in the measure.
 
-    That takes documents of two different gains, and for P@n more documents than n; for accuracy a
-    judgement that prefers one of two documents.
+    They can differ for a query with documents of two different gains, and for P@n with more
+    documents than n; for accuracy, with a judgement that prefers one of two documents.
 
     Raises:
         MetricError: on a grade that is too high for the measure.
@@ -608,9 +647,9 @@ def can_choose(metric: Metric, queries: Queries) -> Bool:
     Cost: linear in the documents.
     """
     if queries.judged is not None:
-        of_pairs = queries.query_of_docs()[queries.judged.winner]
-        decided: Bool = np.bincount(of_pairs, queries.judged.sure, len(queries)) > 0
-        return decided & metric.row.of_pairs
+        query_of_pairs = queries.query_of_docs()[queries.judged.winner]
+        is_decided: Bool = np.bincount(query_of_pairs, queries.judged.sure, len(queries)) > 0
+        return is_decided & metric.row.of_pairs
     _refuse_high(metric, queries.grades)
     lowest, highest = _grade_ranges(queries)
     differ: Bool = lowest < highest
@@ -623,7 +662,7 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
     """Refuse a measure that scores every ranking of these queries alike.
 
     Raises:
-        DataError: naming measures that tell rankings of these queries apart, if there are any.
+        DataError: with measures that can tell rankings of these queries apart, if there are any.
         MetricError: as `can_choose`.
     """
     if summed(queries, np.count_nonzero(can_choose(metric, queries))):
@@ -636,9 +675,10 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
         )
     lacking = "documents of two different grades"
     if not metric.row.graded:
-        n, level = _needed_docs(metric), metric.relevant_from
-        more = f" and more than {n} documents" if n else ""
-        lacking = f"documents both of grade {level} or more and below{more}"
+        n = _needed_docs(metric)
+        lacking = f"documents both of grade {metric.relevant_from} or more and below"
+        if n:
+            lacking += f" and more than {n} documents"
     raise DataError(
         f"{queries.source}: {metric.name} scores every ranking alike, as no query has {lacking}; "
         + _remedies(metric, queries)
@@ -646,36 +686,43 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
 
 
 def default_quality(grades: ArrayLike, relevant_from: int = 1) -> str:
-    """The RankQuality for data of these grades: map where they are relevant or not, else ndcg@10.
+    """RankQuality for data of these grades: map where they are relevant or not, else ndcg@10.
 
     >>> default_quality([0, 1, 1]), default_quality([0, 1, 2]), default_quality([1, 2])
     ('map', 'ndcg@10', 'ndcg@10')
     """
-    found = np.unique(grades)
-    binary = len(found) == 2 and found[0] < relevant_from <= found[1]
-    return "map" if binary else "ndcg@10"
+    different = np.unique(grades)
+    is_binary = len(different) == 2 and different[0] < relevant_from <= different[1]
+    return "map" if is_binary else "ndcg@10"
 
 
 def _remedies(metric: Metric, queries: Queries) -> str:
+    """The end of a message about a measure that cannot choose: what to give instead."""
     lowest, highest = _grade_ranges(queries)
     if not (lowest < highest).any():
         return "give queries whose documents differ in grade"
-    found = ["--quality ndcg@10"]
-    long = queries.sizes > _needed_docs(metric)
-    if not metric.row.graded and (lowest < highest)[long].any():
-        levels = np.unique(highest[long])
-        below = np.searchsorted(np.sort(lowest[long]), levels)  # queries with a grade below it
-        passed = np.searchsorted(np.sort(highest[long]), levels)  # queries with none from it on
-        found.insert(0, f"--relevant-from {levels[np.argmax(below - passed)]}")
-    return f"try {' or '.join(found)}"
+    options = ["--quality ndcg@10"]
+    is_long = queries.sizes > _needed_docs(metric)
+    if not metric.row.graded and (lowest < highest)[is_long].any():
+        # The level that divides most queries: some grades are below it, some are not.
+        levels = np.unique(highest[is_long])
+        n_with_lower = np.searchsorted(np.sort(lowest[is_long]), levels)
+        n_all_lower = np.searchsorted(np.sort(highest[is_long]), levels)
+        level = levels[np.argmax(n_with_lower - n_all_lower)]
+        options.insert(0, f"--relevant-from {level}")
+    return f"try {' or '.join(options)}"
 
 
 def _needed_docs(metric: Metric) -> int:
-    """How many documents a query must exceed: P@n counts all of n or fewer, however ranked."""
+    """Number of documents that a query must exceed to be measured.
+
+    P@n scores all rankings of n or fewer documents alike.
+    """
     return (metric.cutoff or 0) if metric.row.needs_cutoff else 0
 
 
 def _refuse_high(metric: Metric, grades: NDArray[Any]) -> None:
+    """Refuse grades above the highest grade of the measure."""
     highest = metric.row.highest
     if highest is not None and len(grades) and grades.max() > highest:
         raise MetricError(
@@ -685,11 +732,12 @@ def _refuse_high(metric: Metric, grades: NDArray[Any]) -> None:
 
 
 def _grade_ranges(queries: Queries) -> tuple[I32, I32]:
-    """(n_queries,) the lowest and the highest grade of each query; 0 of one without documents."""
-    lowest, highest = np.zeros((2, len(queries)), np.int32)
-    some = queries.sizes > 0
-    if some.any():
-        starts = queries.offsets[:-1][some]
-        lowest[some] = np.minimum.reduceat(queries.grades, starts)
-        highest[some] = np.maximum.reduceat(queries.grades, starts)
+    """(n_queries,) the lowest and the highest grade of each query; 0 without documents."""
+    lowest = np.zeros(len(queries), np.int32)
+    highest = np.zeros(len(queries), np.int32)
+    has_docs = queries.sizes > 0
+    if has_docs.any():
+        starts = queries.offsets[:-1][has_docs]
+        lowest[has_docs] = np.minimum.reduceat(queries.grades, starts)
+        highest[has_docs] = np.maximum.reduceat(queries.grades, starts)
     return lowest, highest

@@ -60,6 +60,8 @@ JUDGEMENT_COLUMNS = {
     **_kinds(JudgementRow, _FACTS),
     **{"at": _TIME, "undone": "bool", "excluded": "bool", "group": "str"},
 }
+# Further columns if there are answers about more than two items, which have no left and right.
+SET_COLUMNS = {"items": "object", "best": "str", "worst": "str"}
 _ANSWER_FACTS = ["answer", "p", "milliseconds", "cost", "comment", "flagged", "meta"]
 ANSWER_COLUMNS = {
     **dict.fromkeys(["split", "qid"], "str"),
@@ -96,7 +98,10 @@ def judgements_frame(
     items: Mapping[str, str | None],
     excluded: Container[str],
 ) -> pd.DataFrame:
-    """One row per judgement; {id: group} of the items, and annotators that do not count."""
+    """One row per judgement; {id: group} of the items, and annotators that do not count.
+
+    The columns `items`, `best` and `worst` are there if a judgement is about more than two items.
+    """
     import pandas as pd
 
     values: dict[str, list[Any]] = {
@@ -106,14 +111,35 @@ def judgements_frame(
     }
     names, groups = list(items), list(items.values())
     values["group"] = [groups[item] for item in values["left"]]
+    is_set = judgements.is_set.tolist()
+    kinds = JUDGEMENT_COLUMNS
+    if any(is_set):
+        kinds = kinds | SET_COLUMNS
+        values |= _set_values(judgements, names)
     for side in ("left", "right"):
-        values[side] = [names[item] for item in values[side]]
+        sides = zip(values[side], is_set, strict=True)
+        values[side] = [None if of_set else names[item] for item, of_set in sides]
     values["undone"] = (~judgements.live).tolist()
     values["excluded"] = [name in excluded for name in values["annotator"]]
     at = pd.Series(values.pop("at"), dtype="float64")
-    columns = {name: pd.Series(values[name], dtype=JUDGEMENT_COLUMNS[name]) for name in values}
+    columns = {name: pd.Series(values[name], dtype=kinds[name]) for name in values}
     columns["at"] = pd.to_datetime(at, unit="s", utc=True).astype(_TIME)
-    return pd.DataFrame(columns, columns=list(JUDGEMENT_COLUMNS))
+    return pd.DataFrame(columns, columns=list(kinds))
+
+
+def _set_values(judgements: Judgements, names: Sequence[str]) -> dict[str, list[Any]]:
+    """The values of `SET_COLUMNS`: ids of items, None in rows about two."""
+    values: dict[str, list[Any]] = {
+        name: [None if item is None else names[item] for item in judgements.values(name)]
+        for name in ("best", "worst")
+    }
+    values["items"] = [
+        [names[item] for item in (left, right, *further)] if further else None
+        for left, right, further in zip(
+            *(judgements.values(name) for name in ("left", "right", "further")), strict=True
+        )
+    ]
+    return values
 
 
 def answers_frame(

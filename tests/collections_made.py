@@ -58,9 +58,15 @@ def answer_lease(
     return to.answer(id, asked.answered(who, answer, milliseconds=milliseconds)).judgement
 
 
+def set_question(*items: int, **changes: Any) -> Question:
+    """A question about more than two items."""
+    left, right, *further = items
+    return question(left, right, further=tuple(further), **changes)
+
+
 def live_pairs(collection: Collection) -> set[Pair]:
     """All pairs, the lower number first, under a live lease."""
-    return {lease.question.pair for lease in collection.leases()}
+    return {pair for lease in collection.leases() for pair in lease.question.pairs}
 
 
 def sqlite_url(folder: Path) -> str:

@@ -78,6 +78,7 @@ def pytest_configure() -> None:
     os.environ.pop("COLUMNS", None)
     os.environ["XDG_CACHE_HOME"] = _CACHE.name
     os.environ["XDG_DATA_HOME"] = _CACHE.name  # the default store is not the user's
+    os.environ["XDG_CONFIG_HOME"] = _CACHE.name  # nor are the prices
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

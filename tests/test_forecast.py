@@ -47,7 +47,7 @@ def test_a_simulated_answer_teaches_what_the_session_learns_from_it():
     posterior = posterior_of(rng.standard_normal(5), root @ root.T)
     groups = Groups(None, 5)
     sample = _sampled(posterior, groups, Goal(), rng)
-    sessions = _Sessions(posterior, sample, Goal(), 0.0, rng)
+    sessions = _Sessions(posterior, sample, Goal(), 0.0, None, rng)
     mean, covariance = sessions._mean.copy(), sessions._covariance.copy()
     rows = np.arange(SIMULATIONS)
     left, right = np.full(SIMULATIONS, 1), np.full(SIMULATIONS, 3)

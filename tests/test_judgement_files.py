@@ -415,3 +415,135 @@ def test_a_line_without_an_id_gets_the_id_that_earlier_versions_gave(tmp_path: P
         "b97ecc29f545ee193a94b519",
         "d83db8c7864baf0e7812b787",
     ]
+
+
+def judged_in_sets(collection: Collection) -> Collection:
+    """With answers about pairs and sets, undos, and ids that spreadsheets would run."""
+    judged(collection)
+    collection.append([
+        Judgement("ana", 7, 1, "best", 900, further=(3, 0), best=3, worst=7, cost=0.25),
+        Judgement("ana", 1, 2, "best", further=(3,), best=1),
+        Judgement("bo", 4, 5, "same", further=(0, 1, 2, 3), comment="alike"),
+        Judgement("bo", 4, 5, "skip", further=(1,)),
+    ])  # fmt: skip
+    collection.undo("ana", 12)
+    return collection
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+@pytest.mark.parametrize("ids", [ODD_IDS, ("=a", "+b", "'=c", "-d", "@e", '["f"]', "[", "null")])
+def test_export_import_export_is_the_same_with_sets(
+    store: Store, tmp_path: Path, form: str, ids: tuple[str, ...]
+) -> None:
+    first = judged_in_sets(collection_of(store, "first", ids))
+    second = collection_of(store, "second", ids)
+    one, other = tmp_path / f"one.{form}", tmp_path / f"other.{form}"
+    assert export_judgements(first, one, form) == 16  # type: ignore[arg-type]
+    assert import_judgements(first, one) == Imported(0, 16)
+    assert import_judgements(second, one) == Imported(16, 0)
+    export_judgements(second, other, form)  # type: ignore[arg-type]
+    assert other.read_bytes() == one.read_bytes()
+    assert second.judgements() == first.judgements()
+    assert second.judgements().is_set.sum() == 5  # the undo too
+
+
+def test_lines_of_sets_have_items_in_place_of_left_and_right(store: Store) -> None:
+    collection = judged_in_sets(collection_of(store, "args"))
+    objects = [json.loads(line) for line in exported(collection).split("\n")[:-1]]
+    table = list(csv.DictReader(io.StringIO(exported(collection, "csv"), newline="")))
+    pairs, sets = objects[:11], objects[11:]
+    assert all("items" not in line and "left" in line for line in pairs)
+    assert not any("left" in line or "right" in line for line in sets)
+    in_places = [" pad ", "a,b", "line\nbreak", "plain"]
+    assert (sets[0]["items"], sets[0]["best"], sets[0]["worst"]) == (
+        in_places,
+        in_places[2],
+        " pad ",
+    )
+    assert (sets[1]["best"], sets[1]["worst"], sets[2]["best"]) == ("a,b", None, None)
+    assert (sets[4]["answer"], sets[4]["undoes"], sets[4]["items"]) == ("undo", 12, in_places)
+    assert [row["items"] for row in table[:11]] == [""] * 11
+    assert json.loads(table[11]["items"]) == in_places
+    assert (table[11]["left"], table[11]["right"], table[11]["best"]) == ("", "", in_places[2])
+
+
+def test_an_export_without_sets_is_as_it_was(store: Store) -> None:
+    collection = judged(collection_of(store, "args"))
+    header = exported(collection, "csv").partition("\n")[0].split(",")
+    assert header == [*FIELDS, "excluded"]
+    frame = collection.judgements_frame()
+    assert not {"items", "best", "worst"} & {*frame.columns}
+
+
+def test_the_frame_has_items_of_sets(store: Store) -> None:
+    frame = judged_in_sets(collection_of(store, "args")).judgements_frame()
+    assert frame["items"].isna().tolist() == [True] * 11 + [False] * 5
+    assert frame["left"].isna().tolist() == [False] * 11 + [True] * 5
+    assert frame["items"][11] == [" pad ", "a,b", "line\nbreak", "plain"]
+    assert frame["best"].tolist()[11:13] == ["line\nbreak", "a,b"]
+    assert frame["worst"].tolist()[11] == " pad "
+    assert frame["undone"].tolist()[11:] == [True, False, False, False, False]
+
+
+SET_FAULTS = {
+    '"items": ["i0", "i1", "i0"], "best": "i0"': "item 'i0' cannot be compared with itself",
+    '"items": ["i0", "i1", "i2"], "best": "i0", "worst": "i0"': "cannot be the best and the worst",
+    '"items": ["i0", "i1", "i2"], "best": "i3"': "best 'i3' is none of the items in question",
+    '"items": ["i0", "i1", "i2"], "best": "i0", "worst": "i3"': "worst 'i3' is none of the items",
+    '"items": ["i0", "i1", "i2"], "best": "z"': "the collection has no item 'z'",
+    '"items": ["i0", "i1", "z"], "best": "i0"': "the collection has no item 'z'",
+    '"items": ["i0", "i1"], "best": "i0"': "is no list of 3 to 6 ids",
+    '"items": ["i0", "i1", "i2", "i3", "i4", "i5", "i6"], "best": "i0"': "is no list of 3 to 6 ids",
+    '"items": "i0", "best": "i0"': "is no list of 3 to 6 ids",
+    '"items": ["i0", "i1", "i2"], "answer": "left"': "'left' is no answer about 3 items",
+    '"items": ["i0", "i1", "i2"], "answer": "best"': "`best` must be set",
+    '"items": ["i0", "i1", "i2"], "answer": "same", "worst": "i0"': "is the worst, but none is",
+    '"items": ["i0", "i1", "i2"], "answer": "good"': "unknown answer 'good'",
+    '"items": ["i0", "i1", "i2"]': "needs left, right and answer, or winner and loser, or items",
+}
+
+
+def test_a_fault_in_a_set_names_its_line_and_nothing_is_imported(
+    store: Store, tmp_path: Path
+) -> None:
+    store.add_items("args", made_items(8))
+    collection = store.collection("args")
+    sound = '{"annotator": "ana", "items": ["i0", "i1", "i2"], "best": "i1"}\n'
+    for fault, message in SET_FAULTS.items():
+        path = write(tmp_path, "f.jsonl", sound + f'{{"annotator": "ana", {fault}}}\n')
+        with pytest.raises(DataError) as error:
+            import_judgements(collection, path)
+        assert "line 2" in str(error.value) and message in str(error.value), fault
+        assert len(str(error.value).splitlines()) == 1
+    assert len(collection.judgements()) == 0
+
+
+def test_a_file_of_another_program_needs_items_and_best_only(store: Store, tmp_path: Path) -> None:
+    store.add_items("args", made_items(4))
+    collection = store.collection("args")
+    text = 'annotator,items,best,worst\nana,"[""i2"", ""i0"", ""i1""]",i0,\n'
+    path = write(tmp_path, "f.csv", text)
+    assert import_judgements(collection, path) == Imported(1, 0)
+    assert import_judgements(collection, path) == Imported(0, 1)
+    (answer,) = collection.judgements()
+    assert (answer.items, answer.best, answer.worst) == ((2, 0, 1), 0, None)
+
+
+def test_items_of_a_set_must_be_of_one_group(store: Store, tmp_path: Path) -> None:
+    store.add_items("args", made_items(4, groups=("x", "x", "x", "y")))
+    path = write(
+        tmp_path, "f.jsonl", '{"annotator": "a", "items": ["i0", "i1", "i3"], "best": "i0"}'
+    )
+    with pytest.raises(DataError, match="line 1"):
+        import_judgements(store.collection("args"), path)
+
+
+def test_chosen_texts_of_a_set_are_the_pairs_that_follow(store: Store) -> None:
+    collection = collection_of(store, "args", ("i0", "i1", "i2", "i3"))
+    collection.append([Judgement("ana", 3, 1, "best", further=(0, 2), best=0, worst=3)])
+    records = [json.loads(line) for line in exported(collection, "chosen").splitlines()]
+    pairs = [(record["chosen_id"], record["rejected_id"]) for record in records]
+    assert sorted(pairs) == [("i0", "i1"), ("i0", "i2"), ("i0", "i3"), ("i1", "i3"), ("i2", "i3")]
+    collection.append([Judgement("bo", 3, 0, "left")])
+    pairs = [json.loads(line)["chosen_id"] for line in exported(collection, "chosen").splitlines()]
+    assert len(pairs) == 4  # one of each on the pair of 0 and 3

@@ -104,7 +104,7 @@ def test_refused_answers_leave_the_session_alone(service: LabellingService, cloc
     with pytest.raises(LeaseError, match="was not put to 'bo'"):
         answer_lease(service, lease, "bo", "left")
     with pytest.raises(JudgementError, match="unknown answer"):
-        answer_lease(service, lease, "ana", "best")  # type: ignore[arg-type]
+        answer_lease(service, lease, "ana", "better")  # type: ignore[arg-type]
     clock.now += 60
     with pytest.raises(LeaseError, match="expired"):
         answer_lease(service, lease, "ana", "left")

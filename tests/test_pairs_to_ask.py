@@ -21,7 +21,7 @@ from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pairs_to_ask import (
     STRATEGIES,
-    Shown,
+    SortedPart,
     is_kept,
     kept_share,
     selected,
@@ -47,11 +47,11 @@ def made(sizes: list[int], n_grades: int, seed: int) -> Queries:
     return Queries.from_arrays(rng.normal(0, 1, (n, 2)).astype(np.float32), grades, group=sizes)
 
 
-def shown(queries: Queries, wanted: int | None = None, asked=(), seed: int = 0) -> Shown:
+def shown(queries: Queries, wanted: int | None = None, asked=(), seed: int = 0) -> SortedPart:
     rng = np.random.default_rng(seed)
     made = sort(NET, queries)
     before = np.array(asked, np.int64)
-    return Shown(
+    return SortedPart(
         queries, NET, wanted, rng, before, order=made.order, compared=made.compared,
         comparisons=len(made.compared),
     )  # fmt: skip
@@ -173,7 +173,7 @@ def answers_within_40(pairs: str) -> list[int]:
     return found
 
 
-def top_by_brute_force(seen: Shown, candidates: list[tuple[int, int]]) -> set[tuple[int, int]]:
+def top_by_brute_force(seen: SortedPart, candidates: list[tuple[int, int]]) -> set[tuple[int, int]]:
     """The wanted ones of the candidates, in ascending order, by certainty and better place."""
     prepared = NET.prepare(seen.queries.features)
     place = {}

@@ -138,6 +138,64 @@ def test_one_model_alone_is_taken_as_one_person():
     assert as_of_people(votes).with_known([], [(2, 3)]).of_kind(PERSON).sum() == 90
 
 
+def sharing(ratio: float, seed: int) -> tuple[np.ndarray, Votes]:
+    """True scores, and answers of people and of three models that share errors of that variance."""
+    rng = np.random.default_rng(seed)
+    scores = rng.standard_normal(30)
+    errors = np.sqrt(ratio) * rng.standard_normal(30)
+    who = np.repeat(np.arange(4), [200, 400, 400, 400])
+    left = rng.integers(30, size=len(who))
+    right = (left + rng.integers(1, 30, size=len(who))) % 30
+    kind = np.where(who > 0, MODEL, PERSON)
+    seen = scores[left] - scores[right] + (who > 0) * (errors[left] - errors[right])
+    target = (rng.random(len(who)) < ndtr(seen)).astype(float)
+    return scores, Votes(left, right, target, who, None, kind)
+
+
+def test_what_models_share_is_measured_by_people_and_not_assumed():
+    shared, covered = {}, {}
+    i, j = np.triu_indices(30, 1)
+    for ratio in (0.0, 2.0):
+        of_seeds = []
+        for seed in range(4):
+            scores, votes = sharing(ratio, seed)
+            scales = choose_scales(NO_FEATURES, votes, 4)
+            mean, variance = fit(NO_FEATURES, votes, 4, scales=scales).posterior.difference(i, j)
+            off = scores[i] - scores[j] - mean
+            of_seeds.append((scales.shared, np.mean(np.abs(off) < 1.645 * np.sqrt(variance))))
+        shared[ratio], covered[ratio] = np.mean(of_seeds, axis=0)
+    assert shared[0.0] < 0.4 < 0.9 < shared[2.0]
+    assert min(covered.values()) > 0.85
+
+
+def test_a_model_under_another_name_widens_the_intervals_little():
+    _, _, votes = answered([1, 1], (PERSON, PERSON), [300, 51], 4)
+    said = judged(votes)
+    study = study_of([Decision("model", "a0"), Decision("model", "a1")])
+    widths = []
+    for judgements in (said[:300], said):
+        session = Session(None, 30, study=study)
+        session.replay(judgements)
+        ranking = session.ranking()
+        widths.append(np.mean(ranking.high - ranking.low))
+    assert widths[1] < 1.35 * widths[0]  # it was twice as wide with errors as large as the scores
+
+
+def test_models_alone_share_errors_as_large_as_those_by_which_they_differ():
+    shared = []
+    for variance in (0.0, 2.0):
+        rng = np.random.default_rng(7)
+        seen = 2 * rng.standard_normal(30) + np.sqrt(variance) * rng.standard_normal((3, 30))
+        who = np.repeat(np.arange(3), 300)
+        left = rng.integers(30, size=len(who))
+        right = (left + rng.integers(1, 30, size=len(who))) % 30
+        gap = seen[who, left] - seen[who, right]
+        target = (rng.random(len(who)) < ndtr(gap)).astype(float)
+        votes = Votes(left, right, target, who, None, np.full(len(who), MODEL))
+        shared.append(choose_scales(NO_FEATURES, votes, 3).shared)
+    assert shared[0] < 0.1 and shared[1] > 3 * shared[0]
+
+
 def scales_of(people: int) -> Scales:
     usual, none = Annotators.average(people), np.zeros(people)
     known = replace(usual, reliability=np.linspace(0.6, 1.4, people), reliability_sd=none + 0.1)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.errors import JudgementError
-from sortnet.lab.asking_sorts import merge_sort, quicksort
+from sortnet.lab.asking_sorts import merge_sort, quicksort, setwise_heapsort
 from sortnet.lab.recorded_votes import (
     accuracy,
     majority,
@@ -305,3 +305,29 @@ def test_a_group_left_out_is_predicted_by_features_alone():
     assert min(predicted(X, this) for this in range(3)) > 0.9
     # Without features nothing is known of them: every pair counts half.
     assert [predicted(np.empty((30, 0)), this) for this in range(3)] == pytest.approx([0.5] * 3)
+
+
+def test_a_setwise_heapsort_with_a_judge_who_is_right_has_the_best_first():
+    for size in (2, 3, 4, 6):
+        for n, top in ((1, 1), (2, 1), (13, 5), (30, 30)):
+            order = np.random.default_rng(n).permutation(n).tolist()
+            sort, best = setwise_heapsort(order, top, size), None
+            with suppress(StopIteration):
+                while True:
+                    items = next(sort) if best is None else sort.send(best)
+                    assert 2 <= len({*items}) == len(items) <= size
+                    best = max(items)
+            assert order[:top] == list(range(n))[::-1][:top]
+            assert sorted(order) == list(range(n))
+
+
+def test_sessions_about_sets_are_better_at_equal_questions_and_sorted_sets_are_scored():
+    results = simulate(["default", "sets-4", "setwise-heapsort"], [12, 30], n=16, seeds=3)
+    assert len(results) == 18
+    assert mean_of(results, "sets-4", 30).mean() > mean_of(results, "default", 30).mean()
+    assert mean_of(results, "setwise-heapsort", 30).mean() > 0.3
+
+
+def test_more_questions_about_sets_than_there_are_pairs_for_are_refused():
+    with pytest.raises(JudgementError, match="can be asked 18"):
+        simulate(["default", "sets-4"], [30], n=8, seeds=1)

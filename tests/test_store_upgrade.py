@@ -40,12 +40,21 @@ _OF_M0011 = [
     *(f"ALTER TABLE leases DROP COLUMN {name}" for name in ("host", "pid", "process_start")),
 ]
 _OF_M0012 = ["DROP TABLE answers", "ALTER TABLE runs DROP COLUMN judge"]
-_OF_M0013 = ["ALTER TABLE servers DROP COLUMN process_start"]
+_OF_M0015 = ["DROP TABLE judgement_items", "DROP TABLE lease_items"]
+_OF_M0014 = [*_OF_M0015, "DROP TABLE batches", "ALTER TABLE leases DROP COLUMN batch"]
+_OF_M0013 = [*_OF_M0014, "ALTER TABLE servers DROP COLUMN process_start"]
 LACKED = {
+    "m0014": _OF_M0015,
+    "m0013": _OF_M0014,
     "m0012": _OF_M0013,
     "m0011": _OF_M0013 + _OF_M0012,
     "m0010": _OF_M0013 + _OF_M0012 + _OF_M0011,
     "m0009": _OF_M0013 + _OF_M0012 + _OF_M0011 + _OF_M0010,
+}
+# Columns that were NOT NULL before m0015: a question was about two items.
+_STRICT = {
+    "judgements": ("left_item", "right_item"),
+    "leases": ("low", "high", "left_item", "right_item"),
 }
 ADDED = {
     "m0005": (
@@ -77,6 +86,8 @@ def make_old(url: str, revision: str) -> None:
     if revision in (NEWEST, *LACKED):
         open_store(url).close()
         execute(url, *LACKED.get(revision, ()))
+        if revision in LACKED:
+            execute(url, *strict(url))
     else:
         execute(url, *released(url), *ADDED.get(revision, ()))
     execute(url, f"UPDATE {upgrade.VERSION_TABLE} SET version_num = '{revision}'")
@@ -92,6 +103,23 @@ def make_old(url: str, revision: str) -> None:
         "INSERT INTO pairs (run, split, winner, loser, query, first_iteration, last_iteration,"
         " times) VALUES (1, 'train', 2, 1, 0, 0, 4, 3)",
     )
+
+
+def strict(url: str) -> list[str]:
+    """The statements that make the columns of pairs NOT NULL, as they were before m0015."""
+    if url.startswith("postgresql"):
+        return [
+            f"ALTER TABLE {table} ALTER COLUMN {column} SET NOT NULL"
+            for table, columns in _STRICT.items()
+            for column in columns
+        ]
+    changes = [
+        f"UPDATE sqlite_master SET sql = replace(sql, '{column} INTEGER,', "
+        f"'{column} INTEGER NOT NULL,') WHERE type = 'table' AND name = '{table}'"
+        for table, columns in _STRICT.items()
+        for column in columns
+    ]
+    return ["PRAGMA writable_schema = ON", *changes, "PRAGMA writable_schema = RESET"]
 
 
 def released(url: str) -> list[str]:
@@ -183,7 +211,12 @@ def test_pairs_of_an_older_store_have_no_iterations_in_which_nobody_counted_and_
 def test_a_server_of_an_older_store_is_live_before_and_after_the_upgrade(url: str) -> None:
     with open_store(url) as store:
         store.add_items("args", made_items(3)).serving(beat=None)
-    execute(url, *LACKED["m0012"], f"UPDATE {upgrade.VERSION_TABLE} SET version_num = 'm0012'")
+    execute(
+        url,
+        *LACKED["m0012"],
+        *strict(url),
+        f"UPDATE {upgrade.VERSION_TABLE} SET version_num = 'm0012'",
+    )
     for write in (False, True):
         with open_store(url, write=write) as store:
             assert store.collection("args").is_served()

@@ -125,7 +125,9 @@ def test_asked_is_the_free_pair_that_says_most_about_open_items(seed, grouped, m
         return
     free = session._asking.free("ana", set(busy))
     worth = {
-        pair: w for pair, w in brute_force(session._asking.view(free, busy)).items() if free(*pair)
+        pair: w
+        for pair, w in brute_force(session._asking.view("ana", free, busy)).items()
+        if free(*pair)
     }
     assert asked[0].strategy == "top"
     assert worth[asked[0].pair] == pytest.approx(max(worth.values()), abs=1e-8)

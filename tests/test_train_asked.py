@@ -579,3 +579,34 @@ def test_parts_without_grades_need_two_documents_of_a_query():
     Path("single.csv").write_text("qid,size\n" + "".join(f"{k},{k}\n" for k in range(40)))
     with pytest.raises(DataError, match=r"two documents|one document"):
         read_divided("single.csv", labelled=False)
+
+
+def test_a_resumed_run_keeps_its_request_and_its_cache_answers_no_validation_pair():
+    texts()
+    bodies: list[dict] = []
+    model = Model(lambda text: len(text.split()) / 5, faults=[500] * 3)
+    real = model.reply
+
+    def reply(body, headers):
+        bodies.append(body)
+        return real(body, headers)
+
+    model.reply = reply  # type: ignore[method-assign]
+    options = ("--request", "top_p=0.5", "--request", "seed=1", "--answer-cache", "c.jsonl")
+    with serving(model) as url:
+        halted = by_model(url, "--judgements", 20, "--patience", 0, *options)
+        assert invoke(*halted).exit_code == 2
+        resume = ("train", "--resume", "--out", "model")
+        assert "another --request" in fault(*resume, "--request", "top_p=0.7")
+        assert "another --structured" in fault(*resume, "--structured")
+        bodies.clear()
+        done(*resume, "--request", "top_p=0.5", "--request", "seed=2")  # a seed is no other judge
+        assert len(bodies) == 20
+        assert {(body["top_p"], body["seed"]) for body in bodies} == {(0.5, 2)}
+        bodies.clear()
+        same = ("--request", "top_p=0.5", "--request", "seed=2", "--answer-cache", "c.jsonl")
+        again = by_model(url, "--judgements", 20, "--out", "again", *same, "--json")
+        facts = value_of(done(*again))["judge"]
+    assert facts["calls"] == len(bodies) and facts["cached"] + facts["calls"] == 20
+    # Both runs ask about the same pairs first.
+    assert facts["cached"] > 0 and facts["calls"] >= facts["answers"]["vali"] > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from cli.console import put, say
@@ -10,6 +12,7 @@ from cli.printing.agreement import agreement_result
 from cli.printing.annotators import annotators_result, gold_line
 from cli.printing.results import print_result
 from sortnet.messages import count, printable
+from sortnet.preference.base import P_IN_WORDS, PROBABILITIES
 from store.service.existing_store import open_collection
 
 
@@ -162,6 +165,31 @@ def _add_action(kind: str, opposite: str, done: str, undone: str, text: str) -> 
 
 for _kind, _facts in _ACTIONS.items():
     _add_action(_kind, *_facts)
+
+
+@annotators.command(short_help="Say what the probabilities of an annotator are.")
+@click.argument("name")
+@click.argument("annotator")
+@click.argument("kind", type=click.Choice(PROBABILITIES))
+@store_option
+def probabilities(name: str, annotator: str, kind: Any, store: str | None) -> None:
+    """Say what the probabilities are that ANNOTATOR gives beside answers in the collection NAME.
+
+    A measurement says how large the difference of two items is: its scale and its error are
+    learned, and probabilities that say nothing of the errors count as words. Programs and language
+    models that sortnet label asks begin with measurements. A share is a share of votes, 0.7 for 7
+    of 10; imports begin with shares. Ignored are all probabilities: only the words count.
+
+    \b
+    Examples:
+      sortnet annotators probabilities essays eve measurement
+      sortnet annotators probabilities essays eve ignored
+    """
+    from sortnet.preference.study import Decision
+
+    with open_collection(store, name, write=True) as collection:
+        collection.decide(Decision(f"p-{kind}", annotator))
+    put(f"{printable(annotator)}: p is {P_IN_WORDS[kind]} in {name}; the ranking is computed again")
 
 
 @annotators.command()

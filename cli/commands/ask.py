@@ -56,6 +56,13 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
     help="Let N annotators answer each pair before new pairs are asked; not of the hold-out.",
 )
 @click.option(
+    "--set-size",
+    type=click.IntRange(2, 6),
+    metavar="N",
+    help="Ask about N items at once, 2 to 6: which is the best, and which the worst.",
+)
+@click.option("--worst/--no-worst", default=None, help="Of more than two, ask for the worst, too.")
+@click.option(
     "--quota",
     "quotas",
     type=(str, Whole(0)),
@@ -89,6 +96,7 @@ def ask(name: str, store: str | None, as_json: bool, **options: Any) -> None:
       sortnet ask replies --criterion honest --question 'Which is more honest?'
       sortnet ask replies:honest --deadline 2026-12-01T18:00
       sortnet ask essays --overlap 3 --quota eve 80
+      sortnet ask essays --set-size 4
       sortnet ask essays --goal 'top 3, 1 wrong'
       sortnet ask essays --kind eve model
     """

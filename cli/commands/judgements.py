@@ -9,6 +9,7 @@ import click
 from cli.options import Whole, files, output_option, store_and_json, store_option
 from cli.printing.judgements import export_to, imported_result, judgements_result
 from cli.printing.results import print_result
+from sortnet.preference.base import PROBABILITIES
 from store.service.existing_store import open_collection
 from store.service.listed_rows import newest_judgements
 
@@ -117,6 +118,12 @@ def export(
     help="Label Studio: the fields of a task with the left and the right item; default: by their "
     "names, such as text1 and text2.",
 )
+@click.option(
+    "--probabilities",
+    type=click.Choice(PROBABILITIES),
+    help="What the column p of FILE is: a share of votes, such as 0.7 for 7 of 10, which is the "
+    "default; a measurement of the difference; or ignored.",
+)
 @store_and_json
 def import_(
     name: str,
@@ -124,15 +131,17 @@ def import_(
     form: Any,
     annotator: str | None,
     fields: tuple[str, str] | None,
+    probabilities: Any,
     store: str | None,
     as_json: bool,
 ) -> None:
     """Import the judgements of FILE into the collection NAME, all or none.
 
     A row needs left, right and answer (left, right, tie, skip or cant-say), or winner and loser,
-    and annotator or --as. Items are named by their ids. Columns called arg1, arg2 and value, say,
-    and the answers a1 or 1, a2 or 2, 0 (a tie) or an item's id are understood, too. Importing a
-    file again adds no duplicates.
+    and annotator or --as; about more than two items, items (a list of ids) and best, perhaps worst.
+    Items are named by their ids. Columns called arg1, arg2 and value, say, and the answers a1 or 1,
+    a2 or 2, 0 (a tie) or an item's id are understood, too. Importing a file again adds no
+    duplicates.
 
     Files of other tools are recognised: battles of Chatbot Arena (model_a, model_b, winner; the
     items are the models), chosen and rejected texts, Label Studio's JSON export of a Pairwise tag,
@@ -149,5 +158,12 @@ def import_(
     from store.collections.judgement_files import import_judgements
 
     with open_collection(store, name, write=True) as collection:
-        imported = import_judgements(collection, file, form=form, annotator=annotator, sides=fields)
+        imported = import_judgements(
+            collection,
+            file,
+            form=form,
+            annotator=annotator,
+            sides=fields,
+            probabilities=probabilities,
+        )
     print_result(imported_result(name, imported), as_json=as_json)

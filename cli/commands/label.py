@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.judges.judge_options import is_asked, judge_options, only_shows, refuse_together
+from cli.judges.batch_options import batch_options, is_by_file, refuse_batch_options
+from cli.judges.judge_options import (
+    each_judge,
+    is_asked,
+    only_shows,
+    refuse_together,
+    several_judges_options,
+)
 from cli.options import GoalType, Whole, lease_option, store_and_json
+from cli.printing.results import print_result
 from cli.terminal.labelling_run import LabelOptions, ask_by, label_criteria
 from sortnet.errors import SortNetError
 from store.service.existing_store import open_collection
@@ -25,7 +33,8 @@ if TYPE_CHECKING:
     "--until", type=GoalType(), metavar="GOAL", help="Another goal than ask's: 0.1, or 'top 10'."
 )
 @click.option("--place", metavar="ID", help="Find the rank of this item among the others.")
-@judge_options
+@several_judges_options
+@batch_options
 @lease_option
 @store_and_json
 def label(
@@ -36,7 +45,7 @@ def label(
     lease: float,
     store: str | None,
     as_json: bool,
-    **judge: Any,
+    **how: Any,
 ) -> None:
     """Say which of two items of the collection NAME is better, pair by pair, one key per answer.
 
@@ -57,7 +66,12 @@ def label(
     --model asks a language model, on any server that speaks POST /v1/chat/completions. Where the
     server gives log-probabilities, these are the answer. Each answer is stored before the next
     question is chosen: a run that was killed goes on without asking any pair again. A key is read
-    from the environment, and never stored or shown.
+    from the environment, and never stored or shown. --model may be given several times: the models
+    answer in turn, each under its own name; --server and --key are one for all, or one for each.
+
+    --write-batch writes questions for a provider's batch endpoint, which takes half the price of
+    a server; they are reserved until --read-batch reads the answers, or --cancel-batch gives them
+    back.
 
     The criteria of a collection are asked one after the other, each until its goal is reached.
 
@@ -67,20 +81,36 @@ def label(
       sortnet label essays --place essay-61
       sortnet label essays --judge 'python judge.py' --as model-7 --number 200
       sortnet label essays --model qwen3 --server http://localhost:8000 --estimate
+      sortnet label essays --model gpt-x --write-batch requests.jsonl
+      sortnet label essays --read-batch answers.jsonl
     """
+    judges = each_judge(how, annotator)
+    judge = judges[0]
     if judge["place"] is not None and is_asked(judge):
         raise click.UsageError("--place is for people: leave out --judge and --model")
+    refuse_batch_options(judge, annotator=annotator, number=number)
     refuse_together(judge)
+    if len(judges) > 1 and (is_by_file(judge) or only_shows(judge)):
+        raise click.UsageError("several models cannot be shown or asked by file: give one --model")
+    if is_by_file(judge):
+        from cli.terminal.batch_files import label_by_file
+
+        result = label_by_file(store, name, judge, annotator=annotator, until=until)
+        print_result(result, as_json=as_json)
+        return
     if only_shows(judge):
         from cli.terminal.label_by_judge import show_prompt_or_estimate
 
         with open_collection(store, name) as collection:
             show_prompt_or_estimate(collection, judge, number, until, as_json=as_json)
         return
-    options = LabelOptions(annotator or judge["model"] or _login(), number, until, lease, judge)
-    ask = ask_by(judge)
+    options = LabelOptions(number, until, lease, judge)
+    asks = {
+        annotator or machine["model"] or _login(): ask_by(machine, in_turn=len(judges) > 1)
+        for machine in judges
+    }
     with open_collection(store, name, write=True) as collection:
-        labelled = label_criteria(collection, ask, options, as_json=as_json)
+        labelled = label_criteria(collection, asks, options, as_json=as_json)
     if faults := [facts["fault"] for facts in labelled if facts.get("fault")]:
         raise SortNetError(f"{'--judge' if judge['judge'] else '--model'}: {faults[0]}")
 

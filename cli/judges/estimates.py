@@ -24,14 +24,20 @@ def print_prompt(text: str, *, as_json: bool) -> None:
 
 
 def show_estimate(
-    model: LanguageModel, n_pairs: int, examples: Sequence[Pair], *, as_json: bool
+    model: LanguageModel,
+    n_pairs: int,
+    examples: Sequence[Pair],
+    range_of_pairs: tuple[int, int] | None = None,
+    *,
+    as_json: bool,
 ) -> None:
     """Print how many calls and tokens some pairs take, and what they cost.
 
     Args:
         examples: pairs by whose prompts the others are estimated.
+        range_of_pairs: range of the number of pairs, if that is a guess.
     """
-    print_estimate(estimate_calls(model, n_pairs, examples), as_json=as_json)
+    print_estimate(estimate_calls(model, n_pairs, examples, range_of_pairs), as_json=as_json)
 
 
 def print_estimate(estimate: CallEstimate, *, as_json: bool) -> None:

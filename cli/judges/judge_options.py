@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,7 +15,22 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Callable[..., Any])
 
-_OPTIONS = (
+# Options of which several models may have one each.
+_OF_EACH_MODEL = {
+    "--model": ("MODEL", "Language model that answers, by its name there."),
+    "--server": ("URL", "Server of the model, such as http://localhost:8000."),
+    "--key": ("VARIABLE", "Variable that has the server's key.  [default: SORTNET_KEY]"),
+}
+
+
+def _of_each_model(*, several: bool) -> list[Callable[[C], C]]:
+    return [
+        click.option(name, metavar=metavar, help=text, multiple=several)
+        for name, (metavar, text) in _OF_EACH_MODEL.items()
+    ]
+
+
+_FIRST = (
     click.option("--judge", metavar="COMMAND", help="Program that answers; see above."),
     click.option(
         "--timeout",
@@ -35,22 +50,22 @@ _OPTIONS = (
         default=1,
         help="Pairs in a line for the program, as an array.",
     ),
-    click.option(
-        "--model", metavar="MODEL", help="Language model that answers, by its name there."
-    ),
-    click.option(
-        "--server",
-        metavar="URL",
-        help="Server of the model, such as http://localhost:8000.",
-    ),
-    click.option(
-        "--key",
-        metavar="VARIABLE",
-        help="Variable that has the server's key.  [default: SORTNET_KEY]",
-    ),
+)
+_LAST = (
     click.option("--prompt", metavar="FILE", help="Jinja template of the prompt."),
+    click.option(
+        "--request",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Parameter of each request, as temperature=0.7; may be given several times.",
+    ),
+    click.option("--structured", is_flag=True, help="Ask for an answer by JSON schema."),
+    click.option("--answer-cache", metavar="FILE", help="File of answers that collections share."),
     click.option("--show-prompt", is_flag=True, help="Show the prompt of one pair; ask nothing."),
     click.option("--estimate", is_flag=True, help="Show calls, tokens and cost; ask nothing."),
+    click.option(
+        "--no-logprobs", is_flag=True, help="Ask the model for no log-probabilities, only words."
+    ),
     click.option(
         "--both-orders", is_flag=True, help="Ask each pair in both orders, and keep both."
     ),
@@ -66,6 +81,12 @@ _OPTIONS = (
         "--price-out", type=Real(0), metavar="SUM", help="Price of a million answer tokens."
     ),
     click.option(
+        "--prices",
+        metavar="FILE",
+        help="Table of prices.  [default: prices.toml in the user's sortnet configuration]",
+    ),
+    click.option("--currency", metavar="NAME", help="Currency of the sums, such as EUR."),
+    click.option(
         "--patience",
         "store_patience",
         type=Real(0),
@@ -77,25 +98,76 @@ _OPTIONS = (
 NAMES = (
     *("judge", "timeout", "workers", "batch", "model", "server", "key", "prompt", "show_prompt"),
     *("estimate", "both_orders", "max_calls", "max_tokens", "max_cost", "price_in", "price_out"),
-    *("store_patience", "insecure"),
+    *("request", "structured", "answer_cache", "prices", "currency"),
+    *("store_patience", "insecure", "no_logprobs"),
 )  # of the parameters that a command gets
-_OF_A_MODEL = (*("server", "prompt", "both_orders", "max_calls", "max_tokens", "max_cost", "key"),)
+_OF_A_MODEL = (
+    *("server", "prompt", "both_orders", "max_calls", "max_tokens", "max_cost", "key"),
+    *("request", "structured", "answer_cache", "prices", "currency", "no_logprobs"),
+)
 
 
 def judge_options(command: C) -> C:
     """Add the options; the command gets those in `NAMES`."""
-    for option in reversed(_OPTIONS):
+    return _with_options(command, several=False)
+
+
+def several_judges_options(command: C) -> C:
+    """Add the options, of which those of `each_judge` may be given several times."""
+    return _with_options(command, several=True)
+
+
+def _with_options(command: C, *, several: bool) -> C:
+    for option in reversed((*_FIRST, *_of_each_model(several=several), *_LAST)):
         command = option(command)
     return command
+
+
+def each_judge(values: Mapping[str, Any], annotator: str | None) -> list[dict[str, Any]]:
+    """The options of each judge; one that is no model where no model is given.
+
+    Args:
+        values: as `several_judges_options` gives them: several models, servers and keys.
+        annotator: the name of `--as`.
+
+    Raises:
+        click.UsageError: on a model that comes twice, or servers or keys that are neither one nor
+            as many as the models.
+    """
+    models = values["model"]
+    if len(models) > 1 and annotator is not None:
+        raise click.UsageError("--as is for one --model: several answer under their own names")
+    if len({*models}) < len(models):
+        raise click.UsageError("a --model is given twice: give each once")
+    judges = []
+    for number in range(max(len(models), 1)):
+        judge = {**values}
+        for option in _OF_EACH_MODEL:
+            name = option.removeprefix("--")
+            judge[name] = _value_for(number, values[name], len(models), option)
+        judges.append(judge)
+    return judges
+
+
+def _value_for(number: int, option_values: Sequence[str], n_models: int, option: str) -> str | None:
+    """The value of an option for one of several models, which may share one value."""
+    if not option_values:
+        return None
+    if len(option_values) == 1:
+        return option_values[0]
+    if len(option_values) != n_models:
+        raise click.UsageError(f"give one {option} for all models, or one for each")
+    return option_values[number]
 
 
 def judge_of(values: Mapping[str, Any]) -> LanguageModel | Program | None:
     """The judge that the options describe; None if they describe none.
 
     Raises:
-        SortNetError: if the command cannot be one.
+        SortNetError: if the command, a parameter of the request or a price cannot be one.
     """
     from sortnet.judges import LanguageModel, Program
+    from sortnet.judges.request import parse_request
 
     if values["judge"] is not None:
         return Program(
@@ -113,6 +185,7 @@ def judge_of(values: Mapping[str, Any]) -> LanguageModel | Program | None:
         key_variable=values["key"],
         prompt=values["prompt"],
         both_orders=values["both_orders"],
+        logprobs=not values["no_logprobs"],
         workers=values["workers"],
         timeout=values["timeout"],
         patience=values["store_patience"],
@@ -122,6 +195,11 @@ def judge_of(values: Mapping[str, Any]) -> LanguageModel | Program | None:
         price_in=values["price_in"],
         price_out=values["price_out"],
         insecure=values["insecure"],
+        request=parse_request(values["request"]),
+        structured=values["structured"],
+        answer_cache=values["answer_cache"],
+        prices=values["prices"],
+        currency=values["currency"],
     )
 
 
@@ -156,15 +234,20 @@ def refuse_together(values: Mapping[str, Any]) -> None:
         raise click.UsageError("--judge and --model cannot be combined")
     if values["batch"] > 1 and values["judge"] is None:
         raise click.UsageError("--batch is for --judge")
-    asks = not only_shows(values)
+    asks = not only_shows(values) and values.get("write_batch") is None
     if values["model"] and not values["server"] and asks:
         raise click.UsageError("--model needs --server URL")
     for option in _OF_A_MODEL:
-        if values[option] and not values["model"] and asks:
+        if values[option] and not values["model"] and not only_shows(values):
             raise click.UsageError(f"--{option.replace('_', '-')} is for --model")
-    if (
-        values["max_cost"] is not None
-        and values["price_in"] is None
-        and values["price_out"] is None
-    ):
-        raise click.UsageError("--max-cost needs --price-in or --price-out")
+    if values["max_cost"] is not None and not _has_price(values):
+        raise click.UsageError("--max-cost needs --price-in or --price-out, or a table of prices")
+
+
+def _has_price(values: Mapping[str, Any]) -> bool:
+    """Whether the model has a price: an option's, or one of the table of prices."""
+    from sortnet.judges.prices import price_in_table
+
+    if values["price_in"] is not None or values["price_out"] is not None:
+        return True
+    return price_in_table(values["model"] or "", values["prices"]) is not None

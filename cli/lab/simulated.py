@@ -29,8 +29,9 @@ from cli.printing.results import print_result
 @click.option("--budget", "budgets", type=Whole(1), multiple=True, metavar="M",
               help="Evaluate the ranking after M questions; repeatable.")  # fmt: skip
 @click.option("--strategy", "strategies", multiple=True, metavar="NAME",
-              help="Strategy: default, top, features, merge, bald, committee, closest, random, "
-              "merge-sort, quicksort, heapsort or bubble; repeatable.")  # fmt: skip
+              help="Strategy: default, top, sets-3 to sets-6, features, merge, bald, committee, "
+              "closest, random, merge-sort, quicksort, heapsort, setwise-heapsort or bubble; "
+              "repeatable.")  # fmt: skip
 @click.option("--seeds", type=Whole(1), default=30,
               help="Number of repetitions, each with other true scores.")  # fmt: skip
 @click.option("--seed", type=SEED, default=0, help="Random seed.")
@@ -51,7 +52,8 @@ def simulate(plot: str | None, as_json: bool, **options: Any) -> None:
     `merge-sort` and the other sorts sort repeatedly. The figures are means over the seeds with
     standard errors. With --top K the figure `top` is the share of the best K items that are ranked
     as such; `top` is a session with the goal 'top K', and heapsort, quicksort and bubble passes
-    end when they have the first K.
+    end when they have the first K. `sets-4` is a session that asks for the best and the worst of
+    four items, and setwise-heapsort asks for the best of four.
 
     ids: true scores between 0 and 5, answers with noise 1.4865 (the protocol of the ASAP paper).
     features: scores that are linear in normal features. votes: questions are answered by the
@@ -65,6 +67,7 @@ def simulate(plot: str | None, as_json: bool, **options: Any) -> None:
       sortnet experiment simulate --seeds 100 --plot simulated.png
       sortnet experiment simulate --protocol features --items 100 --outside 0.2
       sortnet experiment simulate --items 50 --top 5
+      sortnet experiment simulate --items 50 --strategy default --strategy sets-4
       sortnet experiment simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
     check_plot(plot)

@@ -128,7 +128,10 @@ class Simulation:
         return self.strategies or (_USUAL_OF_TOP if self.top else USUAL[self.protocol])
 
     def _usual_budgets(self) -> tuple[int, ...]:
-        trial, most = self.n * (self.n - 1) / 2, 2 * self.n * (self.n - 1)
+        from sortnet.lab.simulated_annotators import most_questions
+
+        trial, most = self.n * (self.n - 1) / 2, most_questions(self._strategies(), self.n)
         if self.protocol == "ids":
-            return tuple(max(1, round(share * trial)) for share in _PAPER)
+            budgets = (max(1, round(share * trial)) for share in _PAPER)
+            return tuple(sorted({min(budget, most) for budget in budgets}))
         return tuple(budget for budget in _FEATURES if budget <= most) or (most,)

@@ -29,13 +29,14 @@ def judgements_result(name: str, newest: NewestJudgements) -> Result:
         command = f"sortnet label {name}"
         step = Step(command, f"no judgements yet: {command}")
         return Result("judgements", rows, next=step)
-    columns = list(_COLUMNS)
+    has_sets = any(row.get("items") is not None for row in rows)
+    columns = _COLUMNS_OF_SETS[:] if has_sets else _COLUMNS[:]
     for fact in _MORE:
         if any(row[fact] is not None for row in rows):
             columns.append(Column(fact, partial(_fact, name=fact)))
     older = f", {newest.n_older} older ones not shown (--limit)" if newest.n_older else ""
     note = f"{count(newest.n_answers, 'answer')} of {count(newest.n_annotators, 'annotator')}"
-    table = Table(columns, rows, left=5)
+    table = Table(columns, rows, left=4 if has_sets else 5)
     return Result("judgements", rows, text=[table], notes=[f"{note}{older}"])
 
 
@@ -73,7 +74,20 @@ def _answer(row: dict[str, Any]) -> str:
     if row["answer"] == "undo":
         return f"undo of {row['undoes']}"
     marks = " (undone)" * row["undone"] + " (excluded)" * row["excluded"]
-    return f"{row['answer']}{marks}"
+    return f"{_words(row)}{marks}"
+
+
+def _words(row: dict[str, Any]) -> str:
+    """The answer in words, with the items that it chooses of more than two."""
+    if row["answer"] != "best":
+        return str(row["answer"])
+    worst = "" if row["worst"] is None else f", worst {printable(row['worst'])}"
+    return f"best {printable(row['best'])}{worst}"
+
+
+def _items(row: dict[str, Any]) -> str:
+    """The ids of the items of a question about two or more, in their places."""
+    return ", ".join(map(printable, row["items"] or (row["left"], row["right"])))
 
 
 def _seconds(row: dict[str, Any]) -> str:
@@ -101,3 +115,4 @@ _COLUMNS = [
     Column("seconds", _seconds),
     Column("at (UTC)", _time),
 ]
+_COLUMNS_OF_SETS = [*_COLUMNS[:2], Column("items", _items, cut="end"), *_COLUMNS[4:]]

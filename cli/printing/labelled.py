@@ -19,7 +19,8 @@ def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = 
     rows = [
         {name: fact for name, fact in facts.items() if name not in _NOT_SHOWN} for facts in labelled
     ]
-    text = [line for facts in labelled for line in _lines(facts, criterion)]
+    lines = [line for facts in labelled for line in _lines(facts, criterion)]
+    text = [*reversed(dict.fromkeys(reversed(lines)))]  # the status of several annotators once
     return Result("labelled", rows, text=text)
 
 

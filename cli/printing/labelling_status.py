@@ -31,7 +31,7 @@ def who_answered(service: LabellingService) -> str:
     Empty if nobody has answered.
     """
     events = service.session.judgements()
-    numbers = set(events.annotator[events.is_vote].tolist())
+    numbers = set(events.annotator[events.is_answer].tolist())
     names = [events.annotators.order[number] for number in numbers]
     by_models = sum(name in service.study.models for name in names)
     by_people = len(names) - by_models
@@ -40,7 +40,7 @@ def who_answered(service: LabellingService) -> str:
         by.append("1 person" if by_people == 1 else f"{by_people} people")
     if by_models:
         by.append(count(by_models, "model"))
-    answers = int(events.is_vote.sum())
+    answers = int(events.is_answer.sum())
     return f"{count(answers, 'answer')} by {' and '.join(by)}" if by else ""
 
 
@@ -64,6 +64,19 @@ def standing_notes(
     return notes if criterion is None else [f"{criterion}: {note}" for note in notes]
 
 
+def _computed_anew(service: LabellingService) -> str:
+    """A sentence on models whose probabilities are shares of votes, as all were in SortNet 0.4."""
+    names = service.models_of_before()
+    if not names:
+        return ""
+    who = printable(", ".join(names))
+    command = ["sortnet", "annotators", "probabilities", service.collection.name, names[0]]
+    return (
+        f"computed anew, as models' errors are measured since SortNet 0.5; p of {who} still counts "
+        f"as a share of votes: {printable(shlex.join(command))} measurement changes that"
+    )
+
+
 def _standing_lines(service: LabellingService, *, verbose: bool) -> list[str]:
     answers = who_answered(service)
     if not answers:
@@ -72,4 +85,11 @@ def _standing_lines(service: LabellingService, *, verbose: bool) -> list[str]:
     lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
     if remaining.apart:
         lines.append(remaining.apart)
-    return [*lines, *remaining.details, remaining.checked] if verbose else lines
+    if computed_anew := _computed_anew(service):
+        lines.append(computed_anew)
+    if not verbose:
+        return lines
+    set_size = service.study.set_size
+    if set_size > 2:
+        lines.append(f"questions are about {set_size} items")
+    return [*lines, *remaining.details, remaining.checked]

@@ -31,6 +31,9 @@ def _lines(question: dict[str, Any]) -> list[str]:
     ]
     if overlap > 1:
         lines.append(f"  overlap       {count(overlap, 'answer')} a pair")
+    if question["set_size"] > 2:
+        asked = "the best and the worst" if question["worst"] else "the best"
+        lines.append(f"  items         {question['set_size']} a question: {asked}")
     for annotator, n_answers in question["quotas"].items():
         lines.append(f"  quota         {printable(annotator)}: {count(n_answers, 'answer')}")
     if question["models"]:

@@ -15,6 +15,7 @@ from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.prompts import Prompt
+from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
 from sortnet.preference.goal import Goal
 from store import Collection
@@ -22,14 +23,20 @@ from store.service.judge_as_annotator import EndReason, Judging, example_pairs
 from store.service.labelling import LabellingService
 
 
-def by_judge(judge: LanguageModel | Program) -> Ask:
-    """What asks a program or a language model."""
+def by_judge(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask:
+    """What asks a program or a language model.
+
+    Args:
+        in_turn: whether it is one of several, so that messages name it.
+    """
     option = "--model" if isinstance(judge, LanguageModel) else "--judge"
+    if in_turn:
+        option = f"{option} {printable(judge.annotator)}"
     connection = judge.connect(option)
 
     def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
         if isinstance(judge, LanguageModel):
-            _tell_others(asking, judge.model, Prompt(judge.prompt))
+            tell_others(asking.service, asking.annotator, judge)
         with progress() as status:
             judging = Judging(
                 judge=connection, service=asking.service, annotator=asking.annotator,
@@ -44,30 +51,39 @@ def by_judge(judge: LanguageModel | Program) -> Ask:
         why = end.text
         if end.reason == EndReason.GOAL:
             why = f"{why} (--until sets another)"
-            if number is not None:
+            if number is not None and not in_turn:
                 why = f"ended after {end.answered} of {number} answers (--number): {why}"
         if spent := connection.spent_text():
             # The fault has a line of its own.
             why = spent if end.fault else f"{why} ({spent})"
         facts = connection.spent_facts()
-        return why, {**facts, "failed": end.failed, "fault": end.fault}
+        about_end = {"failed": end.failed, "fault": end.fault, "end": end.reason.name.lower()}
+        return why, {**facts, **about_end}
 
     return ask
 
 
-def _tell_others(asking: Asking, model: str, prompt: Prompt) -> None:
-    """Tell if the annotator's last answer is of another model or prompt."""
-    judgements = asking.service.judgements()
-    texts, mine = judgements.texts["meta"], judgements.by(asking.annotator)
+def tell_others(service: LabellingService, annotator: str, judge: LanguageModel) -> None:
+    """Tell if the annotator's last answer is of another model, prompt or request."""
+    judgements = service.judgements()
+    texts, mine = judgements.texts["meta"], judgements.by(annotator)
     last = next((texts[row] for row in sorted(texts, reverse=True) if mine[row]), None)
     try:
         said = json.loads(last or "{}")
     except (ValueError, RecursionError):  # an import's
         return
-    now = {"model": model, "prompt": prompt.hash}
-    if isinstance(said, dict) and any(said.get(name, now[name]) != now[name] for name in now):
-        who = printable(asking.annotator)
+    if not isinstance(said, dict) or "model" not in said:
+        return
+    before = said.get("request")
+    is_same_request = part_of_judge(before if isinstance(before, dict) else {}) == part_of_judge(
+        judge.request
+    )
+    now = {"model": judge.model, "prompt": Prompt(judge.prompt).hash}
+    who = printable(annotator)
+    if any(said.get(name, now[name]) != now[name] for name in now):
         say(f"{who}: earlier answers are of another model or prompt: --as NAME keeps them apart")
+    elif not is_same_request:
+        say(f"{who}: earlier answers are to another request: --as NAME keeps them apart")
 
 
 def show_prompt_or_estimate(
@@ -85,12 +101,14 @@ def show_prompt_or_estimate(
     with closing(LabellingService(first, goal=until)) as service, progress() as status:
         status("fitting the answers so far")
         service.settle()
-        left = service.remaining.questions
+        remaining = service.remaining
         some = example_pairs(service, 1 if options["show_prompt"] else SAMPLE)
     if options["show_prompt"]:
         show_prompt(Prompt(model.prompt), some[0], as_json=as_json)
         return
-    pairs = number if number is not None else left
-    if pairs is None:
+    if number is not None:
+        show_estimate(model, number, some, as_json=as_json)
+        return
+    if remaining.questions is None:
         raise SortNetError("--estimate: how many questions are left is not known: give --number")
-    show_estimate(model, pairs, some, as_json=as_json)
+    show_estimate(model, remaining.questions, some, remaining.likely_range, as_json=as_json)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,14 +30,13 @@ class LabelOptions:
     """Options of a labelling.
 
     Attributes:
-        annotator: who answers.
         number: answers after which it ends; None: when the goal is reached.
         until: another goal than the collection's own.
         lease: seconds for which a pair is reserved.
-        judge: the options of a machine that answers, and the item to `place`.
+        judge: the options of a machine that answers, the first one of several, and the item to
+            `place`.
     """
 
-    annotator: str
     number: int | None
     until: Goal | None
     lease: float
@@ -45,12 +44,12 @@ class LabelOptions:
 
 
 def label_criteria(
-    collection: Collection, ask: Ask, options: LabelOptions, *, as_json: bool
+    collection: Collection, asks: Mapping[str, Ask], options: LabelOptions, *, as_json: bool
 ) -> list[dict[str, Any]]:
     """Ask about each criterion of a collection, and print what was answered.
 
     Args:
-        ask: as `ask_by` makes it of the options.
+        asks: what asks each annotator, as `ask_by` makes it of the options.
 
     Returns:
         the facts of each criterion that was asked about.
@@ -59,20 +58,22 @@ def label_criteria(
         SortNetError: if an answer cannot be stored, or the collection is closed.
     """
     labelled: list[dict[str, Any]] = []
-    with _none_without_answer(collection, options.annotator):
+    with ExitStack() as added:
+        for annotator in asks:
+            added.enter_context(_none_without_answer(collection, annotator))
         criteria = collection.asked()
         if criteria != [collection] and options.judge["place"] is not None:
             collection.check_one_question()
         for service, n_left in _to_label(criteria, options, labelled):
-            facts = _labelled(Asking(service, options.annotator), n_left, ask)
-            labelled.append(facts)
+            of_criterion = _labelled_by(service, asks, n_left)
+            labelled += of_criterion
             if not as_json:  # at once, before the next criterion is asked
                 criterion = service.collection.criterion
-                print_result(labelled_result([facts], criterion), as_json=False)
+                print_result(labelled_result(of_criterion, criterion), as_json=False)
     if as_json:
         print_result(labelled_result(labelled), as_json=True)
     elif not labelled:
-        put(f"{options.annotator}: the goals of all criteria are reached")
+        put(f"{', '.join(asks)}: the goals of all criteria are reached")
     return labelled
 
 
@@ -135,6 +136,22 @@ def _none_without_answer(collection: Collection, annotator: str) -> Iterator[Non
             collection.forget(annotator)
 
 
+def _labelled_by(
+    service: LabellingService, asks: Mapping[str, Ask], number: int | None
+) -> list[dict[str, Any]]:
+    """The facts of each annotator; several answer in turn."""
+    if len(asks) == 1:
+        ((annotator, ask),) = asks.items()
+        return [_labelled(Asking(service, annotator), number, ask)]
+    from cli.terminal.models_in_turn import labelled_in_turn
+
+    return labelled_in_turn(
+        [*asks],
+        number,
+        lambda annotator, n: _labelled(Asking(service, annotator), n, asks[annotator]),
+    )
+
+
 def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
     service, annotator = asking.service, asking.annotator
     name = service.collection.name
@@ -177,8 +194,11 @@ def _by_hand(
     return why, extra
 
 
-def ask_by(options: dict[str, Any]) -> Ask:
+def ask_by(options: dict[str, Any], *, in_turn: bool = False) -> Ask:
     """What asks the machine that the options name, else the person at the terminal.
+
+    Args:
+        in_turn: whether the machine is one of several.
 
     Raises:
         SortNetError: if the machine cannot be asked.
@@ -189,7 +209,7 @@ def ask_by(options: dict[str, Any]) -> Ask:
 
         judge = judge_of(options)
         assert judge is not None
-        return by_judge(judge)
+        return by_judge(judge, in_turn=in_turn)
     return partial(_by_hand, place=options["place"])
 
 

@@ -10,6 +10,7 @@ import click
 from cli.judges.estimates import print_estimate, print_prompt
 from cli.judges.judge_options import NAMES, is_asked, judge_of, only_shows, refuse_together
 from sortnet.judges import LanguageModel
+from sortnet.judges.request import parse_request
 from store.training.asked_judge import AskedJudge
 from store.training.train_or_resume import RunOptions
 from store.training.training_estimate import estimate
@@ -42,6 +43,8 @@ def judge_of_command(ctx: click.Context) -> AskedJudge:
     if values["resume"]:
         attributes = typed.difference(_OF_NO_JUDGE)
         changes = {_ATTRIBUTES.get(name, name): values[name] for name in attributes}
+        if "request" in changes:
+            changes["request"] = parse_request(changes["request"])
     judge = None if only_shows(values) else judge_of(values)
     return AskedJudge(
         judge=judge, question=values["question"] or None, changes=changes, names=_OPTIONS

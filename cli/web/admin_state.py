@@ -184,7 +184,7 @@ def _groups(service: LabellingService) -> list[dict[str, Any]]:
 
 def _per_hour(events: Judgements, now: float) -> dict[str, int]:
     """Answers in the last hour, and the hourly rate of the last ten minutes."""
-    at = events.at[events.is_vote]
+    at = events.at[events.is_answer]
     recent = int((at > now - HOUR / 6).sum())
     return {"last_hour": int((at > now - HOUR).sum()), "pace": 6 * recent}
 

@@ -1,6 +1,6 @@
 """Comparators: soft trees, CmpNN, DirectRanker, and committees of nets.
 
-Names are imported when first used: trees that were learned rank without torch.
+Names are imported when first used, so that learned trees rank without torch.
 """
 
 from importlib import import_module
@@ -55,7 +55,7 @@ _NAMES_OF_MODULE = {
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
-if not TYPE_CHECKING:  # a type checker that saw this would accept every misspelt name
+if not TYPE_CHECKING:  # a type checker would accept every misspelt name because of it
 
     def __getattr__(name):
         if name not in _MODULE_OF_NAME:

@@ -25,18 +25,19 @@ use_set_threads()
 Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 Numbers: TypeAlias = NDArray[np.integer[Any]]  # of documents
 
-# Products of more rows are divided into such blocks, each of which one thread works out.
-_FEW_ROWS, _BLOCK = 1 << 12, 1 << 10
-# A BLAS sums some rows in another order, so that a document would differ from its twin, unless the
-# columns are a multiple of this.
+# Products of more than `_FEW_ROWS` rows are divided into blocks of `_BLOCK` rows, one thread each.
+_FEW_ROWS = 1 << 12
+_BLOCK = 1 << 10
+# Unless the number of columns is a multiple of this, a BLAS sums some rows in another order, and
+# a document would differ from its twin.
 _COLUMNS = 4
-# Multiplications of an operation below which its threads wait for each other rather than work: on
-# a busy machine a product of a few microseconds takes them a hundred milliseconds.
+# Operations of fewer multiplications use one thread. Several threads would mostly wait for each
+# other: on a busy machine a product of a few microseconds would take a hundred milliseconds.
 _ONE_THREAD = 1 << 22
 
 
 def sigmoid(z: Tensor) -> Tensor:
-    """σ(z) by tanh: torch's own rounds the last few numbers that a thread takes differently."""
+    """σ(z) by tanh, since torch's sigmoid rounds the last few numbers of a thread differently."""
     return (torch.tanh(z / 2) + 1) / 2
 
 
@@ -54,7 +55,7 @@ class NeuralComparator(nn.Module, ABC):
     """
 
     n_features: int
-    generator: torch.Generator  # of dropout; training reseeds it, so that a run can be resumed
+    generator: torch.Generator  # source of dropout; training reseeds it, so that a run can resume
 
     @abstractmethod
     def embed(self, x: Tensor) -> Tensor:
@@ -84,48 +85,51 @@ class NeuralComparator(nn.Module, ABC):
         return next(self.parameters()).device
 
     def anneal(self, share: float) -> None:
-        """Called before each epoch of a training with the share of it that is done, 0 to 1."""
+        """Adjust the net before a step of a training, given the share of its steps done, 0 to 1."""
 
     def score(self, prepared: Tensor) -> Tensor | None:
-        """(n, width) -> (n,) g, where the margins are an odd function of its differences."""
+        """(n, width) -> (n,) scores, if the margins are an odd function of their differences."""
         return None
 
     @torch.no_grad()
     def scores(self, X: F32) -> F32 | None:
-        """(n, n_features) scaled features -> (n,) g, where the net has a `score`."""
+        """(n, n_features) scaled features -> (n,) scores, if the net has a `score`."""
         g = self.score(self.prepare(X))
         return None if g is None else g.cpu().numpy()
 
     def feature_shares(self) -> F64 | None:
-        """(n_features,) the share of all splits that each column has; None of what has no trees."""
+        """(n_features,) the share of all splits that each column has; None without trees."""
         return None
 
     def votes(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        """(m, width), (m, width) -> (k, m) the margins of which `margin` is the mean."""
+        """(m, width), (m, width) -> (k, m) margins of k heads or nets, whose mean is `margin`."""
         return self.margin(e_i, e_j)[None]
 
     @property
     def members(self) -> tuple[NeuralComparator, ...]:
-        """The nets of which the comparator consists: itself, or the members of a committee."""
+        """The nets of the comparator: itself, or the members of a committee."""
         return (self,)
 
     def kernel(self) -> Form | None:
-        """The form that the compiled sort takes; None if it would not give the same margins."""
+        """The form for the compiled sort; None if its margins would differ."""
         return None
 
     def on_device(self) -> OnDevice | None:
-        """`prefer` of tensors, if the net is on a GPU and no subclass has overridden it."""
+        """`prefer` for tensors, if the net is on a GPU and no subclass overrides `prefer`."""
         if self.device.type == "cpu" or type(self).prefer is not NeuralComparator.prefer:
             return None
         return OnDevice(self.device, self._compare)
 
-    def _compares_as(self, ours: type[NeuralComparator], names: Sequence[str]) -> bool:
-        """Whether no subclass has overridden these, and so its margins."""
-        return all(getattr(type(self), name) is getattr(ours, name) for name in names)
+    def _compares_as(self, base: type[NeuralComparator], names: Sequence[str]) -> bool:
+        """Whether no subclass of `base` overrides these methods, and so the margins."""
+        return all(getattr(type(self), name) is getattr(base, name) for name in names)
 
     @torch.no_grad()
     def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
-        """The outputs for one pair by name: of each vote its margin, and what else there is."""
+        """Named outputs for one pair: a dict per vote (a head or a net) with its margin.
+
+        CmpNN adds its two outputs.
+        """
         votes = self.votes(prepared[[i]], prepared[[j]])
         return [{"margin": float(margin)} for margin in votes[:, 0]]
 
@@ -142,18 +146,20 @@ class NeuralComparator(nn.Module, ABC):
 
     def prefer(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32:
         """(m,) margins of prepared document i over prepared document j."""
-        i_, j_ = (torch.as_tensor(k, device=prepared.device) for k in (i, j))
-        out: F32 = self._compare(prepared, i_, j_).cpu().numpy()
-        return out
+        i_tensor = torch.as_tensor(i, device=prepared.device)
+        j_tensor = torch.as_tensor(j, device=prepared.device)
+        margins: F32 = self._compare(prepared, i_tensor, j_tensor).cpu().numpy()
+        return margins
 
     @torch.no_grad()
     def spread(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32 | None:
-        """(m,) the standard deviation of the votes; None where there is one vote."""
+        """(m,) the standard deviation of the votes; None for a single vote."""
         votes = self.votes(prepared[i], prepared[j])
         return None if len(votes) == 1 else votes.std(dim=0, correction=0).cpu().numpy()
 
     @torch.no_grad()
     def _compare(self, prepared: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        """(m,) margins as a tensor, without dropout."""
         was_training = self.training
         self.eval()
         with self._threads_for(len(i)):
@@ -162,13 +168,13 @@ class NeuralComparator(nn.Module, ABC):
         return margins
 
     def _threads_for(self, rows: int) -> AbstractContextManager[Any]:
-        """One thread an operation for little work, else as many as are set."""
-        little = rows * sum(weights.numel() for weights in self.parameters()) < _ONE_THREAD
-        return one_thread_an_operation() if little else nullcontext()
+        """A context of one thread an operation for little work, else of as many as are set."""
+        n_multiplications = rows * sum(weights.numel() for weights in self.parameters())
+        return one_thread_an_operation() if n_multiplications < _ONE_THREAD else nullcontext()
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
-    """The array there; to a GPU it is copied while the caller continues, through pinned memory."""
+    """Copy an array to a device; to a GPU through pinned memory, while the caller continues."""
     tensor = torch.from_numpy(array)
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
@@ -176,7 +182,7 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
 
 
 def margin_of(comparator: Any) -> Margin:
-    """(m, d), (m, d) float64 scaled documents -> (m,) margins, with gradients; on a copy.
+    """A copy of the margin: (m, d), (m, d) float64 scaled documents -> (m,), with gradients.
 
     Raises:
         ComparatorError: if the comparator has no `embed` and `margin` of torch.
@@ -188,7 +194,7 @@ def margin_of(comparator: Any) -> Margin:
                 f"{type(member).__name__} has no gradients: only a NeuralComparator or a Committee "
                 "of them is explained"
             )
-        # In float64 rounding stays far below the tolerance, and the caller's weights stay alone.
+        # In float64 rounding stays far below the tolerance; a copy leaves the caller's weights.
         nets.append(copy.deepcopy(member).cpu().double().eval().requires_grad_(False))
 
     def margin(x: Tensor, y: Tensor) -> Tensor:
@@ -205,18 +211,18 @@ def check_features(X: F32, n_features: int) -> None:
         )
 
 
-def activation(name: str, known: Sequence[str] = tuple(ACTIVATIONS)) -> Callable[[Tensor], Tensor]:
-    """Look an activation function up by its name."""
-    if name not in known:
-        raise ComparatorError(f"unknown activation {name!r}; known are {', '.join(known)}")
+def activation(name: str, names: Sequence[str] = tuple(ACTIVATIONS)) -> Callable[[Tensor], Tensor]:
+    """Look an activation function up by its name, one of `names`."""
+    if name not in names:
+        raise ComparatorError(f"unknown activation {name!r}; known are {', '.join(names)}")
     return ACTIVATIONS[name]
 
 
 def initial_weights(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
-    """(rows, columns) Glorot-uniform weights, drawn from the comparator's own generator.
+    """(rows, columns) Glorot-uniform weights, drawn from the comparator's generator.
 
     Raises:
-        DataError: if they, their gradient and Adam's two moments would not fit into memory.
+        DataError: if the weights, their gradient and Adam's two moments do not fit into memory.
     """
     refuse_too_large(16 * rows * columns, f"{rows} x {columns} weights of a hidden layer")
     bound = (6.0 / (rows + columns)) ** 0.5
@@ -224,39 +230,43 @@ def initial_weights(rows: int, columns: int, generator: torch.Generator) -> nn.P
 
 
 def product(rows: Tensor, weights: Tensor) -> Tensor:
-    """(n, d), (d, H) or (d,) -> (n, H) or (n,), by many threads where there are many documents.
+    """(n, d), (d, H) or (d,) -> (n, H) or (n,) products; equal rows have equal products.
 
-    A BLAS sums in an order that depends on how it divides a product among its threads; of blocks
-    each thread works out whole ones. Rows that need a gradient are multiplied in one thread. Equal
-    rows have equal products with a matrix.
+    Many documents are multiplied by several threads. A BLAS sums in an order that depends on how it
+    divides a product among its threads, so each thread gets whole blocks of rows. Rows that need a
+    gradient, and products with a vector, use one thread.
 
     >>> product(torch.tensor([[1.0, 2.0]]), torch.eye(2)).tolist()
     [[1.0, 2.0]]
 
-    Cost: that of the product; for its gradient a (d, H) matrix for each 1,024 rows.
+    Cost: the multiplications; for the gradient a (d, H) matrix for each 1,024 rows.
     """
-    one_column = weights.ndim == 1
-    if not one_column and (missing := -weights.shape[1] % _COLUMNS):
-        return product(rows, pad(weights, (0, missing)))[:, :-missing]
-    if rows.is_cuda or len(rows) <= _FEW_ROWS or rows.requires_grad or one_column:
+    is_vector = weights.ndim == 1
+    n_missing = 0 if is_vector else -weights.shape[1] % _COLUMNS
+    if n_missing:
+        return product(rows, pad(weights, (0, n_missing)))[:, :-n_missing]
+    if rows.is_cuda or len(rows) <= _FEW_ROWS or rows.requires_grad or is_vector:
         with one_thread_an_operation():
             return rows @ weights
     return _InBlocks.apply(rows, weights)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class _InBlocks(torch.autograd.Function):
-    """The product of many documents, which need no gradient, with weights."""
+    """Product of many documents, which need no gradient, with weights, in blocks of rows."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weights: Tensor) -> Tensor:
         ctx.save_for_backward(rows)
-        whole, blocks, _ = _blocks_of(rows)
+        blocks, _ = _blocks_of(rows)
         out = rows.new_empty(len(rows), weights.shape[1])
+        n_in_blocks = len(blocks) * _BLOCK
         with threads_set_aside():
-            each = weights.expand(len(blocks), *weights.shape)
-            torch.bmm(blocks, each, out=out[:whole].view(len(blocks), _BLOCK, -1))
-        # The last rows as a block that begins within the one before: of fewer rows a product may
-        # be rounded in another way, and a document would differ from its twin.
+            weights_of_blocks = weights.expand(len(blocks), *weights.shape)
+            torch.bmm(
+                blocks, weights_of_blocks, out=out[:n_in_blocks].view(len(blocks), _BLOCK, -1)
+            )
+        # The last rows are a whole block that overlaps the block before: a product of fewer rows
+        # may be rounded in another way, and a document would differ from its twin.
         with one_thread_an_operation():
             torch.bmm(rows[None, -_BLOCK:], weights[None], out=out[None, -_BLOCK:])
         return out
@@ -264,14 +274,15 @@ class _InBlocks(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (rows,) = ctx.saved_tensors
-        _, blocks, rest = _blocks_of(rows)
-        _, d_blocks, d_rest = _blocks_of(grads[0])
+        blocks, last_rows = _blocks_of(rows)
+        d_blocks, d_last_rows = _blocks_of(grads[0])
         with threads_set_aside():
-            each = torch.bmm(blocks.transpose(1, 2), d_blocks)
+            d_weights = torch.bmm(blocks.transpose(1, 2), d_blocks)
         with one_thread_an_operation():
-            return None, each.sum(0) + rest.T @ d_rest
+            return None, d_weights.sum(0) + last_rows.T @ d_last_rows
 
 
-def _blocks_of(rows: Tensor) -> tuple[int, Tensor, Tensor]:
-    whole = len(rows) // _BLOCK * _BLOCK
-    return whole, rows[:whole].reshape(-1, _BLOCK, rows.shape[1]), rows[whole:]
+def _blocks_of(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows as whole blocks, (n, _BLOCK, d), and the rows behind the last whole block."""
+    n_in_blocks = len(rows) // _BLOCK * _BLOCK
+    return rows[:n_in_blocks].reshape(-1, _BLOCK, rows.shape[1]), rows[n_in_blocks:]

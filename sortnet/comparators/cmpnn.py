@@ -68,21 +68,22 @@ class CmpNN(NeuralComparator):
         self.generator = torch.Generator().manual_seed(seed)
         first, last = self.hidden[0], self.hidden[-1]
         # The fan-in of a unit is both documents: 2d values.
-        both = initial_weights(2 * n_features, first, self.generator).data
-        # V_x | V_y in one matrix: one product per document, faster for small nets.
-        self.v = nn.Parameter(torch.cat((both[:n_features], both[n_features:]), dim=1))  # (d, 2H)
+        v_x_over_v_y = initial_weights(2 * n_features, first, self.generator).data
+        v_x, v_y = v_x_over_v_y[:n_features], v_x_over_v_y[n_features:]
+        # V_x | V_y in one matrix, (d, 2H): one product per document is faster for small nets.
+        self.v = nn.Parameter(torch.cat((v_x, v_y), dim=1))
         self.b = nn.Parameter(torch.zeros(first))
         self.direct = nn.ParameterList()  # A of each deeper layer
         self.dual = nn.ParameterList()  # B
         self.biases = nn.ParameterList()
-        for before, after in pairwise(self.hidden):
-            both = initial_weights(2 * before, after, self.generator).data
-            self.direct.append(nn.Parameter(both[:before].clone()))
-            self.dual.append(nn.Parameter(both[before:].clone()))
-            self.biases.append(nn.Parameter(torch.zeros(after)))
-        both = initial_weights(2 * last, 1, self.generator).data
-        self.w_gt = nn.Parameter(both[:last, 0].clone())
-        self.w_lt = nn.Parameter(both[last:, 0].clone())
+        for n_in, n_out in pairwise(self.hidden):
+            a_over_b = initial_weights(2 * n_in, n_out, self.generator).data
+            self.direct.append(nn.Parameter(a_over_b[:n_in].clone()))
+            self.dual.append(nn.Parameter(a_over_b[n_in:].clone()))
+            self.biases.append(nn.Parameter(torch.zeros(n_out)))
+        w_gt_over_w_lt = initial_weights(2 * last, 1, self.generator).data
+        self.w_gt = nn.Parameter(w_gt_over_w_lt[:last, 0].clone())
+        self.w_lt = nn.Parameter(w_gt_over_w_lt[last:, 0].clone())
         self.c = nn.Parameter(torch.zeros(()))
 
     def embed(self, x: Tensor) -> Tensor:
@@ -116,8 +117,8 @@ class CmpNN(NeuralComparator):
 
     @torch.no_grad()
     def kernel(self) -> DualUnits | None:
-        ours = self._compares_as(CmpNN, _COMPILED)
-        if not ours or len(self.hidden) > 1 or self.device.type != "cpu":
+        is_overridden = not self._compares_as(CmpNN, _COMPILED)
+        if is_overridden or len(self.hidden) > 1 or self.device.type != "cpu":
             return None
         return DualUnits(self.prepare, self.w_gt - self.w_lt, self.units)
 
@@ -134,7 +135,7 @@ class CmpNN(NeuralComparator):
     def _drop(self, h: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
         if not (self.training and self.dropout):
             return h, dual
-        # One mask for both: a unit and its dual are dropped together, which keeps the symmetry.
+        # A unit and its dual are dropped together, by one mask, which keeps the symmetry.
         keep = torch.rand(h.shape, generator=self.generator).to(h.device) >= self.dropout
         mask = keep / (1 - self.dropout)
         return h * mask, dual * mask

@@ -16,7 +16,7 @@ from sortnet.errors import ComparatorError
 
 
 class Committee:
-    """margin(i, j) = the sum of the members' margins; antisymmetric when they are.
+    """Comparator whose margin is the sum of its members' margins; antisymmetric if they are.
 
     >>> import numpy as np
     >>> from sortnet.comparators import CmpNN
@@ -37,20 +37,28 @@ class Committee:
         self.members = tuple(members)
 
     def kernel(self) -> Form | None:
-        """The members' forms joined, if each has one and their sum does."""
+        """The form for the compiled sort, if each member and the sum of their margins has one."""
         if type(self).prefer is not Committee.prefer or type(self).prepare is not Committee.prepare:
             return None
         return joined([member.kernel() for member in self.members])
 
     def on_device(self) -> OnDevice | None:
-        """`prefer` of tensors, if every member offers it."""
-        members = [found for member in self.members if (found := member.on_device())]
-        if type(self).prefer is not Committee.prefer or len(members) < len(self.members):
+        """`prefer` for tensors, if every member offers it."""
+        members = []
+        for member in self.members:
+            on_device = member.on_device()
+            if on_device is None:
+                return None
+            members.append(on_device)
+        if type(self).prefer is not Committee.prefer:
             return None
 
         def compare(prepared: list[Tensor], i: Tensor, j: Tensor) -> Tensor:
-            each = zip(members, prepared, strict=True)
-            return reduce(torch.add, [one.compare(own, i, j) for one, own in each])
+            margins = [
+                member.compare(prepared_by_member, i, j)
+                for member, prepared_by_member in zip(members, prepared, strict=True)
+            ]
+            return reduce(torch.add, margins)
 
         return OnDevice(members[0].device, compare)
 
@@ -62,7 +70,11 @@ class Committee:
         return total
 
     def _margins(self, prepared: list[Tensor], i: Numbers, j: Numbers) -> list[F32]:
-        return [m.prefer(p, i, j) for m, p in zip(self.members, prepared, strict=True)]
+        """The (m,) margins of each member."""
+        return [
+            member.prefer(prepared_by_member, i, j)
+            for member, prepared_by_member in zip(self.members, prepared, strict=True)
+        ]
 
     def spread(self, prepared: list[Tensor], i: Numbers, j: Numbers) -> F32 | None:
         """(m,) the standard deviation of the members' margins."""

@@ -1,4 +1,4 @@
-"""The device, CPU or GPU, on which a comparator's weights are made."""
+"""Device, CPU or GPU, on which a comparator's weights are made."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def _odd_sigmoid(z: Tensor) -> Tensor:
     return torch.tanh(z / 2)
 
 
-# Odd and sign-preserving. Named functions, so that an estimator can be sent to another process.
+# Odd functions that keep the sign. They have names, so that an estimator can be pickled.
 TAUS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh, "identity": torch.positive, "sigmoid": _odd_sigmoid,
 }  # fmt: skip
@@ -141,7 +141,7 @@ class Layers(nn.Module):
         super().__init__()
         sizes = (n_features, *hidden)
         self.weights = nn.ParameterList(
-            initial_weights(before, after, generator) for before, after in pairwise(sizes)
+            initial_weights(n_in, n_out, generator) for n_in, n_out in pairwise(sizes)
         )
         self.biases = nn.ParameterList(nn.Parameter(torch.zeros(after)) for after in hidden)
         self.dropout = dropout
@@ -160,8 +160,8 @@ class Layers(nn.Module):
 class Polynomial(nn.Module):
     """All products of 1 to `degree` features: (n, d) -> (n, C(d + degree, degree) - 1).
 
-    As f of a DirectRanker; w has the coefficients of the polynomial (Köppel et al. 2025, RankNet
-    revisited).
+    Used as f of a DirectRanker, whose w has the coefficients of the polynomial (Köppel et al. 2025,
+    RankNet revisited).
 
     >>> Polynomial(2, 2)(torch.tensor([[2.0, 3.0]])).tolist()
     [[2.0, 3.0, 4.0, 6.0, 9.0]]
@@ -180,11 +180,11 @@ class Polynomial(nn.Module):
         refuse_too_large(
             4 * _DOCUMENTS * width, f"a polynomial of degree {degree} in {n_features} features"
         )
-        numbers = range(1, n_features + 1)  # 0 is a factor of 1
+        columns = range(1, n_features + 1)  # column 0 is the factor 1
         products = [
-            chosen + (0,) * (degree - k)
+            factors + (0,) * (degree - k)
             for k in range(1, degree + 1)
-            for chosen in combinations_with_replacement(numbers, k)
+            for factors in combinations_with_replacement(columns, k)
         ]
         self.register_buffer("factors", torch.tensor(products).T, persistent=False)
 

@@ -1,6 +1,6 @@
-"""Soft trees that learn no more: what `SoftTrees` has learned, in arrays, and its scores.
+"""Soft trees that learn no more: the weights of `SoftTrees` in arrays, and their scores.
 
-A model of trees ranks by them, so that a process that only ranks need not load torch.
+A model of trees ranks with these, so that a process that only ranks need not load torch.
 """
 
 from __future__ import annotations
@@ -33,17 +33,22 @@ def weight_shapes(
     >>> weight_shapes(3, 2, 1, 4)["choices"]
     (3, 8)
     """
-    splits, leaves = committee * trees * depth, (committee * trees, 1 << depth)
-    shapes = ((n_features, splits), (splits,), (splits,), leaves, ())
-    return dict(zip(WEIGHTS, shapes, strict=True))
+    splits = committee * trees * depth
+    return {
+        "choices": (n_features, splits),
+        "thresholds": (splits,),
+        "log_steepness": (splits,),
+        "leaves": (committee * trees, 1 << depth),
+        "sharpness": (),
+    }
 
 
 @dataclass(frozen=True, eq=False)
 class FittedTrees:
-    """A comparator of learned soft trees; see `SoftTrees` for its formula.
+    """Comparator of learned soft trees; see `SoftTrees` for its formula.
 
     Attributes:
-        committee: H, heads.
+        committee: H, number of heads.
         weights: arrays of `weight_shapes`.
 
     >>> from sortnet.comparators.soft_trees import SoftTrees
@@ -65,22 +70,22 @@ class FittedTrees:
 
     @property
     def trees(self) -> int:
-        """The trees of a head."""
+        """Number of trees of a head."""
         return len(self.weights["leaves"]) // self.committee
 
     @property
     def depth(self) -> int:
-        """The splits on the way to a leaf."""
+        """Number of splits on the way to a leaf."""
         return int(self.weights["leaves"].shape[1]).bit_length() - 1
 
     @property
     def members(self) -> tuple[FittedTrees]:
-        """The comparators that it consists of: itself."""
+        """The nets of the comparator: itself."""
         return (self,)
 
     @cached_property
     def _chosen(self) -> Floats:
-        """(d, splits) the share that each column has in the input of a split."""
+        """(d, splits) the share of each column in the input of a split."""
         return _softmax(self.weights["choices"], float(self.weights["sharpness"]))
 
     @cached_property
@@ -118,13 +123,14 @@ class FittedTrees:
     def score(self, prepared: Floats) -> Floats:
         """(n, H) -> (n,) g, the mean of the heads' scores."""
         total = prepared[:, 0].copy()
-        for head in range(1, self.committee):  # a sum along rows may be rounded by places
+        # The rounding of a sum along rows may depend on a row's place.
+        for head in range(1, self.committee):
             total += prepared[:, head]
         total /= self.committee
         return total
 
     def scores(self, X: F32) -> F32:
-        """(n, d) scaled features -> (n,) g, of whose differences the margins consist."""
+        """(n, d) scaled features -> (n,) scores, whose differences are the margins."""
         return self.score(self.prepare(X)).astype(np.float32, copy=False)
 
     def prefer(self, prepared: Floats, i: NDArray[Any], j: NDArray[Any]) -> F32:
@@ -134,7 +140,7 @@ class FittedTrees:
         return margin
 
     def spread(self, prepared: Floats, i: NDArray[Any], j: NDArray[Any]) -> F32 | None:
-        """(m,) the standard deviation of the heads' margins; None of one head."""
+        """(m,) the standard deviation of the heads' margins; None for a single head."""
         if self.committee == 1:
             return None
         spread: F32 = (prepared[i] - prepared[j]).std(axis=1)
@@ -145,7 +151,7 @@ class FittedTrees:
         return [{"margin": float(margin)} for margin in prepared[i] - prepared[j]]
 
     def kernel(self) -> Score:
-        """The form that the compiled sort takes."""
+        """The form for the compiled sort."""
         return Score(lambda X: self.scores(X).astype(np.float64), "identity", lambda z: z)
 
 
@@ -159,7 +165,7 @@ def _softmax(choices: Floats, sharpness: float) -> Floats:
 
 
 def _half_logits(thresholds: Floats, log_steepness: Floats) -> tuple[Floats, Floats]:
-    """The scale and the shift, (splits,) each, that make half the logits of the inputs."""
+    """Scale and shift, (splits,) each: half the logits are scale * inputs + shift."""
     scale = np.exp(log_steepness.astype(np.float64)) / 2
     shift = -thresholds * scale
     return scale.astype(thresholds.dtype), shift.astype(thresholds.dtype)
@@ -168,11 +174,12 @@ def _half_logits(thresholds: Floats, log_steepness: Floats) -> tuple[Floats, Flo
 def _inputs(X: Floats, weights: Floats) -> Floats:
     """(n, d), (d, splits) -> the inputs of the splits, (n, splits).
 
-    The rows are filled up to whole blocks: for what is left over a BLAS may have code of its own,
-    that sums in another order, and a document would differ from its twin.
+    The rows are filled up to whole blocks. A BLAS may sum the rows behind the last whole block in
+    another order, and a document would differ from its twin.
     """
     n = len(X)
-    if missing := -n % LANES:
-        X = np.concatenate((X, np.zeros((missing, X.shape[1]), X.dtype)))
+    n_missing = -n % LANES
+    if n_missing:
+        X = np.concatenate((X, np.zeros((n_missing, X.shape[1]), X.dtype)))
     inputs: Floats = (X @ weights)[:n]
     return inputs

@@ -1,4 +1,4 @@
-"""What a comparator offers to the sort: its margin without torch, or without leaving the GPU."""
+"""Forms of a comparator's margin for the sort: without torch, or without leaving the GPU."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# Torch is loaded where a net needs it: trees that were learned are ranked with without it.
-
+# Torch is loaded where a net needs it: learned trees rank without it.
 
 # exp(2p) below e^175 keeps (1 + e)(1 + e'), with e = exp(2p) exp(2q), within a float64.
 _LARGEST = 175.0
@@ -23,7 +22,7 @@ _LARGEST = 175.0
 
 @dataclass(frozen=True, eq=False)
 class DualUnits:
-    """One layer of dual units on the CPU: margin(i, j) = w (s(p_i + q_j) - s(p_j + q_i))."""
+    """Margin of one layer of dual units on the CPU: w (s(p_i + q_j) - s(p_j + q_i))."""
 
     embed: Callable[[F32], Tensor]  # (n, d) documents -> (n, 2H) float32, p and q side by side
     w: Tensor  # (H,) float32
@@ -32,7 +31,7 @@ class DualUnits:
     def numbers(self, X: F32) -> tuple[F64, F64] | None:
         """Prepare documents for the compiled sort: exp(κp) | exp(κq), (n, 2H), and weights, (H,).
 
-        None if these would leave the floating-point range, which unscaled features can do. With
+        None if these would leave the floating-point range, as with unscaled features. With
         e = exp(κ(p_i + q_j)) and e' = exp(κ(p_j + q_i)) a dual pair of units contributes
 
             tanh (κ = 2):    tanh(·) - tanh(·)' = 2 (e - e') / ((1 + e)(1 + e'))
@@ -45,6 +44,7 @@ class DualUnits:
         kappa = 2.0 if self.units == "tanh" else 1.0
         with torch.no_grad():
             embedded = self.embed(X).mul_(kappa)
+            # A comparison with NaN is false.
             if embedded.numel() and not (
                 embedded.min() >= -_LARGEST and embedded.max() <= _LARGEST
             ):
@@ -56,14 +56,14 @@ class DualUnits:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """margin(i, j) = τ(g_i - g_j), with τ odd and sign-preserving: the order is that of g."""
+    """Margin τ(g_i - g_j), where τ is odd and keeps the sign: the order is the order of g."""
 
     scores: Callable[[F32], F64]  # (n, d) documents -> (n,), g
     tau: str  # `tanh`, `identity` or `sigmoid` (as 2σ - 1)
     of_differences: Callable[[F32], F32]  # τ
 
     def as_units(self) -> DualUnits | None:
-        """The same margin of one dual unit, p = g and q = -g; None for the identity.
+        """The same margin by one dual unit with p = g and q = -g; None for the identity.
 
         tanh z = (tanh z - tanh(-z)) / 2 and 2σ(z) - 1 = σ(z) - σ(-z), with z = g_i - g_j.
         """
@@ -72,11 +72,12 @@ class Score:
 
         import torch
 
-        def both(X: F32) -> Tensor:
+        def embed(X: F32) -> Tensor:
             g = torch.from_numpy(self.scores(X)).float()[:, None]
             return torch.cat((g, -g), dim=1)
 
-        return DualUnits(both, torch.tensor([0.5 if self.tau == "tanh" else 1.0]), self.tau)
+        w = 0.5 if self.tau == "tanh" else 1.0
+        return DualUnits(embed, torch.tensor([w]), self.tau)
 
 
 Form: TypeAlias = DualUnits | Score
@@ -92,23 +93,23 @@ class OnDevice:
 
 
 def joined(forms: Sequence[Form | None]) -> Form | None:
-    """The form whose margin is the sum of the forms' margins; None if there is none.
+    """Join forms to a form whose margin is the sum of their margins; None if there is no such form.
 
-    Differences of scores add up to one of the summed scores. A sum of their tanh is that of no
-    score, but one of dual units.
+    Differences of scores add up to a difference of the summed scores. A sum of their tanh is a sum
+    over dual units instead.
     """
     if len(forms) == 1:
         return forms[0]
     scores = [form for form in forms if isinstance(form, Score) and form.tau == "identity"]
     if len(scores) == len(forms):
 
-        def total(X: F32) -> F64:
-            # In float64, in which the sums of a few float32 are exact but for extremes: documents
-            # whose scores are equal tie, and no others.
+        def summed_scores(X: F32) -> F64:
+            # In float64 the sum of a few float32 is exact but for extremes, so that only documents
+            # with equal scores tie.
             g: F64 = np.sum([score.scores(X) for score in scores], axis=0)
             return g
 
-        return Score(total, "identity", scores[0].of_differences)
+        return Score(summed_scores, "identity", scores[0].of_differences)
     units = [form.as_units() if isinstance(form, Score) else form for form in forms]
     layers = [layer for layer in units if layer is not None]
     if len(layers) < len(forms) or len({layer.units for layer in layers}) > 1:

@@ -30,14 +30,14 @@ TrainableComparator: TypeAlias = NeuralComparator | Committee
 Make: TypeAlias = Callable[[int], TrainableComparator]
 MakeFor: TypeAlias = Callable[[Config, int], Make]
 MakeOne: TypeAlias = Callable[[int, int], NeuralComparator]
-# The choices of `comparator` of Config; each takes those settings that its arguments are named as.
+# The choices of `Config.comparator`; each takes the settings that have the names of its arguments.
 KINDS: dict[str, Callable[..., NeuralComparator]] = {
     "trees": SoftTrees, "cmpnn": CmpNN, "directranker": DirectRanker,
 }  # fmt: skip
 
 
 def make_comparator(config: Config, n_features: int, one: MakeOne | None = None) -> Make:
-    """A function that builds the configured comparator with random weights from a seed.
+    """Return a function that builds the configured comparator with random weights from a seed.
 
     Args:
         config: settings; the nets of a committee have different seeds, trees are one comparator of
@@ -48,68 +48,74 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
     >>> make_comparator(Config(committee=2, comparator="cmpnn"), 3)(0).members[1].n_features
     3
     """
-    device, members = resolve_device(config.device), nets_of(config)
-    net, given = KINDS[str(config.with_defaults.comparator)], _given(config)
+    device = resolve_device(config.device)
+    n_nets = nets_of(config)
+    net_class = KINDS[str(config.with_defaults.comparator)]
+    arguments = _arguments(config)
 
     def build(seed: int) -> NeuralComparator:
-        built = net(n_features, **given | {"seed": seed}) if one is None else one(n_features, seed)
-        return built.to(device)
+        if one is None:
+            net = net_class(n_features, **{**arguments, "seed": seed})
+        else:
+            net = one(n_features, seed)
+        return net.to(device)
 
     def make(seed: int) -> TrainableComparator:
-        if members == 1:
+        if n_nets == 1:
             return build(seed)
-        seeds = np.random.SeedSequence(seed).generate_state(members)
+        seeds = np.random.SeedSequence(seed).generate_state(n_nets)
         return Committee([build(int(s)) for s in seeds])
 
     return make
 
 
 def nets_of(config: Config) -> int:
-    """The nets that are trained beside each other; the trees of all heads are one."""
+    """Number of nets that are trained side by side; the trees of all heads are one net."""
     return 1 if config.with_defaults.comparator == "trees" else config.committee
 
 
 def least_numbers(config: Config, n_columns: int) -> int:
-    """Weights that the comparator of these settings has at least: those between its layers."""
-    given = _given(config)
-    if "trees" in given:
-        of_tree = n_columns * given["depth"] + (1 << given["depth"])
-        return int(given["committee"] * given["trees"] * of_tree)
-    hidden: tuple[int, ...] = given.get("hidden", ())
+    """Number of weights that the configured comparator has at least: those between its layers."""
+    arguments = _arguments(config)
+    if "trees" in arguments:
+        depth = arguments["depth"]
+        n_of_tree = n_columns * depth + (1 << depth)
+        return int(arguments["committee"] * arguments["trees"] * n_of_tree)
+    hidden: tuple[int, ...] = arguments.get("hidden", ())
     layers = pairwise((n_columns, *hidden))
-    return nets_of(config) * sum(before * after for before, after in layers)
+    return nets_of(config) * sum(n_in * n_out for n_in, n_out in layers)
 
 
-def _given(config: Config) -> dict[str, Any]:
-    """The settings that the comparator takes."""
+def _arguments(config: Config) -> dict[str, Any]:
+    """The settings that are arguments of the comparator."""
     settings = config.with_defaults.flat()
-    taken = signature(KINDS[settings["comparator"]]).parameters
-    return {name: settings[name] for name in taken if name in settings}
+    parameters = signature(KINDS[settings["comparator"]]).parameters
+    return {name: settings[name] for name in parameters if name in settings}
 
 
 def kind_of(comparator: TrainableComparator) -> str | None:
-    """A name of `KINDS`; None for a custom comparator, a subclass of ours too.
+    """The comparator's name in `KINDS`; None for a custom comparator, also for a subclass.
 
     >>> kind_of(CmpNN(3)), kind_of(DirectRanker(3, feature_part=torch.nn.Linear(3, 2)))
     ('cmpnn', None)
     """
+    kind_of_class: dict[Any, str] = {net_class: kind for kind, net_class in KINDS.items()}
     kinds = set()
     for net in comparator.members:
-        own = isinstance(net, DirectRanker) and not isinstance(net.feature_part, Layers)
-        of_type = {ours: kind for kind, ours in KINDS.items()}
-        kinds.add(None if own else of_type.get(type(net)))
+        is_custom = isinstance(net, DirectRanker) and not isinstance(net.feature_part, Layers)
+        kinds.add(None if is_custom else kind_of_class.get(type(net)))
     return kinds.pop() if len(kinds) == 1 else None
 
 
 def fitted(comparator: TrainableComparator) -> TrainableComparator | FittedTrees:
-    """The comparator that a model keeps: of trees on the CPU a copy as arrays, else itself."""
+    """The comparator that a model keeps: a copy as arrays of trees on the CPU, else itself."""
     if type(comparator) is SoftTrees and comparator.device.type == "cpu":
         return comparator.fitted()
     return comparator
 
 
 def trainable(comparator: TrainableComparator | FittedTrees) -> TrainableComparator:
-    """A comparator that has gradients: of trees that are arrays a net, else itself."""
+    """A comparator with gradients: a net of trees that are arrays, else the comparator itself."""
     if not isinstance(comparator, FittedTrees):
         return comparator
     sizes = {name: getattr(comparator, name) for name in ("committee", "trees", "depth")}

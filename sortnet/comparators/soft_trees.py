@@ -25,16 +25,19 @@ from sortnet.core import F32, F64
 from sortnet.core.memory import refuse_too_large
 from sortnet.threads import one_thread_an_operation
 
-_SHARPEST = 8.0  # the factor of the logits that choose features, at the end of a training
-_SHARPENED = 0.7  # the share of a training in which it grows from 1
-_STEEPNESS, _THRESHOLDS, _LEAVES = 2.0, 0.7, 0.05  # initial: a value, two standard deviations
-_COPIES = 24  # bytes for each number: it, its gradient, Adam's moments, the softmax, its gradient
-_LARGEST = 350.0  # exp of a score and of its negative stay within a float64
+_SHARPEST = 8.0  # factor of the logits that choose features, at the end of a training
+_SHARPENED = 0.7  # share of a training in which the factor grows from 1
+_STEEPNESS = 2.0  # initial value
+_THRESHOLDS = 0.7  # standard deviation of the initial values
+_LEAVES = 0.05  # standard deviation of the initial values
+# Bytes for each weight: itself, its gradient, Adam's two moments, the softmax and its gradient.
+_BYTES_A_WEIGHT = 24
+_LARGEST = 350.0  # exp of such a score and of its negative stay within a float64
 _COMPARED = ("prepare", "embed", "margin", "prefer", "score")  # what the compiled sort relies on
 
 
 class SoftTrees(NeuralComparator):
-    """r(x, y) = mean over heads of (g_h(x) - g_h(y)), with g_h the sum of a few soft trees.
+    """Comparator with r(x, y) = mean over heads of (g_h(x) - g_h(y)), g_h a sum of soft trees.
 
     A split chooses its feature by a softmax c over all, and goes right with probability
 
@@ -45,15 +48,16 @@ class SoftTrees(NeuralComparator):
     the product of s or 1 - s on the way to it. These are the differentiable trees of Köppel et al.
     2025, RankNet revisited, in the form of NODE (Popov, Morozov and Babenko 2019, 1909.06312).
 
-    It is a DirectRanker whose feature part is the trees, so antisymmetric and transitive, and a
-    committee too: each head learns by its own loss, and their spread says how sure they are.
+    It is a DirectRanker whose feature part is the trees, and so antisymmetric and transitive. It is
+    a committee, too: each head learns by its own loss, and the spread of the heads measures their
+    certainty.
 
     Args:
         n_features: d, of a document.
-        committee: H, heads that are trained at once.
-        trees: of a head.
-        depth: splits on the way to a leaf.
-        seed: of the initial weights.
+        committee: H, number of heads, which are trained together.
+        trees: number of trees of a head.
+        depth: number of splits on the way to a leaf.
+        seed: seed of the initial weights.
 
     Raises:
         ComparatorError: if the splits would not fit into memory.
@@ -73,12 +77,16 @@ class SoftTrees(NeuralComparator):
         self, n_features: int, *, committee: int = 8, trees: int = 8, depth: int = 6, seed: int = 0
     ) -> None:
         super().__init__()
-        self.n_features, self.seed = n_features, seed
-        self.committee, self.trees, self.depth = committee, trees, depth
+        self.n_features = n_features
+        self.committee = committee
+        self.trees = trees
+        self.depth = depth
+        self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
-        splits, leaves = committee * trees * depth, committee * trees << depth
+        splits = committee * trees * depth
+        leaves = committee * trees << depth
         refuse_too_large(
-            _COPIES * (n_features * splits + leaves),
+            _BYTES_A_WEIGHT * (n_features * splits + leaves),
             f"{splits:,} splits over {n_features:,} features",
         )
 
@@ -92,12 +100,12 @@ class SoftTrees(NeuralComparator):
         self.register_buffer("sharpness", torch.ones(()))
 
     def anneal(self, share: float) -> None:
-        # A training that goes on from learned weights does not blur them again.
-        now = 1 + (_SHARPEST - 1) * min(1.0, share / _SHARPENED)
-        self.sharpness.fill_(max(now, float(self.sharpness)))
+        # A training that continues from learned weights does not blur them again.
+        sharpness = 1 + (_SHARPEST - 1) * min(1.0, share / _SHARPENED)
+        self.sharpness.fill_(max(sharpness, float(self.sharpness)))
 
     def fitted(self) -> FittedTrees:
-        """A copy of what it has learned so far, which ranks without torch."""
+        """A copy of the weights as arrays, which ranks without torch."""
         weights = {name: w.detach().cpu().numpy().copy() for name, w in self.state_dict().items()}
         return FittedTrees(self.committee, weights)
 
@@ -106,7 +114,9 @@ class SoftTrees(NeuralComparator):
         return self.fitted().feature_shares()
 
     def _chosen(self) -> Tensor:
-        with one_thread_an_operation():  # torch's softmax is rounded as threads divide it
+        """(d, splits) the share of each column in the input of a split."""
+        # The rounding of torch's softmax depends on how threads divide it.
+        with one_thread_an_operation():
             return torch.softmax(self.sharpness * self.choices, dim=0)
 
     def embed(self, x: Tensor) -> Tensor:
@@ -126,8 +136,9 @@ class SoftTrees(NeuralComparator):
     def score(self, prepared: Tensor) -> Tensor:
         with one_thread_an_operation():
             total = prepared[:, 0]
-            for of_head in prepared.unbind(1)[1:]:  # a sum along rows may be rounded by places
-                total = total + of_head
+            # The rounding of a sum along rows may depend on a row's place.
+            for head_scores in prepared.unbind(1)[1:]:
+                total = total + head_scores
             return total / self.committee
 
     def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
@@ -156,7 +167,7 @@ class SoftTrees(NeuralComparator):
     def logistic_loss(
         self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
     ) -> Tensor:
-        """The mean over heads of each one's loss: were they to share one, they would be alike."""
+        """Mean over heads of each head's loss; with a shared loss the heads would become alike."""
         if embedded.device.type != "cpu":
             losses = nn.functional.softplus(embedded[loser] - embedded[winner]).mean(dim=1)
             return weight @ losses
@@ -164,21 +175,21 @@ class SoftTrees(NeuralComparator):
         return loss  # type: ignore[no-any-return]
 
 
-def leaf_values(right: Tensor, leaves: Tensor) -> Tensor:
+def leaf_values(p_right: Tensor, leaves: Tensor) -> Tensor:
     """(n, H, T, depth) probabilities of the right sides, (H T, 2^depth) -> (n, H) sums over trees.
 
     >>> leaf_values(torch.tensor([[[[0.25, 1.0]]]]), torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
     tensor([[2.5000]])
     """
-    values = leaves.view(1, *right.shape[1:3], -1)
-    for s in right.unbind(3):
+    values = leaves.view(1, *p_right.shape[1:3], -1)
+    for s in p_right.unbind(3):
         left_half, right_half = values.chunk(2, dim=3)
         values = left_half + s[..., None] * (right_half - left_half)
     return values[..., 0].sum(dim=2)
 
 
 class TreeScores(torch.autograd.Function):
-    """(n, splits) inputs of the splits -> (n, heads) scores, compiled.
+    """Compiled scores with gradients: (n, splits) inputs of the splits -> (n, heads).
 
     They are `leaf_values` of σ(a (inputs - t)), with thresholds t and logarithms of steepness a.
     """
@@ -202,16 +213,21 @@ class TreeScores(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         inputs, thresholds, scale, leaves, sides = ctx.saved_tensors
-        d_inputs, d_leaves = torch.empty_like(inputs), torch.zeros_like(leaves)
-        d_scale, d_shift = torch.zeros_like(scale), torch.zeros_like(scale)
-        gradients = d_inputs, d_scale, d_shift, d_leaves
-        fill_gradients(*_arrays(inputs, scale, leaves, sides, grads[0].contiguous(), *gradients))
+        d_scores = grads[0].contiguous()
+        d_inputs = torch.empty_like(inputs)
+        d_leaves = torch.zeros_like(leaves)
+        d_scale = torch.zeros_like(scale)
+        d_shift = torch.zeros_like(scale)
+        fill_gradients(
+            *_arrays(inputs, scale, leaves, sides, d_scores, d_inputs, d_scale, d_shift, d_leaves)
+        )
         d_thresholds = -scale * d_shift
-        return d_inputs, d_thresholds, scale * d_scale + thresholds * d_thresholds, d_leaves, None
+        d_log_steepness = scale * d_scale + thresholds * d_thresholds
+        return d_inputs, d_thresholds, d_log_steepness, d_leaves, None
 
 
 def half_logits(thresholds: Tensor, log_steepness: Tensor) -> tuple[Tensor, Tensor]:
-    """The scale and the shift, (splits,) each, that make half the logits of the inputs."""
+    """Scale and shift, (splits,) each: half the logits are scale * inputs + shift."""
     scale = log_steepness.exp() / 2
     return scale, -thresholds * scale
 
@@ -221,7 +237,7 @@ def _arrays(*tensors: Tensor) -> list[Floats]:
 
 
 class HeadLosses(torch.autograd.Function):
-    """The sum over pairs of weight * log(1 + exp(-margin)), the mean over the heads' own margins.
+    """Sum over pairs of weight * log(1 + exp(-margin)), averaged over the heads.
 
     With e = exp(g) the loss of a pair is -log(e_i / (e_i + e_j)) and its slope e_j / (e_i + e_j):
     an exponential for each document and head, and one logarithm for each pair.

@@ -25,9 +25,9 @@ from sortnet.core import F64, I64
 Floats = NDArray[np.floating[Any]]
 
 LANES = 64
-_AT_ONCE = 8  # ways whose values are added up in registers
-_LEAST = 1e-290  # a product of probabilities that has all its digits
-_TILE = 16  # splits that are transposed together: as many float32 as a cache line has
+_AT_ONCE = 8  # number of ways whose values are added up in registers
+_LEAST = 1e-290  # a product of probabilities above it has all its digits
+_TILE = 16  # number of splits transposed together: a cache line holds as many float32
 
 # Rational approximation of tanh that is exact to the last digits of a float32: an odd polynomial
 # divided by an even one, from the highest power on. Beyond the bound it is ±1 in float32.
@@ -50,7 +50,7 @@ _EVEN = (
 
 
 def blocks_of(n: int) -> int:
-    """The number of blocks that hold n documents."""
+    """Number of blocks that hold n documents."""
     return -(-n // LANES)
 
 
@@ -62,7 +62,7 @@ def fill_scores(
 
     Args:
         inputs: (n, splits) the input of each split; splits tree by tree.
-        scale, shift: (splits,) of the half logits.
+        scale, shift: (splits,) from which the half logits follow.
         leaves: (trees, 2^depth), trees head by head.
         sides: (blocks_of(n), splits, LANES), filled.
         out: (n, heads), filled.
@@ -85,13 +85,13 @@ def fill_gradients(
     d_shift: Floats,
     d_leaves: Floats,
 ) -> None:
-    """Fill the gradients of a loss, given `d_out`, that of the scores.
+    """Fill the gradients of a loss, given its gradient in the scores.
 
     Args:
-        inputs, scale, leaves: what `fill_scores` took.
-        sides: what `fill_scores` filled.
-        d_out: (n, heads).
-        d_inputs: as `inputs`, filled.
+        inputs, scale, leaves: the arguments of `fill_scores`.
+        sides: as filled by `fill_scores`.
+        d_out: (n, heads) the gradient in the scores.
+        d_inputs: of the shape of `inputs`, filled.
         d_scale, d_shift, d_leaves: zeros, filled.
     """
     trees = len(leaves)
@@ -127,16 +127,16 @@ def fill_gradients(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _ways(levels: int, like: Floats) -> Floats:
-    """Room for the ways through 0, 1, ... levels, (2^(levels + 1) - 1, LANES), filled with 1."""
+    """Array for the ways through 0, 1, ... levels, (2^(levels + 1) - 1, LANES), of ones."""
     return np.ones(((2 << levels) - 1, LANES), like.dtype)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, s: Floats) -> None:
-    """The probabilities of right sides, (splits, LANES), of LANES documents or fewer."""
+    """Fill the probabilities of right sides, (splits, LANES), of LANES documents or fewer."""
     n = len(inputs)
     s[:, n:] = 0
-    half = s.dtype.type(0.5)  # no n_tiled number, with which a float32 is a float64
+    half = s.dtype.type(0.5)  # a Python number would turn a float32 into a float64
     for split in range(len(s)):
         for k in range(n):
             s[split, k] = inputs[k, split]
@@ -154,7 +154,7 @@ def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, s: Floats) -> None
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_tanh(x: Floats) -> None:
-    """tanh of float32 numbers, in place."""
+    """Replace float32 numbers by their tanh, in place."""
     f = x.dtype.type
     bound = f(_BOUND)
     a13, a11 = f(_ODD[0]), f(_ODD[1])
@@ -174,7 +174,7 @@ def _fill_tanh(x: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_block(s: Floats, leaves: Floats, out: Floats) -> None:
-    """The scores, (LANES or fewer, heads), of documents with these probabilities of right sides."""
+    """Fill the scores, (LANES or fewer, heads), given the probabilities of right sides."""
     trees, heads = len(leaves), out.shape[1]
     depth = len(s) // trees
     upper = depth // 2
@@ -198,7 +198,7 @@ def _fill_block(s: Floats, leaves: Floats, out: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_ways(s: Floats, p: Floats) -> None:
-    """The probabilities of the ways through the first 0, 1, ... levels, one after the other."""
+    """Fill the probabilities of the ways through the first 0, 1, ... levels, level by level."""
     before, size = 0, 1
     for level in range(len(s)):
         after = before + size
@@ -212,7 +212,7 @@ def _fill_ways(s: Floats, p: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_products(matrix: Floats, p: Floats, out: Floats) -> None:
-    """The product of a tree's leaves, (rows, columns), with (columns, LANES) probabilities."""
+    """Fill the product of a tree's leaves, (rows, columns), with (columns, LANES) probabilities."""
     columns = matrix.shape[1]
     n_rest = columns % _AT_ONCE
     for row in range(len(matrix)):
@@ -237,7 +237,7 @@ def _fill_products(matrix: Floats, p: Floats, out: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_slopes(s: Floats, p: Floats, d_p: Floats, d_s: Floats) -> None:
-    """The gradients of the sides and of the ways, given the gradients of the longest ways."""
+    """Fill the gradients of the sides and of the ways, given those of the longest ways."""
     size = (len(p) + 1) // 2
     before = len(p) - size
     for level in range(len(s) - 1, -1, -1):
@@ -253,6 +253,7 @@ def _fill_slopes(s: Floats, p: Floats, d_p: Floats, d_s: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _scale_rows(rows: Floats, factor: Floats) -> None:
+    """Multiply all rows, (n, LANES), by factors, (LANES,), in place."""
     for a in range(len(rows)):
         for k in range(LANES):
             rows[a, k] *= factor[k]
@@ -272,7 +273,7 @@ def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _copy_slopes(s: Floats, d_s: Floats, d_inputs: Floats) -> None:
-    """The gradients of half logits, (LANES or fewer, splits), from those of the sides."""
+    """Fill the gradients of half logits, (LANES or fewer, splits), from those of the sides."""
     for split in range(len(s)):
         for k in range(LANES):
             slope = s[split, k] - s[split, k] * s[split, k]
@@ -291,7 +292,7 @@ def _copy_slopes(s: Floats, d_s: Floats, d_inputs: Floats) -> None:
 def _finish_slopes(
     inputs: Floats, scale: Floats, d_inputs: Floats, d_scale: Floats, d_shift: Floats
 ) -> None:
-    """The gradients of `inputs`, in place of those of the half logits, and of scale and shift."""
+    """Turn the gradients of half logits into those of the inputs, and fill scale's and shift's."""
     for k in range(len(inputs)):
         for split in range(len(scale)):
             d_half = d_inputs[k, split]
@@ -307,7 +308,7 @@ def _finish_slopes(
     fastmath={"contract", "reassoc", "arcp"},
 )
 def add_losses(e: F64, winner: I64, loser: I64, weight: F64, d: F64) -> float:
-    """The sum over pairs and heads of weight * log(1 + exp(-margin)), and its gradients.
+    """Sum over pairs and heads of weight * log(1 + exp(-margin)), and its gradients.
 
     Args:
         e: (n, heads) exponentials of the scores.
@@ -324,7 +325,7 @@ def add_losses(e: F64, winner: I64, loser: I64, weight: F64, d: F64) -> float:
             p_right = e[i, head] / (e[i, head] + e[j, head])
             product *= p_right
             slopes[head] = weight[k] * (1.0 - p_right)
-        if product < _LEAST:  # it may have lost digits, or all
+        if product < _LEAST:  # the product may have lost digits
             for head in range(len(slopes)):
                 total -= weight[k] * np.log(e[i, head] / (e[i, head] + e[j, head]))
         else:

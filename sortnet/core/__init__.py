@@ -1,20 +1,20 @@
-"""The nouns of the project, a file each, and the protocols between its parts.
+"""The nouns of the project, one file each, and the protocols between its parts.
 
 | file | noun |
 |---|---|
 | `queries` | `Queries`, the documents of many queries |
 | `pairs` | `Pairs`, judged pairs of documents; a pair as one number |
 | `compared_pairs` | `ComparedPairs`, the table of pairs from the sort to the store |
-| `sorting` | `Sorting`, the ranking that a sort made |
-| `comparator` | `Comparator`, which a sort asks |
-| `judge` | `Judge`, who knows which of two documents is better |
-| `pair_sink` | `PairSink`, where the pairs of TP and VP are |
+| `sorting` | `Sorting`, the ranking and the comparisons of a sort |
+| `comparator` | `Comparator`, which decides the order of two documents in a sort |
+| `judge` | `Judge`, which answers which of two documents is better |
+| `pair_sink` | `PairSink`, which keeps the pairs of TP and VP |
 | `named_columns` | `NamedColumns`, the columns of a table that have a role |
-| `shard` | `Shard`, the queries that one of several processes has |
-| `memory` | memory that is free, and refusals of what does not fit |
+| `shard` | `Shard`, the queries of one of several processes |
+| `memory` | free memory, and refusals of data that do not fit |
 | `large_arrays` | arrays larger than memory, in files |
 | `float32` | differences of features that float32 cannot hold |
-| `arrays` | short names of kinds of arrays, for annotations |
+| `arrays` | short names of array types, for annotations |
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kinds of arrays, by the short names that annotations use."""
+"""Short names of array types, for annotations."""
 
 from __future__ import annotations
 

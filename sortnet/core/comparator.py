@@ -1,4 +1,4 @@
-"""Comparator: what decides which of two documents goes first in a sort."""
+"""Comparator: decides which of two documents goes first in a sort."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of compared pairs: what a sort compared, and what a judge answers about it."""
+"""Table of compared pairs: the comparisons of a sort, and a judge's answers about them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class ComparedPairs:
     """Compared pairs of documents of one query, a row each.
 
     The sort makes the table, the judge fills in the answers, a strategy selects the rows to learn
-    from, the training reads them and the store keeps them. A column that has one value in all rows
-    takes no memory, as `of` makes it.
+    from, the training reads them and the store keeps them. A column made by `of` takes no memory if
+    it has one value in all rows.
 
     Attributes:
-        i, j: (m,) int32 document numbers; of a table `in_order` i is the better document.
+        i, j: (m,) int32 document numbers; in a table `in_order` i is the better document.
         margin: (m,) float32 the comparator's margin of i over j: i went first if it is positive;
             NaN where no sort compared the two.
-        answer: (m,) float32 how probably i is better, as the judge says: 1, 0 or between; NaN
-            without an answer.
+        answer: (m,) float32 the judge's probability that i is better, 0 to 1; NaN without an
+            answer.
 
     >>> compared = ComparedPairs.of([0, 1, 2], [1, 2, 0], margin=[-1.0, -1.0, -1.0])
     >>> judged = compared.judged(np.array([1, 0, np.nan], np.float32))
@@ -51,18 +51,21 @@ class ComparedPairs:
         margin: Any = np.nan,
         answer: Any = np.nan,
     ) -> Self:
-        """A table of pairs; a margin or an answer may be one number for all rows.
+        """Make a table of pairs; a margin or an answer may be one number for all rows.
 
         Raises:
             DataError: on arrays that do not fit each other, or a document compared with itself.
         """
-        i, j = (np.asarray(column) for column in (i, j))
+        i, j = np.asarray(i), np.asarray(j)
         if not (i.dtype == j.dtype == np.int32):
             i, j = i.astype(np.int64), j.astype(np.int64)
         refuse_no_pairs(i, j)
-        i, j = (column.astype(np.int32, copy=False) for column in (i, j))
-        margin, answer = (np.asarray(column, np.float32) for column in (margin, answer))
-        return cls(i, j, np.broadcast_to(margin, i.shape), np.broadcast_to(answer, i.shape))
+        return cls(
+            i.astype(np.int32, copy=False),
+            j.astype(np.int32, copy=False),
+            np.broadcast_to(np.asarray(margin, np.float32), i.shape),
+            np.broadcast_to(np.asarray(answer, np.float32), i.shape),
+        )
 
     @classmethod
     def empty(cls) -> Self:
@@ -70,14 +73,18 @@ class ComparedPairs:
 
     @classmethod
     def of_keys(cls, key: I64) -> Self:
-        """Pairs that no sort compared, of which the first document is surely better."""
+        """Make a table of pairs that no sort compared; the first document of each is better."""
         return cls.of(*unpacked(key), answer=1)
 
     @classmethod
     def joined(cls, tables: Sequence[ComparedPairs]) -> Self:
-        """The rows of one table after the other."""
-        columns = ((each.i, each.j, each.margin, each.answer) for each in tables)
-        return cls(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
+        """Join the rows of tables, one table after another."""
+        return cls(
+            np.concatenate([table.i for table in tables]),
+            np.concatenate([table.j for table in tables]),
+            np.concatenate([table.margin for table in tables]),
+            np.concatenate([table.answer for table in tables]),
+        )
 
     def __len__(self) -> int:
         return len(self.i)
@@ -89,15 +96,15 @@ class ComparedPairs:
 
     @property
     def unordered_key(self) -> I64:
-        """(m,) a number for each pair, whichever of the two is first."""
+        """(m,) the key of each pair with the lower document number first."""
         return unordered(self.i, self.j)
 
     @cached_property
     def wrong(self) -> Bool:
         """(m,) whether the comparison is wrong: the better document did not win it.
 
-        A margin of 0, which prefers neither, is wrong too. Documents that are equally good, or of
-        which the judge cannot say, cannot be mis-compared.
+        A margin of 0, which prefers neither document, is wrong too. Equally good documents, and
+        documents without an answer, cannot be mis-compared.
         """
         better = np.sign(self.answer - np.float32(0.5))
         is_compared = ~np.isnan(self.margin)
@@ -115,38 +122,41 @@ class ComparedPairs:
         return replace(self, answer=answer)
 
     def where(self, rows: NDArray[Any] | slice) -> Self:
-        """Some of the rows, by a mask, their places or a slice."""
+        """Select rows by a mask, by places or by a slice."""
         return type(self)(self.i[rows], self.j[rows], self.margin[rows], self.answer[rows])
 
     def moved(self, by: int) -> Self:
-        """The table of documents whose numbers are higher by some."""
+        """The table with a shift added to all document numbers."""
         shift = np.int32(by)
         return replace(self, i=self.i + shift, j=self.j + shift)
 
     def in_order(self) -> Self:
-        """The rows that have an answer, the better document first, by (i, j).
+        """The rows with an answer, sorted by (i, j), where i is the better document.
 
-        Of a tie, which teaches that the two are alike, the document of the lower number is first.
+        In a tie, which teaches that the two are alike, the document with the lower number is first.
 
         Cost: a sort.
         """
         rows = self if self.answered.all() else self.where(self.answered)
         stays = is_better_first(rows.i, rows.j, rows.answer)
-        i, j = np.where(stays, rows.i, rows.j), np.where(stays, rows.j, rows.i)
+        i = np.where(stays, rows.i, rows.j)
+        j = np.where(stays, rows.j, rows.i)
         order = np.argsort(packed(i, j))
         stays = stays[order]
-        margin, answer = rows.margin[order], rows.answer[order]
-        margin, answer = np.where(stays, margin, -margin), np.where(stays, answer, 1 - answer)
+        margin = rows.margin[order]
+        margin = np.where(stays, margin, -margin)
+        answer = rows.answer[order]
+        answer = np.where(stays, answer, 1 - answer)
         return type(self)(i[order], j[order], margin, _compact(answer))
 
-    def is_in(self, others: ComparedPairs) -> Bool:
-        """(m,) whether each pair is one of the others; both tables are `in_order`."""
-        return is_in(self.key, others.key)
+    def is_in(self, table: ComparedPairs) -> Bool:
+        """(m,) whether each pair is in another table; both tables are `in_order`."""
+        return is_in(self.key, table.key)
 
     def __or__(self, later: ComparedPairs) -> ComparedPairs:
-        """The pairs of both tables, which are `in_order`; of a pair in both, the later answer.
+        """The pairs of both tables, which are `in_order`; a pair in both has the later answer.
 
-        Margins are left out, as they are of different sorts.
+        Margins are left out, since they are of different sorts.
         """
         key = np.concatenate([self.key, later.key])
         order = np.argsort(key, kind="stable")  # quick, as both parts ascend
@@ -158,18 +168,18 @@ class ComparedPairs:
 
 
 def is_better_first(i: Ints, j: Ints, answer: F32) -> Bool:
-    """(m,) whether i is the better document by the answer; of a tie the lower number is."""
+    """(m,) whether i is the better document by the answer; in a tie, if its number is lower."""
     is_first: Bool = (answer > 0.5) | ((answer == 0.5) & (i < j))
     return is_first
 
 
 def _constant(value: float, rows: int) -> F32:
-    """(rows,) one value, which is in memory once."""
+    """(rows,) copies of one value, which is in memory once."""
     return np.broadcast_to(np.float32(value), rows)
 
 
 def _compact(column: F32) -> F32:
-    """The column, as a constant one where all values are the same."""
+    """The column; a constant column, which takes no memory, where all values are the same."""
     if len(column) and (column == column[0]).all():
         return _constant(column[0], len(column))
     return column

@@ -20,7 +20,7 @@ def refuse_lost(
     """Refuse a table (n, d) with a feature whose differences within queries float32 loses.
 
     Raises:
-        DataError: naming it.
+        DataError: naming the feature.
 
     >>> refuse_lost(np.array([[1.0, 1e9 + 1], [2.0, 1e9 + 2]]), [0, 0], ["length", "time"], "data")
     Traceback (most recent call last):
@@ -33,14 +33,15 @@ large as 1e+09: subtract the smallest one first
     if np.can_cast(X.dtype, np.float32):
         return
     order = np.argsort(codes, kind="stable")
-    same = np.diff(np.asarray(codes)[order]) == 0
+    same_query = np.diff(np.asarray(codes)[order]) == 0
     for k in range(X.shape[1]):
         exact = X[order, k].astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            true = np.diff(exact)[same]
-            lost = np.diff(exact.astype(np.float32).astype(np.float64))[same] - true
-        size = np.abs(exact[:-1][same])
-        spread = np.nansum(np.abs(true))
+            differences = np.diff(exact)[same_query]
+            rounded = exact.astype(np.float32).astype(np.float64)
+            lost = np.diff(rounded)[same_query] - differences
+        size = np.abs(exact[:-1][same_query])
+        spread = np.nansum(np.abs(differences))
         if spread > _NOISE * np.nansum(size) and np.nansum(np.abs(lost)) > _LOST * spread:
             name = f"feature {k + 1}" if names is None else f"column {names[k]!r}"
             raise DataError(

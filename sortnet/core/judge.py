@@ -1,4 +1,4 @@
-"""Judge: who knows which of two documents of a query is better."""
+"""Judge: answers which of two documents of a query is better."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class Judge(Protocol):
-    """Says which of two documents of a query is better, as far as it knows.
+    """Function that answers which of two documents of a query is better.
 
-    It sees the queries as they are learned from: features are scaled, and each part numbers its own
-    documents; `docids` and `rows` say which they are. `learn_to_sort` asks about no pair twice,
-    but a run that is resumed asks again: then it has to say the same.
+    It gets the queries in the form that is learned from: features are scaled, and each part numbers
+    its own documents; `docids` and `rows` identify them. `learn_to_sort` asks about no pair twice,
+    but a resumed run asks again, and needs the same answers.
     """
 
     def __call__(self, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-        """(m,) how probably document i is better than j: 1, 0, or between; NaN: it cannot say."""
+        """(m,) probabilities that document i is better than j, 0 to 1; NaN without an answer."""
         ...

@@ -1,4 +1,4 @@
-"""Memory: how much is free, and refusing what will not fit."""
+"""Memory: measure what is free, and refuse arrays that do not fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from sortnet.errors import DataError
 
 _ENDLESS = 1 << 47  # assumed where the machine does not report its memory
-_BLANK = 1 << 28  # bytes that texts may take beside a long one
+# An array of texts is refused if it takes more bytes than this, most of them blanks beside a long
+# text: more blanks a letter than the second number.
+_BLANK = 1 << 28
 _BLANKS_A_LETTER = 16
 _CGROUPS = Path("/sys/fs/cgroup")
 
@@ -24,80 +26,89 @@ def free_memory() -> int:
     return min([_ENDLESS if machine is None else 1024 * machine, *_left_in_groups()])
 
 
-def refuse_too_large(n_bytes: int, what: str) -> None:
-    """Refuse what needs more memory than is free, before it is allocated.
+def refuse_too_large(n_bytes: int, name: str) -> None:
+    """Refuse an array that needs more memory than is free, before it is allocated.
 
     Raises:
-        DataError: naming `what` and both sizes.
+        DataError: with `name` and both sizes.
 
     >>> refuse_too_large(10**16, "t.txt: the rows")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     sortnet.errors.DataError: t.txt: the rows need 10000000.0 GB of memory, ... GB are free
     """
-    free = free_memory()
-    if n_bytes > free:
-        sizes = f"need {n_bytes / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free"
-        raise DataError(f"{what} {sizes}")
+    n_free = free_memory()
+    if n_bytes > n_free:
+        sizes = f"need {n_bytes / 1e9:.1f} GB of memory, {n_free / 1e9:.1f} GB are free"
+        raise DataError(f"{name} {sizes}")
 
 
-def texts(values: Sequence[str], what: str) -> NDArray[np.str_]:
+def texts(values: Sequence[str], name: str) -> NDArray[np.str_]:
     """Texts as an array, in which each takes as much memory as the longest.
 
     Raises:
         DataError: see `refuse_long`.
     """
-    refuse_long(max(map(len, values), default=0), len(values), sum(map(len, values)), what)
+    refuse_long(max(map(len, values), default=0), len(values), sum(map(len, values)), name)
     return np.array(values, np.str_)
 
 
-def refuse_long(longest: int, n: int, letters: int, what: str) -> None:
+def refuse_long(longest: int, n: int, letters: int, name: str) -> None:
     """Refuse an array of n texts, each as wide as the longest, with that many letters in all.
 
     Raises:
-        DataError: if it does not fit, or if next to all of it would be blank.
+        DataError: if it does not fit, or if nearly all of it would be blank.
     """
-    n_bytes, what = 4 * longest * n, f"{what}, the longest of {longest} characters,"
+    n_bytes = 4 * longest * n
+    name = f"{name}, the longest of {longest} characters,"
     if n_bytes > max(_BLANK, 4 * _BLANKS_A_LETTER * letters):
-        raise DataError(f"{what} need {n_bytes / 1e9:.1f} GB of memory, most of it blank: cut it")
-    refuse_too_large(n_bytes, what)
+        raise DataError(f"{name} need {n_bytes / 1e9:.1f} GB of memory, most of it blank: cut it")
+    refuse_too_large(n_bytes, name)
 
 
 def _left_in_groups() -> list[int]:
     """Bytes left below the limits of this process's control groups; cached files count as free."""
     try:
-        own = Path("/proc/self/cgroup").read_text().partition("0::/")[2].partition("\n")[0]
+        own_group = Path("/proc/self/cgroup").read_text().partition("0::/")[2].partition("\n")[0]
     except OSError:
         return []
-    left = []
-    path = Path(own.lstrip("/"))
+    bytes_left = []
+    path = Path(own_group.lstrip("/"))
     for group in (path, *path.parents):
-        place = _CGROUPS / group
-        most, used = (_numbers(place / f"memory.{what}").get("") for what in ("max", "current"))
-        if most is not None and used is not None:
-            stat = _numbers(place / "memory.stat")
+        folder = _CGROUPS / group
+        limit = _numbers(folder / "memory.max").get("")
+        used = _numbers(folder / "memory.current").get("")
+        if limit is not None and used is not None:
+            stat = _numbers(folder / "memory.stat")
             cached = stat.get("inactive_file", 0) + stat.get("active_file", 0)
-            left.append(max(0, most - used + cached))
-    return left
+            bytes_left.append(max(0, limit - used + cached))
+    return bytes_left
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """The integers of a kernel file, by the word before each; none if it does not exist."""
+    """Integers of a kernel file, by the word before each, or by "" for a number alone in its line.
+
+    A file that does not exist has none.
+    """
     try:
-        lines = [line.split() for line in path.read_text().splitlines()]
+        lines = path.read_text().splitlines()
     except OSError:
         return {}
-    pairs = [
-        ("", words[0]) if len(words) == 1 else (words[0], words[1]) for words in lines if words
-    ]
-    return {name: int(value) for name, value in pairs if value.isdigit()}
+    numbers = {}
+    for line in lines:
+        words = line.split()
+        if len(words) == 1:
+            words = ["", *words]
+        if words and words[1].isdigit():
+            numbers[words[0]] = int(words[1])
+    return numbers
 
 
 def return_freed() -> None:
     """Return freed memory to the system, where the C library keeps it.
 
-    glibc keeps what arrays of less than 32 MB have used, in each thread for itself: after steps
-    with such arrays it is several times what is in use.
+    glibc keeps the memory of freed arrays of less than 32 MB, in each thread for itself. After
+    steps with such arrays this is several times the memory in use.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:

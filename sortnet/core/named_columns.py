@@ -10,7 +10,9 @@ from typing import Any, Self
 
 from sortnet.errors import DataError, ModelError
 
-QUERY, ID = "qid", "docid"  # the columns of query and document id where no others are named
+# The columns of query and document id where no other columns are named.
+QUERY = "qid"
+ID = "docid"
 ALL_ROWS = "none"  # in place of a query column
 LEAST_BINS, MOST_BINS = 2, 31  # the gain of grade 30 is 2^30 - 1
 
@@ -20,12 +22,12 @@ class NamedColumns:
     """The columns of query, grade and document id, and how a column of numbers becomes grades.
 
     Attributes:
-        query: the query of each row; None: `qid`; `none`: all rows are one query.
-        grade: None: the first of `label`, `grade` and `relevance`.
-        id: the document's name; None: `docid`, or a column that is called like an id.
+        query: the column of queries; None: `qid`; `none`: all rows are one query.
+        grade: the column of grades; None: the first of `label`, `grade` and `relevance`.
+        id: the column of document names; None: `docid`, or a column with a name like an id.
         ignore: columns that are no features.
-        bins: the number of grades to make of a column of any numbers; None: it has grades.
-        edges: the lowest number of each grade from 1 on, as the training part has them.
+        bins: the number of grades to make from a column of any numbers; None: it has grades.
+        edges: the lowest number of each grade from 1 on, chosen on the training part.
 
     Raises:
         DataError: on a value of another type or range.
@@ -47,8 +49,9 @@ class NamedColumns:
             if name is not None and not isinstance(name, str):
                 raise DataError(f"the {role} column must be a name, got {str(name)[:60]!r}")
         names = [name for name in (self.query, self.grade, self.id) if name is not None]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise DataError(f"column {min(twice)[:60]!r} cannot be two of query, grade and id")
+        repeated = {name for name in names if names.count(name) > 1}
+        if repeated:
+            raise DataError(f"column {min(repeated)[:60]!r} cannot be two of query, grade and id")
         if not isinstance(self.ignore, tuple) or not all(isinstance(x, str) for x in self.ignore):
             raise DataError(f"the ignored columns must be names, got {str(self.ignore)[:60]!r}")
         if self.bins is not None and not _is_whole(self.bins, LEAST_BINS, MOST_BINS):
@@ -60,7 +63,7 @@ class NamedColumns:
             raise DataError(f"edges of bins must be increasing numbers, got {str(self.edges)[:60]}")
 
     def over(self, remembered: NamedColumns) -> NamedColumns:
-        """These names, and the remembered ones where there is none here."""
+        """These names, with the remembered names in place of open ones."""
         return replace(
             self,
             query=self.query if self.query is not None else remembered.query,
@@ -71,15 +74,15 @@ class NamedColumns:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The value for a document of a run or a model."""
+        """The names as a value for the JSON document of a run or a model."""
         return {**asdict(self), "ignore": [*self.ignore], "edges": [*self.edges]}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], path: object) -> Self:
-        """The value that `to_json` gave; `path` names the document in messages.
+        """Read the names from the value of `to_json`; `path` names the document in messages.
 
         Raises:
-            ModelError: if it is damaged.
+            ModelError: if the value is damaged.
         """
         names = {field.name for field in fields(cls)}
         if not isinstance(values, Mapping) or values.keys() - names:
@@ -87,13 +90,15 @@ class NamedColumns:
         lists = {name: values.get(name, []) for name in ("ignore", "edges")}
         if not all(isinstance(value, list) for value in lists.values()):
             raise ModelError(f"{path}: columns cannot be {str(values)[:60]}")
+        tuples = {name: tuple(value) for name, value in lists.items()}
         try:
-            return cls(**{**values, **{name: tuple(value) for name, value in lists.items()}})
+            return cls(**{**values, **tuples})
         except DataError as error:
             raise ModelError(f"{path}: {error}") from None
 
 
 def _is_whole(value: Any, least: int, most: int) -> bool:
+    """Whether the value is a whole number in a range."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 

@@ -1,4 +1,4 @@
-"""PairSink: the pairs of TP and VP, whether in memory or in a store."""
+"""PairSink: keeps the pairs of TP and VP, in memory or in a store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEVER_WRONG = -1  # the first and the last iteration in which such a pair was wr
 
 
 class PairSink(Protocol):
-    """TP and VP, the pairs to learn from, and how often each pair was in the wrong order.
+    """TP and VP, the pairs to learn from, and the iterations in which each pair was wrong.
 
     Adding the same iteration again changes nothing.
     """
@@ -25,11 +25,17 @@ class PairSink(Protocol):
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> int:
-        """Add an iteration's pairs to TP or VP; returns how many of them are new in this iteration.
+        """Add an iteration's pairs to TP or VP, and count its wrong pairs.
 
-        It is counted which pairs were wrong in this iteration: those of `pairs`, and those of
-        `wrong`, which may be in neither TP nor VP. Both tables are `in_order`. What several writers
-        of different pairs return sums to the new pairs.
+        Args:
+            split: TP or VP.
+            iteration: the number of the iteration.
+            pairs: the pairs to add, `in_order`; wrong pairs among them are counted.
+            wrong: further wrong pairs to count, `in_order`, which need not be in TP or VP.
+
+        Returns:
+            The number of pairs that are new in this iteration. Where several processes add
+            different pairs, their numbers add up to the number of new pairs.
         """
         ...
 
@@ -38,7 +44,7 @@ class PairSink(Protocol):
     ) -> ComparedPairs:
         """The pairs of TP or VP that were added before that iteration, `in_order`.
 
-        Margins and answers are not kept: they are as `ComparedPairs.of_keys` gives them. With
-        `docs` only pairs whose better document is docs[0] to docs[1] - 1.
+        Margins and answers are not kept: the pairs have those of `ComparedPairs.of_keys`. With
+        `docs` they are only the pairs whose better document is docs[0] to docs[1] - 1.
         """
         ...

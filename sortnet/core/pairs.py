@@ -1,4 +1,4 @@
-"""Pairs of documents, and the one number that each is."""
+"""Pairs of documents, and pairs packed into one number each."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ def pair_of(key: int) -> tuple[int, int]:
 
 
 def unordered(i: Ints, j: Ints) -> I64:
-    """(m,) a number for each pair, whichever of the two is first."""
+    """(m,) pairs packed with the lower document number first."""
     return packed(np.minimum(i, j), np.maximum(i, j))
 
 
 def moved(key: I64, by: int) -> I64:
-    """Packed pairs of documents whose numbers are higher by some."""
+    """Packed pairs with `by` added to all document numbers."""
     return key + by * np.int64(2**32 + 1)
 
 
-def is_in(keys: I64, others: I64) -> NDArray[np.bool_]:
-    """(m,) whether each number is one of the others, which are ascending."""
-    if not len(others):
+def is_in(keys: I64, ascending: I64) -> NDArray[np.bool_]:
+    """(m,) whether each number occurs in an ascending array."""
+    if not len(ascending):
         return np.zeros(len(keys), np.bool_)
-    at = np.searchsorted(others, keys)
-    at[at == len(others)] = 0
-    there: NDArray[np.bool_] = others[at] == keys
-    return there
+    places = np.searchsorted(ascending, keys)
+    places[places == len(ascending)] = 0
+    occurs: NDArray[np.bool_] = ascending[places] == keys
+    return occurs
 
 
 def unique(keys: I64) -> I64:
-    """Each of the numbers once, ascending; the array given is sorted too."""
+    """The different numbers, ascending; sorts the given array in place, too."""
     keys.sort()
     # np.unique would hash first, which takes ten times as long as this sort.
-    new = np.ones(len(keys), np.bool_)
-    np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    once: I64 = keys[new]
-    return once
+    is_first = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
+    different: I64 = keys[is_first]
+    return different
 
 
 def refuse_no_pairs(i: Ints, j: Ints) -> None:
@@ -75,23 +75,23 @@ def refuse_no_pairs(i: Ints, j: Ints) -> None:
         raise DataError(f"pairs: {i.shape} documents but {j.shape} others")
     bad = (i == j) | ((i | j) >> 31 != 0)
     if bad.any():
-        at = int(np.argmax(bad))
-        raise DataError(f"pair {at}: documents {i[at]} and {j[at]} are no pair")
+        row = int(np.argmax(bad))
+        raise DataError(f"pair {row}: documents {i[row]} and {j[row]} are no pair")
 
 
 class Pairs:
-    """Judged pairs of documents of one query, the better one first.
+    """Judged pairs of documents of one query, the better document first.
 
-    Each pair is there once, ordered by (winner, loser). See `judged` for judges who are not sure.
+    Each pair occurs once, ordered by (winner, loser). See `judged` for uncertain judgements.
 
     Args:
-        winner: (m,) numbers of the documents that are surely better, in any order.
-        loser: (m,) document numbers.
+        winner: (m,) numbers of the documents that are better, in any order.
+        loser: (m,) numbers of the documents that are worse.
 
     Attributes:
         key: (m,) int64, ascending: winner * 2^32 + loser. (Document numbers fit 31 bits.)
         target: (m,) float32 the share of the judgements for the winner, from ½, a tie, to 1.
-        weight: (m,) float32 of the judgements, above 0.
+        weight: (m,) float32 the weight of the judgements, above 0.
 
     Raises:
         DataError: on a document number below 0 or from 2^31, or a document paired with itself.
@@ -119,9 +119,11 @@ class Pairs:
 
     @classmethod
     def of_keys(cls, key: I64, target: F32, weight: F32) -> Self:
-        """The pairs of keys that are ascending, each once."""
+        """Make pairs of ascending keys without duplicates."""
         pairs = cls.__new__(cls)
-        pairs.key, pairs.target, pairs.weight = key, target, weight
+        pairs.key = key
+        pairs.target = target
+        pairs.weight = weight
         return pairs
 
     @classmethod
@@ -137,26 +139,26 @@ class Pairs:
         soft: ArrayLike | None = None,
         weight: ArrayLike | None = None,
     ) -> Self:
-        """Judgements as pairs; those about the same two documents are added up by their weights.
+        """Make pairs of judgements; judgements of the same two documents add up by their weights.
 
-        The winner is that of more than half of the weight; of a tie the lower number.
+        The winner has more than half of the weight; in a tie it is the lower document number.
 
         Args:
             better, worse: (m,) document numbers.
-            soft: (m,) how probably the first is the better one, 0 to 1; ½ is a tie; None: 1.
-            weight: (m,) 0 or more; None: 1. What has no weight is left out.
+            soft: (m,) probabilities that the first document is better, 0 to 1; ½ is a tie; None: 1.
+            weight: (m,) 0 or more; None: 1. Judgements of weight 0 are left out.
 
         Raises:
             DataError: on arrays that do not fit each other, a document compared with itself, a
                 probability outside [0, 1] or a weight that is negative or no number.
 
-        >>> known = Pairs.judged([2, 0, 1], [1, 1, 2])
-        >>> known.winner.tolist(), known.loser.tolist(), known.target.tolist()
+        >>> pairs = Pairs.judged([2, 0, 1], [1, 1, 2])
+        >>> pairs.winner.tolist(), pairs.loser.tolist(), pairs.target.tolist()
         ([0, 1], [1, 2], [1.0, 0.5])
 
         Cost: two sorts.
         """
-        i, j = (np.asarray(each, np.int64) for each in (better, worse))
+        i, j = np.asarray(better, np.int64), np.asarray(worse, np.int64)
         p = _numbers("soft", soft, i)
         w = _numbers("weight", weight, i)
         if i.shape != j.shape or i.ndim != 1:
@@ -164,17 +166,17 @@ class Pairs:
         _refuse("a document compared with itself", i == j, i)
         _refuse("not a probability", ~((p >= 0) & (p <= 1)), p)
         _refuse("not a weight", ~((w >= 0) & (w <= _LARGEST)), w)
-        key, place = np.unique(unordered(i, j), return_inverse=True)
-        total = np.bincount(place, w, len(key))
-        for_low = np.bincount(place, w * np.where(i < j, p, 1 - p), len(key))
+        low_first, place = np.unique(unordered(i, j), return_inverse=True)
+        total = np.bincount(place, w, len(low_first))
+        total_for_low = np.bincount(place, w * np.where(i < j, p, 1 - p), len(low_first))
         rounded = np.minimum(total, _LARGEST).astype(np.float32)
-        some = rounded > 0
-        target: F64 = np.clip(for_low[some] / total[some], 0, 1)
-        low, high = unpacked(key[some])
-        key = np.where(target < 0.5, packed(high, low), key[some])
+        has_weight = rounded > 0
+        share_for_low: F64 = np.clip(total_for_low[has_weight] / total[has_weight], 0, 1)
+        low, high = unpacked(low_first[has_weight])
+        key = np.where(share_for_low < 0.5, packed(high, low), low_first[has_weight])
+        target = np.maximum(share_for_low, 1 - share_for_low).astype(np.float32)
         order = np.argsort(key)
-        share = np.maximum(target, 1 - target).astype(np.float32)
-        return cls.of_keys(key[order], share[order], rounded[some][order])
+        return cls.of_keys(key[order], target[order], rounded[has_weight][order])
 
     @property
     def winner(self) -> I64:
@@ -183,66 +185,70 @@ class Pairs:
 
     @property
     def loser(self) -> I64:
-        """(m,) int64 the documents that should be after them."""
+        """(m,) int64 the documents that should be behind the winners."""
         return self.key & _SECOND
 
     def __len__(self) -> int:
         return len(self.key)
 
-    def __or__(self, other: Pairs) -> Pairs:
+    def __or__(self, pairs: Pairs) -> Pairs:
         """The pairs of both sets, which have none in common."""
-        key = np.concatenate([self.key, other.key])
-        target = np.concatenate([self.target, other.target])
-        weight = np.concatenate([self.weight, other.weight])
+        key = np.concatenate([self.key, pairs.key])
+        target = np.concatenate([self.target, pairs.target])
+        weight = np.concatenate([self.weight, pairs.weight])
         order = np.argsort(key)
         return Pairs.of_keys(key[order], target[order], weight[order])
 
     @property
     def sure(self) -> F64:
-        """(m,) how much each counts in a measure: nothing if the judges were undecided."""
+        """(m,) the weight of each pair in a measure, 0 where the judgements are undecided."""
         sure: F64 = self.weight.astype(np.float64) * (2 * self.target.astype(np.float64) - 1)
         return sure
 
     def answers_for(self, i: Ints, j: Ints) -> tuple[F32, F32]:
-        """(m,) targets for document i of judged pairs (i, j), NaN if nobody compared them; weights.
+        """(m,) shares of the judgements for document i of pairs (i, j), and their weights.
 
-        The weight of a pair that nobody compared is 1.
+        A pair that nobody compared has the share NaN and the weight 1.
         """
-        target, weight = np.full(len(i), np.nan, np.float32), np.ones(len(i), np.float32)
-        if len(self):
-            for turned, key in enumerate((packed(i, j), packed(j, i))):
-                at = np.minimum(np.searchsorted(self.key, key), len(self) - 1)
-                there = self.key[at] == key
-                for_i = self.target[at[there]]
-                target[there] = 1 - for_i if turned else for_i
-                weight[there] = self.weight[at[there]]
-        return target, weight
+        share_for_i = np.full(len(i), np.nan, np.float32)
+        weight = np.ones(len(i), np.float32)
+        if not len(self):
+            return share_for_i, weight
+        for key, i_is_winner in ((packed(i, j), True), (packed(j, i), False)):
+            places = np.minimum(np.searchsorted(self.key, key), len(self) - 1)
+            is_judged = self.key[places] == key
+            target = self.target[places[is_judged]]
+            share_for_i[is_judged] = target if i_is_winner else 1 - target
+            weight[is_judged] = self.weight[places[is_judged]]
+        return share_for_i, weight
 
     def where(self, rows: NDArray[Any]) -> Pairs:
-        """Some of the pairs, by a mask or their places, which ascend."""
+        """Select pairs by a mask or by ascending places."""
         return Pairs.of_keys(self.key[rows], self.target[rows], self.weight[rows])
 
     def renumbered(self, number: I64) -> Pairs:
-        """The pairs by other document numbers; those of documents with -1 are left out."""
+        """The pairs with new document numbers; a pair of a document with -1 is left out."""
         i, j = number[self.winner], number[self.loser]
-        kept = np.flatnonzero((i >= 0) & (j >= 0))
-        key = packed(i[kept], j[kept])
+        rows = np.flatnonzero((i >= 0) & (j >= 0))
+        key = packed(i[rows], j[rows])
         order = np.argsort(key)
-        made = self.where(kept[order])
-        return Pairs.of_keys(key[order], made.target, made.weight)
+        rows = rows[order]
+        return Pairs.of_keys(key[order], self.target[rows], self.weight[rows])
 
     def __repr__(self) -> str:
         return f"Pairs({len(self)})"
 
 
 def _numbers(name: str, values: ArrayLike | None, like: I64) -> F64:
-    given = np.ones(like.shape) if values is None else np.asarray(values, np.float64)
-    if given.shape != like.shape:
-        raise DataError(f"judgements: {like.shape} pairs but {name} has shape {given.shape}")
-    return given
+    """The values as numbers of the same shape as `like`; 1 where there are none."""
+    numbers = np.ones(like.shape) if values is None else np.asarray(values, np.float64)
+    if numbers.shape != like.shape:
+        raise DataError(f"judgements: {like.shape} pairs but {name} has shape {numbers.shape}")
+    return numbers
 
 
-def _refuse(what: str, wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise DataError(f"judgement {at}: {what}: {values[at]}")
+def _refuse(fault: str, is_wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:
+    """Refuse judgements with wrong values, naming the first such judgement."""
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        raise DataError(f"judgement {row}: {fault}: {values[row]}")

@@ -1,4 +1,4 @@
-"""Queries: the documents of many queries, their features and what is known of their order."""
+"""Queries: the documents of many queries, their features, and grades or judgements of pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from sortnet.errors import DataError
 if TYPE_CHECKING:
     from sortnet.core.judge import Judge
 
-_CHECKED_AT_ONCE = 1 << 20  # features, so that temporaries stay small
+_KINDS_WITH_MISSING = ("O", "f", "M")  # kinds of NumPy types that have missing values
+_CHECKED_AT_ONCE = 1 << 20  # number of features checked at a time, so that temporaries stay small
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,23 +34,23 @@ class Queries:
 
     Attributes:
         features: (n_docs, n_features) float32; NaN where a value is missing. While SortNet learns
-            from large data, it is `sortnet.data.half_features.HalfFeatures`, read by rows.
+            from large data, they are `sortnet.data.half_features.HalfFeatures`, read by rows.
         grades: (n_docs,) int32, 0 or more; higher is more relevant.
         offsets: (n_queries + 1,) int64, from 0 to n_docs.
         qids: (n_queries,) the queries' names, unique.
         rows: (n_docs,) int64, the caller's row (or the file's data line, from 0) of each document.
         docids: (n_docs,) the documents' names, if the source has them.
         feature_names: the columns' names, if the source has them.
-        source: where the data came from, for messages.
+        source: name of the source of the data, for messages.
         weights: (n_docs,) float32, 0 or more, or None for 1 everywhere: a pair of documents counts
             weights[i] * weights[j] in training.
-        judged: where nobody graded the documents: the pairs of them that somebody compared.
-        judge: who can be asked about pairs of them, see `Judge`; what it said joins `judged`.
-        shard: where several processes share the queries of a whole: which ones these are.
-        describer: what made features of texts and images, see `sortnet.items.Describer`.
-        columns: the names given to columns of the source, with the edges of bins of grades.
-        roles: what became of each column of a table, see `sortnet.tables.roles.LabelledColumns`.
-        dates: the features that are dates, as days since 1970.
+        judged: judged pairs of documents, in place of grades.
+        judge: answers questions about pairs, see `Judge`; its answers are added to `judged`.
+        shard: which queries of a whole these are, where several processes share the whole.
+        describer: makes features from texts and images, see `sortnet.items.Describer`.
+        columns: the names of the source's columns, with the edges of bins of grades.
+        roles: the role of each column of a table, see `sortnet.tables.roles.LabelledColumns`.
+        dates: names of features that are dates, as days since 1970.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -99,9 +100,9 @@ class Queries:
 
         Raises:
             DataError: on shapes that disagree, infinite features, negative or fractional grades,
-                weights that are negative, no numbers or all 0; a document id that makes memory of
-                blanks for the others; with grades, on a feature whose differences within queries
-                are lost in float32.
+                weights that are negative, no numbers or all 0; a document id much longer than the
+                others; with grades, on a feature whose differences within queries are lost in
+                float32.
 
         Cost: one stable sort of the query ids; X is copied only if rows must move.
         """
@@ -122,7 +123,7 @@ class Queries:
             raise DataError(
                 f"{source}: {features.shape[1]} features but {len(feature_names)} feature names"
             )
-        if y is not None:  # documents that are only ranked get a ranking in any case
+        if y is not None:  # documents without grades are only ranked, and always get a ranking
             refuse_lost(table, codes, feature_names, source)
         return cls.from_codes(
             features,
@@ -179,40 +180,41 @@ class Queries:
 
     @property
     def sizes(self) -> I64:
-        """(n_queries,) documents of each query."""
+        """(n_queries,) the number of documents of each query."""
         return np.diff(self.offsets)
 
     def query_of_docs(self) -> I32:
-        """(n_docs,) the number of each document's query."""
+        """(n_docs,) the index of each document's query."""
         return np.repeat(np.arange(len(self), dtype=np.int32), self.sizes)
 
     def with_features(self, features: F32) -> Queries:
-        """The same documents with other features (scaled ones, for example)."""
+        """The same documents with other features, such as scaled ones."""
         return replace(self, features=features)
 
     def take(self, queries: ArrayLike) -> Queries:
-        """Some of the queries, in the order given; `rows` still refer to the source.
+        """Select queries by index, in the given order; `rows` still refer to the source.
 
-        Queries that follow each other are a view: nothing is copied.
+        Consecutive queries are a view: nothing is copied.
         """
-        which = np.asarray(queries, dtype=np.int64)
-        sizes = self.sizes[which]
+        indexes = np.asarray(queries, dtype=np.int64)
+        sizes = self.sizes[indexes]
         offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        if len(which) and np.all(np.diff(which) == 1):
-            begin = int(self.offsets[which[0]])
+        if len(indexes) and np.all(np.diff(indexes) == 1):
+            begin = int(self.offsets[indexes[0]])
             run = slice(begin, begin + int(offsets[-1]))
-            return self._of_docs(run, offsets, self.qids[which])
-        docs = np.arange(offsets[-1]) + np.repeat(self.offsets[which] - offsets[:-1], sizes)
-        return self._of_docs(docs, offsets, self.qids[which])
+            return self._of_docs(run, offsets, self.qids[indexes])
+        docs = np.arange(offsets[-1]) + np.repeat(self.offsets[indexes] - offsets[:-1], sizes)
+        return self._of_docs(docs, offsets, self.qids[indexes])
 
     def only(self, docs: Bool) -> Queries:
-        """Some of the documents, by a mask (n_docs,); queries without any left are left out."""
+        """Select documents by a mask, (n_docs,); queries without any of them are left out."""
         sizes = np.add.reduceat(np.append(docs, False), self.offsets[:-1], dtype=np.int64)
         sizes = np.where(self.sizes > 0, sizes, 0)
         offsets = np.append(0, np.cumsum(sizes[sizes > 0]))
         return self._of_docs(np.flatnonzero(docs), offsets, self.qids[sizes > 0])
 
     def _of_docs(self, docs: I64 | slice, offsets: I64, qids: Str) -> Queries:
+        """The queries of selected documents, which are numbered again."""
         judged = self.judged
         if judged is not None:
             number = np.full(self.n_docs, -1, np.int64)
@@ -250,7 +252,7 @@ class Queries:
             soft, weight: see `Pairs.judged`.
 
         Raises:
-            DataError: on a row that is not there, a pair of two queries, or as `Pairs.judged`.
+            DataError: on a row that does not exist, a pair of two queries, or as `Pairs.judged`.
 
         >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], qid=["b", "a", "b"])
         >>> q.with_judgements([2], [0]).judged.winner.tolist()
@@ -258,30 +260,34 @@ class Queries:
         """
         number = np.empty(self.n_docs, np.int64)
         number[self.rows] = np.arange(self.n_docs)
-        rows = [np.asarray(each, np.int64).reshape(-1) for each in (better, worse)]
-        for given in rows:
-            if len(given) and not 0 <= given.min() <= given.max() < self.n_docs:
-                wrong = given[(given < 0) | (given >= self.n_docs)][0]
-                raise DataError(f"{self.source}: there is no row {wrong} among {self.n_docs}")
-        docs = [number[given] for given in rows]
-        judged = Pairs.judged(*docs, soft=soft, weight=weight)
+        better_rows = self._checked_rows(better)
+        worse_rows = self._checked_rows(worse)
+        judged = Pairs.judged(number[better_rows], number[worse_rows], soft=soft, weight=weight)
         query = self.query_of_docs()
-        apart = query[judged.winner] != query[judged.loser]
-        if apart.any():
-            at = int(np.argmax(apart))
-            a, b = self.rows[judged.winner[at]], self.rows[judged.loser[at]]
+        are_apart = query[judged.winner] != query[judged.loser]
+        if are_apart.any():
+            pair = int(np.argmax(are_apart))
+            a, b = self.rows[judged.winner[pair]], self.rows[judged.loser[pair]]
             raise DataError(f"{self.source}: rows {a} and {b} are of two queries: not comparable")
         return replace(self, judged=judged)
 
+    def _checked_rows(self, rows: ArrayLike) -> I64:
+        """(m,) rows of the source as an array; refuses rows that do not exist."""
+        checked = np.asarray(rows, np.int64).reshape(-1)
+        if len(checked) and not 0 <= checked.min() <= checked.max() < self.n_docs:
+            wrong = checked[(checked < 0) | (checked >= self.n_docs)][0]
+            raise DataError(f"{self.source}: there is no row {wrong} among {self.n_docs}")
+        return checked
+
     def in_row_order(self, per_doc: NDArray[Any]) -> NDArray[Any]:
-        """Put one value per document into the caller's row order (for all rows of the source)."""
+        """Put one value per document into the row order of the source, which has no other rows."""
         out = np.empty_like(per_doc)
         out[self.rows] = per_doc
         return out
 
 
 def whole_grades(y: ArrayLike, source: str = "data") -> I32:
-    """Check grades: integers from 0 (the only ones that the measures take)."""
+    """Check grades: whole numbers from 0, as the measures need them."""
     values = _numbers(y, f"{source}: grades")
     if values.ndim != 1:
         raise DataError(f"{source}: grades must be one number a row, got shape {values.shape}")
@@ -300,46 +306,47 @@ def grade_fault(text: str) -> str:
     )
 
 
-def _numbers(values: ArrayLike, what: str) -> F64:
+def _numbers(values: ArrayLike, name: str) -> F64:
+    """The values as numbers; refuses other values, naming them by `name`."""
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{what} must be numbers: {error}") from None
+        raise DataError(f"{name} must be numbers: {error}") from None
 
 
 def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
     """X unchanged and as float32, checked."""
     try:
         table = np.asarray(X)
-        with np.errstate(over="ignore"):  # what overflows a float32 is refused below
+        with np.errstate(over="ignore"):  # values that overflow a float32 are refused below
             features = np.ascontiguousarray(table, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise DataError(f"{source}: features must be numbers: {error}") from None
     if features.ndim != 2:
         raise DataError(f"{source}: features must be a table, got shape {features.shape}")
-    at_once = max(1, _CHECKED_AT_ONCE // max(1, features.shape[1]))
-    for start in range(0, len(features), at_once):
-        infinite = np.isinf(features[start : start + at_once])
-        if infinite.any():
-            row, column = np.argwhere(infinite)[0] + (start, 0)
+    n_rows = max(1, _CHECKED_AT_ONCE // max(1, features.shape[1]))
+    for start in range(0, len(features), n_rows):
+        is_infinite = np.isinf(features[start : start + n_rows])
+        if is_infinite.any():
+            row, column = np.argwhere(is_infinite)[0] + (start, 0)
             value = table[row, column]
             raise DataError(f"{source}, row {row}, feature {column + 1}: {value} is not finite")
     return table, features
 
 
 def _weights(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32:
-    """(n_docs,) weights of the rows, given for them or for their queries."""
-    given = _numbers(weights, f"{source}: weights")
-    if given.shape not in ((len(codes),), (n_queries,)):
+    """(n_docs,) weights of the rows, from weights of the rows or of their queries."""
+    values = _numbers(weights, f"{source}: weights")
+    if values.shape not in ((len(codes),), (n_queries,)):
         raise DataError(
             f"{source}: weights must be one a row ({len(codes)}) or one a query ({n_queries}), "
-            f"got shape {given.shape}"
+            f"got shape {values.shape}"
         )
-    bad = ~((given >= 0) & (given <= np.finfo(np.float32).max))
+    bad = ~((values >= 0) & (values <= np.finfo(np.float32).max))
     if bad.any():
         k = int(np.argmax(bad))
-        raise DataError(f"{source}: weight {k} is {given[k]:g}, not a finite number from 0")
-    per_row = given if len(given) == len(codes) else np.sqrt(given)[codes]
+        raise DataError(f"{source}: weight {k} is {values[k]:g}, not a finite number from 0")
+    per_row = values if len(values) == len(codes) else np.sqrt(values)[codes]
     rounded = per_row.astype(np.float32)
     if not rounded.any():
         raise DataError(f"{source}: all weights are zero: there is nothing to learn from")
@@ -347,21 +354,27 @@ def _weights(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32
 
 
 def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64]:
+    """The queries' names in the order of their first row, and (n,) the index of each row's query.
+
+    Without names all rows are one query.
+    """
     if qid is None:
-        return np.array(["0"][: min(n, 1)], dtype=np.str_), np.zeros(n, np.int64)
+        names = ["0"] if n else []
+        return np.array(names, dtype=np.str_), np.zeros(n, np.int64)
     values = np.asarray(qid)
     if values.shape != (n,):
         raise DataError(f"{source}: {n} rows of features but qid has shape {values.shape}")
-    missing = _missing(values if values.dtype.kind != "U" else qid)
-    if missing.any():
-        raise DataError(f"{source}, row {int(np.argmax(missing))}: there is no qid")
+    # NumPy has turned missing values among texts into texts.
+    is_missing = _is_missing(qid if values.dtype.kind == "U" else values)
+    if is_missing.any():
+        raise DataError(f"{source}, row {int(np.argmax(is_missing))}: there is no qid")
     if values.dtype.kind == "f":
-        infinite = np.isinf(values)
-        if infinite.any():
-            row = int(infinite.argmax())
+        is_infinite = np.isinf(values)
+        if is_infinite.any():
+            row = int(is_infinite.argmax())
             raise DataError(f"{source}, row {row}: the qid is {values[row]}")
         if np.all((values == np.floor(values)) & (np.abs(values) < 2**53)):
-            values = values.astype(np.int64)  # a column with 7.0 means query 7
+            values = values.astype(np.int64)  # 7.0 is the name of query 7
     if values.dtype.kind not in "iuU":
         values = values.astype(np.str_)
     unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)
@@ -371,18 +384,19 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
     return unique[by_appearance].astype(np.str_), number[inverse]
 
 
-def _missing(qid: ArrayLike) -> Bool:
+def _is_missing(qid: ArrayLike) -> Bool:
     """(n_docs,) whether the qid is missing: NaN, None, NaT, pandas' NA."""
     values = np.asarray(qid, dtype=None if hasattr(qid, "dtype") else object)
-    if values.dtype.kind not in "OfM":
+    if values.dtype.kind not in _KINDS_WITH_MISSING:
         return np.zeros(len(values), np.bool_)
     import pandas as pd
 
-    missing: Bool = pd.isna(values)
-    return missing
+    is_missing: Bool = pd.isna(values)
+    return is_missing
 
 
 def _codes_of_groups(group: ArrayLike, n: int, source: str) -> tuple[Str, I64]:
+    """Names of the queries, 0, 1, ..., and (n,) the index of each row's query, from their sizes."""
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n:
         raise DataError(f"{source}: group must be sizes of queries that add up to {n} rows")

@@ -1,6 +1,6 @@
 """Shards: the queries of a whole that one of several processes has.
 
-A process that has all of them is a group of one, and everything here costs it nothing.
+A single process, with all queries, is a group of one, for which all functions here cost nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T", bound=NDArray[Any])
 
 
 class Group(Protocol):
-    """Processes that learn one model, each from its own queries; all call the same in turn."""
+    """Processes that learn one model, each from its own queries; all make the same calls."""
 
     rank: int
     size: int
@@ -28,7 +28,7 @@ class Group(Protocol):
         ...
 
     def gather(self, values: T) -> T:
-        """(m, ...) the rows of all processes, those of the first process first."""
+        """(m, ...) the rows of all processes, in the order of the processes."""
         ...
 
 
@@ -46,12 +46,12 @@ class Alone:
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """Which queries of a whole a process has.
+    """A process's share of the queries of a whole.
 
     Attributes:
         group: the processes.
-        offsets: (n + 1,) of the documents of all queries, as `Queries.offsets`.
-        first: the number of its first query.
+        offsets: (n + 1,) `Queries.offsets` of the whole.
+        first: number of the share's first query in the whole.
     """
 
     group: Group
@@ -60,12 +60,12 @@ class Shard:
 
     @property
     def first_doc(self) -> int:
-        """The number of its first document."""
+        """Number of the share's first document in the whole."""
         return int(self.offsets[self.first])
 
 
 def sharded(queries: Queries, group: Group) -> Queries:
-    """The queries of this process: of as much work, by n log n, as those of each other one.
+    """This process's share of the queries, balanced by estimated work, n log n per query.
 
     Cost: views; nothing is copied.
     """
@@ -75,33 +75,37 @@ def sharded(queries: Queries, group: Group) -> Queries:
     total = work[-1] if len(work) else 0.0
     shares = total * np.arange(1, group.size) / group.size
     bounds = np.minimum(np.searchsorted(work, shares, side="left") + 1, len(queries))
-    firsts = [0, *bounds.tolist(), len(queries)]
-    first, last = firsts[group.rank : group.rank + 2]
+    bounds_of_shares = [0, *bounds.tolist(), len(queries)]
+    first = bounds_of_shares[group.rank]
+    last = bounds_of_shares[group.rank + 1]
     return replace(queries.take(np.arange(first, last)), shard=Shard(group, queries.offsets, first))
 
 
 def offsets_of_all(queries: Queries) -> NDArray[np.int64]:
-    """(n + 1,) `offsets` of these queries, of a shard those of the whole."""
+    """(n + 1,) `offsets` of these queries; of a shard, the offsets of the whole."""
     return queries.offsets if queries.shard is None else queries.shard.offsets
 
 
 def own(queries: Queries, docs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Document numbers of the whole as those of a shard; below 0 or too high: of another one."""
+    """Turn document numbers of the whole into numbers of this shard.
+
+    Documents of another shard get numbers below 0, or not below the number of documents.
+    """
     return docs if queries.shard is None else docs - queries.shard.first_doc
 
 
 def summed(queries: Queries, values: Any) -> Any:
-    """Sums over these queries, of a shard those over the whole."""
+    """Sums over these queries; of a shard, sums over the whole."""
     return values if queries.shard is None else queries.shard.group.sum(np.asarray(values))
 
 
 def gathered(queries: Queries, values: T) -> T:
-    """Rows of these queries, in their order; of a shard those of the whole."""
+    """Rows of these queries, in their order; of a shard, rows of the whole."""
     return values if queries.shard is None else queries.shard.group.gather(values)
 
 
 def before(queries: Queries, n: int) -> int:
-    """The sum of the numbers n of the processes before this one."""
+    """Sum of the numbers n of the processes before this one."""
     if queries.shard is None:
         return 0
     group = queries.shard.group

@@ -1,4 +1,4 @@
-"""Sorting: the ranking of every query by one sort, and the comparisons that it made."""
+"""Sorting: the ranking of every query by one sort, and the comparisons of the sort."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sortnet.core.compared_pairs import ComparedPairs
 
 @dataclass(frozen=True, eq=False)
 class Sorting:
-    """Result of a sort: the ranking of every query, and the comparisons made.
+    """Result of a sort: the ranking of every query, and the comparisons.
 
     Attributes:
         order: (n_docs,) int64 document numbers, query by query, best first.
-        compared: every comparison made, without answers.
+        compared: every comparison, without answers.
     """
 
     order: I64

@@ -52,7 +52,7 @@ def joined(parts: Sequence[Queries]) -> Queries:
         if part.judge is not first.judge:
             raise DataError(f"{part.source}: another judge than that of {first.source}")
     ends = np.cumsum([0, *(part.n_docs for part in parts)])
-    features = allocate((int(ends[-1]), first.n_features), what=f"{first.source} and others")
+    features = allocate((int(ends[-1]), first.n_features), name=f"{first.source} and others")
     np.concatenate([part.features for part in parts], out=features)
     offsets = [np.array([0])]
     for end, part in zip(ends, parts, strict=False):

@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from sortnet.judges.prices import Price, amount
 from sortnet.judges.verdicts import Enough
 from sortnet.messages import count
 
@@ -16,6 +17,8 @@ class Budget:
 
     Attributes:
         price_in, price_out: of a million tokens of prompts, and of answers.
+        currency: of the prices and of `max_cost`; None: it is not known.
+        cached: answers that took no call, as a cache had them.
 
     >>> budget = Budget(max_calls=2, price_in=3.0)
     >>> budget.call()
@@ -29,7 +32,9 @@ class Budget:
     max_cost: float | None = None
     price_in: float | None = None
     price_out: float | None = None
+    currency: str | None = None
     calls: int = 0
+    cached: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     _began: float = field(default_factory=time.monotonic)
@@ -51,6 +56,11 @@ class Budget:
                 raise Enough(why)
             self.calls += 1
 
+    def take_from_cache(self) -> None:
+        """Count an answer that took no call."""
+        with self._lock:
+            self.cached += 1
+
     def add(self, tokens_in: int, tokens_out: int) -> None:
         """Count the tokens of a call."""
         with self._lock:
@@ -59,9 +69,7 @@ class Budget:
 
     def cost_of(self, tokens_in: int, tokens_out: int) -> float | None:
         """Cost of some tokens; None without prices."""
-        if self.price_in is None and self.price_out is None:
-            return None
-        return (tokens_in * (self.price_in or 0) + tokens_out * (self.price_out or 0)) / 1e6
+        return Price(self.price_in, self.price_out).of(tokens_in, tokens_out)
 
     @property
     def cost(self) -> float | None:
@@ -81,7 +89,8 @@ class Budget:
         if self.max_tokens is not None and tokens >= self.max_tokens:
             return f"the limit of {self.max_tokens:,} tokens is reached: {tokens:,} were used"
         if self.max_cost is not None and cost is not None and cost >= self.max_cost:
-            return f"the limit of the cost, {self.max_cost:.4g}, is reached: {cost:.4g} was spent"
+            limit, spent = amount(self.max_cost, self.currency), amount(cost, self.currency)
+            return f"the limit of the cost, {limit}, is reached: {spent} was spent"
         return ""
 
     def progress(self) -> str:
@@ -92,5 +101,9 @@ class Budget:
 
     def text(self) -> str:
         """Calls, tokens and cost, in words."""
-        cost = "" if self.cost is None else f", {self.cost:.4g} spent"
-        return f"{count(self.calls, 'call')}, {self.tokens_in + self.tokens_out:,} tokens{cost}"
+        parts = [count(self.calls, "call"), f"{self.tokens_in + self.tokens_out:,} tokens"]
+        if self.cost is not None:
+            parts.append(f"{amount(self.cost, self.currency)} spent")
+        if self.cached:
+            parts.append(f"{count(self.cached, 'answer')} from the cache")
+        return ", ".join(parts)

@@ -45,9 +45,18 @@ class Judge(Protocol):
         ...
 
 
-def no_preparation(pair: Pair) -> Pair:
+def no_preparation(pair: Pair, *, is_fresh: bool) -> Pair:
     """A pair as it is."""
+    del is_fresh
     return pair
+
+
+class Preparation(Protocol):
+    """Makes of a pair what a worker is asked."""
+
+    def __call__(self, pair: Pair, *, is_fresh: bool) -> Pair:
+        """Prepare a pair; `is_fresh`: it is to be asked whatever was answered elsewhere."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,7 @@ class JudgeConnection:
         patience: seconds for which an answer is kept while the store's server is away.
         in_caller_thread: whether the only worker is asked in the thread of whoever asks.
         prepare: makes of a pair what a worker is asked.
+        takes_sets: whether it answers about more than two items, too.
         budget: of the calls; None: they cost nothing.
         open_connections: keeps the connections to a server open.
     """
@@ -72,7 +82,8 @@ class JudgeConnection:
     both_orders: bool = False
     patience: float = 600.0
     in_caller_thread: bool = False
-    prepare: Callable[[Pair], Pair] = no_preparation
+    prepare: Preparation = no_preparation
+    takes_sets: bool = False
     budget: Budget | None = None
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -97,5 +108,5 @@ class JudgeConnection:
         """Calls, tokens and cost as JSON; empty where they cost nothing."""
         if self.budget is None:
             return {}
-        names = ("calls", "tokens_in", "tokens_out", "cost")
+        names = ("calls", "tokens_in", "tokens_out", "cost", "currency", "cached")
         return {name: getattr(self.budget, name) for name in names}

@@ -9,10 +9,11 @@ from typing import Any
 from sortnet.judges.asked_pairs import Pair
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.model_answers import CHARACTERS
+from sortnet.judges.prices import amount
 from sortnet.judges.prompts import Prompt
 from sortnet.messages import count
 
-_TOKENS_OF_ANSWER = 2  # about
+TOKENS_OF_ANSWER = 2  # about
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class CallEstimate:
         calls: of the server.
         tokens_in, tokens_out: of prompts and of answers.
         cost: None without prices.
+        currency: of the cost, if it is known.
+        fewest_calls, most_calls: range of the calls; None if a number of answers was given.
     """
 
     pairs: int
@@ -31,6 +34,9 @@ class CallEstimate:
     tokens_in: int
     tokens_out: int
     cost: float | None
+    currency: str | None = None
+    fewest_calls: int | None = None
+    most_calls: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The numbers by name."""
@@ -38,18 +44,37 @@ class CallEstimate:
 
     def __str__(self) -> str:
         tokens = f"{self.tokens_in + self.tokens_out:,} tokens"
-        cost = "" if self.cost is None else f", a cost of about {self.cost:.4g}"
-        return f"about {count(self.calls, 'call')}, {tokens}{cost}"
+        cost = "" if self.cost is None else f", a cost of about {amount(self.cost, self.currency)}"
+        between = ""
+        if self.fewest_calls is not None and self.most_calls is not None:
+            between = f" ({self.fewest_calls:,} to {self.most_calls:,})"
+        return f"about {count(self.calls, 'call')}{between}, {tokens}{cost}"
 
 
-def estimate_calls(model: LanguageModel, n_pairs: int, examples: Sequence[Pair]) -> CallEstimate:
-    """Estimate what a number of pairs takes, by the mean length of the prompts of some pairs."""
-    calls = n_pairs * (2 if model.both_orders else 1)
-    if model.max_calls is not None:
-        calls = min(calls, model.max_calls)
+def estimate_calls(
+    model: LanguageModel,
+    n_pairs: int,
+    examples: Sequence[Pair],
+    range_of_pairs: tuple[int, int] | None = None,
+) -> CallEstimate:
+    """Estimate what a number of pairs takes, by the mean length of the prompts of some pairs.
+
+    `range_of_pairs` is the range of that number, if it is a guess.
+    """
+    calls = _calls(model, n_pairs)
+    fewest, most = (None, None)
+    if range_of_pairs is not None:
+        fewest, most = (_calls(model, number) for number in range_of_pairs)
     prompt = Prompt(model.prompt)
     length = sum(len(prompt.of(pair)) // CHARACTERS for pair in examples) / len(examples)
     tokens_in = int(calls * max(1.0, length))
-    tokens_out = calls * _TOKENS_OF_ANSWER
-    cost = model.budget().cost_of(tokens_in, tokens_out)
-    return CallEstimate(n_pairs, calls, tokens_in, tokens_out, cost)
+    tokens_out = calls * TOKENS_OF_ANSWER
+    price = model.price()
+    cost = price.of(tokens_in, tokens_out)
+    return CallEstimate(n_pairs, calls, tokens_in, tokens_out, cost, price.currency, fewest, most)
+
+
+def _calls(model: LanguageModel, n_pairs: int) -> int:
+    """Calls for a number of pairs, at most the limit."""
+    calls = n_pairs * (2 if model.both_orders else 1)
+    return calls if model.max_calls is None else min(calls, model.max_calls)

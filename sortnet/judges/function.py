@@ -130,13 +130,13 @@ def verdict_of_value(answer: object) -> Verdict:
             answer.close()
         raise Refused(_COROUTINE)
     if answer is None:
-        return Verdict("skip")
+        return Verdict("skip", comment="the function returned None")
     if isinstance(answer, str) and answer in REPLIES:
         return Verdict(answer)
     if isinstance(answer, numbers.Real) and not isinstance(answer, bool | np.bool_):
         p = float(answer)
         if math.isnan(p):
-            return Verdict("skip")
+            return Verdict("skip", comment="the function returned NaN")
         if 0.0 <= p <= 1.0:
             return Verdict(word_of(p), p)
     raise Refused(f"the judge returned {shown(answer)}, which is none of {_MAY_RETURN}")

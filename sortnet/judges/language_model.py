@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import ipaddress
+import json
 import math
 import os
 import random
@@ -12,42 +14,47 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from sortnet.errors import SortNetError
+from sortnet.judges.answer_cache import AnswerCache, answer_key
 from sortnet.judges.asked_pairs import Pair
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.http_client import Connections, HttpAnswer
 from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
 from sortnet.judges.model_answers import (
-    FIRST,
-    LETTERS,
-    letter_in,
     message_of,
     parsed,
-    probability,
     tokens_of,
+    verdict_of_reply,
 )
-from sortnet.judges.prompts import AGAIN, Prompt
-from sortnet.judges.verdicts import Fault, Refused, Verdict, stored_meta, stored_text, word_of
-from sortnet.messages import cut, printable
+from sortnet.judges.prices import Price, check_currency, default_prices_file, price_in_table
+from sortnet.judges.prompts import AGAIN, AGAIN_AS_JSON, Prompt
+from sortnet.judges.request import (
+    check_request,
+    is_random,
+    part_of_judge,
+    request_body,
+)
+from sortnet.judges.verdicts import Fault, Refused, Verdict, stored_meta, stored_text
+from sortnet.messages import cut, note, printable
 
-_TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none
+TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none
 _SHORTEST_WAIT = 1.0  # seconds before the second call, whatever the server asks for
 _LONGEST_WAIT = 60.0  # seconds between two calls, unless the server asks for more
 _LONGEST_RETRY_AFTER = 1e9  # seconds: more is no time to wait, but a long number to print
 _LONGEST_TEXT = 200  # characters of a server's text in a message
 _LONGEST_FAULT = 300  # characters of a whole message
-_TOO_LONG = re.compile(
+TOO_LONG = re.compile(
     r"context|too long|too large|too many (input )?tokens|maximum (input )?(length|tokens)|exceed",
     re.IGNORECASE,
 )
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
-
+_OF_A_SCHEMA = re.compile(r"response_format|json_schema|schema|structured", re.IGNORECASE)
 
 KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key by default
 
@@ -66,17 +73,28 @@ class LanguageModel:
             may be missing.
         key: function that returns the key, in place of a variable. A key is never stored or shown.
         prompt: file of a Jinja template; None: SortNet's own prompt.
+        logprobs: whether log-probabilities are asked for; where the server gives them, they are
+            the answer.
         both_orders: whether each pair is asked in both orders, and both answers are kept.
         workers: calls at once.
         timeout: seconds for one call.
         patience: seconds in all for which a busy server is asked again.
         max_calls, max_tokens, max_cost: limits; no call is made after one is reached.
-        price_in, price_out: price of a million tokens of prompts, and of answers.
+        price_in, price_out: price of a million tokens of prompts, and of answers; None: those of
+            the table of prices, if it has the model.
         insecure: whether a server without https may be asked that is not on this machine.
+        request: parameters of every request, such as `{"temperature": 0.7, "seed": 1}`; None leaves
+            one out. They are stored with the answers, and a model with other ones is another judge.
+        structured: whether the answer is asked for by JSON schema; a server that takes none is
+            asked for a letter.
+        answer_cache: file of answers that several collections share; None: none is shared.
+        prices: table of prices in TOML or JSON; None: `~/.config/sortnet/prices.toml`, if it is
+            there.
+        currency: of `price_in`, `price_out` and `max_cost`; None: the table's.
 
     Raises:
-        SortNetError: on a key given as a text, a number out of range, or a limit of the cost
-            without a price.
+        SortNetError: on a key given as a text, a number out of range, a limit of the cost without a
+            price, or a request that has a secret or what SortNet sets.
 
     >>> LanguageModel("qwen3", server="http://localhost:8000").annotator
     'qwen3'
@@ -87,6 +105,7 @@ class LanguageModel:
     key_variable: str | None = None
     key: Callable[[], str] | None = field(default=None, repr=False)
     prompt: str | None = None
+    logprobs: bool = True
     both_orders: bool = False
     workers: int = 1
     timeout: float = 60.0
@@ -97,8 +116,15 @@ class LanguageModel:
     price_in: float | None = None
     price_out: float | None = None
     insecure: bool = False
+    request: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    structured: bool = False
+    answer_cache: str | None = None
+    prices: str | None = None
+    currency: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "request", check_request(self.request))
+        check_currency(self.currency)
         if self.key is not None and not callable(self.key):
             raise SortNetError(
                 f"key: give a function that returns the key, or set {KEY_VARIABLE}; a text could "
@@ -112,23 +138,69 @@ class LanguageModel:
         check_number("max_cost", self.max_cost, may_be_zero=False)
         check_number("price_in", self.price_in)
         check_number("price_out", self.price_out)
-        if self.max_cost is not None and self.price_in is None and self.price_out is None:
-            raise SortNetError("max_cost needs price_in or price_out")
+        if not self.price().is_known and self.max_cost is not None:
+            raise SortNetError(
+                f"max_cost needs price_in or price_out, or a price of {self.model!r} in "
+                f"{self.prices or default_prices_file()}"
+            )
 
     @property
     def annotator(self) -> str:
         """Name under which the answers are stored."""
         return self.model
 
+    @property
+    def variant(self) -> str:
+        """Hash of what makes the model another judge than by default; empty if nothing does.
+
+        That is a prompt of one's own, an answer by JSON schema, and the parameters of a request
+        but seeds, limits of tokens and bookkeeping.
+
+        >>> LanguageModel("qwen3", "http://localhost:8000", request={"seed": 7}).variant
+        ''
+        """
+        prompt = "" if self.prompt is None else Prompt(self.prompt).hash
+        parameters = part_of_judge(self.request)
+        if not parameters and not self.structured:
+            return prompt
+        about = json.dumps([prompt, parameters, self.structured], sort_keys=True)
+        return hashlib.sha256(about.encode()).hexdigest()[:8]
+
+    def price(self) -> Price:
+        """Price of the tokens: the model's own, else the one of the table of prices.
+
+        Raises:
+            SortNetError: if the table cannot be used, or its prices have another currency.
+        """
+        if self.price_in is not None or self.price_out is not None:
+            return Price(self.price_in, self.price_out, currency=self.currency)
+        price = price_in_table(self.model, self.prices) or Price()
+        if self.currency not in (None, price.currency) and price.currency is not None:
+            table = self.prices or default_prices_file()
+            raise SortNetError(f"{table}: prices are in {price.currency}, not in {self.currency}")
+        return replace(price, currency=price.currency or self.currency)
+
     def budget(self) -> Budget:
         """Limits and prices of the calls; nothing is spent yet."""
+        price = self.price()
         return Budget(
             max_calls=self.max_calls,
             max_tokens=self.max_tokens,
             max_cost=self.max_cost,
-            price_in=self.price_in,
-            price_out=self.price_out,
+            price_in=price.price_in,
+            price_out=price.price_out,
+            currency=price.currency,
         )
+
+    def facts(self) -> dict[str, Any]:
+        """What is stored with each answer: the prompt's hash, the request and the currency."""
+        facts: dict[str, Any] = {"prompt": Prompt(self.prompt).hash}
+        if self.request:
+            facts["request"] = dict(self.request)
+        price = self.price()
+        if price.is_known and price.currency is not None:
+            facts["currency"] = price.currency
+        return facts
 
     def connect(
         self, name: str = "", originals: Mapping[str, Any] | None = None
@@ -141,14 +213,21 @@ class LanguageModel:
         prompt, budget = Prompt(self.prompt), self.budget()
         server = Server(
             self.server, self.model, self._secret(), self.timeout, self.patience, budget,
-            insecure=self.insecure,
+            insecure=self.insecure, request=self.request, structured=self.structured,
+            cache=None if self.answer_cache is None else AnswerCache(self.answer_cache),
+            tops=[*TOPS] if self.logprobs else [0],
         )  # fmt: skip
+        facts = self.facts()
 
         def make_workers() -> list[ModelWorker]:
             return [ModelWorker(server, seed) for seed in range(self.workers)]
 
-        def with_messages(pair: Pair) -> Pair:
-            return pair | {"messages": prompt.messages(pair), "meta": {"prompt": prompt.hash}}
+        def with_messages(pair: Pair, *, is_fresh: bool) -> Pair:
+            return pair | {
+                "messages": prompt.messages(pair),
+                "meta": facts,
+                "is_fresh": is_fresh,
+            }
 
         return JudgeConnection(
             name or f"model {self.model}",
@@ -174,6 +253,8 @@ class LanguageModel:
             raise SortNetError(f"key: the function returned {type(secret).__name__}, no text")
         if secret is not None and not (secret.isascii() and secret.isprintable()):
             raise SortNetError(f"the key in {source} has characters that no key has")
+        if secret is not None and secret in json.dumps(dict(self.request)):
+            raise SortNetError("request: it has the server's key, and a request is stored")
         return secret
 
 
@@ -188,7 +269,10 @@ class Server:
     patience: float  # seconds in all for which a pair is asked again where the server is busy
     budget: Budget
     insecure: bool = False
-    tops: list[int] = field(default_factory=lambda: [*_TOPS])  # the first is asked for
+    request: Mapping[str, Any] = field(default_factory=dict)  # parameters that the user gave
+    structured: bool = False  # whether answers are asked for by JSON schema
+    cache: AnswerCache | None = None
+    tops: list[int] = field(default_factory=lambda: [*TOPS])  # the first is asked for
     without: set[str] = field(default_factory=set)  # parameters that the model has refused
     client: Connections | None = None
 
@@ -234,24 +318,50 @@ class Server:
 
     def body(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Body of a request, without the parameters that were refused before."""
-        body: dict[str, Any] = {"model": self.model, "messages": messages}
-        if "temperature" not in self.without:
-            body["temperature"] = 0
-        limit = "max_completion_tokens" if "max_tokens" in self.without else "max_tokens"
-        if limit not in self.without:
-            body[limit] = 256
-        if self.tops[0]:
-            body |= {"logprobs": True, "top_logprobs": self.tops[0]}
-        return body
+        return request_body(
+            self.model,
+            messages,
+            self.request,
+            structured=self.structured,
+            n_tops=self.tops[0],
+            without=self.without,
+        )
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the same question may be answered otherwise the next time."""
+        return "temperature" in self.without or is_random(self.request)
+
+    def key_of(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """The key of a question's answer in the cache."""
+        return answer_key(
+            self.model,
+            messages,
+            self.request,
+            structured=self.structured,
+            with_logprobs=self.tops[0] > 0,
+        )
 
     def learns(self, body: Mapping[str, Any], refusal: str) -> bool:
-        """Whether a refusal names a parameter that can be left out; it is from now on."""
+        """Whether a refusal names a parameter that can be left out; it is from now on.
+
+        Raises:
+            Refused: if it names a parameter that the user gave.
+        """
         if "logprob" in refusal.lower() and "logprobs" in body:
             if self.tops[0] == body["top_logprobs"]:  # no other worker has met it before
                 self.tops.pop(0)
             return True
-        if _TOO_LONG.search(refusal):  # that tells how many tokens there may be
+        if TOO_LONG.search(refusal):  # that tells how many tokens there may be
             return False
+        if "response_format" in body and _OF_A_SCHEMA.search(refusal):
+            if self.structured:  # no other worker has met it before
+                self.structured = False
+                note(f"model {self.model}: the server takes no JSON schema: a letter is asked for")
+            return True
+        for name in self.request:
+            if re.search(rf"\b{re.escape(name)}\b", refusal):
+                raise Refused(f"the server does not take {name} of the request: {refusal}")
         named = [
             name for name in _MAY_BE_LEFT_OUT if name in body and re.search(rf"\b{name}\b", refusal)
         ]
@@ -315,9 +425,27 @@ class ModelWorker:
         """Nothing: the connections are the server's."""
 
     def _verdict(self, pair: Pair) -> Verdict:
+        """The answer of the cache, else of the server, which the cache gets."""
+        server = self.server
+        if server.cache is None or server.is_random:
+            return self._asked(pair)
+        key = server.key_of(pair["messages"])
+        cached = None if pair.get("is_fresh") else server.cache.get(key)
+        if cached is not None:
+            server.budget.take_from_cache()
+            about = {"model": server.model, "tokens": [0, 0], "calls": 0, "cached": True}
+            meta = stored_meta(about | pair.get("meta", {}))
+            return replace(cached, cost=server.budget.cost_of(0, 0), meta=meta)
+        verdict = self._asked(pair)
+        if not server.is_random:  # the server may have refused the temperature just now
+            server.cache.add(server.key_of(pair["messages"]), verdict)
+        return verdict
+
+    def _asked(self, pair: Pair) -> Verdict:
         """An answer that is neither A, B nor C is asked for once more, then the pair is skipped."""
         messages, began, usage = pair["messages"], time.monotonic(), [0, 0]
         facts: dict[str, Any] = {}
+        text = ""
         for calls in (1, 2):
             try:
                 reply = self._reply(messages, pair)
@@ -328,26 +456,25 @@ class ModelWorker:
             if isinstance(reply, Verdict):
                 return reply
             text = self.server.hidden(reply["text"])
+            why_empty = self.server.hidden(reply["why_empty"])
             tokens = tokens_of(reply, messages)
             usage = [a + b for a, b in zip(usage, tokens, strict=True)]
             self.server.budget.add(*tokens)
             meta = {"model": self.server.model, "tokens": usage, "calls": calls}
+            if reply["is_structured"]:
+                meta["structured"] = True
             facts = {
                 "milliseconds": int(1000 * (time.monotonic() - began)),
                 "cost": self.server.budget.cost_of(*usage),
                 "meta": stored_meta(meta | pair.get("meta", {})),
             }
-            letter = letter_in(reply["text"])
-            begins_with_letter = FIRST.match(reply["text"])
-            p = probability(reply["logprobs"], None if begins_with_letter else letter)
-            comment = stored_text(text) if len(text.strip()) > 3 else None
-            if p is not None:
-                return Verdict(word_of(p), p, comment=comment, **facts)
-            if letter is not None:
-                return Verdict(LETTERS[letter], comment=comment, **facts)
+            verdict = verdict_of_reply(reply, text, facts)
+            if verdict is not None:
+                return verdict
             again = {"role": "assistant", "content": text or "-"}
-            messages = [*messages, again, {"role": "user", "content": AGAIN}]
-        return Verdict("skip", comment=stored_text(text), **facts)
+            asked_again = AGAIN_AS_JSON if reply["is_structured"] else AGAIN
+            messages = [*messages, again, {"role": "user", "content": asked_again}]
+        return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
     def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
         """What the server says; waits while it is busy."""
@@ -358,7 +485,7 @@ class ModelWorker:
             body = server.body(messages)
             answer = server.post(body)
             if answer.status == 200:
-                return parsed(answer.body)
+                return parsed(answer.body) | {"is_structured": "response_format" in body}
             if answer.status == 429 or answer.status >= 500:
                 seconds = self._seconds_to_wait(answer, shortest)
                 if waited + seconds > server.patience:
@@ -398,7 +525,7 @@ class ModelWorker:
             raise Refused(
                 f"the server redirects to {address}, which was not followed: give that address"
             )
-        if status in (400, 413, 422) and _TOO_LONG.search(message):
+        if status in (400, 413, 422) and TOO_LONG.search(message):
             longest = max((pair["left"], pair["right"]), key=lambda side: len(side["text"] or ""))
             return Verdict("skip", comment=stored_text(message), left_out=longest["id"])
         raise Fault(f"the server says {status}: {message}")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sortnet.judges.verdicts import Fault
+from sortnet.judges.verdicts import Fault, Verdict, stored_text, word_of
 from sortnet.preference import Answer
 
 CHARACTERS = 4  # of a token, about
@@ -22,8 +22,23 @@ _ANSWERED = re.compile(
 FIRST = re.compile(r"[\s*_\"'`(\[#]*([ABC])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
 
 
+RESPONSE_FORMAT = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "answer",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {"answer": {"type": "string", "enum": [*LETTERS]}},
+            "required": ["answer"],
+            "additionalProperties": False,
+        },
+    },
+}  # parameter of a request that makes the answer JSON
+
+
 def parsed(raw: bytes) -> dict[str, Any]:
-    """The text, log-probabilities and usage of an answer.
+    """The text, log-probabilities and usage of an answer; and why it has no text, if that is said.
 
     Raises:
         Fault: on anything else. Its text holds the whole answer: neither cut nor free of secrets
@@ -39,10 +54,12 @@ def parsed(raw: bytes) -> dict[str, Any]:
         logprobs = (choice.get("logprobs") or {}).get("content") or []
         if not isinstance(text, str) or not isinstance(logprobs, list):
             raise TypeError
+        refusal, reason = choice["message"].get("refusal"), choice.get("finish_reason")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         body = raw.decode("utf-8", "replace")
         raise Fault(f"not an answer of /v1/chat/completions: {body}") from None
-    return {"text": text, "usage": tokens, "logprobs": logprobs}
+    why = refusal or f"the model answered without a text: {reason or 'no reason was given'}"
+    return {"text": text, "usage": tokens, "logprobs": logprobs, "why_empty": str(why)}
 
 
 def letter_in(text: str) -> str | None:
@@ -58,6 +75,42 @@ def letter_in(text: str) -> str | None:
     words = re.findall(r"\b(?:[ABC]|left|right|tie|first|second|equal)\b", text)
     letters = {_WORDS.get(word.upper(), word) for word in words}
     return letters.pop() if len(letters) == 1 else None
+
+
+def verdict_of_reply(
+    reply: Mapping[str, Any], text: str, facts: Mapping[str, Any]
+) -> Verdict | None:
+    """The verdict in what a model says; None if it is neither A, B nor C.
+
+    Args:
+        reply: as `parsed` returns it.
+        text: of the reply, without secrets; kept as the comment where it has more than a letter.
+        facts: further fields of the verdict.
+    """
+    letter = letter_in(reply["text"])
+    begins_with_letter = FIRST.match(reply["text"])
+    p = probability(reply["logprobs"], None if begins_with_letter else letter)
+    comment = None if is_bare(text) else stored_text(text)
+    if p is not None:
+        return Verdict(word_of(p), p, comment=comment, **facts)
+    if letter is not None:
+        return Verdict(LETTERS[letter], comment=comment, **facts)
+    return None
+
+
+def is_bare(text: str) -> bool:
+    """Whether a text holds an answer and nothing to keep beside it: a letter, or such JSON.
+
+    >>> is_bare("B."), is_bare('{"answer": "B"}'), is_bare("B, as it is longer")
+    (True, True, False)
+    """
+    if len(text.strip()) <= 3:
+        return True
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(answer, dict) and {*answer} == {"answer"}
 
 
 def tokens_of(reply: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -84,11 +137,11 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
     for token in tokens if letter is None else reversed(tokens):
         mass = dict.fromkeys(LETTERS, 0.0)
         try:
-            token_letter = str(token["token"]).strip()
+            token_letter = _letter_of(token["token"])
             if token_letter not in mass or (letter is not None and token_letter != letter):
                 continue
             for candidate in token.get("top_logprobs") or ():
-                name = str(candidate["token"]).strip()
+                name = _letter_of(candidate["token"])
                 if name in mass:
                     mass[name] += math.exp(min(float(candidate["logprob"]), 0.0))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
@@ -98,6 +151,11 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
             return None
         return min(max((mass["A"] + mass["C"] / 2) / total, 0.0), 1.0)
     return None
+
+
+def _letter_of(token: object) -> str:
+    """A token without spaces and the quotes of JSON."""
+    return str(token).strip(' "\t\r\n')
 
 
 def message_of(raw: bytes) -> str:

@@ -36,6 +36,7 @@ Both belong to: {{ context or group }}
 Answer with one letter: A if the first is better, B if the second is, C if they are equally good.
 """
 AGAIN = "Answer with one letter only: A, B or C."
+AGAIN_AS_JSON = 'Answer with JSON only: {"answer": "A"}, {"answer": "B"} or {"answer": "C"}.'
 _SECONDS = 5  # for a prompt: a template may have a loop without end
 _LARGEST_IMAGE = 20 << 20  # bytes
 

@@ -94,6 +94,10 @@ class WorkerPool(ABC, Generic[Q]):
     def _pair(self, question: Q, *, turned: bool) -> Pair:
         """A question as a worker is asked it; `turned`: with its sides exchanged."""
 
+    def _is_fresh(self, question: Q) -> bool:
+        """Whether a question checks a judge, so that no answer of a cache will do."""
+        return False
+
     @abstractmethod
     def _keep_answer(self, question: Q, verdicts: Sequence[Verdict]) -> None:
         """Store an answer and the one with the sides exchanged; called by one thread at a time."""
@@ -145,7 +149,9 @@ class WorkerPool(ABC, Generic[Q]):
                 n_wanted = most - len(asked) if len(asked) <= few else 0
                 for questions in self._batches(n_wanted):
                     pairs = [
-                        self.judge.prepare(self._pair(question, turned=turned))
+                        self.judge.prepare(
+                            self._pair(question, turned=turned), is_fresh=self._is_fresh(question)
+                        )
                         for question in questions
                         for turned in self._orders
                     ]

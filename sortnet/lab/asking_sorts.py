@@ -9,6 +9,7 @@ from sortnet.preference.base import Pair
 from sortnet.preference.strategies import MergePass
 
 Asking: TypeAlias = Generator[Pair, bool, None]  # yields pairs (i, j), is sent whether i won
+AskingBest: TypeAlias = Generator[tuple[int, ...], int, None]  # yields items, is sent the best
 Sort: TypeAlias = Callable[[list[int], int], Asking]
 
 
@@ -57,6 +58,36 @@ def _sift(order: list[int], root: int, first: int) -> Asking:
         a, b = first + root, first + child
         order[a], order[b] = order[b], order[a]
         root = child
+
+
+def setwise_heapsort(order: list[int], top: int, size: int) -> AskingBest:
+    """Heapsort whose heap has so many children that an item and they are one question.
+
+    A call asks for the best of up to `size` items (Zhuang and others, 2023). The list is changed in
+    place as by `heapsort`.
+
+    Cost: at most n / (size - 1) calls and a few more for the heap, then log n to the base size - 1
+    for each item taken.
+    """
+    for root in range((len(order) - 2) // (size - 1), -1, -1):
+        yield from _sift_set(order, root, 0, size)
+    for taken in range(1, min(top, len(order) - 1)):
+        order.insert(taken, order.pop())  # the last leaf becomes the root of what is left
+        yield from _sift_set(order, 0, taken, size)
+
+
+def _sift_set(order: list[int], root: int, first: int, size: int) -> AskingBest:
+    """Let an item of the heap, which begins at `first`, sink below those that beat it."""
+    n = len(order) - first
+    while (child := (size - 1) * root + 1) < n:
+        places = [root, *range(child, min(child + size - 1, n))]
+        best = yield tuple(order[first + place] for place in places)
+        at = next(place for place in places if order[first + place] == best)
+        if at == root:
+            return
+        a, b = first + root, first + at
+        order[a], order[b] = order[b], order[a]
+        root = at
 
 
 def quicksort(order: list[int], top: int) -> Asking:

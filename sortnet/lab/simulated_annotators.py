@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from scipy.special import ndtr
 
 from sortnet.core import F64, Progress
 from sortnet.errors import JudgementError
-from sortnet.lab.asking_sorts import Asking, Sort, bubble_passes, heapsort, merge_sort, quicksort
+from sortnet.lab.asking_sorts import (
+    Asking,
+    Sort,
+    bubble_passes,
+    heapsort,
+    merge_sort,
+    quicksort,
+    setwise_heapsort,
+)
 from sortnet.lab.summaries import group_means
-from sortnet.preference.base import Pair
+from sortnet.preference.base import MOST_ITEMS, Judgement
 from sortnet.preference.design import design
 from sortnet.preference.goal import WRONG, Goal
+from sortnet.preference.history import History
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.laplace import fit
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
@@ -29,14 +39,18 @@ if TYPE_CHECKING:
 
 NOISE = 1.4865  # standard deviation of an answer's noise in the ASAP paper, Φ(1 / 1.4865) = ¾
 N_ANNOTATORS = 4
+ANNOTATOR = "person"  # who is taken to have given all answers when a ranking is scored
 # Samplers: a session with one of its strategies, or a sort that restarts when it is done.
-# `default` is a session with its hold-out and repeats, `top` one whose goal is the top items; the
-# others have neither.
+# `default` is a session with its hold-out and repeats, `top` one whose goal is the top items, and
+# `sets-4` one that asks for the best and the worst of four; the others have neither.
 SORTS: dict[str, Sort] = {
     "merge-sort": merge_sort, "quicksort": quicksort, "heapsort": heapsort, "bubble": bubble_passes,
 }  # fmt: skip
-SAMPLERS = (*STRATEGIES, "top", *SORTS)
+SET_SIZES = {f"sets-{size}": size for size in range(3, MOST_ITEMS + 1)}
+SETWISE = "setwise-heapsort"  # of four items, whose worst one it does not use
+SAMPLERS = (*STRATEGIES, "top", *SET_SIZES, *SORTS, SETWISE)
 
+Asked: TypeAlias = Generator[tuple[int, ...], Judgement, None]  # yields items, is sent an answer
 T = TypeVar("T")
 
 
@@ -94,9 +108,10 @@ def simulate(
 ) -> list[Result]:
     """Ask simulated annotators about n items of known order, new ones for every seed.
 
-    "i before j" is answered with the probability Φ((q_i - q_j) / 1.4865). Every strategy gets
-    the same truths and is scored alike: by `fit` on all votes, hold-out included, as one
-    annotator's, with the features if there are any.
+    "i before j" is answered with the probability Φ((q_i - q_j) / 1.4865); of more than two items
+    the best and the worst are named by utilities with that noise. Every strategy gets the same
+    truths and is scored alike: by `fit` on all votes, hold-out included, as one annotator's, with
+    the features if there are any.
 
     Args:
         strategies: of `SAMPLERS`.
@@ -104,8 +119,8 @@ def simulate(
         n: how many items.
         d: how many features; 0 is the protocol `ids`, else `features`.
         outside: share of the scores' variance that is not in the features.
-        top: number of best items that are wanted: of the strategy `top`, of the sorts other than
-            `merge-sort`, and of the figure `top`; 0: all, in order.
+        top: number of best items that are wanted: of the strategies `top` and `sets-4`, of the
+            sorts other than `merge-sort`, and of the figure `top`; 0: all, in order.
         seeds: number of truths.
         seed: of all of them.
         jobs: processes.
@@ -187,12 +202,19 @@ def _check(
         raise JudgementError(f"the share outside the features is below 1, not {outside:g}")
     if top >= n or (not top and "top" in strategies):
         raise JudgementError(f"the top items are from 1 to {n - 1} of {n}, not {top}")
-    most = N_ANNOTATORS * n * (n - 1) // 2
+    most = most_questions(strategies, n)
     if max(budgets) > most:
         raise JudgementError(
             f"{max(budgets)} questions about {n} items: "
             f"{N_ANNOTATORS} annotators can be asked {most}"
         )
+
+
+def most_questions(strategies: Sequence[str], n: int) -> int:
+    """The number of questions that every strategy can ask about n items."""
+    largest = max(SET_SIZES.get(name, 2) for name in strategies)
+    pairs_of_a_question = largest * (largest - 1) // 2
+    return N_ANNOTATORS * (n * (n - 1) // 2) // pairs_of_a_question
 
 
 def _one(
@@ -205,57 +227,101 @@ def _one(
     features = np.empty((n, 0)) if d == 0 else design(truth.features)
     asking = _asking(strategy, truth, top, k, rng)
     best = np.argsort(-truth.scores)[:top]
-    pairs: list[Pair] = []
-    won: list[bool] = []
+    judgements: list[Judgement] = []
     results: list[Result] = []
     spent = 0.0
     start = time.perf_counter()
-    pair: Pair | None = next(asking)
-    while pair is not None and len(won) < budgets[-1]:
-        i, j = pair
-        win = bool(rng.random() < ndtr((truth.scores[i] - truth.scores[j]) / NOISE))
-        pairs.append(pair)
-        won.append(win)
-        pair = _next(asking, win)
+    items: tuple[int, ...] | None = next(asking)
+    while items is not None and len(judgements) < budgets[-1]:
+        judgements.append(_answer(items, truth.scores, rng))
+        items = _next(asking, judgements[-1])
         spent += time.perf_counter() - start
-        if len(won) in budgets:
-            left, right = np.array(pairs, np.int64).T
-            votes = Votes.of_one(left, right, np.array(won, np.float64))
-            found = fit(features, votes, 1).posterior.scores  # one model for all samplers
+        if len(judgements) in budgets:
+            # One model for all samplers.
+            found = fit(features, _votes(judgements, n), 1).posterior.scores
             quality = spearman(found, truth.scores), rmse(found, truth.scores)
-            ms = 1000 * spent / len(won)
+            ms = 1000 * spent / len(judgements)
             right = float(np.isin(best, np.argsort(-found)[:top]).mean()) if top else float("nan")
-            results.append(Result(strategy, k, len(won), *quality, ms, right))
+            results.append(Result(strategy, k, len(judgements), *quality, ms, right))
         start = time.perf_counter()
     return results
 
 
-def _next(asking: Asking, won: bool) -> Pair | None:
-    """The next pair, or None if there is none."""
+def _answer(items: tuple[int, ...], scores: F64, rng: np.random.Generator) -> Judgement:
+    """An answer about two items, or the best and the worst of more."""
+    left, right, *further = items
+    if not further:
+        won = rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
+        return Judgement(ANNOTATOR, left, right, "left" if won else "right")
+    utilities = scores[[*items]] + NOISE / np.sqrt(2) * rng.standard_normal(len(items))
+    best, worst = items[int(utilities.argmax())], items[int(utilities.argmin())]
+    return Judgement(ANNOTATOR, left, right, "best", further=tuple(further), best=best, worst=worst)
+
+
+def _votes(judgements: Sequence[Judgement], n: int) -> Votes:
+    """The answers as if of one annotator."""
+    history = History(n)
+    history.add(Judgements.of(judgements))
+    return history.votes(len(judgements))
+
+
+def _next(asking: Asked, judgement: Judgement) -> tuple[int, ...] | None:
+    """The items of the next question, or None if there is none."""
     try:
-        return asking.send(won)
+        return asking.send(judgement)
     except StopIteration:
         return None
 
 
-def _asking(strategy: str, truth: Truth, top: int, k: int, rng: np.random.Generator) -> Asking:
+def _asking(strategy: str, truth: Truth, top: int, k: int, rng: np.random.Generator) -> Asked:
     n = len(truth.scores)
     if strategy in SORTS:
-        return repeated(SORTS[strategy], n, top or n, rng)
-    if strategy in {"default", "top"}:
+        return _about_pairs(repeated(SORTS[strategy], n, top or n, rng))
+    if strategy == SETWISE:
+        return _repeated_setwise(n, top or n, rng)
+    if strategy in SET_SIZES:
+        goal = Goal(WRONG, top)
+        session = Session(truth.features, n, seed=k, goal=goal, set_size=SET_SIZES[strategy])
+    elif strategy in {"default", "top"}:
         goal = Goal(WRONG, top if strategy == "top" else 0)
-        return asked_by(Session(truth.features, n, seed=k, goal=goal))
-    return asked_by(Session(truth.features, n, seed=k, strategy=strategy, holdout=0.0, repeats=0.0))
+        session = Session(truth.features, n, seed=k, goal=goal)
+    else:
+        session = Session(truth.features, n, seed=k, strategy=strategy, holdout=0.0, repeats=0.0)
+    return asked_by(session)
 
 
-def asked_by(session: Session) -> Asking:
+def _about_pairs(asking: Asking) -> Asked:
+    """The comparisons of a sort that goes on for ever."""
+    pair = next(asking)
+    while True:
+        judgement = yield pair
+        pair = asking.send(judgement.answer == "left")
+
+
+def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Asked:
+    """The questions of one setwise heapsort after another, each of a new shuffle."""
+    while True:
+        sort = setwise_heapsort(rng.permutation(n).tolist(), top, 4)
+        best: int | None = None
+        while True:
+            try:
+                items = next(sort) if best is None else sort.send(best)
+            except StopIteration:
+                break
+            judgement = yield items
+            best, _ = judgement.comparisons()[0]
+
+
+def asked_by(session: Session) -> Asked:
     """A session's questions to each of four annotators in turn, until it has no more."""
     names = [f"person-{k}" for k in range(N_ANNOTATORS)]
     turn = 0
     while questions := session.ask(names[turn % N_ANNOTATORS]):
-        q = questions[0]
-        won = yield q.left, q.right
-        session.tell(q.answered(names[turn % N_ANNOTATORS], "left" if won else "right"))
+        question = questions[0]
+        reply = yield question.items
+        name = names[turn % N_ANNOTATORS]
+        answer = question.answered(name, reply.answer, best=reply.best, worst=reply.worst)
+        session.tell(answer)
         turn += 1
 
 

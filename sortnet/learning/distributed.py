@@ -2,8 +2,8 @@
 
 Each process has its share of the queries, a `Shard` of `sortnet.core.shard`. Gradients are added up
 in `sortnet.learning.training`, counts and measures where they are taken. Two other modules start
-processes, which share no model: `sortnet.preference.fit_process` fits while people answer, and
-`sortnet.lab.executor` works out the cells of an experiment.
+processes that share no model: `sortnet.preference.fit_process` fits while people answer, and
+`sortnet.lab.executor` computes the cells of an experiment.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from sortnet.core.shard import Alone, Group
 from sortnet.errors import SortNetError
 from sortnet.threads import cores
 
-_TO_JOIN = timedelta(minutes=10)
-# A process may read or choose settings for hours; one that has ended is noticed at once.
+_TIME_TO_JOIN = timedelta(minutes=10)
+# A process may spend hours reading or choosing settings; a crashed process is detected immediately.
 _PATIENCE = timedelta(hours=6)
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 SIGTERM_CAME = "ended by SIGTERM, which torchrun sends when another process has ended"
@@ -37,13 +37,13 @@ T = TypeVar("T", bound=NDArray[Any])
 
 
 class AnotherProcessEnded(SortNetError):
-    """The reason why this process ends: another one of its group has ended."""
+    """Raised where another process of the group has ended, so that this one has to end too."""
 
 
 class Processes:
-    """The processes that torchrun started, of which this is number `rank`.
+    """The group of the processes that torchrun started; this process is number `rank`.
 
-    Arrays travel as they are, anything else as JSON: nothing is unpickled.
+    Arrays are sent as bytes, other values as JSON: nothing is unpickled.
 
     Args:
         on_loss: called when a process is found to have ended, before the error is raised.
@@ -51,7 +51,7 @@ class Processes:
 
     def __init__(self, on_loss: Callable[[], None] = lambda: None) -> None:
         self._on_loss = on_loss
-        # What travels is in memory, also where the default group is of GPUs.
+        # The arrays sent are in memory, also where the default group is of GPUs.
         self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
@@ -62,23 +62,23 @@ class Processes:
         return cast(T, total.numpy())
 
     def gather(self, values: T) -> T:
-        own, each = torch.tensor([len(values)]), list(torch.empty(self.size, 1, dtype=torch.int64))
+        lengths = list(torch.empty(self.size, 1, dtype=torch.int64))
         with self._noticing_ends():
-            dist.all_gather(each, own, group=self._group)
-        rows = [int(number) for number in each]
-        room = np.zeros((max(rows), *values.shape[1:]), values.dtype)
-        room[: len(values)] = values
-        # Bytes, as torch has not every type of numpy's.
-        sent = torch.from_numpy(np.frombuffer(room.tobytes(), np.uint8).copy())
-        received = [torch.empty_like(sent) for _ in rows]
-        if len(sent):
+            dist.all_gather(lengths, torch.tensor([len(values)]), group=self._group)
+        n_rows = [int(length) for length in lengths]
+        padded = np.zeros((max(n_rows), *values.shape[1:]), values.dtype)
+        padded[: len(values)] = values
+        # As bytes, since torch lacks some of numpy's types.
+        message = torch.from_numpy(np.frombuffer(padded.tobytes(), np.uint8).copy())
+        messages = [torch.empty_like(message) for _ in n_rows]
+        if len(message):
             with self._noticing_ends():
-                dist.all_gather(received, sent, group=self._group)
-        parts = [
-            np.frombuffer(each.numpy().tobytes(), values.dtype).reshape(room.shape)[:n]
-            for each, n in zip(received, rows, strict=True)
+                dist.all_gather(messages, message, group=self._group)
+        arrays = [
+            np.frombuffer(message.numpy().tobytes(), values.dtype).reshape(padded.shape)[:n]
+            for message, n in zip(messages, n_rows, strict=True)
         ]
-        return cast(T, np.concatenate(parts))
+        return cast(T, np.concatenate(arrays))
 
     @contextmanager
     def _noticing_ends(self) -> Iterator[None]:
@@ -87,58 +87,61 @@ class Processes:
             yield
         except RuntimeError as error:
             self._on_loss()
-            # Where in gloo's code, what happened, and advice: `[pair.cc:1] Connection closed. ...`.
+            # The message names a place in gloo's code, what happened, and gives advice:
+            # `[pair.cc:1] Connection closed. ...`.
             words = re.sub(r"^\[[^]]*\] ", "", str(error).splitlines()[0]).partition(". ")[0]
             raise AnotherProcessEnded(f"another process ended: {words[:120]}") from error
 
 
 def broadcast(group: Group, value: Any) -> Any:
-    """What the first process gives, as JSON."""
-    numbers = np.generic.item  # of numpy as of Python
-    text = json.dumps(value, default=numbers).encode() if group.rank == 0 else b""
+    """Send the first process's value to all processes, as JSON."""
+    text = b""
+    if group.rank == 0:
+        text = json.dumps(value, default=np.generic.item).encode()  # numpy's numbers as Python's
     raw = group.gather(np.frombuffer(text, np.uint8))
     return json.loads(raw.tobytes())
 
 
 def every(group: Group, value: Any) -> list[Any]:
-    """What each process gives, as JSON, those of the first first."""
+    """Collect a value of each process, sent as JSON, in the order of the processes."""
     raw = group.gather(np.frombuffer(json.dumps(value).encode() + b"\n", np.uint8))
     return [json.loads(line) for line in raw.tobytes().splitlines()]
 
 
 def threads_of(group: Group) -> int | None:
-    """Threads of each process: this machine's share of its cores; None: as they are set."""
+    """Number of threads of a process, its share of the machine's cores; None: as they are set."""
     if group.size == 1:
         return None
     return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", group.size)))
 
 
 def is_from_torchrun(interrupt: KeyboardInterrupt) -> bool:
-    """Whether an interrupt of a process of a group, which names its signal, is by torchrun."""
+    """Whether torchrun caused an interrupt of a process of a group, which names its signal."""
     return str(interrupt) == "SIGTERM"
 
 
 @contextmanager
 def joined() -> Iterator[Group]:
-    """The group of the processes that torchrun started with this one; else this one alone.
+    """Join the group of the processes that torchrun started; without torchrun, a group of one.
 
-    An error ends all processes. The first process that meets it raises it, the others exit. Where
-    a process ended without an error, since it was killed, each other one raises that.
+    An error ends all processes. The first process that meets the error raises it, the others exit.
+    Where a process was killed, every other process raises `AnotherProcessEnded`.
 
     Raises:
         SystemExit: with 2, where another process has raised an error.
     """
-    if (size := os.environ.get("WORLD_SIZE", "1")) == "1":
+    size = os.environ.get("WORLD_SIZE", "1")
+    if size == "1":
         yield Alone()
         return
-    if dist.is_initialized():  # by who started the processes, such as Ray
+    if dist.is_initialized():  # by the program that started the processes, such as Ray
         yield Processes()
         return
     try:
         with _signals_end_it():
-            store, rank, world = next(rendezvous("env://", timeout=_TO_JOIN))
+            store, rank, world = next(rendezvous("env://", timeout=_TIME_TO_JOIN))
             dist.init_process_group(
-                "gloo", store=store, rank=rank, world_size=world, timeout=_TO_JOIN
+                "gloo", store=store, rank=rank, world_size=world, timeout=_TIME_TO_JOIN
             )
             group = Processes(on_loss=ignore_signals)
     except (ValueError, RuntimeError) as error:
@@ -158,16 +161,16 @@ def joined() -> Iterator[Group]:
 
 
 def _reported(error: BaseException, rank: int, store: Any) -> BaseException:
-    """The exception by which a process ends after an error: one that is printed, or SystemExit."""
+    """The exception that ends a process after an error: an error to print, or SystemExit."""
     if isinstance(error, KeyboardInterrupt):
         if not is_from_torchrun(error):
             return SystemExit(2) if rank else error
         error = AnotherProcessEnded(SIGTERM_CAME)
     is_fault = not isinstance(error, AnotherProcessEnded)
     n_faults = 0
-    with suppress(RuntimeError):  # the store may have gone with the process that had it
+    with suppress(RuntimeError):  # the store may have ended with the process that held it
         n_faults = store.add("failed", int(is_fault))
-    if n_faults > is_fault:  # another process has met one
+    if n_faults > is_fault:  # another process has met an error
         return SystemExit(2)
     if rank and isinstance(error, SortNetError):
         return SortNetError(f"process {rank}: {error}")
@@ -176,22 +179,25 @@ def _reported(error: BaseException, rank: int, store: Any) -> BaseException:
 
 @contextmanager
 def _signals_end_it() -> Iterator[None]:
-    """Signals end this process at once: while torch waits for others to join, Python hears none."""
-    heard = {number: handler for number, handler in _handlers().items() if callable(handler)}
-    for number in heard:
+    """Let signals end this process at once.
+
+    While torch waits for others to join, Python's handlers are not called.
+    """
+    handlers = {number: handler for number, handler in _handlers().items() if callable(handler)}
+    for number in handlers:
         signal.signal(number, signal.SIG_DFL)
     try:
         yield
     finally:
-        for number, handler in heard.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
 def ignore_signals() -> None:
     """Ignore signals from now on, since this process is ending.
 
-    As another process has ended, torchrun sends a signal to this one. It must not interrupt the
-    cleanup, nor take the place of the reason.
+    When another process has ended, torchrun sends a signal to this process. The signal must not
+    interrupt the cleanup, nor replace the reason in the message.
     """
     for number in _handlers():
         signal.signal(number, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""The steps of an iteration of Algorithm 3.1: ask, sort, take pairs, decide on the end, train."""
+"""Steps of an iteration of Algorithm 3.1: ask, sort, select pairs, decide on the end, train."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sortnet.learning.judges import check_can_be_learned, judged_by_data, sorted
 from sortnet.learning.pair_sinks import keys_of_all, own_keys
 from sortnet.learning.pair_weights import weights_by_quality
 from sortnet.learning.pairs_to_ask import (
-    Shown,
+    SortedPart,
     answered,
     answered_pairs,
     answers_about_vali,
@@ -37,7 +37,7 @@ from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting.diagnostics import Tally, share_right
 from sortnet.sorting.sort import arrangement, order_of
 
-Rows: TypeAlias = Literal["all", "answered", "wrong"]  # of a table of comparisons
+Rows: TypeAlias = Literal["all", "answered", "wrong"]  # rows of a table of comparisons to keep
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class IterationSteps:
         make: makes a comparator with random weights from a seed.
         config: settings, nothing open.
         budget: steps of all trainings, and their number.
-        metrics: measures of each sort, RankQuality among them.
-        kept_train, kept_vali: shares of the compared pairs that are kept, see `kept_share`.
-        start_train, start_vali: the arrangements of T and V that are sorted, see `arrangement`.
+        metrics: measures of each sort, including RankQuality.
+        kept_train, kept_vali: shares of the compared pairs to keep, see `kept_share`.
+        start_train, start_vali: the arrangements in which T and V are sorted, see `arrangement`.
     """
 
     make: Make
@@ -86,31 +86,32 @@ class IterationSteps:
         return self.budget.iterations + 1
 
     def ask(self, train: Queries, state: State) -> tuple[Queries, State]:
-        """T with its judge's answers to what the strategy asks about now; T itself without a judge.
+        """The training queries after their judge has answered the pairs selected in this iteration.
 
-        The last sort, which no training follows, asks nothing.
+        Without a judge they are returned as they are. The last sort, which no training follows,
+        asks nothing.
         """
         if train.judge is None or state.iteration == self.budget.iterations:
             return train, state
-        train, asked = ask(self.config.strategy, self._shown(train, state))
+        train, asked_keys = ask(self.config.strategy, self._sorted_part(train, state))
         check_can_be_learned(train)
-        return train, replace(state, asked=gathered(train, keys_of_all(train, asked)))
+        return train, replace(state, asked=gathered(train, keys_of_all(train, asked_keys)))
 
     def sort_train(self, comparator: TrainableComparator, train: Queries) -> SortResult:
-        """Sort T, and judge what the comparator compared."""
-        is_compared = compares(self.config.strategy, train)
+        """Sort T, and judge the comparisons."""
+        needs_comparisons = compares(self.config.strategy, train)
         return sort_part(
             comparator,
             train,
             self.metrics,
             self.config.empty,
             start=self.start_train,
-            rows="all" if is_compared else "wrong",
+            rows="all" if needs_comparisons else "wrong",
             share=self.kept_train,
         )
 
     def sort_vali(self, comparator: TrainableComparator, vali: Queries) -> SortResult:
-        """Sort V, and judge what the comparator compared."""
+        """Sort V, and judge the comparisons."""
         return sort_part(
             comparator,
             vali,
@@ -122,7 +123,7 @@ class IterationSteps:
         )
 
     def scored(self, state: State, ranking: SortResult) -> State:
-        """The state after RankQuality of C_i on V: C_i is C* if that is the best so far."""
+        """The state after C_i is measured on V: C_i becomes C* if its RankQuality is the best."""
         quality = ranking.measures[self.config.rank_quality.name]
         return state.scored(quality, share_right(ranking.observed))
 
@@ -134,50 +135,59 @@ class IterationSteps:
         train: tuple[Queries, ComparedPairs],
         vali: tuple[Queries, ComparedPairs],
         answers: int,
-        others: Mapping[str, Queries],
+        extra_parts: Mapping[str, Queries],
     ) -> Iteration:
-        """The record of the iteration, without a training.
+        """The record of the iteration before its training.
 
-        `rankings` and `new` pairs are of (T, V), `train` has T and TP, `vali` has V and VP;
-        `answers` is what the judge gave so far, and C_i is measured on `others`, too.
+        Args:
+            rankings: the sorts of T and V.
+            new: numbers of pairs that are new in TP and VP.
+            train: T and TP.
+            vali: V and VP.
+            answers: number of answers that the judge has given so far.
+            extra_parts: queries that C_i is measured on, too.
         """
-        sizes = [int(summed(queries, len(pairs))) for queries, pairs in (train, vali)]
-        measures = {name: self.measure(state.comparator, part) for name, part in others.items()}
+        tp_size, vp_size = (int(summed(queries, len(pairs))) for queries, pairs in (train, vali))
+        extra_measures = {
+            name: self.measure(state.comparator, part) for name, part in extra_parts.items()
+        }
         quality = self.config.rank_quality.name
-        return Iteration.of(state, quality, rankings, measures, new, (sizes[0], sizes[1]), answers)
+        return Iteration.of(
+            state, quality, rankings, extra_measures, new, (tp_size, vp_size), answers
+        )
 
     def measure(self, comparator: TrainableComparator, queries: Queries) -> dict[str, float]:
-        """The measures of the comparator on queries that decide nothing."""
+        """Measure the comparator on queries that decide nothing."""
         order = order_of(comparator, queries)
         return evaluate(queries, order, self.metrics, empty=self.config.empty)
 
     def pairs_of_train(
         self, train: Queries, ranking: SortResult, state: State
     ) -> tuple[ComparedPairs, I64]:
-        """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
-        shown = replace(
-            self._shown(train, state),
+        """TP_i, the pairs that the strategy selects to learn from, and the keys asked about."""
+        part = replace(
+            self._sorted_part(train, state),
             order=ranking.order,
             compared=ranking.compared,
             comparisons=ranking.comparisons,
         )
-        key, asked = selected(self.config.strategy, shown)
+        key, asked_keys = selected(self.config.strategy, part)
         if compares(self.config.strategy, train):
             pairs = pairs_to_learn(train, key, ranking.compared)
         else:
             pairs = answered_pairs(train, key)
         if self.config.strategy == "wrong":
             pairs = pairs.where(pairs.wrong)
-        return pairs, gathered(train, keys_of_all(train, asked))
+        return pairs, gathered(train, keys_of_all(train, asked_keys))
 
     def pairs_of_vali(self, ranking: SortResult) -> ComparedPairs:
         """VP_i, the pairs of V by which a training may choose its epoch."""
         return ranking.compared.in_order()
 
     def is_last(self, state: State, new: tuple[int, int]) -> bool:
-        """Whether the run ends with this iteration, which brought `new` pairs of T and V.
+        """Whether the run ends with this iteration, which added `new` pairs of T and V.
 
-        A run that divides one training ends when its budget is spent, whatever the pairs are.
+        A run that divides one training ends when its budget is spent, whether pairs are new or not.
         """
         if state.iteration == self.budget.iterations:
             return True
@@ -194,13 +204,16 @@ class IterationSteps:
     ) -> tuple[TrainableComparator, OptimiserState, Trained]:
         """Train C_{i+1} on TP: by its share of the budget, or by a training of its own.
 
-        `train` has T, TP and the ranking of T by C_i, `vali` has V and VP.
+        Args:
+            train: T, TP and the ranking of T by C_i.
+            vali: V and VP.
         """
         T, TP, order = train
         V, VP = vali
-        config, training = self.config, self.config.training
+        config = self.config
+        training = config.training
         is_divided = config.divides_one_training and self.budget.iterations > 1
-        # The ranking of random weights says nothing of where the pairs matter.
+        # A ranking by random weights does not tell which pairs matter.
         is_random = state.iteration == 0 and self.budget.iterations > 1 and not state.is_trained
         gain = None
         if training.pair_weight == "quality" and not is_random:
@@ -221,14 +234,21 @@ class IterationSteps:
         )  # fmt: skip
         return comparator, state.optimiser, trained
 
-    def _shown(self, train: Queries, state: State) -> Shown:
-        config, trainings = self.config, self.budget.iterations
+    def _sorted_part(self, train: Queries, state: State) -> SortedPart:
+        """The training queries as a strategy sees them before they are sorted in this iteration."""
+        config = self.config
+        n_trainings = self.budget.iterations
         n_answers = wanted(
-            config.strategy, config.judgements, len(state.asked), state.iteration, trainings
+            config.strategy, config.judgements, len(state.asked), state.iteration, n_trainings
         )
-        rng = np.random.default_rng(self._seed(state))
-        done = min(1.0, state.iteration / max(trainings - 1, 1))
-        return Shown(train, state.comparator, n_answers, rng, own_keys(train, state.asked), done)
+        return SortedPart(
+            train,
+            state.comparator,
+            n_answers,
+            np.random.default_rng(self._seed(state)),
+            asked=own_keys(train, state.asked),
+            done=min(1.0, state.iteration / max(n_trainings - 1, 1)),
+        )
 
     def _seed(self, state: State) -> int:
         """The seed of the iteration, so that a resumed run draws the same numbers."""
@@ -239,16 +259,16 @@ class IterationSteps:
 def answered_parts(
     train: Queries, vali: Queries, config: Config, state: State, *, are_checked: bool
 ) -> tuple[Queries, Queries, Config]:
-    """T and V with what their judges answered so far, and the settings for the rest of the run.
+    """T and V with the answers of their judges so far, and the settings for the rest of the run.
 
     Args:
-        are_checked: whether the caller has checked what needs no answer of a judge.
+        are_checked: whether the caller has made the checks that need no answer of a judge.
 
     Raises:
         DataError: if there is nothing to learn from, or RankQuality scores every ranking of V
             alike.
     """
-    # The answers of a judge are checked when they have been given.
+    # With a judge, the check follows its answers.
     if train.judge is None and not are_checked:
         check_can_be_learned(train)
     T = answered(train, own_keys(train, state.asked))
@@ -261,12 +281,12 @@ def answered_parts(
 def answered_vali(
     vali: Queries, config: Config, comparator: TrainableComparator
 ) -> tuple[Queries, Config]:
-    """V with its judge's answers, and the settings with the answers that are left for T."""
+    """V with its judge's answers, and the settings with the number of answers left for T."""
     if vali.judge is None:
         return vali, config
     n_answers = answers_about_vali(config.judgements)
     rng = np.random.default_rng(config.seed)
-    vali = ask("even", Shown(vali, comparator, n_answers, rng))[0]
+    vali, _ = ask("even", SortedPart(vali, comparator, n_answers, rng))
     if config.judgements is None or n_answers is None:
         return vali, config
     return vali, replace(config, judgements=config.judgements - n_answers)
@@ -286,27 +306,28 @@ def sort_part(
 
     Args:
         start: (n_docs,) the arrangement that is sorted.
-        rows: which of the comparisons are kept.
-        share: of the pairs that are kept, see `is_kept`; counts and measures are of all
+        rows: which of the comparisons to keep.
+        share: share of these pairs to keep, see `is_kept`; counts and measures include all
             comparisons.
     """
     started = time.perf_counter()
-    order, tally = np.empty(part.n_docs, np.int64), Tally(part)
+    order = np.empty(part.n_docs, np.int64)
+    tally = Tally(part)
     n_compared = n_wrong = 0
-    kept = [ComparedPairs.empty()]
+    tables = [ComparedPairs.empty()]
     for docs, sorting in sorted_to_check(comparator, part, start=start):
         compared = judged_by_data(part, sorting.compared)
         order[docs] = sorting.order
         tally.see(docs, sorting.order, compared)
         n_compared += len(compared)
         n_wrong += int(np.count_nonzero(compared.wrong))
-        kept.append(_kept(part, compared, rows, share))
+        tables.append(_rows_to_keep(part, compared, rows, share))
     seconds = time.perf_counter() - started
     totals = summed(part, np.array([n_compared, n_wrong]))
     return SortResult(
         comparisons=int(totals[0]),
         miscompared=int(totals[1]),
-        compared=ComparedPairs.joined(kept),
+        compared=ComparedPairs.joined(tables),
         order=order,
         measures=evaluate(part, order, metrics, empty=empty),
         observed=tally.facts(comparator),
@@ -314,8 +335,10 @@ def sort_part(
     )
 
 
-def _kept(part: Queries, compared: ComparedPairs, rows: Rows, share: float) -> ComparedPairs:
-    """The rows of some comparisons that are kept."""
+def _rows_to_keep(
+    part: Queries, compared: ComparedPairs, rows: Rows, share: float
+) -> ComparedPairs:
+    """The rows of a table of comparisons to keep, see `sort_part`."""
     if rows == "wrong":
         compared = compared.where(compared.wrong)
     elif rows == "answered":

@@ -1,4 +1,4 @@
-"""What the loop passes on: the sort of a part, the record of an iteration, the state of a run."""
+"""Values that the loop passes on: a part's sort, an iteration's record, the state of a run."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sortnet.learning.training import NONE, OptimiserState, Trained
 
 @dataclass(frozen=True)
 class SortResult:
-    """What sorting one part with C_i showed; of a shard, counts and measures are of the whole."""
+    """Result of sorting one part with C_i; of a shard, counts and measures are of the whole."""
 
-    comparisons: int  # how many were made
-    miscompared: int  # how many of them were wrong
+    comparisons: int  # number of comparisons
+    miscompared: int  # number of wrong comparisons
     compared: ComparedPairs  # the judged comparisons that were kept, see `sort_part`
     order: I64  # (n_docs,) the ranking, document numbers query by query
     measures: dict[str, float]  # {metric name: mean over the queries}
-    observed: dict[str, Any]  # what `Tally` says of the sort
-    seconds: float  # of sorting and judging, by the clock
+    observed: dict[str, Any]  # `Tally.facts` of the sort
+    seconds: float  # wall-clock seconds of sorting and judging
 
     @property
     def wrong(self) -> ComparedPairs:
@@ -33,23 +33,23 @@ class SortResult:
 
 @dataclass(frozen=True)
 class Iteration:
-    """What one iteration did; the row of it that a store keeps.
+    """Record of one iteration, which a store keeps as a row.
 
     Attributes:
         iteration: i, from 0.
         comparisons_train, comparisons_vali: made by sorting with C_i.
-        miscompared_train, miscompared_vali: those that were wrong, |TP_i| and |VP_i|.
-        new_train, new_vali: pairs taken that were not in TP, in VP.
+        miscompared_train, miscompared_vali: wrong comparisons, |TP_i| and |VP_i|.
+        new_train, new_vali: selected pairs that were not in TP, in VP.
         tp, vp: sizes of TP and VP with the new pairs.
         quality: RankQuality of C_i on the validation part.
-        best: whether C_i is the best so far; of equal RankQuality is the one that got more pairs
-            of V right.
+        best: whether C_i is the best so far; of two with equal RankQuality, the comparator with
+            more pairs of V right is better.
         measures: {"train" | "vali" | another part: {metric name: mean over queries}} of C_i.
         epochs, kept_epoch: of the training that made C_{i+1} (0 where there was none; means
             over the nets of a committee).
         train_loss, vali_loss: of that training, at its last and at its kept epoch.
         seconds_sort, seconds_train: wall-clock seconds.
-        observed: {"train" | "vali": what `Tally` says of the sort}; empty in older histories.
+        observed: {"train" | "vali": `Tally.facts` of the sort}; empty in older histories.
     """
 
     iteration: int
@@ -77,27 +77,44 @@ class Iteration:
         cls,
         state: State,
         quality: str,
-        parts: tuple[SortResult, SortResult],
-        others: Mapping[str, dict[str, float]],
+        rankings: tuple[SortResult, SortResult],
+        extra_measures: Mapping[str, dict[str, float]],
         new: tuple[int, int],
-        kept: tuple[int, int],
+        sizes: tuple[int, int],
         answers: int,
     ) -> Iteration:
         """The record of the iteration that `state` was scored in, before its training.
 
-        Parts, new and kept pairs are of (T, V), `others` measures of further queries, `answers`
-        what the judge gave so far.
+        Args:
+            quality: name of RankQuality.
+            rankings: the sorts of T and V.
+            extra_measures: measures of C_i on further queries.
+            new: numbers of pairs that are new in TP and VP.
+            sizes: sizes of TP and VP.
+            answers: number of answers that the judge has given so far.
         """
-        T, V = parts
+        T, V = rankings
         return cls(
-            state.iteration, T.comparisons, V.comparisons, T.miscompared, V.miscompared,
-            *new, *kept,
-            V.measures[quality], state.best_iteration == state.iteration,
-            {"train": T.measures, "vali": V.measures, **others},
-            NONE.epochs, NONE.kept_epoch, NONE.train_loss, NONE.vali_loss,
-            T.seconds + V.seconds, NONE.seconds,
-            {"train": T.observed | {"answers": answers}, "vali": V.observed},
-        )  # fmt: skip
+            iteration=state.iteration,
+            comparisons_train=T.comparisons,
+            comparisons_vali=V.comparisons,
+            miscompared_train=T.miscompared,
+            miscompared_vali=V.miscompared,
+            new_train=new[0],
+            new_vali=new[1],
+            tp=sizes[0],
+            vp=sizes[1],
+            quality=V.measures[quality],
+            best=state.best_iteration == state.iteration,
+            measures={"train": T.measures, "vali": V.measures, **extra_measures},
+            epochs=NONE.epochs,
+            kept_epoch=NONE.kept_epoch,
+            train_loss=NONE.train_loss,
+            vali_loss=NONE.vali_loss,
+            seconds_sort=T.seconds + V.seconds,
+            seconds_train=NONE.seconds,
+            observed={"train": T.observed | {"answers": answers}, "vali": V.observed},
+        )
 
     def with_training(self, trained: Trained) -> Iteration:
         """The record with the training that made C_{i+1}."""
@@ -113,31 +130,44 @@ class Iteration:
 
 @dataclass(frozen=True)
 class State:
-    """All a run needs to go on, besides the pairs in its sink."""
+    """State from which a run can continue, besides the pairs in its sink.
 
-    iteration: int  # the iteration to do next
-    comparator: TrainableComparator  # C_i, to sort with in it
-    best: TrainableComparator | None = (
-        None  # C*, the best comparator so far; None before the first iteration
-    )
-    best_iteration: int = -1  # when it was found
-    best_quality: float = -np.inf  # its RankQuality
-    finished: bool = False  # whether the loop has ended
-    best_right: float = 0.0  # the share of the comparisons it got right on V, 0 to 1
-    # (k,) the training comparisons that the judge was asked about, packed, ascending
+    Attributes:
+        iteration: i, the next iteration.
+        comparator: C_i, with which the next iteration sorts.
+        best: C*, the best comparator so far; None before the first iteration.
+        best_iteration: the iteration of C*.
+        best_quality: RankQuality of C*.
+        finished: whether the loop has ended.
+        best_right: share of V's comparisons that C* got right, 0 to 1.
+        asked: (k,) keys of the training pairs that the judge was asked about, ascending.
+        optimiser: where the next training of the budget continues.
+        is_trained: whether C0 has the weights of a model instead of random weights.
+    """
+
+    iteration: int
+    comparator: TrainableComparator
+    best: TrainableComparator | None = None
+    best_iteration: int = -1
+    best_quality: float = -np.inf
+    finished: bool = False
+    best_right: float = 0.0
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
-    # where the next training of the budget continues
     optimiser: OptimiserState = field(default_factory=OptimiserState)
-    is_trained: bool = False  # whether C0 has the weights of a model, not random ones
+    is_trained: bool = False
 
-    def scored(self, quality: float, right: float) -> State:
-        """C_i has been scored on V: it is C* if that is the best so far."""
-        if not (quality, right) > (self.best_quality, self.best_right):  # NaN is never better
+    def scored(self, quality: float, share_right: float) -> State:
+        """The state after C_i is measured on V: C_i becomes C* if it is the best so far."""
+        # NaN is never better.
+        if not (quality, share_right) > (self.best_quality, self.best_right):
             return self
         return replace(
-            self, best=self.comparator, best_iteration=self.iteration,
-            best_quality=quality, best_right=right,
-        )  # fmt: skip
+            self,
+            best=self.comparator,
+            best_iteration=self.iteration,
+            best_quality=quality,
+            best_right=share_right,
+        )
 
 
 Callback: TypeAlias = Callable[[Iteration, State], None]

@@ -1,4 +1,4 @@
-"""Judges: say which of two documents is better, and so which comparisons were wrong."""
+"""Judge pairs of documents by the data: by grades, or by judgements of pairs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from sortnet.sorting.sort import margins_of, order_of, sorted_runs
 
 
 def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """What the data say: the share of their judgements for document i, NaN where nobody compared
-    the two, if they have some; else `judge_by_grades`; (m,).
+    """Judge pairs by judgements where the data have some, else by grades; (m,) answers.
+
+    By judgements an answer is the share that prefers document i, NaN where nobody compared the two.
+    By grades it is as `judge_by_grades` gives it.
 
     >>> q = Queries.from_arrays([[0.0]] * 3).with_judgements([2, 0, 1], [0, 1, 0])
     >>> judge_by_data(q, np.array([0, 0, 1]), np.array([2, 1, 2]))
@@ -27,39 +29,42 @@ def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
 
 
 def judge_by_grades(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """1 where document i has the higher grade, 0 where j has, NaN where they are equal; (m,).
+    """Answer 1 where document i has the higher grade, 0 where j has it, NaN for a tie; (m,).
 
     >>> q = Queries.from_arrays([[0.0], [0.0], [0.0]], [2, 0, 1])
     >>> judge_by_grades(q, np.array([0, 1, 1]), np.array([1, 2, 1]))
     array([ 1.,  0., nan], dtype=float32)
     """
-    of_i, of_j = queries.grades[i], queries.grades[j]
-    return np.where(of_i == of_j, np.float32(np.nan), (of_i > of_j).astype(np.float32))
+    grade_i, grade_j = queries.grades[i], queries.grades[j]
+    is_higher = (grade_i > grade_j).astype(np.float32)
+    return np.where(grade_i == grade_j, np.float32(np.nan), is_higher)
 
 
 def judged_by_data(queries: Queries, pairs: ComparedPairs) -> ComparedPairs:
-    """The pairs with what the data say of them, see `judge_by_data`."""
+    """The pairs with the answers of the data, see `judge_by_data`."""
     return pairs.judged(judge_by_data(queries, pairs.i, pairs.j))
 
 
 def sorted_to_check(
     comparator: Comparator, queries: Queries, *, start: I64 | None = None
 ) -> Iterator[tuple[slice, Sorting]]:
-    """`sorted_runs`, with the comparisons that can be checked: of judged pairs just these.
+    """Sort some queries at a time, with comparisons that the data can check.
 
-    Few of the pairs that a sort compares are ones that people have compared too.
+    With grades these are the comparisons of the sort, see `sorted_runs`. With judgements the
+    comparator compares exactly the judged pairs, since a sort compares few of them.
     """
     if queries.judged is None:
         yield from sorted_runs(comparator, queries, start=start)
         return
-    i, j = (each.astype(np.int32) for each in (queries.judged.winner, queries.judged.loser))
+    i = queries.judged.winner.astype(np.int32)
+    j = queries.judged.loser.astype(np.int32)
     margin = margins_of(comparator, queries, i, j)
     compared = ComparedPairs.of(i, j, margin=margin)
     yield slice(0, queries.n_docs), Sorting(order_of(comparator, queries), compared)
 
 
 def can_be_learned(queries: Queries) -> bool:
-    """Whether some query has two documents of different grades, or of which one was preferred."""
+    """Whether some query has documents of two grades, or a judgement that prefers one of two."""
     if queries.judged is not None:
         return bool(queries.judged.sure.any())
     same_query = np.diff(queries.query_of_docs()) == 0

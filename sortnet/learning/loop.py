@@ -51,16 +51,16 @@ def learn_to_sort(
         train: T, the queries whose mis-compared pairs are learned; their grades, judged pairs or
             judge say which of two documents is better.
         vali: V, the queries that choose the epoch and the iteration.
-        make: a comparator with random weights from a seed.
+        make: makes a comparator with random weights from a seed.
         config: settings, with a RankQuality. The iteration's number is mixed into the seed, so a
             resumed run draws the same numbers as one that was never stopped.
         metrics: more measures to take in every iteration, on both parts.
         sink: where the pairs go; in memory when left out.
         extra_parts: scaled queries that are measured in every iteration and decide nothing; their
             measures stand in its record by these names.
-        callbacks: called after each iteration with what it did and the state to go on from.
-        state: resume from here; the sink must have the pairs of the iterations before. A state of
-            iteration 0 begins with its comparator as C0.
+        callbacks: called after each iteration with its record and the state to continue from.
+        state: the state to resume from; the sink must have the pairs of the iterations before. A
+            state of iteration 0 begins with its comparator as C0.
         are_checked: whether the caller has made the checks that raise DataError; answers of a judge
             are checked when they are given.
 
@@ -73,7 +73,8 @@ def learn_to_sort(
 
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
-    config, extra_parts = config.with_defaults, extra_parts or {}
+    config = config.with_defaults
+    extra_parts = extra_parts or {}
     state = state or State(0, make(config.seed))
     T, V, config = answered_parts(train, vali, config, state, are_checked=are_checked)
     steps = IterationSteps.of(T, V, make, config, metrics)
@@ -88,22 +89,28 @@ def learn_to_sort(
         R_V = steps.sort_vali(state.comparator, V)
         state = steps.scored(state, R_V)
 
-        TP_i, asked = steps.pairs_of_train(T, R_T, state)
+        TP_i, asked_keys = steps.pairs_of_train(T, R_T, state)
         VP_i = steps.pairs_of_vali(R_V)
         new = sink.add("train", i, TP_i, R_T.wrong), sink.add("vali", i, VP_i)
         TP, VP = TP | TP_i, VP | VP_i
 
         finished = steps.is_last(state, new)
-        record = steps.record(state, (R_T, R_V), new, (T, TP), (V, VP), len(asked), extra_parts)
+        record = steps.record(
+            state, (R_T, R_V), new, (T, TP), (V, VP), len(asked_keys), extra_parts
+        )
         C_next, optimiser = state.comparator, state.optimiser
         if not finished:
             C_next, optimiser, trained = steps.train(state, (T, TP, R_T.order), (V, VP), report)
             record = record.with_training(trained)
 
         state = replace(
-            state, iteration=i + 1, comparator=C_next, optimiser=optimiser, asked=asked,
+            state,
+            iteration=i + 1,
+            comparator=C_next,
+            optimiser=optimiser,
+            asked=asked_keys,
             finished=finished,
-        )  # fmt: skip
+        )
         for callback in callbacks:
             callback(record, state)
         if finished:
@@ -112,4 +119,5 @@ def learn_to_sort(
 
 
 def _within(progress: Progress, iteration: int) -> Progress:
+    """Progress messages that name the iteration."""
     return lambda text: progress(f"iteration {iteration}: {text}")

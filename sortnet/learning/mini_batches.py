@@ -15,14 +15,20 @@ from sortnet.comparators.base import to_device
 from sortnet.core import F32, F64, I32, I64, ComparedPairs, Queries
 from sortnet.core.shard import before, gathered, summed
 
-_A_DOCUMENT = 6  # pairs for each document of a query with many
-_LONG = 500  # but of no more documents than this
-AT_ONCE = 1 << 16  # pairs worked on at a time, which bounds memory
+_PAIRS_A_DOCUMENT = 6  # of a query with many documents,
+_LONG = 500  # but for at most as many documents
+AT_ONCE = 1 << 16  # pairs processed at a time, which bounds memory
 
 
 @dataclass(frozen=True)
 class MiniBatch:
-    """Some documents' features (k, d); pairs as indexes into them, (m,); the pairs' weights."""
+    """A mini-batch of pairs, with the features of their documents.
+
+    Attributes:
+        x: (k, d) features of documents.
+        winner, loser: (m,) indexes into the documents.
+        weight: (m,) of the pairs.
+    """
 
     x: Tensor
     winner: Tensor
@@ -31,13 +37,20 @@ class MiniBatch:
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """The part of a mini-batch that each of some queries has, (n,) each."""
+class _Shares:
+    """Each query's share of a mini-batch, as a run of the query's pairs; (n,) arrays.
 
-    queries: I64  # among the own ones that have pairs
-    low: I64  # pairs of the query in mini-batches before
-    taken: I64  # in this one
-    sizes: I64  # in the epoch
+    Attributes:
+        queries: numbers of the queries, among this process's queries that have pairs.
+        first: the number of the query's pairs in mini-batches before, where the run begins.
+        n: the number of the query's pairs in this mini-batch.
+        n_in_epoch: the number of the query's pairs in the epoch.
+    """
+
+    queries: I64
+    first: I64
+    n: I64
+    n_in_epoch: I64
 
 
 @dataclass(frozen=True)
@@ -49,16 +62,25 @@ class QueryPairs:
     """
 
     queries: Queries
-    docs: I64  # (n,) documents that occur in pairs, ascending
-    doc_offsets: I64  # (n_own + 1,) of a query's part of `docs`, of own queries that have pairs
-    winner: I32  # (m,) indexes into `docs`, query by query
+    # (n,) documents that occur in pairs, ascending
+    docs: I64
+    # (n_own + 1,) where each query's documents begin in `docs`; own queries that have pairs
+    doc_offsets: I64
+    # (m,) indexes into `docs`, query by query
+    winner: I32
     loser: I32
-    weight: F32 | None  # (m,) of the pairs, 1 in the mean; None: 1
-    offsets: I64  # (n_own + 1,) of a query's part of the pairs
-    n_pairs: I64  # (n_queries,) of each query that has some, those of other processes too
-    n_docs: I64  # (n_queries,) that occur in them
-    first: int  # the number of the first own query among these
-    kept: Tensor | None = None  # (n, d) the features of `docs`, on a GPU
+    # (m,) weights of the pairs, 1 in the mean; None: 1
+    weight: F32 | None
+    # (n_own + 1,) where each query's pairs begin
+    offsets: I64
+    # (n_queries,) pairs of each query that has pairs, in all processes
+    n_pairs: I64
+    # (n_queries,) documents that occur in these pairs
+    n_docs: I64
+    # number of the first own query among the queries of all processes
+    first: int
+    # (n, d) features of `docs`, on a GPU
+    kept: Tensor | None = None
 
     def __len__(self) -> int:
         return int(self.n_pairs.sum())
@@ -71,34 +93,35 @@ class QueryPairs:
         pair_weight: str = "none",
         gain: F32 | None = None,
     ) -> QueryPairs:
-        """Pairs of some queries, in order; `gain` is (m,) what the weights are multiplied by."""
+        """Group pairs, which are in order, by query; `gain`, (m,), multiplies the weights."""
         winner, loser, weight = _weighted(queries, pairs, pair_weight, gain)
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = occurs[loser] = True
-        number = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))  # among those that occur
-        # Ordered by the winner, and documents are numbered query by query.
+        # (n_docs + 1,) the index of each document into `docs`
+        index = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
+        # The pairs are ordered by the winner, and documents are numbered query by query.
         sizes = np.diff(np.searchsorted(winner, queries.offsets))
-        some = np.flatnonzero(sizes)
-        doc_offsets = np.append(number[queries.offsets[some]], number[-1]).astype(np.int64)
-        own = np.stack((sizes[some], np.diff(doc_offsets)), axis=1)
-        n_pairs, n_docs = gathered(queries, own).T
+        with_pairs = np.flatnonzero(sizes)
+        doc_offsets = np.append(index[queries.offsets[with_pairs]], index[-1]).astype(np.int64)
+        own_counts = np.stack((sizes[with_pairs], np.diff(doc_offsets)), axis=1)
+        n_pairs, n_docs = gathered(queries, own_counts).T
         return cls(
             queries,
-            np.flatnonzero(occurs),
-            doc_offsets,
-            number[winner],
-            number[loser],
-            weight,
-            np.append(0, np.cumsum(sizes[some])),
-            n_pairs,
-            n_docs,
-            before(queries, len(some)),
+            docs=np.flatnonzero(occurs),
+            doc_offsets=doc_offsets,
+            winner=index[winner],
+            loser=index[loser],
+            weight=weight,
+            offsets=np.append(0, np.cumsum(sizes[with_pairs])),
+            n_pairs=n_pairs,
+            n_docs=n_docs,
+            first=before(queries, len(with_pairs)),
         )
 
     def kept_on(self, device: torch.device) -> QueryPairs:
-        """With the documents' features on a GPU, if they take at most a quarter of its free memory.
+        """Keep the documents' features on a GPU, if they fit into a quarter of its free memory.
 
-        Else those of a mini-batch are sent with it.
+        Otherwise each mini-batch sends the features of its documents.
         """
         size = 4 * len(self.docs) * self.queries.n_features
         if device.type != "cuda" or size > torch.cuda.mem_get_info(device)[0] // 4:
@@ -106,33 +129,37 @@ class QueryPairs:
         return replace(self, kept=self._features(device))
 
     def _features(self, device: torch.device) -> Tensor:
+        """(n, d) the features of all documents, on a device."""
         starts = range(0, max(len(self.docs), 1), AT_ONCE)
-        rows = (self.docs[start : start + AT_ONCE] for start in starts)
-        return torch.cat([to_device(self.queries.features[some], device) for some in rows])
+        runs = (self.docs[start : start + AT_ONCE] for start in starts)
+        return torch.cat([to_device(self.queries.features[docs], device) for docs in runs])
 
     def in_epoch(self, most: int | None) -> I64:
-        """(n_queries,) pairs of each query in an epoch."""
+        """(n_queries,) number of pairs of each query in an epoch, see `pairs_in_epoch`."""
         return pairs_in_epoch(self.n_pairs, self.n_docs, most)
 
     def endless_batches(
         self, size: int, most: int | None, rng: np.random.Generator, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Mini-batches of one pass over the pairs after the other."""
+        """Mini-batches of one pass over the pairs after another, without end."""
         while len(self):
             yield from self.batches(size, most, rng, device)
 
     def batches(
         self, size: int, most: int | None, rng: np.random.Generator | None, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Mini-batches of `size` pairs, of each the own ones; given a generator, of queries in
-        random order, and of those that give only some of their pairs other ones.
+        """Mini-batches of one pass; they have `size` pairs in all processes together.
+
+        With a generator the queries come in random order, and a query that gives only some of its
+        pairs gives random pairs.
         """
-        order, seed = np.arange(len(self.n_pairs)), 0
+        order = np.arange(len(self.n_pairs))
+        seed = 0
         if rng is not None:
             rng.shuffle(order)
             seed = int(rng.integers(1 << 62))
 
-        @lru_cache(2)  # of a query that is divided among mini-batches
+        @lru_cache(2)  # a query may be divided among mini-batches
         def shuffled(query: int, n: int) -> I64:
             places: I64 = np.random.default_rng([seed, query]).permutation(n)
             return places
@@ -142,85 +169,95 @@ class QueryPairs:
         for begin in range(0, int(sizes.sum()), size):
             end = min(begin + size, int(ends[-1]))
             first, last = np.searchsorted(ends, (begin, end - 1), side="right")
-            here = slice(first, last + 1)
-            starts = ends[here] - sizes[here]
-            low = np.maximum(begin - starts, 0)
-            taken = np.minimum(end - starts, sizes[here]) - low
-            queries = order[here] - self.first
-            own = (queries >= 0) & (queries < len(self.offsets) - 1)
-            parts = _Parts(queries[own], low[own], taken[own], sizes[here][own])
-            pairs = _ranges(self.offsets[parts.queries] + parts.low, parts.taken)
+            run = slice(first, last + 1)
+            starts = ends[run] - sizes[run]
+            n_before = np.maximum(begin - starts, 0)
+            n = np.minimum(end - starts, sizes[run]) - n_before
+            queries = order[run] - self.first
+            is_own = (queries >= 0) & (queries < len(self.offsets) - 1)
+            shares = _Shares(queries[is_own], n_before[is_own], n[is_own], sizes[run][is_own])
+            pairs = _ranges(self.offsets[shares.queries] + shares.first, shares.n)
             if rng is not None:
                 bits = rng.integers(1 << 32, size=end - begin, dtype=np.uint32)
-                self._draw(pairs, parts, bits[np.repeat(own, taken)], shuffled)
-            yield self._batch(parts, pairs, end - begin, device)
+                self._draw(pairs, shares, bits[np.repeat(is_own, n)], shuffled)
+            yield self._batch(shares, pairs, end - begin, device)
 
     def _draw(
-        self, pairs: I64, parts: _Parts, bits: NDArray[np.uint32], shuffled: Callable[..., I64]
+        self, pairs: I64, shares: _Shares, bits: NDArray[np.uint32], shuffled: Callable[..., I64]
     ) -> None:
-        """Draw other pairs, in place, for each query of which not all are taken, with replacement.
+        """Replace pairs, in place, by random ones.
 
-        A query that is divided among mini-batches has its pairs in random order.
+        A query that gives only some of its pairs to the epoch gets pairs drawn with replacement. A
+        query that gives all of them, in several mini-batches, has them in random order.
         """
-        queries, taken = parts.queries, parts.taken
-        firsts, all_of = self.offsets[queries], np.diff(self.offsets)[queries]
-        some = parts.sizes < all_of
-        drawn, n = np.repeat(some, taken), taken[some]
-        at = bits[drawn].astype(np.uint64) * np.repeat(all_of[some], n).astype(np.uint64)
-        pairs[drawn] = np.repeat(firsts[some], n) + (at >> np.uint64(32)).astype(np.int64)
-        ends = np.cumsum(taken)
-        for k in np.flatnonzero(~some & (taken < all_of)).tolist():
-            order = shuffled(int(queries[k]) + self.first, int(all_of[k]))
-            here = order[parts.low[k] : parts.low[k] + taken[k]]
-            pairs[ends[k] - taken[k] : ends[k]] = firsts[k] + here
+        queries, n = shares.queries, shares.n
+        first_pair = self.offsets[queries]
+        n_pairs = np.diff(self.offsets)[queries]
+        is_sampled = shares.n_in_epoch < n_pairs
+        to_draw = np.repeat(is_sampled, n)
+        n_sampled = n[is_sampled]
+        # The upper half of bits * n_pairs, 64 bits wide, is a number below n_pairs.
+        wide = bits[to_draw].astype(np.uint64)
+        wide *= np.repeat(n_pairs[is_sampled], n_sampled).astype(np.uint64)
+        number = (wide >> np.uint64(32)).astype(np.int64)
+        pairs[to_draw] = np.repeat(first_pair[is_sampled], n_sampled) + number
+        ends = np.cumsum(n)
+        for k in np.flatnonzero(~is_sampled & (n < n_pairs)).tolist():
+            order = shuffled(int(queries[k]) + self.first, int(n_pairs[k]))
+            numbers = order[shares.first[k] : shares.first[k] + n[k]]
+            pairs[ends[k] - n[k] : ends[k]] = first_pair[k] + numbers
 
-    def _batch(self, parts: _Parts, pairs: I64, of_all: int, device: torch.device) -> MiniBatch:
-        """The documents of some queries, and their pairs: `of_all` with those of others."""
-        starts = self.doc_offsets[parts.queries]
-        n_docs = self.doc_offsets[parts.queries + 1] - starts
-        winner, loser = (each[pairs].astype(np.int64) for each in (self.winner, self.loser))
-        if n_docs.sum() > 2 * (len(pairs) + _LONG):  # of a long query few occur in a small batch
-            some, places = np.unique(np.append(winner, loser), return_inverse=True)
+    def _batch(self, shares: _Shares, pairs: I64, n_in_all: int, device: torch.device) -> MiniBatch:
+        """The mini-batch of these pairs; `n_in_all` counts the pairs of all processes in it."""
+        starts = self.doc_offsets[shares.queries]
+        n_docs = self.doc_offsets[shares.queries + 1] - starts
+        winner = self.winner[pairs].astype(np.int64)
+        loser = self.loser[pairs].astype(np.int64)
+        if n_docs.sum() > 2 * (len(pairs) + _LONG):  # a small batch has few of a long query's docs
+            docs, places = np.unique(np.append(winner, loser), return_inverse=True)
             winner, loser = np.split(places, 2)
         else:
-            some = _ranges(starts, n_docs)
-            shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, parts.taken)
+            docs = _ranges(starts, n_docs)
+            shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, shares.n)
             winner, loser = winner + shift, loser + shift
-        weight = np.full(len(pairs), 1 / of_all, np.float32)
+        weight = np.full(len(pairs), 1 / n_in_all, np.float32)
         if self.weight is not None:  # a batch of little weight makes a small step
             weight *= self.weight[pairs]
         if self.kept is None:
-            x = to_device(self.queries.features[self.docs[some]], device)
+            x = to_device(self.queries.features[self.docs[docs]], device)
         else:
-            x = self.kept[to_device(some, device)]
-        return MiniBatch(x, *(to_device(each, device) for each in (winner, loser, weight)))
+            x = self.kept[to_device(docs, device)]
+        return MiniBatch(
+            x, to_device(winner, device), to_device(loser, device), to_device(weight, device)
+        )
 
 
 def pairs_in_epoch(n_pairs: I64, n_docs: I64, most: int | None) -> I64:
-    """(n_queries,) pairs that an epoch draws of queries with these numbers of pairs and documents.
+    """(n_queries,) numbers of pairs that an epoch draws of each query.
 
-    At most `most` of a query (None: all), or 6 for each of its documents, of 500 at most, where
-    that is more.
+    A query gives `most` pairs (None: all), or 6 for each of its documents, counting up to 500
+    documents, where that is more; but never more pairs than it has.
     """
     if most is None:
         return n_pairs
-    documents = np.minimum(n_docs, _LONG)
-    drawn: I64 = np.minimum(n_pairs, np.maximum(_A_DOCUMENT * documents, most))
-    return drawn
+    for_documents = _PAIRS_A_DOCUMENT * np.minimum(n_docs, _LONG)
+    n_in_epoch: I64 = np.minimum(n_pairs, np.maximum(for_documents, most))
+    return n_in_epoch
 
 
 def _weighted(
     queries: Queries, pairs: ComparedPairs, pair_weight: str, gain: F32 | None
 ) -> tuple[I32, I32, F32 | None]:
-    """Winners, losers and weights of the pairs, 1 in the mean unless all are 0; None: 1. Ordered by
-    the winner.
+    """Winners, losers and weights of the pairs, ordered by the winner.
 
-    The weight of a pair is that of its judgement times those of its documents, times the grade
-    of the better one if `pair_weight` says so, and times its `gain`.
+    The weight of a pair is the weight of its judgement times the weights of its documents, times
+    the grade of the better document if `pair_weight` is "grade", and times its `gain`. The weights
+    are 1 in the mean unless all are 0; None: all are 1. A pair with an answer p < 1 also occurs
+    in reverse: the two weigh p and 1 - p.
     """
     winner, loser = pairs.i, pairs.j
     weight: F32 | F64 = np.ones(len(pairs), np.float32) if gain is None else gain
-    if queries.weights is not None:  # a product may leave float32's range
+    if queries.weights is not None:  # a product of weights may exceed float32's range
         weight = weight * queries.weights[winner].astype(np.float64) * queries.weights[loser]
     if pair_weight == "grade":
         weight = weight * queries.grades[winner]
@@ -232,17 +269,19 @@ def _weighted(
         weight = np.append(weight * p, (weight * (1 - p))[unsure])
         winner, loser = np.append(winner, loser[unsure]), np.append(loser, winner[unsure])
         order = np.argsort(winner, kind="stable")
-        winner, loser, weight = winner[order], loser[order], weight[order]
-    extremes = [weight.min(), weight.max()] if len(weight) else []
-    ends = gathered(queries, np.array(extremes, np.float64))
-    if not len(ends) or (ends[0] > 0 and (ends == ends[0]).all()):
+        winner = winner[order]
+        loser = loser[order]
+        weight = weight[order]
+    own_extremes = [weight.min(), weight.max()] if len(weight) else []
+    extremes = gathered(queries, np.array(own_extremes, np.float64))
+    if not len(extremes) or (extremes[0] > 0 and (extremes == extremes[0]).all()):
         return winner, loser, None
     total, n = summed(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
     return winner, loser, (weight / (total / n or 1.0)).astype(np.float32)
 
 
 def _ranges(starts: I64, sizes: I64) -> I64:
-    """The indexes start .. start + size - 1 of each range, one range after the other."""
-    before = np.cumsum(sizes) - sizes
-    indexes: I64 = np.arange(sizes.sum()) + np.repeat(starts - before, sizes)
+    """The indexes start .. start + size - 1 of each range, one range after another."""
+    n_before = np.cumsum(sizes) - sizes
+    indexes: I64 = np.arange(sizes.sum()) + np.repeat(starts - n_before, sizes)
     return indexes

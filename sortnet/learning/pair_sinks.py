@@ -1,4 +1,4 @@
-"""Where pairs are kept and counted: in memory, and, of a shard, as the whole numbers them."""
+"""Pair sinks: one in memory, and one for a shard, which numbers pairs as the whole does."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from sortnet.learning.judges import judged_by_data
 
 @dataclass(frozen=True, eq=False)
 class CountedPairs:
-    """Pairs, ascending, with what is counted of each, (m,) arrays.
+    """Pairs, ascending, with the iterations in which each was added or wrong; (m,) arrays.
 
     Attributes:
-        key: the pairs, as `ComparedPairs.key` has them.
+        key: the pairs, as `ComparedPairs.key`.
         first_iteration: the iteration that added the pair to TP or VP, else NEVER_ADDED.
         first_wrong, last_wrong: iterations in which the pair was wrong, else NEVER_WRONG.
         times: the number of iterations in which the pair was wrong.
@@ -45,25 +45,25 @@ class CountedPairs:
         return cls(np.empty(0, np.int64), none, none, none, none)
 
     def with_rows_for(self, keys: I64) -> CountedPairs:
-        """These pairs and the others of some ascending keys, which are not counted yet."""
-        new = keys[~is_in(keys, self.key)]
-        at = np.searchsorted(self.key, new)
+        """These pairs, with a row for every ascending key; new rows are neither added nor wrong."""
+        new_keys = keys[~is_in(keys, self.key)]
+        places = np.searchsorted(self.key, new_keys)
         return CountedPairs(
-            np.insert(self.key, at, new),
-            np.insert(self.first_iteration, at, NEVER_ADDED),
-            np.insert(self.first_wrong, at, NEVER_WRONG),
-            np.insert(self.last_wrong, at, NEVER_WRONG),
-            np.insert(self.times, at, 0),
+            np.insert(self.key, places, new_keys),
+            np.insert(self.first_iteration, places, NEVER_ADDED),
+            np.insert(self.first_wrong, places, NEVER_WRONG),
+            np.insert(self.last_wrong, places, NEVER_WRONG),
+            np.insert(self.times, places, 0),
         )
 
     def add(self, keys: I64, iteration: int) -> int:
-        """Mark pairs, which have rows, as added; returns how many this iteration added."""
+        """Mark pairs, which have rows, as added; returns the number that this iteration added."""
         rows = np.searchsorted(self.key, keys)
         self.first_iteration[rows] = np.minimum(self.first_iteration[rows], iteration)
         return int(np.count_nonzero(self.first_iteration[rows] == iteration))
 
     def count(self, keys: I64, iteration: int) -> None:
-        """Count that pairs, which have rows, were wrong, once an iteration."""
+        """Count pairs, which have rows, as wrong, at most once an iteration."""
         rows = np.searchsorted(self.key, keys)
         rows = rows[self.last_wrong[rows] < iteration]
         first_time = rows[self.times[rows] == 0]
@@ -96,7 +96,7 @@ class MemoryPairs:
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> int:
-        """Add an iteration's pairs and count those that were wrong, see `PairSink`.
+        """Add an iteration's pairs and count the wrong ones, see `PairSink`.
 
         Cost: a copy of all pairs.
         """
@@ -114,34 +114,38 @@ class MemoryPairs:
     ) -> ComparedPairs:
         """The pairs that were added before that iteration, see `PairSink`."""
         counted = self._counted[split]
-        key, first = counted.key, counted.first_iteration
+        rows = slice(None)
         if docs is not None:
-            some = slice(*np.searchsorted(key, np.array(docs, np.int64) << 32).tolist())
-            key, first = key[some], first[some]
-        return ComparedPairs.of_keys(key[first < (NEVER_ADDED if before is None else before)])
+            rows = slice(*np.searchsorted(counted.key, np.array(docs, np.int64) << 32).tolist())
+        end = NEVER_ADDED if before is None else before
+        was_added = counted.first_iteration[rows] < end
+        return ComparedPairs.of_keys(counted.key[rows][was_added])
 
     def counted(self, split: Split) -> CountedPairs:
-        """Every pair that was added or wrong, with what is counted of it."""
+        """Every pair that was added or wrong, with its iterations."""
         return self._counted[split]
 
 
 def own_pairs(sink: PairSink, train: Queries, vali: Queries) -> PairSink:
-    """The sink of this process, which counts what all add and gives its own pairs, with answers."""
+    """The sink of this process: it counts new pairs of all processes, and gives its own pairs.
+
+    Its pairs have the answers of the data.
+    """
     return _OwnPairs(sink, {"train": train, "vali": vali})
 
 
 def own_keys(queries: Queries, key: I64) -> I64:
-    """The keys of this shard's pairs among those of the whole, ascending."""
+    """The keys of this shard's pairs, out of ascending keys of the whole."""
     if queries.shard is None:
         return key
     first = queries.shard.first_doc
     begin, end = np.searchsorted(key, [first << 32, (first + queries.n_docs) << 32])
-    ours: I64 = moved(key[begin:end], -first)
-    return ours
+    shard_key: I64 = moved(key[begin:end], -first)
+    return shard_key
 
 
 def keys_of_all(queries: Queries, key: I64) -> I64:
-    """The keys of this shard's pairs as the whole has them."""
+    """The keys of this shard's pairs, with the document numbers of the whole."""
     return key if queries.shard is None else moved(key, queries.shard.first_doc)
 
 
@@ -160,7 +164,8 @@ class _OwnPairs:
         part = self.parts[split]
         first = 0 if part.shard is None else part.shard.first_doc
         if first:
-            pairs, wrong = pairs.moved(first), None if wrong is None else wrong.moved(first)
+            pairs = pairs.moved(first)
+            wrong = None if wrong is None else wrong.moved(first)
         return int(summed(part, self.sink.add(split, iteration, pairs, wrong)))
 
     def pairs(

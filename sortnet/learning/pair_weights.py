@@ -1,11 +1,11 @@
-"""What a pair weighs in training: half of it by what RankQuality gains from the pair.
+"""Weights of pairs in training, half of them by the pair's effect on RankQuality.
 
     weight = (1 - l) + l * |change of RankQuality| / its mean over the pairs,   l = 1/2,
 
-where the change is that of the query's measure if the two documents exchanged their places in the
-ranking of this iteration, as in LambdaRank (Burges, Ragno and Le 2006). A query whose changes are
-all 0 has weight 1. NDCG, MAP, MRR and ERR are taken without their cutoff: with it, pairs far down
-would weigh alike.
+where the change is the change of the query's measure if the two documents exchanged their places in
+the ranking of this iteration, as in LambdaRank (Burges, Ragno and Le 2006). A query whose changes
+are all 0 has weight 1. NDCG, MAP, MRR and ERR are computed without their cutoff: with it, pairs far
+down would weigh alike.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from sortnet.core.shard import summed
 from sortnet.metrics import Metric
 
 SHARE_BY_CHANGE = 0.5  # l
-_HIGHEST_OF_ERR = 4  # the grade that ERR takes for the best there can be, as in gdeval
-_AT_ONCE = 1 << 20  # pairs worked on at a time, which bounds memory
+_HIGHEST_OF_ERR = 4  # the grade that ERR regards as the best possible, as in gdeval
+_AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
 
 
 @dataclass(frozen=True)
 class _Ranking:
-    """Documents in their ranked order, query by query; arrays of (n_docs,) are by place."""
+    """Documents in their ranked order, query by query."""
 
     metric: Metric
-    grades: I64  # by place
-    rank: I64  # by place, from 1
-    query: I64  # by place
+    grades: I64  # (n_docs,) by place
+    rank: I64  # (n_docs,) by place, from 1
+    query: I64  # (n_docs,) by place
     offsets: I64  # (n_queries + 1,)
 
     def sum_in_query(self, values: F64) -> F64:
-        """(n_docs,) the sum of the values of the query's places up to each one, it included."""
+        """(n_docs,) at each place, the sum of the query's values up to this place, inclusive."""
         total = np.append(0.0, np.cumsum(values))
-        upto: F64 = total[1:] - total[self.offsets[self.query]]
-        return upto
+        sums: F64 = total[1:] - total[self.offsets[self.query]]
+        return sums
 
     def of_query(self, values: F64) -> F64:
         """(n_queries,) sums of values by place."""
         sums = np.bincount(self.query, values, minlength=len(self.offsets) - 1)
-        return sums.astype(np.float64, copy=False)  # numpy's stubs take it for a count
+        return sums.astype(np.float64, copy=False)  # numpy's stubs declare integers
 
     @property
     def relevant(self) -> F64:
@@ -56,13 +56,14 @@ Change = Callable[[_Ranking, I64, I64], F64]
 
 
 def _ndcg(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """|(gain of one - gain of the other) (discount at one - discount at the other)| / ideal DCG."""
-    metric, grades, offsets = ranking.metric, ranking.grades, ranking.offsets
+    """Change of NDCG: |difference of gains * difference of discounts| / ideal DCG."""
+    metric = ranking.metric
+    grades = ranking.grades
     ideal_places = np.lexsort((-grades, ranking.query))
     if metric.gain == "linear":
         gain = grades.astype(np.float64)
     else:  # in units of the query's best gain, so that no grade overflows
-        best = grades[ideal_places[offsets[:-1]]][ranking.query]
+        best = grades[ideal_places[ranking.offsets[:-1]]][ranking.query]
         gain = np.ldexp(1.0, grades - best) - np.ldexp(1.0, -best)
     if metric.discount == "letor":
         discount = 1 / np.maximum(np.log2(ranking.rank), 1.0)
@@ -84,10 +85,10 @@ def _map(ranking: _Ranking, first: I64, second: I64) -> F64:
     inverse_ranks = ranking.sum_in_query(relevant / rank)
     above = hits[first] - relevant[first]
     between = inverse_ranks[second] - inverse_ranks[first]
-    # The lower one is relevant and moves up: `between` counts it too, at its old place.
+    # The lower document is relevant and moves up: `between` counts it too, at its old place.
     moved_up = (above + 1) / rank[first] - hits[second] / rank[second]
     moved_up += between - 1 / rank[second]
-    # The upper one is relevant and moves down: those between lose 1 / rank.
+    # The upper document is relevant and moves down: relevant documents between lose 1 / rank.
     moved_down = hits[second] / rank[second] - hits[first] / rank[first] - between
     change = np.where(relevant[second] > relevant[first], moved_up, moved_down)
     change = np.where(relevant[second] == relevant[first], 0.0, np.abs(change))
@@ -96,7 +97,7 @@ def _map(ranking: _Ranking, first: I64, second: I64) -> F64:
 
 
 def _precision(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """1 / n where one of the two is relevant, and one within the first n."""
+    """Change of P@n: 1 / n where one of the two is relevant, and one is within the first n."""
     cutoff = ranking.metric.cutoff or 1
     crosses = (ranking.rank[first] <= cutoff) & (ranking.rank[second] > cutoff)
     differs = ranking.relevant[first] != ranking.relevant[second]
@@ -109,7 +110,8 @@ def _mrr(ranking: _Ranking, first: I64, second: I64) -> F64:
     relevant, rank = ranking.relevant, ranking.rank
     hits = ranking.sum_in_query(relevant)
     # Rank of the query's first and second relevant document; infinite without one.
-    first_rank, second_rank = (_rank_of_hit(ranking, hits, number) for number in (1, 2))
+    first_rank = _rank_of_hit(ranking, hits, 1)
+    second_rank = _rank_of_hit(ranking, hits, 2)
     query = ranking.query[first]
     up = 1 / rank[first] - 1 / first_rank[query]
     moved_up = np.where(relevant[second] > relevant[first], np.maximum(up, 0.0), 0.0)
@@ -120,7 +122,7 @@ def _mrr(ranking: _Ranking, first: I64, second: I64) -> F64:
 
 
 def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
-    """(n_queries,) the rank of the relevant document of that number; infinite without one."""
+    """(n_queries,) the rank of the first, second, ... relevant document; infinite without one."""
     places = np.flatnonzero((ranking.relevant > 0) & (hits == number))
     ranks = np.full(len(ranking.offsets) - 1, np.inf)
     ranks[ranking.query[places]] = ranking.rank[places]
@@ -128,7 +130,7 @@ def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
 
 
 def _err(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of the sum over ranks of R / rank times the product of the 1 - R above."""
+    """Change of the sum over ranks of R / rank times the product of all 1 - R above."""
     rank = ranking.rank
     stop = (np.exp2(ranking.grades) - 1) / 2**_HIGHEST_OF_ERR  # R, below 1
     passed = np.exp(ranking.sum_in_query(np.log1p(-stop)))
@@ -153,13 +155,13 @@ CHANGES: dict[str, Change] = {
 
 
 def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs) -> F64:
-    """|change of the query's measure| if the two documents of a pair exchanged places, (m,).
+    """(m,) |change of the query's measure| if the two documents of each pair exchanged places.
 
     Args:
-        metric: one whose kind is in `CHANGES`.
+        metric: a measure whose kind is in `CHANGES`.
         queries: graded queries.
         order: (n_docs,) document numbers query by query, the best first.
-        pairs: of documents of one query.
+        pairs: pairs of documents of one query.
 
     >>> from sortnet.metrics import parse_metric
     >>> queries = Queries.from_arrays([[0.0]] * 3, [0, 1, 0])
@@ -176,30 +178,31 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Compar
     ranking = _Ranking(metric, queries.grades[order].astype(np.int64), rank, query, queries.offsets)
     changes = np.empty(len(pairs))
     for start in range(0, len(pairs), _AT_ONCE):
-        some = slice(start, start + _AT_ONCE)
-        better, worse = place[pairs.i[some]], place[pairs.j[some]]
+        rows = slice(start, start + _AT_ONCE)
+        better, worse = place[pairs.i[rows]], place[pairs.j[rows]]
         upper = np.minimum(better, worse)
-        lower = np.maximum(better, worse, out=worse)  # in place: this is where memory peaks
-        changes[some] = CHANGES[metric.kind](ranking, upper, lower)
+        lower = np.maximum(better, worse, out=worse)  # in place, since memory peaks here
+        changes[rows] = CHANGES[metric.kind](ranking, upper, lower)
     return changes
 
 
 def weights_by_quality(
     metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs
 ) -> F32 | None:
-    """(m,) the weights of pairs by the changes of RankQuality, see the top of this file.
+    """(m,) weights of pairs by the changes of RankQuality, see the top of this file.
 
-    None where all weigh 1: for judged pairs, and for a measure that has no change by exchange.
+    None means that all weigh 1: for judged pairs, and for a measure without a formula in `CHANGES`.
+    The mean is over the pairs of all processes.
 
-    Cost: see `exchange_changes`; of a shard the mean is over the pairs of all processes.
+    Cost: see `exchange_changes`.
     """
     if queries.judged is not None or metric.kind not in CHANGES:
         return None
     changes = exchange_changes(metric, queries, order, pairs)
     query = queries.query_of_docs()[pairs.i]
     query_changes = np.bincount(query, changes, minlength=len(queries))
-    total, number = summed(queries, np.array([changes.sum(), len(changes)]))
-    mean = total / max(number, 1)
+    total, n = summed(queries, np.array([changes.sum(), len(changes)]))
+    mean = total / max(n, 1)
     if mean == 0:
         return np.ones(len(pairs), np.float32)
     weights = (1 - SHARE_BY_CHANGE) + SHARE_BY_CHANGE * changes / mean

@@ -1,7 +1,7 @@
-"""What to learn from: which pairs the judge is asked about, by strategy.
+"""Strategies: the pairs to ask the judge about, and to learn from.
 
-A strategy is a function of what one sort showed that gives the `keys` of comparisons to ask about,
-(m,), in any order. Those that were asked before cost no further answer.
+A strategy is a function of a sorted part that returns the keys of the comparisons to ask about,
+(m,), in any order. Comparisons that were asked about before cost no further answer.
 """
 
 from __future__ import annotations
@@ -22,58 +22,70 @@ from sortnet.learning.judges import judge_by_data, judged_by_data
 from sortnet.learning.step_budget import MOST_PAIRS
 from sortnet.sorting.sort import certainty_of, sort
 
-_CANDIDATES = 20  # random pairs looked at for each that `uncertain` or `top` chooses,
-_AT_ONCE = 1 << 20  # as long as they are no more than this, which bounds memory, as elsewhere
-_TOP = 0.5  # what a place counts for `top` at the end of a run, where certainty counts 1
+# Random candidates for each pair that `uncertain` or `top` chooses, as long as they are not more
+# than `_AT_ONCE`.
+_CANDIDATES = 20
+_AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
+_TOP = 0.5  # weight of a place for `top` at the end of a run, where certainty has weight 1
 _ASKING = 0.6  # the share of a run's trainings over which answers are spent
-_OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least,
-_PART_OF_VALI = 5  # one answer in as many is about V, where a judge is asked about V too
-_DIFFERENT_SORTS = 3  # sorts of as many pairs as all sorts of a run compare, each pair once
-_IN_ALL = MOST_PAIRS  # unless these are more in all; also what `compared` learns from in all, about
+_LEAST_OF_QUERY = 1000  # pairs that `even` selects of a query, at least, if it has as many
+_SHARE_OF_VALI = 5  # one answer in 5 is about V, where a judge is asked about V too
+_DIFFERENT_SORTS = 3  # all sorts of a run compare as many different pairs as 3 sorts
+_IN_ALL = MOST_PAIRS  # pairs that `even` selects in all, at most, and that `compared` learns from
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a strategy chooses by: a part, the sort of it and the comparator that sorted it.
+class SortedPart:
+    """Input of a strategy: a part, its ranking, and the comparator that sorted it.
 
-    Of a shard the strategies draw from the whole, each process the same, and take what is theirs:
-    so the choice does not depend on the number of processes.
+    With several processes a strategy draws from the whole, the same in each process, and each
+    process keeps the pairs of its own queries. So the selection does not depend on the number of
+    processes.
+
+    Attributes:
+        queries: the part, or this process's shard of it.
+        comparator: the comparator that sorted the part.
+        wanted: number of comparisons to select from the whole; None: the strategy decides.
+        rng: source of random pairs.
+        asked: (k,) keys of the pairs of this part that were asked about before, ascending.
+        done: share of the run's trainings that are done, 1 before the last training.
+        order: (n_docs,) the ranking.
+        compared: the pairs that the sort compared, where the strategy needs them, see `compares`.
+        comparisons: number of all comparisons of the sort.
     """
 
     queries: Queries
     comparator: TrainableComparator
-    wanted: int | None  # comparisons wanted of the whole; None: as many as the strategy finds right
+    wanted: int | None
     rng: np.random.Generator
-    # (k,) `keys` of all that was asked of this part before, ascending
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
-    done: float = 0.0  # share of the run's trainings that are done, 1 before the last one
-    order: I64 = field(default_factory=lambda: np.empty(0, np.int64))  # (n_docs,) the ranking
-    # what the sort compared, where it was kept, see `compares`
+    done: float = 0.0
+    order: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     compared: ComparedPairs = field(default_factory=ComparedPairs.empty)
-    comparisons: int = 0  # how many comparisons the sort made in all
+    comparisons: int = 0
 
     @property
     def number(self) -> int:
-        """Comparisons wanted, of a strategy that finds as many right as a sort makes."""
+        """Number of comparisons to select; where that is open, as many as the sort made."""
         return self.comparisons if self.wanted is None else self.wanted
 
 
-Strategy = Callable[[Shown], I64]
+Strategy = Callable[[SortedPart], I64]
 
 
-def compared(shown: Shown) -> I64:
-    """All that the sort compared, n ceil(log2 n) a query at most."""
-    return shown.compared.unordered_key
+def compared(part: SortedPart) -> I64:
+    """Select all pairs that the sort compared, n ceil(log2 n) a query at most."""
+    return part.compared.unordered_key
 
 
-def every(shown: Shown) -> I64:
-    """Every pair of a query's documents, n (n - 1) / 2."""
-    return unordered(*all_pairs(shown.queries.offsets))
+def every(part: SortedPart) -> I64:
+    """Select every pair of a query's documents, n (n - 1) / 2."""
+    return unordered(*all_pairs(part.queries.offsets))
 
 
-def neighbours(shown: Shown) -> I64:
-    """Pairs of adjacent grades, from which the order of all others follows."""
-    queries = shown.queries
+def neighbours(part: SortedPart) -> I64:
+    """Select pairs of adjacent grades, from which the order of all other pairs follows."""
+    queries = part.queries
     i, j = all_pairs(queries.offsets)
     key = packed(queries.query_of_docs(), queries.grades)
     step = np.searchsorted(np.unique(key), key)  # adjacent grades of a query differ by 1
@@ -81,68 +93,73 @@ def neighbours(shown: Shown) -> I64:
     return unordered(i[adjacent], j[adjacent])
 
 
-def random(shown: Shown) -> I64:
-    """Pairs drawn alike from all: a query of many documents has most of them."""
-    sizes = np.diff(offsets_of_all(shown.queries))
-    return _drawn(shown, sizes * (sizes - 1) / 2, shown.number)
+def random(part: SortedPart) -> I64:
+    """Draw pairs uniformly from all, so that long queries have most of them."""
+    sizes = np.diff(offsets_of_all(part.queries))
+    return _draw(part, sizes * (sizes - 1) / 2, part.number)
 
 
-def even(shown: Shown) -> I64:
-    """Equally many random pairs of each query, all of a query that has no more.
+def even(part: SortedPart) -> I64:
+    """Draw equally many pairs of each query; a query with fewer pairs gives all of them.
 
-    Left to itself 1,000, or as many as a sort compares where that is more: n log2 n; but less of
-    each where that makes more than 2 million in all.
+    Where the number is open, a query gives 1,000 pairs, or n log2 n, about as many as a sort
+    compares, where that is more. All queries give less where that exceeds 2 million in all.
     """
-    sizes = np.diff(offsets_of_all(shown.queries))
-    share = np.maximum(_OF_A_QUERY, sizes * np.log2(np.maximum(sizes, 1)))
-    if shown.wanted is not None:
-        share = np.full(len(sizes), -(-shown.wanted // len(sizes)))
-    all_of = sizes * (sizes - 1) // 2
-    if shown.wanted is None and (total := np.minimum(share, all_of).sum()) > _IN_ALL:
-        share = np.ceil(share * (_IN_ALL / total))
-    short, ours = all_of <= share, shown.queries.sizes
-    first = 0 if shown.queries.shard is None else shown.queries.shard.first
-    short_here = short[first : first + len(shown.queries)]
-    i, j = all_pairs(np.append(0, np.cumsum(np.where(short_here, ours, 0))))
-    docs = np.flatnonzero(np.repeat(short_here, ours))
-    drawn = _drawn(shown, np.where(short, 0, share), int(share[~short].sum()))
-    return np.append(unordered(docs[i], docs[j]), drawn)
+    sizes = np.diff(offsets_of_all(part.queries))
+    n_pairs = sizes * (sizes - 1) // 2
+    if part.wanted is not None:
+        n_wanted = np.full(len(sizes), -(-part.wanted // len(sizes)))
+    else:
+        n_wanted = np.maximum(_LEAST_OF_QUERY, sizes * np.log2(np.maximum(sizes, 1)))
+        total = np.minimum(n_wanted, n_pairs).sum()
+        if total > _IN_ALL:
+            n_wanted = np.ceil(n_wanted * (_IN_ALL / total))
+    gives_all = n_pairs <= n_wanted
+    random_keys = _draw(part, np.where(gives_all, 0, n_wanted), int(n_wanted[~gives_all].sum()))
+    first = 0 if part.queries.shard is None else part.queries.shard.first
+    own_gives_all = gives_all[first : first + len(part.queries)]
+    own_sizes = part.queries.sizes
+    docs = np.flatnonzero(np.repeat(own_gives_all, own_sizes))
+    i, j = all_pairs(np.append(0, np.cumsum(np.where(own_gives_all, own_sizes, 0))))
+    return np.append(unordered(docs[i], docs[j]), random_keys)
 
 
-def uncertain(shown: Shown) -> I64:
-    """Of many random pairs, not asked about before, those that the comparator is least sure of.
+def uncertain(part: SortedPart) -> I64:
+    """Select the pairs that the comparator is least sure of, from many random candidates.
 
-    The first ones are random: the margins of a comparator that has learned nothing say nothing.
+    No candidate was asked about before. The first pairs of a run are random, since the margins of
+    an untrained comparator tell nothing.
     """
-    if not summed(shown.queries, len(shown.asked)):
-        return random(shown)
-    key = _new_random(shown)
-    certainty = certainty_of(shown.comparator, shown.queries, *unpacked(key))
-    return key[_lowest(shown, gathered(shown.queries, certainty), len(key))]
+    if not summed(part.queries, len(part.asked)):
+        return random(part)
+    key = _new_random(part)
+    certainty = certainty_of(part.comparator, part.queries, *unpacked(key))
+    return key[_lowest(part, gathered(part.queries, certainty), len(key))]
 
 
-def top(shown: Shown) -> I64:
-    """Pairs that the comparator is least sure of, and more and more those near the top.
+def top(part: SortedPart) -> I64:
+    """Select pairs that the comparator is unsure of, with growing preference for the top ranks.
 
-    The candidates are the pairs that the sort compared and many random ones, none asked about
-    before. Each has the share of the candidates that the comparator is less sure of, plus a times
-    the share of those whose better document is placed higher in its query; the lowest sums are
-    taken. a grows from 0 to ½ over the run's trainings: the first comparators know little of what
-    is near the top. The first pairs are random, as those of `uncertain`.
+    The candidates are the pairs that the sort compared and many random pairs, none of them asked
+    about before. A candidate's value is the share of the candidates that the comparator is less
+    sure of, plus a times the share of the candidates whose better document is placed higher in its
+    query. The lowest values are selected. The factor a grows from 0 to ½ over the run's trainings,
+    since the first comparators hardly know what is near the top. The first pairs are random, as
+    for `uncertain`.
     """
-    if not summed(shown.queries, len(shown.asked)):
-        return random(shown)
-    key = np.append(_new_random(shown), compared(shown))
-    key = unique(key[~is_in(key, shown.asked)])
+    if not summed(part.queries, len(part.asked)):
+        return random(part)
+    key = np.append(_new_random(part), compared(part))
+    key = unique(key[~is_in(key, part.asked)])
     i, j = unpacked(key)
-    certainty = gathered(shown.queries, certainty_of(shown.comparator, shown.queries, i, j))
-    place = _places(shown.queries, shown.order)
-    better_place = gathered(shown.queries, np.minimum(place[i], place[j]))
-    worth = _shares_below(certainty) + _TOP * shown.done * _shares_below(better_place)
-    return key[_lowest(shown, worth, len(key))]
+    certainty = gathered(part.queries, certainty_of(part.comparator, part.queries, i, j))
+    place = _places(part.queries, part.order)
+    better_place = gathered(part.queries, np.minimum(place[i], place[j]))
+    values = _shares_below(certainty) + _TOP * part.done * _shares_below(better_place)
+    return key[_lowest(part, values, len(key))]
 
 
-# The choices of `Config.pairs`. Of what `wrong` compared, only the wrong pairs are learned from.
+# The choices of `Config.pairs`. `wrong` learns from the wrong ones among the compared pairs.
 STRATEGIES: dict[str, Strategy] = {
     "wrong": compared,
     "compared": compared,
@@ -153,35 +170,36 @@ STRATEGIES: dict[str, Strategy] = {
     "all": every,
     "top": top,
 }
-_OF_THE_SORT = (compared, top)  # look at the pairs that a sort compared
+_NEED_COMPARISONS = (compared, top)  # strategies that select from the pairs that a sort compared
 
 
 def compares(strategy: str, queries: Queries) -> bool:
-    """Whether the strategy looks at the pairs that a sort compared."""
-    return queries.judged is not None or STRATEGIES[strategy] in _OF_THE_SORT
+    """Whether the strategy selects from the pairs that a sort compared."""
+    return queries.judged is not None or STRATEGIES[strategy] in _NEED_COMPARISONS
 
 
 def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
-    """Share of the compared pairs that a run keeps: about 2 million in all its sorts.
+    """Share of the compared pairs that a run keeps, about 2 million pairs in all its sorts.
 
     A sort compares at most n ceil(log2 n) of the n (n - 1) / 2 pairs of a query. Later sorts mostly
-    compare pairs that were compared before: all of them add up to about three sorts' pairs. All
-    are kept by the strategy `wrong`, as in Algorithm 3.1, and of judged pairs.
+    compare pairs that were compared before: all sorts together compare about three times as many
+    different pairs as one sort. The strategy `wrong` keeps all pairs, as in Algorithm 3.1, and so
+    do judged pairs.
     """
     if queries.judged is not None or strategy == "wrong" or not compares(strategy, queries):
         return 1.0
     sizes = np.diff(offsets_of_all(queries)).astype(np.float64)
-    in_a_sort = sizes * np.ceil(np.log2(np.maximum(sizes, 1)))
-    n_different = min(n_sorts, _DIFFERENT_SORTS) * in_a_sort
-    most = np.minimum(n_different, sizes * (sizes - 1) / 2).sum()
-    return float(min(1.0, _IN_ALL / max(most, 1)))
+    n_in_sort = sizes * np.ceil(np.log2(np.maximum(sizes, 1)))
+    n_in_run = min(n_sorts, _DIFFERENT_SORTS) * n_in_sort
+    total = np.minimum(n_in_run, sizes * (sizes - 1) / 2).sum()
+    return float(min(1.0, _IN_ALL / max(total, 1)))
 
 
 def is_kept(queries: Queries, compared: ComparedPairs, share: float) -> Bool:
-    """(m,) whether each compared pair is one of the share to keep, the same ones in each sort.
+    """(m,) whether each compared pair belongs to the share to keep.
 
-    A hash of the two documents' numbers decides, so that a pair that is compared again is kept
-    again, and the pairs do not depend on the number of processes.
+    A hash of the two documents' numbers decides. So a pair that is compared again is kept again,
+    and the kept pairs do not depend on the number of processes.
     """
     if share >= 1:
         return np.ones(len(compared), np.bool_)
@@ -191,19 +209,19 @@ def is_kept(queries: Queries, compared: ComparedPairs, share: float) -> Bool:
     bits = key.astype(np.uint64)
     for _ in range(2):  # as in the finalizer of SplitMix64
         bits = (bits ^ (bits >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
-    kept: Bool = (bits >> np.uint64(40)) < share * 2.0**24
-    return kept
+    is_in_share: Bool = (bits >> np.uint64(40)) < share * 2.0**24
+    return is_in_share
 
 
 def wanted(
-    strategy: str, judgements: int | None, asked: int, iteration: int, trainings: int
+    strategy: str, judgements: int | None, n_asked: int, iteration: int, trainings: int
 ) -> int | None:
-    """New answers that a strategy asks for in an iteration; None: as many as it finds right.
+    """Number of new answers to ask for in an iteration; None: the strategy decides.
 
     A strategy that chooses by the comparator spends the budget of answers evenly over the first
-    three fifths of the trainings: what was learned from the first answers chooses the next, and
-    the last trainings learn from all. Another strategy asks for all at once. The last sort, which
-    no training follows, asks nothing.
+    three fifths of the trainings: the comparator learned from the first answers chooses the next
+    questions, and the last trainings learn from all answers. Other strategies ask for all answers
+    at once. The last sort, which no training follows, asks nothing.
 
     >>> [wanted("uncertain", 600, min(100 * i, 600), i, trainings=10) for i in (0, 3, 5, 6)]
     [100, 100, 100, 0]
@@ -212,62 +230,67 @@ def wanted(
     """
     if judgements is None:
         return None
-    by_now = judgements
+    n_by_now = judgements
     if strategy in LEARNING:
-        rounds = max(1, round(_ASKING * trainings))
-        by_now = judgements * (iteration + 1) // rounds
-    return max(0, min(by_now, judgements) - asked)
+        n_rounds = max(1, round(_ASKING * trainings))
+        n_by_now = min(judgements * (iteration + 1) // n_rounds, judgements)
+    return max(0, n_by_now - n_asked)
 
 
 def answers_about_vali(judgements: int | None) -> int | None:
-    """Answers about V, of all that a judge may give; None: as many as the strategy finds right.
+    """Number of answers about V, out of the judge's budget; None: the strategy decides.
 
     >>> answers_about_vali(500), answers_about_vali(3), answers_about_vali(None)
     (100, 1, None)
     """
-    return None if judgements is None else max(1, judgements // _PART_OF_VALI)
+    return None if judgements is None else max(1, judgements // _SHARE_OF_VALI)
 
 
-def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:
-    """The comparisons to ask about, as a strategy chooses them, no more new ones than wanted.
+def selected(strategy: str, part: SortedPart) -> tuple[I64, I64]:
+    """Select the comparisons to ask about by a strategy, at most `part.wanted` new ones.
 
     Args:
-        strategy: a name of `STRATEGIES`; of judged pairs all are taken.
-        shown: what it chooses by; of more new comparisons than `wanted`, random ones are kept.
+        strategy: a name of `STRATEGIES`. Where the data have judged pairs, all compared pairs are
+            selected instead.
+        part: the input of the strategy. Where it selects too many new comparisons, a random
+            choice of them stays.
 
     Returns:
-        (m,) their `keys` and (k,) those of all asked so far, both ascending, none twice.
+        (m,) the keys of the selected pairs, and (k,) the keys of all pairs asked about so far;
+        both ascending, without duplicates.
 
     Raises:
         DataError: if `neighbours` finds no two grades.
     """
-    grades = gathered(shown.queries, np.unique(shown.queries.grades))
+    grades = gathered(part.queries, np.unique(part.queries.grades))
     if strategy == "neighbours" and len(np.unique(grades)) < 2:
-        raise DataError(f"{shown.queries.source}: no grades to choose pairs of adjacent ones by")
-    judged = shown.queries.judged is not None  # then all that is known is in the data
-    key = unique(compared(shown) if judged else STRATEGIES[strategy](shown))
-    fresh = ~is_in(key, shown.asked)
-    new = np.flatnonzero(fresh)
-    total = int(summed(shown.queries, len(new)))
-    if shown.wanted is not None and total > shown.wanted:
-        left_out = shown.rng.permutation(total)[shown.wanted :] - before(shown.queries, len(new))
-        kept = np.ones(len(key), np.bool_)
-        kept[new[left_out[(left_out >= 0) & (left_out < len(new))]]] = False
-        key, fresh = key[kept], fresh[kept]
-    # np.union1d would hash all of them first, which takes ten times as long as this sort.
-    asked = np.append(shown.asked, key[fresh])
-    asked.sort(kind="stable")
-    return key, asked
+        raise DataError(f"{part.queries.source}: no grades to choose pairs of adjacent ones by")
+    # The data have all answers about judged pairs: no strategy chooses among them.
+    choose = compared if part.queries.judged is not None else STRATEGIES[strategy]
+    key = unique(choose(part))
+    is_new = ~is_in(key, part.asked)
+    new_places = np.flatnonzero(is_new)
+    n_new = int(summed(part.queries, len(new_places)))
+    if part.wanted is not None and n_new > part.wanted:
+        surplus = part.rng.permutation(n_new)[part.wanted :] - before(part.queries, len(new_places))
+        own_surplus = surplus[(surplus >= 0) & (surplus < len(new_places))]
+        stays = np.ones(len(key), np.bool_)
+        stays[new_places[own_surplus]] = False
+        key, is_new = key[stays], is_new[stays]
+    # np.union1d would hash all keys first, which takes ten times as long as this sort.
+    asked_keys = np.append(part.asked, key[is_new])
+    asked_keys.sort(kind="stable")
+    return key, asked_keys
 
 
 def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
-    """The chosen pairs that the data can answer, in order: the rows of the sort that compared them.
+    """The selected pairs that the data can answer, in order.
 
-    A pair that the sort did not compare has a row without a margin.
+    A pair that the sort compared keeps its row. Another pair gets a row without a margin.
 
     Args:
-        key: (m,) the chosen pairs, see `selected`.
-        compared: what the sort compared, judged.
+        key: (m,) the selected pairs, see `selected`.
+        compared: the comparisons of the sort, judged.
     """
     key_of_rows = compared.unordered_key
     order = np.argsort(key_of_rows)
@@ -280,9 +303,9 @@ def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> Compa
 
 
 def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
-    """The pairs of some `keys`, none twice, that the data can answer, in order.
+    """The pairs that the data can answer, in order, out of `key`, which has no duplicates.
 
-    Cost: temporaries for a million of them, and a sort.
+    Cost: temporaries for a million pairs, and a sort.
     """
     keys_in_order = [np.empty(0, np.int64)]
     for start in range(0, len(key), _AT_ONCE):
@@ -297,51 +320,57 @@ def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
     return pairs if queries.judged is None else judged_by_data(queries, pairs)
 
 
-def ask(strategy: str, shown: Shown) -> tuple[Queries, I64]:
-    """Queries with what their judge answers about the comparisons that a strategy chooses.
+def ask(strategy: str, part: SortedPart) -> tuple[Queries, I64]:
+    """Ask the queries' judge about the comparisons that a strategy selects.
 
     Returns:
-        The queries and (k,) the `keys` of all asked so far; both as they were without a judge.
+        The queries with the answers, and (k,) the keys of all pairs asked about so far. Without a
+        judge both are unchanged.
 
     Raises:
         DataError: as `selected` and `answered`.
 
     Cost: a sort, and one call of the judge.
     """
-    if shown.queries.judge is None:
-        return shown.queries, shown.asked
-    ungraded = replace(shown.queries, judged=None)
-    run = sort(shown.comparator, ungraded)
-    made = int(summed(ungraded, len(run.compared)))
-    shows = replace(
-        shown, queries=ungraded, compared=run.compared, comparisons=made, order=run.order
+    if part.queries.judge is None:
+        return part.queries, part.asked
+    ungraded = replace(part.queries, judged=None)
+    run = sort(part.comparator, ungraded)
+    sorted_part = replace(
+        part,
+        queries=ungraded,
+        compared=run.compared,
+        comparisons=int(summed(ungraded, len(run.compared))),
+        order=run.order,
     )
-    key, asked = selected(strategy, shows)
-    return answered(shown.queries, key[~is_in(key, shown.asked)]), asked
+    key, asked_keys = selected(strategy, sorted_part)
+    return answered(part.queries, key[~is_in(key, part.asked)]), asked_keys
 
 
 def answered(queries: Queries, key: I64) -> Queries:
-    """Queries whose judged pairs hold what their judge says of these comparisons too.
+    """Queries whose judged pairs include their judge's answers about these comparisons.
 
     Raises:
-        DataError: if it gives no answer to each, or one that is no probability.
+        DataError: if the judge does not answer every pair, or an answer is no probability.
     """
     if queries.judge is None:
         return queries
-    known = Pairs.judged([], []) if queries.judged is None else queries.judged
-    i, j = unpacked(key[~is_in(key, np.sort(unordered(known.winner, known.loser)))])
+    judged = Pairs.empty() if queries.judged is None else queries.judged
+    judged_keys = np.sort(unordered(judged.winner, judged.loser))
+    i, j = unpacked(key[~is_in(key, judged_keys)])
     p = np.asarray(queries.judge(queries, i, j) if len(i) else [], np.float64)
     if p.shape != i.shape:
         raise DataError(
             f"{queries.source}: the judge was asked about {len(i)} pairs of documents, and its "
             f"answers have the shape {p.shape}"
         )
-    said = ~np.isnan(p)
-    return replace(queries, judged=known | Pairs.judged(i[said], j[said], soft=p[said]))
+    has_answer = ~np.isnan(p)
+    new_pairs = Pairs.judged(i[has_answer], j[has_answer], soft=p[has_answer])
+    return replace(queries, judged=judged | new_pairs)
 
 
 def all_pairs(offsets: I64) -> tuple[I64, I64]:
-    """Every pair of documents of one query, i < j."""
+    """Documents i and j of every pair of documents of one query, i < j."""
     sizes = np.diff(offsets)
     n_after = np.repeat(offsets[1:], sizes) - np.arange(offsets[-1]) - 1
     i = np.repeat(np.arange(offsets[-1]), n_after)
@@ -353,26 +382,26 @@ def pairs_of_grades(part: Queries) -> ComparedPairs:
     return answered_pairs(part, unordered(*all_pairs(part.offsets)))
 
 
-def _new_random(shown: Shown) -> I64:
-    """Keys of many random pairs that were not asked about, ascending, for a choice among them."""
-    sizes, n = np.diff(offsets_of_all(shown.queries)), shown.number
-    drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
-    key = unique(drawn)
-    return key[~is_in(key, shown.asked)]
+def _new_random(part: SortedPart) -> I64:
+    """Keys of many random pairs that were not asked about, ascending: candidates of a strategy."""
+    sizes = np.diff(offsets_of_all(part.queries))
+    n_candidates = min(_CANDIDATES * part.number, max(2 * part.number, _AT_ONCE))
+    key = unique(_draw(part, sizes * (sizes - 1) / 2, n_candidates))
+    return key[~is_in(key, part.asked)]
 
 
-def _lowest(shown: Shown, values: F32 | F64, n_own: int) -> I64:
-    """Own places, from 0, of the lowest of the values of all candidates, as many as are wanted.
+def _lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
+    """Places of this process's candidates among the lowest values, as many as are wanted in all.
 
-    Of a shard the values are of all processes, `n_own` of them of this one.
+    The values are of the candidates of all processes; `n_own` of them belong to this process.
     """
-    lowest = np.argsort(values, kind="stable")[: shown.number]
-    own_places = lowest - before(shown.queries, n_own)
+    lowest = np.argsort(values, kind="stable")[: part.number]
+    own_places = lowest - before(part.queries, n_own)
     return own_places[(own_places >= 0) & (own_places < n_own)]
 
 
 def _shares_below(values: F32 | I64) -> F64:
-    """(m,) the share of the values that are below each one, from 0 to 1.
+    """(m,) for each value, the share of the values below it, from 0 to 1.
 
     >>> _shares_below(np.array([7, 3, 7, 9]))
     array([0.25, 0.  , 0.25, 0.75])
@@ -382,26 +411,32 @@ def _shares_below(values: F32 | I64) -> F64:
 
 
 def _places(queries: Queries, order: I64) -> I64:
-    """(n_docs,) the place of each document in the ranking of its query, 0 for the first."""
+    """(n_docs,) the place of each document in the ranking of its query, from 0."""
     place = np.empty(queries.n_docs, np.int64)
     place[order] = np.arange(queries.n_docs) - np.repeat(queries.offsets[:-1], queries.sizes)
     return place
 
 
-def _drawn(shown: Shown, weight: F64 | I64, n: int) -> I64:
-    """Keys of n pairs of different documents, each of a query of all drawn by its weight; those of
-    ours."""
+def _draw(part: SortedPart, weight: F64 | I64, n: int) -> I64:
+    """Draw n pairs of different documents from all queries, each query by its weight.
+
+    Returns:
+        Keys of the drawn pairs of this process's queries.
+    """
     total = float(weight.sum())
     if n <= 0 or total == 0:
         return np.empty(0, np.int64)
-    offsets, docs = offsets_of_all(shown.queries), shown.queries.n_docs
-    sizes, share, parts = np.diff(offsets), weight / total, []
+    offsets = offsets_of_all(part.queries)
+    sizes = np.diff(offsets)
+    share = weight / total
+    batches = []
     for start in range(0, n, _AT_ONCE):
         m = min(_AT_ONCE, n - start)
-        query = shown.rng.choice(len(weight), m, p=share)
-        size, first = sizes[query], own(shown.queries, offsets[query])
-        i = (shown.rng.random(m) * size).astype(np.int64)
-        j = (i + 1 + (shown.rng.random(m) * (size - 1)).astype(np.int64)) % size
-        ours = (first >= 0) & (first < docs)
-        parts.append(unordered((first + i)[ours], (first + j)[ours]))
-    return np.concatenate(parts)
+        query = part.rng.choice(len(weight), m, p=share)
+        size = sizes[query]
+        first = own(part.queries, offsets[query])
+        i = (part.rng.random(m) * size).astype(np.int64)
+        j = (i + 1 + (part.rng.random(m) * (size - 1)).astype(np.int64)) % size
+        is_own = (first >= 0) & (first < part.queries.n_docs)
+        batches.append(unordered((first + i)[is_own], (first + j)[is_own]))
+    return np.concatenate(batches)

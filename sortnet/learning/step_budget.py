@@ -1,7 +1,7 @@
 """The training budget of a run: a number of steps, fixed before the first iteration.
 
-A run that begins each training from the last weights spends one budget over its iterations: one
-cycle of the learning rate, one sharpening of the splits, one state of the optimiser.
+A run that begins each training from the last weights spends one budget over its iterations, with
+one cycle of the learning rate, one sharpening of the splits and one state of the optimiser.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from sortnet.core.shard import offsets_of_all
 from sortnet.errors import DataError
 from sortnet.learning.mini_batches import pairs_in_epoch
 
-STEPS = 16  # an epoch has at least as many, where the batch size is not given
+STEPS = 16  # least number of steps of an epoch, where the batch size is not given
 LARGEST_BATCH = 8192  # pairs
 SMALLEST_BATCH = 32
-# Where the number of epochs is not given: as many documents are visited, or steps made, for any
-# number of documents.
-_VISITS, _ALL_STEPS, _FEWEST = 300_000, 320, 3
-MOST_PAIRS = 1 << 21  # that an epoch draws: about as many as TP holds of large data
-MOST_OF_RUN, MOST_OF_TRAINING = 30, 60  # epochs of a run of several iterations, of one training
+# Where the number of epochs is open, a run visits this many documents, or makes this many steps if
+# these are more epochs, in at least so many epochs.
+_VISITS = 300_000
+_ALL_STEPS = 320
+_FEWEST_EPOCHS = 3
+MOST_PAIRS = 1 << 21  # pairs that an epoch draws at most, about the size of TP for large data
+MOST_OF_RUN = 30  # epochs of a run of several iterations, at most
+MOST_OF_TRAINING = 60  # epochs of a single training, at most
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Share:
 
     Attributes:
         first, end: the training makes the steps first .. end - 1.
-        total: steps of the whole budget, by which the schedule is set.
+        total: steps of the whole budget, which set the schedule.
         epoch: steps of an epoch.
     """
 
@@ -51,10 +54,10 @@ class Budget:
     """The steps of all trainings of a run.
 
     Attributes:
-        steps: of all trainings together.
+        steps: steps of all trainings together.
         iterations: number of trainings.
         epoch: steps of an epoch.
-        epoch_pairs: pairs that an epoch draws, if T's pairs are all known; at most `MOST_PAIRS`.
+        epoch_pairs: pairs that an epoch would draw from all pairs of T; at most `MOST_PAIRS`.
 
     >>> budget = Budget(steps=100, iterations=3, epoch=16, epoch_pairs=512)
     >>> [budget.share(i).steps for i in range(3)]
@@ -68,65 +71,71 @@ class Budget:
 
     def share(self, iteration: int) -> Share:
         """The share of the training that follows the sort of an iteration, counted from 0."""
-        first, end = (self.steps * k // self.iterations for k in (iteration, iteration + 1))
+        first = self.steps * iteration // self.iterations
+        end = self.steps * (iteration + 1) // self.iterations
         return Share(first, end, self.steps, self.epoch)
 
     @classmethod
     def of(cls, train: Queries, config: Config) -> Budget:
         """The budget of a run on these queries; it follows from their sizes and the settings alone.
 
-        An iteration that continues the one before has at least one epoch, so few epochs make few
-        iterations. Trainings that begin from random weights have an own budget each.
+        An iteration that continues the training of the iteration before has at least one epoch, so
+        few epochs make few iterations. Trainings that begin from random weights have a budget each.
 
         Raises:
             DataError: if the settings choose among the epochs of a training, while the run divides
                 one training among its iterations.
         """
-        how = config.training
+        settings = config.training
         if config.divides_one_training:
-            _refuse_choice_of_epochs(how)
+            _refuse_choice_of_epochs(settings)
         sizes = np.diff(offsets_of_all(train))
-        all_pairs = sizes * (sizes - 1) // 2
-        drawn = min(int(pairs_in_epoch(all_pairs, sizes, how.query_pairs).sum()), MOST_PAIRS)
-        epoch = steps_of_epoch(drawn, how)
-        epochs = how.epochs or default_epochs(int(sizes.sum()), epoch, MOST_OF_RUN)
+        n_pairs = pairs_in_epoch(sizes * (sizes - 1) // 2, sizes, settings.query_pairs)
+        epoch_pairs = min(int(n_pairs.sum()), MOST_PAIRS)
+        epoch = steps_of_epoch(epoch_pairs, settings)
+        epochs = settings.epochs or default_epochs(int(sizes.sum()), epoch, MOST_OF_RUN)
         iterations = config.trainings
         if config.start == "warm":
             iterations = min(iterations, epochs)
-        return cls(epochs * epoch, iterations, epoch, drawn)
+        return cls(epochs * epoch, iterations, epoch, epoch_pairs)
 
 
-def _refuse_choice_of_epochs(how: Training) -> None:
-    name = "keep=loss" if how.keep == "loss" else "patience" if how.patience is not None else ""
-    if name:
-        raise DataError(
-            f"{name} chooses among the epochs of a training, and with start=warm one training is "
-            "divided among the iterations: give start=fresh, or max_iter=1"
-        )
+def _refuse_choice_of_epochs(settings: Training) -> None:
+    """Refuse settings that choose among the epochs of a training that is divided."""
+    if settings.keep == "loss":
+        name = "keep=loss"
+    elif settings.patience is not None:
+        name = "patience"
+    else:
+        return
+    raise DataError(
+        f"{name} chooses among the epochs of a training, and with start=warm one training is "
+        "divided among the iterations: give start=fresh, or max_iter=1"
+    )
 
 
-def batch_size(drawn: int, how: Training) -> int:
-    """Pairs of a mini-batch, where an epoch draws that many."""
-    if how.batch_size is not None:
-        return how.batch_size
-    return int(np.clip(drawn // STEPS, SMALLEST_BATCH, LARGEST_BATCH))
+def batch_size(epoch_pairs: int, settings: Training) -> int:
+    """Pairs of a mini-batch, for an epoch of that many pairs."""
+    if settings.batch_size is not None:
+        return settings.batch_size
+    return int(np.clip(epoch_pairs // STEPS, SMALLEST_BATCH, LARGEST_BATCH))
 
 
-def steps_of_epoch(drawn: int, how: Training) -> int:
-    """Steps of an epoch that draws that many pairs: whole passes, of `STEPS` or more in all.
+def steps_of_epoch(epoch_pairs: int, settings: Training) -> int:
+    """Steps of an epoch that draws that many pairs: whole passes, and at least about `STEPS` steps.
 
-    Few pairs make few steps a pass: too few to learn from in any number of iterations.
+    One pass over few pairs makes too few steps to learn from, whatever the number of iterations.
     """
-    a_pass = max(1, -(-drawn // batch_size(drawn, how)))
-    passes = 1 if how.batch_size else max(1, STEPS // a_pass)
-    return a_pass * passes
+    steps_of_pass = max(1, -(-epoch_pairs // batch_size(epoch_pairs, settings)))
+    n_passes = 1 if settings.batch_size else max(1, STEPS // steps_of_pass)
+    return steps_of_pass * n_passes
 
 
 def default_epochs(n_docs: int, epoch: int, most: int) -> int:
-    """Epochs of `epoch` steps for a number of documents, at most `most`.
+    """Number of epochs, of `epoch` steps each, for a number of documents; at most `most`.
 
     >>> default_epochs(100, 16, most=30), default_epochs(1_000_000, 1000, most=30)
     (30, 3)
     """
     epochs = max(_VISITS / max(n_docs, 1), _ALL_STEPS / epoch)
-    return int(np.clip(epochs, _FEWEST, most))
+    return int(np.clip(epochs, _FEWEST_EPOCHS, most))

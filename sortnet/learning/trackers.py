@@ -13,7 +13,17 @@ from sortnet.learning.iterations import Callback, Iteration, State
 
 
 def tracker(where: str, run: str, params: dict[str, Any], say: Any = warnings.warn) -> Callback:
-    """Log to `tensorboard:DIR`, `mlflow` or `mlflow:URI`, there in `run`; what fails is said."""
+    """A callback that logs each iteration to `tensorboard:DIR`, `mlflow` or `mlflow:URI`.
+
+    Args:
+        where: the tracker and its place.
+        run: name of the run in the tracker.
+        params: settings of the run, which MLflow shows.
+        say: called with a message where an iteration cannot be logged; the run continues.
+
+    Raises:
+        SortNetError: if there is no such tracker, or it is not installed.
+    """
     kind, _, place = where.partition(":")
     if kind not in ("tensorboard", "mlflow") or (kind == "tensorboard" and not place):
         raise SortNetError(f"{where!r} is not tensorboard:DIR, mlflow or mlflow:URI")
@@ -22,34 +32,48 @@ def tracker(where: str, run: str, params: dict[str, Any], say: Any = warnings.wa
     opened: list[Any] = []
 
     def log(record: Iteration, state: State) -> None:
-        row = {k: v for k, v in vars(record).items() if isinstance(v, int | float)}
-        for part, named in record.measures.items():  # neither takes an "@" in a name
-            row |= {f"{name.replace('@', '_at_')}/{part}": value for name, value in named.items()}
         try:
             if not opened:
                 opened.append(_open(kind, place, run, params, record.iteration))
-            for name in (name for name, value in row.items() if math.isfinite(value)):
-                opened[0].add_scalar(name, float(row[name]), record.iteration)
-            opened[0].close() if state.finished else opened[0].flush()
+            for name, value in _scalars(record).items():
+                if math.isfinite(value):
+                    opened[0].add_scalar(name, float(value), record.iteration)
+            if state.finished:
+                opened[0].close()
+            else:
+                opened[0].flush()
         except Exception as error:
             say(f"iteration {record.iteration} is not in {where}: {one_line(error)}")
 
     return log
 
 
+def _scalars(record: Iteration) -> dict[str, float]:
+    """The numbers of an iteration's record by name; neither tracker allows "@" in a name."""
+    scalars = {
+        name: value for name, value in vars(record).items() if isinstance(value, int | float)
+    }
+    for part, measures in record.measures.items():
+        for name, value in measures.items():
+            scalars[f"{name.replace('@', '_at_')}/{part}"] = value
+    return scalars
+
+
 def _open(kind: str, place: str, run: str, params: dict[str, Any], first: int) -> Any:
+    """A writer with `add_scalar`, `flush` and `close`, for iterations from `first` on."""
     if kind == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
-        return SummaryWriter(place, purge_step=first)  # what is done again is logged again
+        return SummaryWriter(place, purge_step=first)  # repeated iterations are logged again
     from mlflow.tracking import MlflowClient
 
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # its own waits are minutes
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # its default waits for minutes
     client = MlflowClient(tracking_uri=place or None)
-    found = client.get_experiment_by_name("sortnet")
-    number = found.experiment_id if found else client.create_experiment("sortnet")
-    known = client.search_runs([number], f"attributes.run_name = '{run}'")  # one to resume
-    key = (known or [client.create_run(number, run_name=run)])[0].info.run_id
+    experiment = client.get_experiment_by_name("sortnet")
+    number = experiment.experiment_id if experiment else client.create_experiment("sortnet")
+    runs = client.search_runs([number], f"attributes.run_name = '{run}'")
+    logged_run = runs[0] if runs else client.create_run(number, run_name=run)
+    key = logged_run.info.run_id
     for name, value in params.items():
         client.log_param(key, name, value)
     return SimpleNamespace(

@@ -41,16 +41,21 @@ from sortnet.threads import one_thread_an_operation
 Score = Callable[[NeuralComparator], float]
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
-_SCORED = 4  # epochs of the second half that RankQuality is taken of
+_SCORED = 4  # number of epochs of the second half whose RankQuality is measured
 _VALUES = 1 << 24  # features of documents whose loss is computed at a time, which bounds memory
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Result of training: epochs run and the one kept (from 1; 0 is the start), and losses.
+    """Result of a training; for a committee of nets, the mean over its members.
 
-    For a committee of nets, the mean over its members. `seconds` are by the clock.
+    Attributes:
+        epochs: number of epochs.
+        kept_epoch: the epoch whose weights are kept, from 1; 0 is the start.
+        train_loss: mean loss on TP in the last epoch.
+        vali_loss: mean loss on VP with the kept weights; NaN where VP is empty.
+        seconds: wall-clock seconds.
     """
 
     epochs: float
@@ -60,13 +65,13 @@ class Trained:
     seconds: float = 0.0
 
     @classmethod
-    def mean(cls, trained: list[Trained], seconds: float) -> Trained:
-        """The mean over the members of a committee."""
+    def mean(cls, members: list[Trained], seconds: float) -> Trained:
+        """The mean of the results of a committee's members."""
         return cls(
-            float(np.mean([one.epochs for one in trained])),
-            float(np.mean([one.kept_epoch for one in trained])),
-            float(np.mean([one.train_loss for one in trained])),
-            float(np.mean([one.vali_loss for one in trained])),
+            float(np.mean([member.epochs for member in members])),
+            float(np.mean([member.kept_epoch for member in members])),
+            float(np.mean([member.train_loss for member in members])),
+            float(np.mean([member.vali_loss for member in members])),
             seconds,
         )
 
@@ -76,11 +81,11 @@ NONE = Trained(0, 0, math.nan, math.nan)  # nothing was trained
 
 @dataclass(frozen=True)
 class OptimiserState:
-    """What the optimiser of each member remembers between two trainings of a run.
+    """State of the optimiser of each member between two trainings of a run.
 
     Attributes:
-        steps: how many of the budget are made.
-        moments: of each member the optimiser's tensors by `parameter:name`; empty before the
+        steps: number of steps of the budget made so far.
+        moments: for each member, the optimiser's tensors by `parameter:name`; empty before the
             first step.
     """
 
@@ -94,7 +99,7 @@ def train_on_pairs(
     tp: ComparedPairs,
     vali: Queries,
     vp: ComparedPairs,
-    how: Training,
+    settings: Training,
     *,
     score: Score | None = None,
     gain: F32 | None = None,
@@ -104,20 +109,20 @@ def train_on_pairs(
     """Minimise the comparator's loss over TP, in place; keep the best epoch.
 
     An epoch passes over `query_pairs` pairs of each query at most (None: all), or 6 for each of its
-    documents, of 500 at most, where that is more; they are drawn at random, query by query: a
-    document is embedded once for all its pairs of a mini-batch.
+    documents, counting up to 500 documents, where that is more. The pairs are drawn at random,
+    query by query: a document is embedded once for all its pairs of a mini-batch.
 
     Args:
         comparator: trained from its current weights; a committee member by member, each with
             its own mini-batches.
         train: scaled queries, to whose document numbers TP refers; where they have weights, a pair
-            counts by the product of its documents'.
-        tp: training pairs, in order; of one that people or a judge are not sure of, with an answer
-            p < 1, the reverse is learned too: the two count p and 1 - p.
-        score: RankQuality of a comparator on V, by which the best of a few epochs in the second
-            half is kept. Left out, or where the settings keep it by loss: the epoch of the lowest
-            loss on VP, the last one where VP is empty.
-        gain: (m,) what the weight of each pair of TP is multiplied by.
+            counts by the product of its documents' weights.
+        tp: training pairs, in order. A pair with an answer p < 1 is also learned in reverse: the
+            two count p and 1 - p.
+        score: RankQuality of a comparator on V, which chooses the best of a few epochs in the
+            second half. Left out, or where the settings choose by loss: the epoch of the lowest
+            loss on VP is kept, or the last epoch where VP is empty.
+        gain: (m,) factors of the weights of the pairs of TP.
 
     Raises:
         DataError: if all pairs of TP have weight 0.
@@ -127,12 +132,12 @@ def train_on_pairs(
     of pairs and features is never built.
     """
     started = time.perf_counter()
-    train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, how, gain)
-    score = score if how.keep == "quality" else None
+    train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, settings, gain)
+    score = score if settings.keep == "quality" else None
 
     def train_member(number: int, seed: int, progress: Progress) -> Trained:
         member = comparator.members[number]
-        return _train(member, train_pairs, vali_pairs, how, score, seed, progress)
+        return _train(member, train_pairs, vali_pairs, settings, score, seed, progress)
 
     trained = _of_each_member(comparator, train, train_member, seed, progress)
     return Trained.mean(trained, time.perf_counter() - started)
@@ -144,7 +149,7 @@ def train_share(
     tp: ComparedPairs,
     vali: Queries,
     vp: ComparedPairs,
-    how: Training,
+    settings: Training,
     share: Share,
     *,
     before: OptimiserState,
@@ -155,8 +160,8 @@ def train_share(
     """Make the steps of one share of a budget on TP, in place, and keep the last weights.
 
     The learning rate, the sharpening of the splits and the optimiser continue from `before`. The
-    number of steps does not depend on the size of TP; without pairs none is made, and the schedule
-    moves on.
+    number of steps does not depend on the size of TP. Without pairs no step is made, and the
+    schedule moves on.
 
     Args:
         comparator, train, tp, vali, vp, gain: as for `train_on_pairs`.
@@ -164,24 +169,26 @@ def train_share(
         before: the state of the optimiser after the share before.
 
     Returns:
-        What was trained, and the state of the optimiser to continue from.
+        The result, and the state of the optimiser to continue from.
 
     Raises:
         DataError, DivergedError: as `train_on_pairs`.
     """
     started = time.perf_counter()
-    train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, how, gain)
+    train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, settings, gain)
 
     def train_member(
         number: int, seed: int, progress: Progress
     ) -> tuple[Trained, Mapping[str, Tensor]]:
         member = comparator.members[number]
         moments = before.moments[number] if before.moments else {}
-        return _train_share(member, train_pairs, vali_pairs, how, share, moments, seed, progress)
+        return _train_share(
+            member, train_pairs, vali_pairs, settings, share, moments, seed, progress
+        )
 
-    each = _of_each_member(comparator, train, train_member, seed, progress)
-    trained = Trained.mean([one for one, _ in each], time.perf_counter() - started)
-    return trained, OptimiserState(share.end, tuple(moments for _, moments in each))
+    members = _of_each_member(comparator, train, train_member, seed, progress)
+    trained = Trained.mean([result for result, _ in members], time.perf_counter() - started)
+    return trained, OptimiserState(share.end, tuple(moments for _, moments in members))
 
 
 def _pairs_of(
@@ -190,12 +197,13 @@ def _pairs_of(
     tp: ComparedPairs,
     vali: Queries,
     vp: ComparedPairs,
-    how: Training,
+    settings: Training,
     gain: F32 | None,
 ) -> tuple[QueryPairs, QueryPairs]:
+    """TP and VP grouped by query, on the comparator's device if they fit; refuses weights of 0."""
     device = comparator.members[0].device
-    train_pairs = QueryPairs.of(train, tp, how.pair_weight, gain).kept_on(device)
-    vali_pairs = QueryPairs.of(vali, vp, how.pair_weight).kept_on(device)
+    train_pairs = QueryPairs.of(train, tp, settings.pair_weight, gain).kept_on(device)
+    vali_pairs = QueryPairs.of(vali, vp, settings.pair_weight).kept_on(device)
     weight = train_pairs.weight
     if weight is not None and not summed(train, np.count_nonzero(weight)):
         raise DataError(f"{train.source}: all pairs to learn from have weight 0")
@@ -209,8 +217,11 @@ def _of_each_member(
     seed: int,
     progress: Progress,
 ) -> list[T]:
-    """Train the members side by side, a thread each; `train_member` takes a number, a seed and
-    where to report to."""
+    """Train the members side by side, in a thread each.
+
+    Args:
+        train_member: trains a member, given its number, a seed, and where to report progress to.
+    """
     if len(comparator.members) == 1:
         with one_thread_an_operation():
             return [train_member(0, seed, progress)]
@@ -225,16 +236,19 @@ def _of_each_member(
 
         return train_member(number, int(seeds[number]), report)
 
-    # Processes that share a model have to do the same in turn.
-    alone = train.shard is None or train.shard.group.size == 1
-    # A new thread may share its operations among all cores, whatever was set in that which made it.
-    pool_of = partial(ThreadPoolExecutor, initializer=torch.set_num_threads, initargs=(1,))
-    with one_thread_an_operation() as threads, pool_of(threads if alone else 1) as pool:
-        try:
-            return list(pool.map(run_member, range(len(seeds))))
-        except BaseException:
-            stop.set()  # Ctrl-C, or a member diverged: do not wait for the others
-            raise
+    # Processes that share a model have to train the members in the same order.
+    is_alone = train.shard is None or train.shard.group.size == 1
+    with one_thread_an_operation() as n_threads:
+        # A new thread would use all cores for an operation, whatever its parent thread has set.
+        pool = ThreadPoolExecutor(
+            n_threads if is_alone else 1, initializer=torch.set_num_threads, initargs=(1,)
+        )
+        with pool:
+            try:
+                return list(pool.map(run_member, range(len(seeds))))
+            except BaseException:
+                stop.set()  # Ctrl-C, or a member diverged: cancel the other members
+                raise
 
 
 class _Stopped(Exception):
@@ -242,9 +256,10 @@ class _Stopped(Exception):
 
 
 def _generator(net: NeuralComparator, pairs: QueryPairs, seed: int) -> np.random.Generator:
-    """The generator of the mini-batches; that of the net's dropout is seeded too."""
+    """The generator of the mini-batches; the generator of the net's dropout is seeded too."""
     shard = pairs.queries.shard
-    net.generator.manual_seed(seed + (0 if shard is None else shard.group.rank))
+    rank = 0 if shard is None else shard.group.rank
+    net.generator.manual_seed(seed + rank)
     return np.random.default_rng(seed)
 
 
@@ -252,77 +267,90 @@ def _train(
     net: NeuralComparator,
     tp: QueryPairs,
     vp: QueryPairs,
-    how: Training,
+    settings: Training,
     score: Score | None,
     seed: int,
     progress: Progress,
 ) -> Trained:
+    """Train a net for all epochs, and keep the best epoch, see `train_on_pairs`."""
     rng = _generator(net, tp, seed)
-    drawn = int(tp.in_epoch(how.query_pairs).sum())
-    epoch_steps = steps_of_epoch(drawn, how)
-    epochs = how.epochs or default_epochs(int(tp.n_docs.sum()), epoch_steps, MOST_OF_TRAINING)
-    steps = _Steps.of(net, how, Share(0, epochs * epoch_steps, epochs * epoch_steps, epoch_steps))
-    batches = tp.endless_batches(batch_size(drawn, how), how.query_pairs, rng, net.device)
-    every = max(1, epochs // 2 // _SCORED)
+    epoch_pairs = int(tp.in_epoch(settings.query_pairs).sum())
+    epoch_steps = steps_of_epoch(epoch_pairs, settings)
+    epochs = settings.epochs or default_epochs(int(tp.n_docs.sum()), epoch_steps, MOST_OF_TRAINING)
+    all_steps = epochs * epoch_steps
+    steps = _Steps.of(net, settings, Share(0, all_steps, all_steps, epoch_steps))
+    batches = tp.endless_batches(
+        batch_size(epoch_pairs, settings), settings.query_pairs, rng, net.device
+    )
+    epochs_between_scores = max(1, epochs // 2 // _SCORED)
     epoch = kept_epoch = 0
-    train_loss, kept = np.nan, net.state_dict()
-    best = (-np.inf, 0)  # the value, and of equals the last where it is no loss
+    train_loss = np.nan
+    best_weights = net.state_dict()
+    # The value of the best epoch, then what decides between equal values: the last epoch by
+    # RankQuality, the first by loss.
+    best_value = (-np.inf, 0)
     for epoch in range(1, epochs + 1):
         progress(f"training, epoch {epoch}/{epochs}")
         train_loss = steps.make(islice(batches, epoch_steps), tp.queries.shard)
-        _check_loss(train_loss, f"epoch {epoch}", how)
+        _check_loss(train_loss, f"epoch {epoch}", settings)
         if score is None:
-            value = (-_mean_loss(net, vp, how), -epoch) if len(vp) else (0.0, epoch)
-        elif 2 * epoch > epochs and (epochs - epoch) % every == 0:
+            value = (-_mean_loss(net, vp, settings), -epoch) if len(vp) else (0.0, epoch)
+        elif 2 * epoch > epochs and (epochs - epoch) % epochs_between_scores == 0:
             value = (score(net), epoch)
         else:
             continue
-        if value > best:
-            kept_epoch, best, kept = epoch, value, copy.deepcopy(net.state_dict())
-        elif how.patience is not None and epoch - kept_epoch >= how.patience:
+        if value > best_value:
+            kept_epoch = epoch
+            best_value = value
+            best_weights = copy.deepcopy(net.state_dict())
+        elif settings.patience is not None and epoch - kept_epoch >= settings.patience:
             break
-    net.load_state_dict(kept)
-    return Trained(epoch, kept_epoch, train_loss, _mean_loss(net, vp, how) if len(vp) else np.nan)
+    net.load_state_dict(best_weights)
+    vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan
+    return Trained(epoch, kept_epoch, train_loss, vali_loss)
 
 
 def _train_share(
     net: NeuralComparator,
     tp: QueryPairs,
     vp: QueryPairs,
-    how: Training,
+    settings: Training,
     share: Share,
     moments: Mapping[str, Tensor],
     seed: int,
     progress: Progress,
 ) -> tuple[Trained, Mapping[str, Tensor]]:
+    """Make the steps of a share with a net; returns the result and the optimiser's moments."""
     rng = _generator(net, tp, seed)
-    steps = _Steps.of(net, how, share, moments)
-    size = batch_size(int(tp.in_epoch(how.query_pairs).sum()), how)
-    batches = tp.endless_batches(size, how.query_pairs, rng, net.device)
+    steps = _Steps.of(net, settings, share, moments)
+    size = batch_size(int(tp.in_epoch(settings.query_pairs).sum()), settings)
+    batches = tp.endless_batches(size, settings.query_pairs, rng, net.device)
     train_loss = 0.0
-    for first in range(share.first, share.end, share.epoch):  # what is reported to may cancel
+    # An epoch at a time, since `progress` may cancel the training.
+    for first in range(share.first, share.end, share.epoch):
         end = min(first + share.epoch, share.end)
         progress(f"training, step {first} of {share.total}")
         train_loss = steps.make(islice(batches, end - first), tp.queries.shard)
-        _check_loss(train_loss, f"step {end}", how)
-    vali_loss = _mean_loss(net, vp, how) if len(vp) else np.nan
+        _check_loss(train_loss, f"step {end}", settings)
+    vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan
     epochs = share.steps / share.epoch
     return Trained(epochs, epochs, train_loss, vali_loss), steps.moments()
 
 
-def _check_loss(loss: float, place: str, how: Training) -> None:
+def _check_loss(loss: float, place: str, settings: Training) -> None:
     if not np.isfinite(loss):
         raise DivergedError(
-            f"the loss is {loss} in {place}: try a lr lower than {how.lr:g}, or another scaling"
+            f"the loss is {loss} in {place}: "
+            f"try a lr lower than {settings.lr:g}, or another scaling"
         )
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """The steps of a training: those of its optimiser and of the learning rate."""
+    """The steps of a training: steps of its optimiser, and of the learning rate."""
 
     net: NeuralComparator
-    how: Training
+    settings: Training
     optimizer: torch.optim.Optimizer
     rates: torch.optim.lr_scheduler.LRScheduler
     total: int
@@ -331,19 +359,21 @@ class _Steps:
     def of(
         cls,
         net: NeuralComparator,
-        how: Training,
+        settings: Training,
         share: Share,
         moments: Mapping[str, Tensor] | None = None,
     ) -> _Steps:
-        """The optimiser and the schedule as they are before the first step of the share."""
-        options = {"lr": how.lr, "weight_decay": how.fixed_weight_decay}
-        if how.optimizer == "sgd":
-            options["momentum"] = how.momentum
+        """The optimiser and the schedule, in their state before the first step of the share."""
+        options = {"lr": settings.lr, "weight_decay": settings.fixed_weight_decay}
+        if settings.optimizer == "sgd":
+            options["momentum"] = settings.momentum
         else:
             options["fused"] = True  # one call a step for all weights of a small net
-        optimizer = OPTIMIZERS[how.optimizer](net.parameters(), **options)
+        optimizer = OPTIMIZERS[settings.optimizer](net.parameters(), **options)
         _restore_moments(optimizer, net, moments or {})
-        return cls(net, how, optimizer, _learning_rates(optimizer, how, share), share.total)
+        return cls(
+            net, settings, optimizer, _learning_rates(optimizer, settings, share), share.total
+        )
 
     def make(self, batches: Iterator[MiniBatch], shard: Shard | None) -> float:
         """Make a step on each mini-batch; returns the mean training loss, 0 without any."""
@@ -351,13 +381,13 @@ class _Steps:
         losses: list[Tensor] = []
         for batch in batches:
             net.anneal(self.rates.last_epoch / self.total)
-            losses.append(_gradients(net, batch, self.how, shard))
+            losses.append(_gradients(net, batch, self.settings, shard))
             self.optimizer.step()
             self.rates.step()
         return float(torch.stack(losses).mean()) if losses else 0.0
 
     def moments(self) -> dict[str, Tensor]:
-        """What the optimiser remembers of each parameter, by `parameter:name`."""
+        """The optimiser's tensors of each parameter, by `parameter:name`."""
         return {
             f"{parameter}:{name}": value.detach().cpu().clone()
             for parameter, weights in self.net.named_parameters()
@@ -377,71 +407,77 @@ def _restore_moments(
 
 
 def _learning_rates(
-    optimizer: torch.optim.Optimizer, how: Training, share: Share
+    optimizer: torch.optim.Optimizer, settings: Training, share: Share
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """The schedule of the learning rate, before the first step of the share."""
-    if how.schedule == "one-cycle":
+    if settings.schedule == "one-cycle":
         schedule = partial(
             torch.optim.lr_scheduler.OneCycleLR,
             optimizer,
-            how.lr,
+            settings.lr,
             total_steps=share.total,
             cycle_momentum=False,
         )
+        # The schedule writes its limits into the optimiser, where a schedule that continues reads
+        # them.
         rates = schedule()
-        # The first schedule writes its limits into the optimiser, where the second reads them.
-        return schedule(last_epoch=share.first - 1) if share.first else rates
-    every = how.lr_decay_epochs * share.epoch
+        if share.first:
+            rates = schedule(last_epoch=share.first - 1)
+        return rates
+    steps_a_decay = settings.lr_decay_epochs * share.epoch
     last_step = share.first - 1
     for group in optimizer.param_groups:
-        group["initial_lr"] = how.lr
-        group["lr"] = how.lr * how.lr_decay ** max(0, last_step // every)
-    return torch.optim.lr_scheduler.StepLR(optimizer, every, how.lr_decay, last_epoch=last_step)
+        group["initial_lr"] = settings.lr
+        group["lr"] = settings.lr * settings.lr_decay ** max(0, last_step // steps_a_decay)
+    return torch.optim.lr_scheduler.StepLR(
+        optimizer, steps_a_decay, settings.lr_decay, last_epoch=last_step
+    )
 
 
-def _loss(net: NeuralComparator, batch: MiniBatch, how: Training) -> Tensor:
-    """The mean loss of a mini-batch, by the weights of its pairs."""
-    with _products(net, how):
+def _loss(net: NeuralComparator, batch: MiniBatch, settings: Training) -> Tensor:
+    """Mean loss of a mini-batch, by the weights of its pairs."""
+    with _products(net, settings):
         embedded = net.embed(batch.x).float()
-    return pair_loss(net, embedded, batch.winner, batch.loser, batch.weight, loss=how.loss)
+    return pair_loss(net, embedded, batch.winner, batch.loser, batch.weight, loss=settings.loss)
 
 
-def _products(net: NeuralComparator, how: Training) -> AbstractContextManager[None]:
-    """Matrices are multiplied in bf16 within it, if the settings say so, in training."""
-    if how.precision == "float32" or not net.training:
+def _products(net: NeuralComparator, settings: Training) -> AbstractContextManager[None]:
+    """A context in which matrices are multiplied in the settings' precision while training."""
+    if settings.precision == "float32" or not net.training:
         return nullcontext()
     return torch.autocast(net.device.type, torch.bfloat16)
 
 
 def _gradients(
-    net: NeuralComparator, batch: MiniBatch, how: Training, shard: Shard | None
+    net: NeuralComparator, batch: MiniBatch, settings: Training, shard: Shard | None
 ) -> Tensor:
-    """The loss of a mini-batch, whose gradients the net then has: sums over all processes."""
+    """Compute the loss of a mini-batch and the net's gradients, as sums over all processes."""
     net.zero_grad()
     loss = torch.zeros((), device=net.device)
     if len(batch.weight):
-        loss = _loss(net, batch, how)
+        loss = _loss(net, batch, settings)
         loss.backward()  # type: ignore[no-untyped-call]
     if shard is not None:
         weights = list(net.parameters())
-        slopes = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-        flat = torch.cat([loss.detach().view(1), *(slope.reshape(-1) for slope in slopes)])
+        gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+        # One message for all numbers.
+        flat = torch.cat([loss.detach().view(1), *(grad.reshape(-1) for grad in gradients)])
         total = torch.from_numpy(shard.group.sum(flat.cpu().numpy())).to(flat)
-        loss, *parts = torch.split(total, [1, *(w.numel() for w in weights)])
-        for w, part in zip(weights, parts, strict=True):
-            w.grad = part.view_as(w)
+        loss, *sums = torch.split(total, [1, *(w.numel() for w in weights)])
+        for w, gradient in zip(weights, sums, strict=True):
+            w.grad = gradient.view_as(w)
     return loss.detach().view(())
 
 
 @torch.no_grad()
-def _mean_loss(net: NeuralComparator, pairs: QueryPairs, how: Training) -> float:
-    """The mean loss over all pairs, without dropout."""
+def _mean_loss(net: NeuralComparator, pairs: QueryPairs, settings: Training) -> float:
+    """Mean loss over all pairs, without dropout."""
     net.eval()
-    at_once = min(AT_ONCE, _VALUES // net.n_features + 1)
-    shares = [
-        _loss(net, batch, how) * min(at_once, len(pairs) - k * at_once)
-        for k, batch in enumerate(pairs.batches(at_once, None, None, net.device))
+    size = min(AT_ONCE, _VALUES // net.n_features + 1)
+    sums = [
+        _loss(net, batch, settings) * min(size, len(pairs) - k * size)
+        for k, batch in enumerate(pairs.batches(size, None, None, net.device))
         if len(batch.weight)
     ]
-    of_own = math.fsum(map(float, shares))  # now a GPU is waited for, if it was one
-    return float(summed(pairs.queries, np.array(of_own))) / max(len(pairs), 1)
+    own_sum = math.fsum(map(float, sums))  # waits for a GPU here, once
+    return float(summed(pairs.queries, np.array(own_sum))) / max(len(pairs), 1)

@@ -43,11 +43,16 @@ class Agreement:
 
 
 def agreement(judgements: Iterable[Judgement]) -> Agreement:
-    """Measure agreement over the judgements that were not undone.
+    """Measure agreement over the judgements that were not undone, by those about pairs.
+
+    Answers about more items do not count: the comparisons that follow from one of them are not
+    independent. A session with such questions still asks hold-out questions about pairs.
 
     Krippendorff's alpha is over the hold-out and all other pairs together: annotators disagree more
     on pairs of close items, which active learning asks for. Each pair counts both ways round, since
-    nothing says which of its items is the first.
+    nothing says which of its items is the first. The pairs that follow from an answer about a set
+    count for one answer together. Cycles are those of answers about pairs: within an answer about a
+    set there can be none.
 
     Cost: a sort of the judgements, and a look at the triples: at most 200,000, and at most
     20,000,000 times at two pairs that may be sides of one.
@@ -56,16 +61,21 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
     >>> agreement(judgements).shared_pairs
     1
     """
-    votes = SharedVotes.of(Judgements.of(judgements))
+    table = Judgements.of(judgements)
+    votes = SharedVotes.of(table, sets=True)
     # The first answer of each annotator counts.
-    counts = counted(votes.pair[votes.first], votes.better[votes.first])
-    alpha = krippendorff_alpha(np.concatenate((counts, counts[:, [1, 0, 2]])))
-    cycles, triples = _cycles(votes)
+    pair = votes.pair[votes.first]
+    counts = counted(pair, votes.better[votes.first])
+    weight = np.bincount(pair, votes.weight[votes.first]) / counts.sum(axis=1)
+    both_ways = np.concatenate((counts, counts[:, [1, 0, 2]]))
+    alpha = krippendorff_alpha(both_ways, np.tile(weight, 2))
+    cycles, triples = _cycles(SharedVotes.of(table))
     again, before = votes.repeated()
     same = votes.better[again] == votes.better[before]
-    consistency = float(same.mean()) if len(same) else None
+    n_repeats = votes.weight[again].sum()
+    consistency = float(votes.weight[again] @ same / n_repeats) if len(same) else None
     shared = int((counts.sum(axis=1) > 1).sum())
-    return Agreement(alpha, shared, cycles, triples, consistency, len(same))
+    return Agreement(alpha, shared, cycles, triples, consistency, round(n_repeats))
 
 
 def agreement_by_group(
@@ -131,22 +141,27 @@ def disagreement(votes: SharedVotes) -> F64:
     return spread
 
 
-def krippendorff_alpha(counts: ArrayLike) -> float | None:
+def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | None:
     """Krippendorff's alpha of nominal values, 1 - observed / expected disagreement.
 
     Counted is, (u, v), how often each unit was given each value; units with a single value do not
-    count. None if all values are the same.
+    count. None if all values are the same. The weight of each unit is how often it counts.
 
     >>> krippendorff_alpha([[2, 0], [0, 2], [1, 1]])  # 1 - (1/3) / (3·3·2 / (6·5))
     0.4444444444444444
     """
     each = np.asarray(counts, np.int64)
-    each = each[each.sum(axis=1) > 1]
-    m, values = each.sum(axis=1), each.sum(axis=0)
-    differing = ((m**2 - (each**2).sum(axis=1)) / (m - 1)).sum()
+    is_shared = each.sum(axis=1) > 1
+    w = np.broadcast_to(np.asarray(weight, np.float64), len(each))[is_shared]
+    each = each[is_shared]
+    m, values = each.sum(axis=1), w @ each
+    differing = w @ ((m**2 - (each**2).sum(axis=1)) / (m - 1))
     n = values.sum()
     expected = n**2 - (values**2).sum()
-    return float(1 - (n - 1) * differing / expected) if expected else None
+    if np.count_nonzero(values) < 2:
+        return None
+    one = n / m.sum()  # the mean weight of a value
+    return float(1 - (n - one) * differing / expected)
 
 
 def first_better(judgement: Judgement) -> float:

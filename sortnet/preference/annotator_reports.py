@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,14 +51,14 @@ class AnnotatorReport:
 
     Attributes:
         name: of the annotator.
-        answers: left, right and tie, not undone.
+        answers: those about the order, not undone; one about a set is one.
         reliability: c in Φ(c (s_left - s_right) + b): 1 for the average annotator, 0 for coin
             tosses, negative if the worse item is preferred. None without an answer, and while
             no answer of others says anything of their items.
         side_bias: b, positive towards the left.
-        agreement, expected_agreement: share of others' answers to the same pairs that are the
-            same, and the share if both were average annotators: on pairs of close items even
-            reliable people differ. None without shared pairs.
+        agreement, expected_agreement: share of others' answers to the same pairs, asked as such,
+            that are the same, and the share if both were average annotators: on pairs of close
+            items even reliable people differ. None without shared pairs.
         shared: number of such answers.
         consistency, expected_consistency, repeats: the same for pairs asked again.
         gold, gold_answers: share of the gold pairs answered right, None without any; their number.
@@ -68,6 +68,8 @@ class AnnotatorReport:
         state, reason: `active`, `excluded`, `paused` or `revoked`; the reason of the exclusion.
         verdict: what is wrong, in words; empty if nothing was found.
         model: whether it is a model, which is measured by people's answers and gold pairs.
+        probabilities: as what the probabilities count that were given: `measurement`, `share`,
+            `ignored`; `words` of measurements that say nothing of the errors. Empty without any.
     """
 
     name: str
@@ -91,6 +93,7 @@ class AnnotatorReport:
     reason: str | None
     verdict: str
     model: bool = False
+    probabilities: str = ""
 
 
 def annotator_reports(
@@ -122,7 +125,7 @@ class _Counted:
     Attributes:
         table: the judgements.
         votes: the rows of each one's answers about the order.
-        replies: (a, 6) numbers of each answer.
+        replies: (a, r) numbers of each answer.
         others: (a, 3) number of others' answers to the same pairs, how many of them are the same,
             and how many are expected to be; without ties.
         again: (a, 3) the same of answers to pairs that they answered before.
@@ -135,16 +138,17 @@ class _Counted:
     ) -> None:
         n = int(table.annotator.max(initial=-1)) + 2
         self.table = table
-        rows = np.flatnonzero(table.is_vote)
+        rows = np.flatnonzero(table.is_answer)
         rows = rows[np.argsort(table.annotator[rows], kind="stable")]
         self.votes = np.split(rows, np.searchsorted(table.annotator[rows], np.arange(1, n)))
         reply = len(ANSWERS) * table.annotator + table.answer
         replies = np.bincount(reply[table.live], minlength=len(ANSWERS) * n)
         self.replies = replies.reshape(n, len(ANSWERS))
-        self.others, self.again = _alike(SharedVotes.of(table), posterior, n)
-        better = _better_of(table, rows, study)
-        right = table.for_low()[rows] == (better == table.pairs()[0][rows])
-        self.gold = _summed(table.annotator[rows], n, better >= 0, (better >= 0) & right)
+        votes = SharedVotes.of(table, sets=True)
+        self.others, self.again = _alike(votes, posterior, n)
+        better = _better_of(votes, study)
+        right = votes.better == (better == votes.low)
+        self.gold = _summed(votes.annotator, n, better >= 0, (better >= 0) & right)
         self.informed = _informed(table, rows, n, study, features)
 
     def number(self, name: str) -> int:
@@ -175,10 +179,10 @@ def _report(
         bias,
         _mean(same, shared),
         _mean(expected, shared),
-        int(shared),
+        round(shared),
         _mean(alike, repeats),
         _mean(expected_alike, repeats),
-        int(repeats),
+        round(repeats),
         score,
         int(gold),
         replies["skip"],
@@ -190,7 +194,19 @@ def _report(
         None if excluded is None else excluded.reason,
         _verdict(replies, reliability, score, too_fast),
         model,
+        _probabilities(name, table, own, number, posterior, study),
     )
+
+
+def _probabilities(
+    name: str, table: Judgements, own: I64, number: int | None, posterior: Posterior, study: Study
+) -> str:
+    """As what an annotator's probabilities count; empty if none were given."""
+    if np.isnan(table.p[own]).all():
+        return ""
+    kind = study.probabilities.get(name, "share")
+    is_silent = number is not None and posterior.annotators.scale[number] == 0
+    return "words" if kind == "measurement" and is_silent else kind
 
 
 def _verdict(
@@ -198,7 +214,7 @@ def _verdict(
 ) -> str:
     """What is wrong: the first that the intervals show."""
     decided = replies["left"] + replies["right"]
-    answers = decided + replies["tie"]
+    answers = decided + replies["tie"] + replies["best"] + replies["same"]
     if answers < FEW:
         return "too few answers" if answers else "no answers"
     for side in ("left", "right"):
@@ -224,14 +240,23 @@ def _reliability(
     """
     people = posterior.annotators
     if number is None:
-        own = own[-_MOST:]
-        votes = Votes.of_one(table.left[own], table.right[own], table.targets(own))
+        votes = _votes_of_one(table, own[-_MOST:])
         number, gap = 0, posterior.difference(votes.left, votes.right)
         known, nobody = np.zeros(len(votes)), Annotators.average(1)
         people = reliabilities(nobody, *gap, known, votes, posterior.tie, posterior.ties)
     c = people.reliability[number], people.reliability_sd[number]
     b = people.side[number], people.side_sd[number]
     return _normal(*c), _normal(*b)
+
+
+def _votes_of_one(table: Judgements, rows: I64) -> Votes:
+    """The answers in these rows as those of one annotator."""
+    pairs, sets = rows[~table.is_set[rows]], rows[table.is_set[rows]]
+    votes = Votes.of_one(table.left[pairs], table.right[pairs], table.targets(pairs))
+    if not len(sets):
+        return votes
+    votes = votes.with_sets(table, sets)
+    return replace(votes, annotator=np.zeros(len(votes), np.int64))
 
 
 def _normal(mean: float, sd: float) -> Measured:
@@ -258,7 +283,10 @@ def _alike(votes: SharedVotes, posterior: Posterior, n: int) -> tuple[F64, F64]:
     own = counted(np.cumsum(first) - 1, votes.better)[:, :2]
     pair, annotator = votes.pair[first], votes.annotator[first]
     theirs = counted(votes.pair, votes.better)[pair, :2] - own
-    shared, same = own.sum(axis=1) * theirs.sum(axis=1), (own * theirs).sum(axis=1)
+    # The pairs of an answer about a set count for one answer together.
+    weight = votes.weight[first]
+    shared = weight * own.sum(axis=1) * theirs.sum(axis=1)
+    same = weight * (own * theirs).sum(axis=1)
     again, before = votes.repeated()
     pairs = np.union1d(pair[shared > 0], votes.pair[again])
     expected = np.zeros(len(votes.starts))
@@ -268,17 +296,18 @@ def _alike(votes: SharedVotes, posterior: Posterior, n: int) -> tuple[F64, F64]:
         p = ndtr(mean[:, None] + np.sqrt(variance)[:, None] * _NODES)
         expected[some] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
     alike = votes.better[again] == votes.better[before]
-    each = np.ones(len(again)), alike, expected[votes.pair[again]]
+    repeats = votes.weight[again]
+    each = repeats, repeats * alike, repeats * expected[votes.pair[again]]
     return (
         _summed(annotator, n, shared, same, shared * expected[pair]),
         _summed(votes.annotator[again], n, *each),
     )
 
 
-def _better_of(table: Judgements, rows: I64, study: Study) -> I64:
-    """The better item of the gold pair that each row is about; -1 if it is about none."""
-    better = np.full(len(rows), -1)
-    low, high = (side[rows] for side in table.pairs())
+def _better_of(votes: SharedVotes, study: Study) -> I64:
+    """The better item of the gold pair that each vote is about; -1 if it is about none."""
+    better = np.full(len(votes.rows), -1)
+    low, high = votes.low, votes.high
     of = {pair: decision.item for pair, decision in study.gold.items()}
     listed = np.array([*of], np.int64).reshape(-1, 2)
     about = np.flatnonzero(np.isin(low, listed[:, 0]) & np.isin(high, listed[:, 1]))
@@ -289,8 +318,10 @@ def _better_of(table: Judgements, rows: I64, study: Study) -> I64:
 
 def _informed(table: Judgements, rows: I64, n: int, study: Study, features: bool) -> Bool:
     """(n,) whether another who counts has answered about an item of theirs; with features, any."""
-    who = np.tile(table.annotator[rows], 2)
-    item = np.concatenate((table.left[rows], table.right[rows]))
+    items = table.items(rows)
+    is_item = items >= 0
+    who = np.repeat(table.annotator[rows], is_item.sum(axis=1))
+    item = items[is_item]
     item = np.zeros_like(item) if features else item
     counts = ~np.isin(who, [table.annotators.get(name, -1) for name in study.excluded])
     first, last = np.full(item.max(initial=0) + 1, n), np.full(item.max(initial=0) + 1, -1)

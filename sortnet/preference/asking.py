@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -10,11 +10,12 @@ import numpy as np
 
 from sortnet.core.pairs import key_of
 from sortnet.preference.askable_pairs import AskablePairs
-from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
+from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question, unordered_pair
 from sortnet.preference.fitting import SessionFitting
 from sortnet.preference.groups import Groups
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import UNDO, Judgements
+from sortnet.preference.set_choice import are_free, grown_set
 from sortnet.preference.strategies import Free, MergePass, Strategy, View, random_pair
 from sortnet.preference.study import Study
 
@@ -29,6 +30,7 @@ class _Asked(NamedTuple):
     taken: set[Pair]  # pairs that are being asked now
     free: Free
     rng: np.random.Generator
+    set_size: int
 
 
 _Chooser: TypeAlias = Callable[[_Asked], Question | None]
@@ -95,19 +97,19 @@ class SessionAsking:
             _Share(0, 1, self._skipped),
         )
 
-    def next_question(self, annotator: str, taken: set[Pair]) -> Question | None:
+    def next_question(self, annotator: str, taken: set[Pair], set_size: int = 2) -> Question | None:
         """The next question for an annotator, about none of the taken pairs; None: none is left.
 
         A question whose answer was undone comes first, unchanged.
         """
         undone = self._history.undone(annotator)
-        if undone is not None and undone.pair not in taken and undone.pair in self._pairs:
+        if undone is not None and self._may_be_asked(undone, taken):
             return undone.question
         self._n_asked += 1
         n_events = len(self._history.events)
         seed = self._seed, crc32(annotator.encode()), n_events, self._n_asked
         rng = np.random.default_rng(seed)
-        to = _Asked(annotator, taken, self.free(annotator, taken), rng)
+        to = _Asked(annotator, taken, self.free(annotator, taken), rng, set_size)
         drawn = rng.random()
         for share in self._shares:
             if share.start <= drawn < share.end:
@@ -134,7 +136,11 @@ class SessionAsking:
 
         return is_free
 
-    def view(self, free: Free, taken: Collection[Pair] = ()) -> View:
+    def _may_be_asked(self, judgement: Judgement, taken: Collection[Pair]) -> bool:
+        """Whether the question of a judgement may be asked again, given the taken pairs."""
+        return all(pair not in taken and pair in self._pairs for pair in judgement.pairs)
+
+    def view(self, annotator: str, free: Free, taken: Collection[Pair] = ()) -> View:
         """The input of a strategy, given what is free and the pairs that are being asked now."""
         taken_items = np.array(sorted(taken), np.int64).ravel()
         pending = np.bincount(taken_items, minlength=self._history.n_items)
@@ -149,18 +155,21 @@ class SessionAsking:
             self._groups,
             self._pairs.every,
             self._pairs.listed,
+            self._fitting.measuring(annotator),
         )
 
     def _chosen(self, to: _Asked) -> Question | None:
-        """A pair chosen by the strategies."""
-        view = self.view(to.free, to.taken)
+        """A pair chosen by the strategies, and further items if a set is wanted."""
+        view = self.view(to.annotator, to.free, to.taken)
         for strategy in self._strategies:
             pair = strategy(view, to.rng)
-            if pair is not None and strategy is random_pair:  # not part of the hold-out
-                return self._question(to, pair, "uniform", 1 / self._pairs.count)
-            if pair is not None:
-                name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
-                return self._question(to, pair, name)
+            if pair is None:
+                continue
+            items = grown_set(view, pair, to.set_size, to.rng)
+            if strategy is random_pair:  # not part of the hold-out
+                return self._question(to, items, "uniform", 1 / self._pairs.count)
+            name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
+            return self._question(to, items, name)
         return None
 
     def _random(self, to: _Asked) -> Question | None:
@@ -170,48 +179,60 @@ class SessionAsking:
         if to.rng.random() < share:
             pair = shared[to.rng.integers(len(shared))]
             return self._question(to, pair, HOLDOUT, share / len(shared))
-        drawn = random_pair(self.view(to.free), to.rng)
+        drawn = random_pair(self.view(to.annotator, to.free), to.rng)
         if drawn is None:
             return None
         return self._question(to, drawn, HOLDOUT, (1 - share) / self._pairs.count)
 
     def _repeat(self, to: _Asked) -> Question | None:
-        """A pair that this annotator answered some time ago, sides swapped."""
+        """A question that this annotator answered some time ago, each item in another place."""
         drawn = self._history.draw_once(to.annotator, to.rng, but_last=_REPEAT_AFTER)
         if drawn is None:
             return None
         earlier, n_choices = drawn
-        if earlier.pair in to.taken or earlier.pair not in self._pairs:
+        if not self._may_be_asked(earlier, to.taken):
             return None
+        first, *others = earlier.items
+        left, right, *further = (*others, first)
         model = self._fitting.fitted_at
-        return Question(earlier.right, earlier.left, "repeat", 1 / n_choices, model)
+        return Question(left, right, "repeat", 1 / n_choices, model, tuple(further))
 
     def _skipped(self, to: _Asked) -> Question | None:
-        """When nothing else is left: a pair that the annotator skipped."""
+        """When nothing else is left: a question that the annotator skipped."""
         for judgement in self._history.skipped(to.annotator):
-            if judgement.pair not in to.taken and judgement.pair in self._pairs:
-                return self._question(to, judgement.pair, "skipped")
+            if self._may_be_asked(judgement, to.taken):
+                return self._question(to, judgement.items, "skipped")
         return None
 
     def _gold(self, to: _Asked) -> Question | None:
-        """One of the pairs whose answer is known, which this annotator has not answered."""
+        """A question with a pair whose answer is known, which this annotator has not answered."""
         pairs = [pair for pair in self._study.gold if to.free(*pair)]
         if not pairs:
             return None
-        return self._question(to, pairs[to.rng.integers(len(pairs))], "gold", 1 / len(pairs))
+        pair = pairs[to.rng.integers(len(pairs))]
+        items = pair
+        if to.set_size > 2:
+            items = grown_set(self.view(to.annotator, to.free, to.taken), pair, to.set_size, to.rng)
+        return self._question(to, items, "gold", 1 / len(pairs))
 
     def _overlap(self, to: _Asked) -> Question | None:
-        """The oldest pair that others have answered, but fewer people than the overlap."""
+        """The oldest question that others have answered, but fewer people than the overlap."""
         overlap = self._study.overlap
-        pairs = self._history.answered_by_few(overlap) if overlap > 1 else []
-        oldest = next((pair for pair in pairs if to.free(*pair)), None)
+        asked = self._history.answered_by_few(overlap) if overlap > 1 else []
+        oldest = next((items for items in asked if are_free(items, to.free)), None)
         return None if oldest is None else self._question(to, oldest, "overlap")
 
     def _question(
-        self, to: _Asked, pair: Pair, strategy: str, probability: float = 1.0
+        self, to: _Asked, items: Sequence[int], strategy: str, probability: float = 1.0
     ) -> Question:
-        """A pair as a question; its sides depend on the annotator."""
-        low, high = min(pair), max(pair)
+        """Items as a question; their places depend on the annotator."""
+        if len(items) > 2:
+            seed_of_set = self._seed, crc32(to.annotator.encode()), *sorted(items)
+            places = np.random.default_rng(seed_of_set).permutation(sorted(items)).tolist()
+            left, right, *further = places
+            model = self._fitting.fitted_at
+            return Question(left, right, strategy, float(probability), model, tuple(further))
+        low, high = sorted(items)
         seed = self._seed, crc32(to.annotator.encode()), low, high
         side = np.random.default_rng(seed).random()
         left, right = (low, high) if side < 0.5 else (high, low)
@@ -235,6 +256,11 @@ def _answer_merge(merge: MergePass, judgement: Judgement) -> None:
     After a tie, a skip or "can't say" the lower number goes first: any order will do.
     """
     if judgement.strategy == HOLDOUT or judgement.answer == "undo":
+        return
+    if judgement.further:
+        decided = {unordered_pair(*pair): pair[0] for pair in judgement.comparisons()}
+        for pair in judgement.pairs:
+            merge.answer(*pair, decided.get(pair, min(pair)))
         return
     first = {"left": judgement.left, "right": judgement.right}
     merge.answer(*judgement.pair, first.get(judgement.answer, min(judgement.pair)))

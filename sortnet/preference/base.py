@@ -18,6 +18,16 @@ SET_ANSWERS = ("best", "same")  # about the order of more than two items
 SET_FIELDS = ("further", "best", "worst")  # of `Judgement`, by which sets differ from pairs
 # The answers about the order of two items; a skip and a "can't say" are not.
 TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
+ORDER_ANSWERS = (*TARGETS, *SET_ANSWERS)  # about the order of any number of items
+# What the probabilities of an annotator are: a share of votes, such as 7 of 10 for the left item; a
+# measurement of the difference of two items; or nothing, only the word counts.
+Probabilities: TypeAlias = Literal["share", "measurement", "ignored"]
+PROBABILITIES: tuple[Probabilities, ...] = get_args(Probabilities)
+P_IN_WORDS: dict[Probabilities, str] = {
+    "share": "a share of votes",
+    "measurement": "a measurement",
+    "ignored": "ignored",
+}
 LONGEST_COMMENT = 2000  # characters
 LONGEST_META = 4000
 HOLDOUT = "random"  # the strategy of the hold-out, which is never used to choose
@@ -110,6 +120,23 @@ class Question:
         """
         return replace(self, left=self.right, right=self.left)
 
+    def answered_by_place(
+        self, annotator: str, best: int, worst: int | None = None, **facts: Any
+    ) -> Judgement:
+        """The answer that names the best item, and perhaps the worst, by their places from 0.
+
+        Raises:
+            JudgementError: on a place that is not there, or the same place for both.
+
+        >>> Question(3, 1, "bald", 1.0, further=(4,)).answered_by_place("ana", 2, 0).best
+        4
+        """
+        for place in (best, worst):
+            if place is not None and not 0 <= place < len(self.items):
+                raise JudgementError(f"place {place} of a question about {len(self.items)} items")
+        worst_item = None if worst is None else self.items[worst]
+        return self.answered(annotator, "best", best=self.items[best], worst=worst_item, **facts)
+
     def answered(self, annotator: str, answer: Answer, **facts: Any) -> Judgement:
         """An answer to it as a judgement; `facts` are further fields, such as milliseconds.
 
@@ -145,7 +172,7 @@ class Judgement:
         undoes: for an undo, the number of the judgement to undo.
         at: time in seconds since 1970, if known.
         comment, flagged: of the annotator on the pair; whether it is marked for the administrator.
-        p: how probably the left item is better, if given; it counts in place of the word.
+        p: how probably the left item is better, if given; see `Probabilities`.
         cost: of the answer, in whatever currency its prices were given.
         meta: what else is known of the answer, as JSON.
         further: the items in the third place and on, as in `Question`.

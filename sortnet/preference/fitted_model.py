@@ -147,7 +147,7 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
     they do in an export: a model that knows who is unreliable hardly needs to leave anybody out.
     Better is by a standard error of the mean log-likelihood, in two fits to 20,000 votes at most.
     """
-    votes = _at_most(votes, seed)
+    votes = _at_most(votes.comparisons(), seed)
     own = votes.annotator == number
     if own.all() or not own.any():
         return False
@@ -168,7 +168,7 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
 def _at_most(votes: Votes, seed: int) -> Votes:
     if len(votes) <= _PLENTY:
         return votes
-    return votes.where(np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes))
+    return votes.where(votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed)))
 
 
 def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> F64:
@@ -185,16 +185,17 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     seconds.
     """
     nothing = np.empty((len(features), 0))
-    if len(votes) < ENOUGH or not features.shape[1]:
+    if votes.n_answers < ENOUGH or not features.shape[1]:
         return nothing
     votes = _at_most(votes, seed)
     some = max(1, round(len(features) * (1 - np.sqrt(1 - _CHECKED))))
     of = np.zeros(len(features), np.bool_)
     of[np.random.default_rng(seed).permutation(len(features))[:some]] = True
     held_out = of[votes.left] | of[votes.right]
-    if held_out.all() or not held_out.any():
+    train, vali = votes.where(~held_out), votes.where(held_out)
+    if not len(train) or not len(vali):
         return nothing
-    units = _hidden_units(features, votes.where(~held_out), votes.where(held_out), seed)
+    units = _hidden_units(features, train, vali, seed)
     without = _likelihoods(features, votes, n_annotators, held_out, seed)
     gain = _likelihoods(np.hstack((features, units)), votes, n_annotators, held_out, seed) - without
     return units if is_gain(gain, _BETTER, ddof=0) else nothing
@@ -203,7 +204,7 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
 def _likelihoods(features: F64, votes: Votes, n_annotators: int, held_out: Bool, seed: int) -> F64:
     """Log-likelihood of each held-out vote, by a fit to the others."""
     posterior = fit(features, votes.where(~held_out), n_annotators, seed=seed, draws=16).posterior
-    votes = votes.where(held_out)
+    votes = votes.where(held_out).comparisons()
     mean, variance = posterior.difference(votes.left, votes.right)
     z = mean / np.sqrt(1 + variance)
     likelihood: F64 = votes.target * log_ndtr(z) + (1 - votes.target) * log_ndtr(-z)
@@ -232,6 +233,7 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
 
 def _pairs(votes: Votes) -> ComparedPairs:
     """The likelier winner of each vote first; of a tie, either."""
+    votes = votes.comparisons()
     first = np.append(votes.target >= 0.5, votes.target > 0.5)
     left, right = np.tile(votes.left, 2), np.tile(votes.right, 2)
     better, worse = np.where(first, left, right), np.where(first, right, left)

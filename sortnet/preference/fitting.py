@@ -24,6 +24,7 @@ from sortnet.preference.fitted_model import (
 from sortnet.preference.goal import Goal, among_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.history import History
+from sortnet.preference.posterior import Measuring
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
 from sortnet.preference.widening import widened_by
@@ -146,11 +147,37 @@ class SessionFitting:
             return
         late = self._history.votes(n_events, after=self._observed, holdout=False)
         models = self.models()
-        for left, right, target, annotator in late.rows():
+        of_pairs = late.where(late.of_pairs)
+        for vote, probit in zip(of_pairs.rows(), of_pairs.probits(), strict=True):
+            annotator = vote[-1]
             if annotator < len(posterior.reliability):
                 kind = MODEL if annotator in models else PERSON
-                posterior.observe(left, right, target, annotator, kind)
+                posterior.observe(*vote, kind, probit)
+        late = late.marked(models)
+        for sets in late.sets:
+            for rows in sets.rows:
+                if late.annotator[rows[0]] < len(posterior.reliability):
+                    posterior.observe_set(late.where(rows))
         self._observed, self.order = n_events, self._order_by(self.fits)
+
+    def measuring(self, annotator: str) -> Measuring | None:
+        """The reliability and the scale of an annotator, if their answers are measurements."""
+        if not self._history.gives_measurements(annotator):
+            return None
+        annotators = self.fits.choosing.posterior.annotators
+        number = self._history.annotators.get(annotator, len(annotators.scale))
+        annotators = annotators.padded(max(number + 1, len(annotators.scale)))
+        reliability, scale = float(annotators.reliability[number]), float(annotators.scale[number])
+        return (reliability, scale) if scale > 0 else None
+
+    def typical_measuring(self) -> Measuring | None:
+        """Reliability and scale of the annotator with the most answers, if these are measurements;
+        before any answer, of whose answers are to be.
+        """
+        names = [*self._history.annotators] or [*self._study.probabilities]
+        if not names:
+            return None
+        return self.measuring(max(names, key=self._history.answered))
 
     def models(self) -> list[int]:
         """The numbers of the annotators that are models."""
@@ -160,14 +187,15 @@ class SessionFitting:
     def weights(self) -> tuple[Votes, dict[str, float]]:
         """All answers about the order, and each annotator's weight: see `Session.weighted`."""
         with self._lock:
-            votes = self._history.votes(len(self._history.events))
-            names, complete = [*self._history.annotators], self._with_known(votes)
+            votes, n_events = self._history.soft_votes(), len(self._history.events)
+            names = [*self._history.annotators]
+            complete = self._with_known(self._history.votes(n_events))
         if not len(votes):
             return votes, {}
-        keep = self._keep if len(votes) >= ENOUGH else None
+        keep = self._keep if votes.n_answers >= ENOUGH else None
         scales = kept_scales(self._X, complete, len(names), seed=self._seed, keep=keep)
         weight: F64 = scales.annotators.reliability * (1 - scales.annotators.blind)
-        return votes, dict(zip(names, weight.tolist(), strict=True))
+        return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
     def better_without(self, annotator: str) -> bool:
         """Whether others' answers are predicted better without those of an annotator."""
@@ -202,7 +230,7 @@ class SessionFitting:
             usable = self._with_known(self._history.votes(upto, holdout=False))
         call = self._call if upto and not self.small else operator.call
         # Kept is what a session that starts with these events would find.
-        keep = self._keep if len(everything) >= ENOUGH and not keep_net else None
+        keep = self._keep if everything.n_answers >= ENOUGH and not keep_net else None
         basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)
         if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
             net = basis if keep_net else None
@@ -234,12 +262,14 @@ class SessionFitting:
 
     def _milestone(self, upto: int) -> int:
         """See `milestone`; beside models, people's events count by themselves, too: a few of them
-        measure many answers of models.
+        measure many answers of models. Beside the first of models alone, so do the others' events.
         """
         at = milestone(upto)
         if not self._study.models:
             return at
         with self._lock:
-            people = self._history.not_by(self._study.models, upto)
-        few = milestone(len(people))
-        return max(at, int(people[few - 1]) + 1) if few else at
+            others = self._history.not_by(self._study.models, upto)
+            if not len(others):
+                others = self._history.not_by([*self._history.annotators][:1], upto)
+        few = milestone(len(others))
+        return max(at, int(others[few - 1]) + 1) if few else at

@@ -12,8 +12,13 @@ from scipy.special import ndtr, ndtri
 from sortnet.core import F64, I64, Bool
 from sortnet.preference.goal import SURE, Goal, above_edge, among_top, wrong_of_top
 from sortnet.preference.groups import Groups
-from sortnet.preference.likelihood import answers
-from sortnet.preference.posterior import Posterior, information
+from sortnet.preference.likelihood import MOST_PROBIT, answers, measured
+from sortnet.preference.posterior import (
+    Measuring,
+    Posterior,
+    information,
+    information_of_measurement,
+)
 
 SIMULATIONS = 16
 LEVEL = 0.8  # share of simulated sessions that end within the range
@@ -21,11 +26,13 @@ _OUTSIDE = int((1 - LEVEL) / 2 * SIMULATIONS)  # simulations that end before it,
 _ITEMS = 40  # items that are simulated; of more a sample stands for all
 _GROWTH = 0.08  # answers between two looks, relative to all so far
 _ANSWERS_PER_ITEM = 40  # simulated at most
+_SHARED_ITEM = 0.5  # what a pair is worth after a question about one of its items
 _DRAWS = 100  # of the scores, to see how sure the top is
 # The spread of the scores is poorly known until each pair of neighbours was asked several times.
 # With this standard deviation of the logarithm of their variance, ranges hold the true number in
 # 85 to 97 % of sessions of 20 to 80 items whose scores spread by 0.8 to 3.
 _SPREAD = 0.8
+_SPREAD_OF_MEASURED = 0.4  # measurements say more of it
 # The moment at which a session sees that its goal is reached varies by a few per cent.
 _SLACK = 0.05
 MANY = 1 << 20  # answers; more are "not known"
@@ -65,6 +72,8 @@ def forecast(
     answered: int,
     checks_left: int = 0,
     holdout: float = 0.1,
+    worth: float = 1.0,
+    measuring: Measuring | None = None,
     seed: int = 0,
 ) -> Forecast:
     """Forecast with how many answers a session stops, by simulating it to its end.
@@ -80,6 +89,8 @@ def forecast(
         answered: number of answers so far.
         checks_left: number of answers to the hold-out that are missing to check the model.
         holdout: share of questions about random pairs.
+        worth: how many answers about pairs an answer says as much as: 1 if it is about a pair.
+        measuring: the reliability and the scale of who measures; None: answers are words.
         seed: of all random choices.
 
     Cost: about a tenth of a second, whatever the number of items: of more than 40 a sample is
@@ -89,8 +100,9 @@ def forecast(
         return Forecast(answered, answered, answered)
     rng = np.random.default_rng(seed)
     sample = _sampled(posterior, groups, goal, rng)
-    sessions = _Sessions(posterior, sample, goal, holdout, rng)
-    questions = sample.ratio * sessions.answers_to_goal(answered / sample.ratio)
+    sessions = _Sessions(posterior, sample, goal, holdout, measuring, rng)
+    about_pairs = sample.ratio * sessions.answers_to_goal(worth * answered / sample.ratio)
+    questions = about_pairs / worth
     if checks_left and holdout > 0:
         failures = rng.negative_binomial(checks_left, holdout, SIMULATIONS)
         questions = np.maximum(questions, failures + checks_left)
@@ -184,16 +196,19 @@ class _Sessions:
         sample: _Sample,
         goal: Goal,
         holdout: float,
+        measuring: Measuring | None,
         rng: np.random.Generator,
     ) -> None:
+        self._measuring = measuring
         self._sample = sample
         self._goal = goal
         self._holdout = holdout
         self._rng = rng
         self._tie = posterior.tie
-        self._reliability = _typical_reliability(posterior)
+        self._reliability = _typical_reliability(posterior) if measuring is None else measuring[0]
         items = sample.items
-        spread = np.exp(_SPREAD * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
+        unknown = _SPREAD if measuring is None else _SPREAD_OF_MEASURED
+        spread = np.exp(unknown * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
         root = np.sqrt(spread)[:, None]
         draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
         self._truth: F64 = root * posterior.draws[np.ix_(draws, items)]
@@ -255,7 +270,10 @@ class _Sessions:
 
     def _information(self, mean: F64, variance: F64) -> F64:
         """(simulations, pairs) the information of an answer, by which pairs are chosen."""
-        if not self._tie:
+        if self._measuring is not None:
+            reliability, scale = self._measuring
+            bits = information_of_measurement(reliability * mean, reliability**2 * variance, scale)
+        elif not self._tie:
             bits = information(mean, variance)
         else:
             bits = information(mean - self._tie, variance) + information(mean + self._tie, variance)
@@ -279,14 +297,16 @@ class _Sessions:
                 q[simulation, places] = np.mean(margins > 0, axis=0)
                 best = np.argsort(-self._mean[simulation, places])[:top]
                 wrong = wrong_of_top(margins[:, best], self._tie)
-                of_group = np.mean(wrong <= self._goal.allowed(top))
+                # Items that are surely of the top are not in the sample, and none of them is wrong.
+                of_group = np.mean(wrong <= self._goal.allowed(self._goal.top))
                 sure[simulation] = min(sure[simulation], of_group)
         return q, sure
 
     def _ask(self, worth: F64, count: int) -> None:
         """Ask about the most informative pairs, some random ones, and learn from the answers.
 
-        No item is in two of the informative pairs, as each answer makes others about it worth less.
+        Each answer makes others about its items worth less: of a whole order no item is in two of
+        the informative pairs; but of a top, few items are worth asking about.
         """
         rows = np.arange(SIMULATIONS)
         for _ in range(count):
@@ -295,7 +315,8 @@ class _Sessions:
             random_pair = self._rng.integers(worth.shape[1], size=SIMULATIONS)
             pair = np.where(by_chance, random_pair, pair)
             first, second = self._first[pair], self._second[pair]
-            worth[self._has_item[first] | self._has_item[second]] = -1.0
+            shares_item = self._has_item[first] | self._has_item[second]
+            worth[shares_item] *= _SHARED_ITEM if self._goal.top else 0.0
             self._observe(rows, first, second)
 
     def _observe(self, rows: NDArray[np.intp], first: I64, second: I64) -> None:
@@ -309,7 +330,12 @@ class _Sessions:
         variance = np.maximum(c * (gain[rows, first] - gain[rows, second]), 1e-12)
         noise = np.sqrt(1 + variance)
         sighted = np.zeros(SIMULATIONS)  # nobody answers blindly
-        _, slope, weight = answers(mean / noise, target, self._tie / noise, sighted, 0.0)
+        if self._measuring is None:
+            _, slope, weight = answers(mean / noise, target, self._tie / noise, sighted, 0.0)
+        else:
+            scale = self._measuring[1]
+            probit = np.clip(scale * noisy_gap, -MOST_PROBIT, MOST_PROBIT)
+            _, slope, weight = measured(mean / noise, probit, scale * noise)
         self._mean += gain * (slope / noise)[:, None]
         shrunk = gain * (weight / noise**2)[:, None]
         covariance -= gain[:, :, None] * shrunk[:, None, :]

@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.special import ndtri
 
 from sortnet.core import I64, Bool
 from sortnet.core.pairs import pair_of, unordered
 from sortnet.errors import JudgementError
-from sortnet.preference.base import ANSWERS, HOLDOUT, Judgement, Pair, check_undo
-from sortnet.preference.judgement_table import TARGET, UNDO, Judgements, SharedVotes
+from sortnet.preference.base import (
+    ANSWERS,
+    HOLDOUT,
+    Judgement,
+    Pair,
+    Probabilities,
+    check_undo,
+)
+from sortnet.preference.judgement_table import (
+    ABOUT_ORDER,
+    TARGET,
+    UNDO,
+    Judgements,
+    SharedVotes,
+)
+from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.vote_arrays import Votes
 
 _FEW_JOINS = 64  # of components, one by one; more of them take one pass over the answers
+_LAST = 20  # answers of an annotator that say whether probabilities are given
 _SKIP = ANSWERS.index("skip")
 
 
 class History:
     """The events of a session, and counts that are updated with each event.
+
+    Args:
+        n_items: number of items.
+        probabilities: what the probabilities of an annotator are; of whom is not in it, shares.
 
     Attributes:
         events: all of them, including undos.
@@ -31,8 +52,11 @@ class History:
         n_votes: number of votes that are not undone.
     """
 
-    def __init__(self, n_items: int) -> None:
+    def __init__(
+        self, n_items: int, probabilities: Mapping[str, Probabilities] | None = None
+    ) -> None:
         self.n_items = n_items
+        self._probabilities = probabilities or {}
         self.events = Judgements()
         self.seen: I64 = np.zeros(n_items, np.int64)
         self.seen_usable: I64 = np.zeros(n_items, np.int64)
@@ -60,7 +84,7 @@ class History:
         undone = self._checked_undos(start)
         rows = np.arange(start, len(self.events))
         late = self._count(rows, 1)[: max(_FEW_JOINS + 1 - len(self._late), 0)]
-        self._late += map(pair_of, self._keys(late).tolist())
+        self._late += map(pair_of, self._pairs_of(late)[1].tolist())
         if len(undone) and len(self._count(undone, -1)):
             self._part = None
         for name in self._logs.keys() & new.annotators.keys():
@@ -80,6 +104,13 @@ class History:
         number = self.annotators.get(annotator)
         return 0 if number is None else int(self._answered[number])
 
+    def gives_measurements(self, annotator: str) -> bool:
+        """Whether the next answer is expected to be a measurement, as one of their last ones is."""
+        if self._probabilities.get(annotator) != "measurement":
+            return False
+        rows = np.array(self._log_of(annotator).rows[-_LAST:], np.int64)
+        return not len(rows) or not bool(np.isnan(self.events.p[rows]).all())
+
     def undone(self, annotator: str) -> Judgement | None:
         """The last undone judgement that they have not answered again."""
         row = next(reversed(self._log_of(annotator).again.values()), None)
@@ -88,9 +119,9 @@ class History:
     def draw_once(
         self, annotator: str, rng: np.random.Generator, *, but_last: int
     ) -> tuple[Judgement, int] | None:
-        """Draw one of the pairs they answered once, except the `but_last` last; and their number.
+        """Draw one of the questions they answered once but the `but_last` last; and their number.
 
-        Pairs of the hold-out are left out, as repeats are used to choose.
+        Questions of the hold-out are left out, as repeats are used to choose.
         """
         once = self._log_of(annotator).once
         many = len(once) - but_last
@@ -100,12 +131,12 @@ class History:
         return self.events[row], many
 
     def skipped(self, annotator: str) -> Iterator[Judgement]:
-        """The pairs they skipped and have not answered since, oldest first."""
+        """The questions they skipped and have not answered since, oldest first."""
         log = self._log_of(annotator)
         rows = np.array(log.rows, np.int64)
         rows = rows[(self.events.answer[rows] == _SKIP) & self.events.live[rows]]
-        for row, key in zip(rows.tolist(), self._keys(rows).tolist(), strict=True):
-            if log.pairs[key] == 1:
+        for row, keys in zip(rows.tolist(), self._pair_lists(rows), strict=True):
+            if all(log.pairs[key] == 1 for key in keys):
                 yield self.events[row]
 
     def pairs_of(self, annotator: str) -> dict[int, int]:
@@ -115,7 +146,13 @@ class History:
     def n_asked(self) -> int:
         """The number of pairs answered, summed over annotators, by a sort of the judgements."""
         rows = np.flatnonzero(self.events.live & (self.events.answer != UNDO))
-        return int(SharedVotes.of(self.events, rows).first.sum())
+        at, keys = self._pairs_of(rows)
+        annotator = self.events.annotator[rows[at]]
+        order = np.lexsort((annotator, keys))
+        is_first = (np.diff(keys[order], prepend=-1) != 0) | (
+            np.diff(annotator[order], prepend=-1) != 0
+        )
+        return int(is_first.sum())
 
     def holdout_pairs(self, annotator: str) -> list[Pair]:
         """Pairs of the hold-out that they have not answered, at most a hundred."""
@@ -133,6 +170,10 @@ class History:
         votes = self._is_vote(rows) if holdout else self._usable(rows)
         return self._votes(rows[votes & (self.events.undone[after:upto] > upto)])
 
+    def soft_votes(self) -> Votes:
+        """All votes not undone; a measurement is a soft target, as a share of votes is."""
+        return self._votes(np.flatnonzero(self.events.is_answer), soft=True)
+
     def decided(self, *, holdout: bool) -> Votes:
         """The votes of the hold-out, or all, that are not undone, without ties."""
         rows = np.flatnonzero(self.events.is_vote)
@@ -144,17 +185,36 @@ class History:
         numbers = [self.annotators.get(name, -1) for name in annotators]
         return np.flatnonzero(~np.isin(self.events.annotator[:upto], numbers))
 
-    def answered_by_few(self, people: int) -> list[Pair]:
-        """The pairs outside the hold-out that at least one but fewer people answered, oldest first.
+    def answered_by_few(self, people: int) -> list[tuple[int, ...]]:
+        """The items of questions outside the hold-out that at least one but fewer people answered.
 
-        Cost: a sort of the votes.
+        The oldest first; the items of each ascend. Cost: a sort of the answers.
         """
         rows = np.flatnonzero(self.events.is_vote)
         votes = SharedVotes.of(self.events, rows[self._usable(rows)])
         few = np.flatnonzero(np.bincount(votes.pair[votes.first]) < people)
-        at = votes.starts[few[np.argsort(votes.oldest()[few])]]
-        keys, holdout = self._keys(votes.rows[at]).tolist(), self._holdout_counted()
-        return [pair_of(key) for key in keys if key not in holdout]
+        oldest = votes.oldest()[few]
+        keys, holdout = self._keys(votes.rows[votes.starts[few]]).tolist(), self._holdout_counted()
+        by_age: list[tuple[int, tuple[int, ...]]] = [
+            (row, pair_of(key))
+            for row, key in zip(oldest.tolist(), keys, strict=True)
+            if key not in holdout
+        ]
+        by_age += self._sets_answered_by_few(people)
+        return [items for _, items in sorted(by_age)]
+
+    def _sets_answered_by_few(self, people: int) -> list[tuple[int, tuple[int, ...]]]:
+        """The row of the first answer to each such set, and its items."""
+        rows = np.flatnonzero(self.events.is_answer & self.events.is_set)
+        if not len(rows):
+            return []
+        items = np.sort(self.events.items(rows), axis=1)
+        sets, first, of_set = np.unique(items, axis=0, return_index=True, return_inverse=True)
+        annotated = np.column_stack((of_set.ravel(), self.events.annotator[rows]))
+        n_people = np.bincount(np.unique(annotated, axis=0)[:, 0])
+        few = np.flatnonzero(n_people < people)
+        asked = (tuple(item for item in row if item >= 0) for row in sets[few].tolist())
+        return [*zip(rows[first[few]].tolist(), asked, strict=True)]
 
     def components(self) -> I64:
         """(n,) each item's connected component in the graph of answers without the hold-out.
@@ -182,7 +242,8 @@ class History:
 
     def _check_items(self, new: Judgements) -> None:
         low, high = new.pairs()
-        for item in (*low[low < 0], *high[high >= self.n_items]):
+        further = new.further[new.further >= self.n_items]
+        for item in (*low[low < 0], *high[high >= self.n_items], *further):
             raise JudgementError(f"there is no item {item} among {self.n_items}")
 
     def _checked_undos(self, start: int) -> I64:
@@ -214,10 +275,14 @@ class History:
         for side in (self.events.left, self.events.right):
             np.add.at(self.seen, side[votes], by)
             np.add.at(self.seen_usable, side[usable], by)
+        for seen, counted in ((self.seen, votes), (self.seen_usable, usable)):
+            further = self.events.further[counted]
+            np.add.at(seen, further[further >= 0], by)
         return usable
 
     def _is_vote(self, rows: I64) -> Bool:
-        return ~np.isnan(TARGET[self.events.answer[rows]])
+        """Whether these are answers about the order, undone or not."""
+        return ABOUT_ORDER[self.events.answer[rows]]
 
     def _usable(self, rows: I64) -> Bool:
         """Whether these are votes outside the hold-out."""
@@ -230,10 +295,50 @@ class History:
         left, right = self.events.left[rows], self.events.right[rows]
         return unordered(left, right)
 
-    def _votes(self, rows: I64) -> Votes:
+    def _pairs_of(self, rows: I64) -> tuple[I64, I64]:
+        """Every pair of the items of each row: the place of the row among these, and the pair."""
+        is_set = self.events.is_set[rows]
+        if not is_set.any():
+            return np.arange(len(rows)), self._keys(rows)
+        items = self.events.items(rows)
+        first, second = np.triu_indices(items.shape[1], 1)
+        there = items[:, second] >= 0
+        at = np.nonzero(there)[0]
+        return at, unordered(items[:, first][there], items[:, second][there])
+
+    def _pair_lists(self, rows: I64) -> list[list[int]]:
+        """Every pair of the items of each row, row by row."""
+        at, keys = self._pairs_of(rows)
+        ends = np.searchsorted(at, np.arange(1, len(rows)))
+        return [part.tolist() for part in np.split(keys, ends)] if len(rows) else []
+
+    def _votes(self, rows: I64, *, soft: bool = False) -> Votes:
+        """The votes in these rows: of answers about pairs, then of those about sets.
+
+        With `soft`, measurements are taken for shares.
+        """
+        is_set = self.events.is_set[rows]
+        votes = self._votes_of_pairs(rows[~is_set], soft=soft)
+        return votes.with_sets(self.events, rows[is_set]) if is_set.any() else votes
+
+    def _votes_of_pairs(self, rows: I64, *, soft: bool) -> Votes:
         events = self.events
-        target = events.targets(rows)
-        return Votes(events.left[rows], events.right[rows], target, events.annotator[rows])
+        annotator, share = events.annotator[rows], events.targets(rows)
+        if not self._probabilities:
+            return Votes(events.left[rows], events.right[rows], share, annotator)
+        word = events.words(rows)
+        kinds = np.array([self._probabilities.get(name) for name in events.annotators.order])
+        by_word = np.isin(annotator, np.flatnonzero(kinds == "ignored"))
+        measured = np.isin(annotator, np.flatnonzero(kinds == "measurement")) & (not soft)
+        measured &= ~np.isnan(events.p[rows])
+        target = np.where(by_word | measured, word, share)
+        measured &= word != 0.5
+        votes = Votes(events.left[rows], events.right[rows], target, annotator)
+        if not measured.any():
+            return votes
+        with np.errstate(divide="ignore"):
+            probit = np.clip(ndtri(events.p[rows]), -MOST_PROBIT, MOST_PROBIT)
+        return replace(votes, probit=np.where(measured, probit, np.nan))
 
     def _about(self, rows: I64) -> tuple[I64, Bool]:
         """The rows themselves, or of undos those that they undo; and whether they are undos."""
@@ -254,12 +359,14 @@ class History:
     def _follow(self, log: _AnnotatorLog, rows: I64) -> None:
         """Tell a log its annotator's events."""
         about, undo = self._about(rows)
-        columns = (about, self._keys(about), undo, self._usable(about))
-        for row, key, taken_back, usable in zip(*(c.tolist() for c in columns), strict=True):
+        columns = (about, undo, self._usable(about))
+        pair_lists = self._pair_lists(about)
+        rows_of_columns = zip(*(c.tolist() for c in columns), strict=True)
+        for (row, taken_back, usable), pairs in zip(rows_of_columns, pair_lists, strict=True):
             if taken_back:
-                log.take_back(row, key)
+                log.take_back(row, pairs)
             else:
-                log.add(row, key, usable)
+                log.add(row, pairs, usable)
 
     def _holdout_counted(self) -> dict[int, int]:
         """The number of answers to each pair of the hold-out that has any, oldest first."""
@@ -270,7 +377,7 @@ class History:
 
     def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
         about, undo = self._about(rows)
-        holdout = self._is_vote(about) & ~self._usable(about)
+        holdout = self._is_vote(about) & ~self._usable(about) & ~self.events.is_set[about]
         keys, undone = self._keys(about[holdout]).tolist(), undo[holdout].tolist()
         for key, taken_back in zip(keys, undone, strict=True):
             counts[key] = counts.get(key, 0) + (-1 if taken_back else 1)
@@ -279,29 +386,37 @@ class History:
 
 
 class _AnnotatorLog:
-    """The judgements of one annotator, by their rows; pairs are packed, the lower number first."""
+    """The judgements of one annotator, by their rows; pairs are packed, the lower number first.
+
+    A question is known by all pairs of its items.
+    """
 
     def __init__(self) -> None:
         self.rows = array("q")  # oldest first; some of them may be undone
         self.pairs: dict[int, int] = {}  # how often they answered each
-        self.once: dict[int, int] = {}  # the rows of pairs answered once
-        self.again: dict[int, int] = {}  # the rows of answers undone, not answered again
+        self.once: dict[tuple[int, ...], int] = {}  # the rows of questions answered once
+        self.again: dict[tuple[int, ...], int] = {}  # of answers undone, not answered again
 
-    def add(self, row: int, pair: int, usable: bool) -> None:
+    def add(self, row: int, pairs: list[int], usable: bool) -> None:
         self.rows.append(row)
-        self.pairs[pair] = self.pairs.get(pair, 0) + 1
-        self.again.pop(pair, None)
-        if usable and self.pairs[pair] == 1:
-            self.once[pair] = row
+        question = tuple(sorted(pairs))
+        is_new = not any(pair in self.pairs for pair in pairs)
+        for pair in pairs:
+            self.pairs[pair] = self.pairs.get(pair, 0) + 1
+        self.again.pop(question, None)
+        if usable and is_new:
+            self.once[question] = row
         elif usable:
-            self.once.pop(pair, None)
+            self.once.pop(question, None)
 
-    def take_back(self, row: int, pair: int) -> None:
-        self.pairs[pair] -= 1
-        if not self.pairs[pair]:
-            del self.pairs[pair]
-        self.once.pop(pair, None)
-        self.again[pair] = row
+    def take_back(self, row: int, pairs: list[int]) -> None:
+        question = tuple(sorted(pairs))
+        for pair in pairs:
+            self.pairs[pair] -= 1
+            if not self.pairs[pair]:
+                del self.pairs[pair]
+        self.once.pop(question, None)
+        self.again[question] = row
 
 
 def _joined(part: I64, i: int, j: int) -> I64:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, get_type_hints, overload
+from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ T = TypeVar("T", bound=np.generic)
 TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])  # by code
 UNDO, BEST = ANSWERS.index("undo"), ANSWERS.index("best")
 _ABOUT_SETS = [ANSWERS.index(answer) for answer in SET_ANSWERS]
+ABOUT_ORDER = ~np.isnan(TARGET)  # by code: whether an answer is about the order of the items
+ABOUT_ORDER[_ABOUT_SETS] = True
 _TYPES = get_type_hints(Judgement)  # what a field is decides how it is kept
 _TEXTS = tuple(name for name, type_ in _TYPES.items() if type_ == str | None)
 _CODES = {answer: code for code, answer in enumerate(ANSWERS)}
@@ -190,6 +192,21 @@ class Judgements(Sequence[Judgement]):
         """(m,) whether it is an answer about the order of two items that is not undone."""
         return self.live & ~np.isnan(TARGET[self.answer])
 
+    @property
+    def is_answer(self) -> Bool:
+        """(m,) whether it is an answer about the order of its items that is not undone."""
+        return self.live & ABOUT_ORDER[self.answer]
+
+    @property
+    def highest_item(self) -> int:
+        """The highest number of an item that a judgement is about; -1 without judgements."""
+        columns = (self.left, self.right, self.further)
+        return max(int(items.max(initial=-1)) for items in columns)
+
+    def items(self, rows: I64) -> I64:
+        """(q, 6) the items of these in the order of their places, -1 where there is none."""
+        return np.column_stack((self.left[rows], self.right[rows], self.further[rows]))
+
     def pairs(self) -> tuple[I64, I64]:
         """(m,), (m,) the two items of each, the lower number first."""
         return np.minimum(self.left, self.right), np.maximum(self.left, self.right)
@@ -201,11 +218,15 @@ class Judgements(Sequence[Judgement]):
         target = TARGET[self.answer]
         return np.where(self.left < self.right, target, 1 - target)
 
+    def words(self, rows: I64) -> F64:
+        """1, 0, or ½ for a tie of these rows; NaN of what is no answer about the order."""
+        word: F64 = TARGET[self.answer[rows]]
+        return word
+
     def targets(self, rows: I64) -> F64:
-        """How probably the left item of these is better: `p` where it was given, else as the word
-        says: 1, 0, or ½ for a tie; NaN of what is no answer about the order."""
-        said, p = TARGET[self.answer[rows]], self.p[rows]
-        return np.where(np.isnan(p) | np.isnan(said), said, p)
+        """How probably the left item of these is better: `p` where it was given, else the word."""
+        word, p = self.words(rows), self.p[rows]
+        return np.where(np.isnan(p) | np.isnan(word), word, p)
 
     def by(self, annotator: str) -> Bool:
         """(m,) whether it is that annotator's."""
@@ -369,17 +390,60 @@ class Judgements(Sequence[Judgement]):
         return map(Judgement, *(self.values(name, start, end) for name in _TYPES))
 
 
+class SetComparisons(NamedTuple):
+    """The comparisons that follow from answers about more than two items.
+
+    Attributes:
+        row: (m,) of the judgement, ascending within those of one kind.
+        better, worse: (m,) the items; of items that are alike in the order of their places.
+        target: (m,) 1, or ½ if the items are alike.
+    """
+
+    row: I64
+    better: I64
+    worse: I64
+    target: F64
+
+    @property
+    def weight(self) -> F64:
+        """(m,) 1 / number of comparisons of the answer, so that an answer counts once."""
+        weight: F64 = 1 / np.maximum(np.bincount(self.row), 1)[self.row]
+        return weight
+
+
+def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
+    """What follows from the answers of these rows, which are about the order of sets.
+
+    The best item is better than each other one, and each other one better than the worst, as in
+    `Judgement.comparisons`; of items that are alike each pair is a tie.
+    """
+    items = judgements.items(rows).astype(np.int64)
+    best = judgements.best[rows].astype(np.int64)[:, None]
+    worst = judgements.worst[rows].astype(np.int64)[:, None]
+    is_other = (items >= 0) & (items != best)
+    after_best, at_best = np.nonzero(is_other & (best >= 0))
+    before_worst, at_worst = np.nonzero(is_other & (items != worst) & (worst >= 0))
+    first, second = np.triu_indices(items.shape[1], 1)
+    alike, at_alike = np.nonzero((best < 0) & (items[:, second] >= 0))
+    better = best[after_best, 0], items[before_worst, at_worst], items[alike, first[at_alike]]
+    worse = items[after_best, at_best], worst[before_worst, 0], items[alike, second[at_alike]]
+    row = np.concatenate((after_best, before_worst, alike))
+    target = np.where(np.arange(len(row)) < len(row) - len(alike), 1.0, 0.5)
+    return SetComparisons(rows[row], np.concatenate(better), np.concatenate(worse), target)
+
+
 @dataclass(frozen=True, eq=False)
 class SharedVotes:
     """Judgements sorted by pair, annotator and time.
 
     Attributes:
-        rows: (m,) of the judgements.
+        rows: (m,) of the judgements; one about a set has a row for each of its comparisons.
         low, high: (m,) the items.
         pair: (m,) number of the pair, from 0.
         annotator: (m,) number of the annotator.
         better: (m,) 1 if the item with the lower number was preferred, 0 if not, ½ for a tie.
         first: (m,) whether it is the annotator's first answer to the pair.
+        weight: (m,) 1, or of a comparison that follows from an answer about a set, its share of it.
         starts: (p,) the place of each pair's first one.
     """
 
@@ -390,20 +454,36 @@ class SharedVotes:
     annotator: I64
     better: F64
     first: Bool
+    weight: F64
     starts: I64
 
     @classmethod
-    def of(cls, judgements: Judgements, rows: I64 | None = None) -> SharedVotes:
-        """These rows of a table; None: the answers about the order that are not undone."""
+    def of(
+        cls, judgements: Judgements, rows: I64 | None = None, *, sets: bool = False
+    ) -> SharedVotes:
+        """These rows of a table; None: the answers about the order that are not undone.
+
+        Args:
+            sets: whether the comparisons that follow from answers about sets are votes, too.
+        """
         rows = np.flatnonzero(judgements.is_vote) if rows is None else rows
         low, high = (side[rows] for side in judgements.pairs())
+        better, weight = judgements.for_low()[rows], np.ones(len(rows))
+        if sets and (of_sets := judgements.is_answer & judgements.is_set).any():
+            more = set_comparisons(judgements, np.flatnonzero(of_sets))
+            low = np.append(low, np.minimum(more.better, more.worse))
+            high = np.append(high, np.maximum(more.better, more.worse))
+            for_low = np.where(more.better < more.worse, more.target, 1 - more.target)
+            better, weight = np.append(better, for_low), np.append(weight, more.weight)
+            rows = np.append(rows, more.row)
         annotator = judgements.annotator[rows]
-        order = np.lexsort((annotator, packed(low, high)))
-        rows, low, high, annotator = rows[order], low[order], high[order], annotator[order]
+        order = np.lexsort((rows, annotator, packed(low, high)))
+        low, high, annotator = low[order], high[order], annotator[order]
         new = (np.diff(low, prepend=-1) != 0) | (np.diff(high, prepend=-1) != 0)
-        first, better = new | (np.diff(annotator, prepend=-1) != 0), judgements.for_low()[rows]
+        first = new | (np.diff(annotator, prepend=-1) != 0)
         pair, starts = np.cumsum(new) - 1, np.flatnonzero(new)
-        return cls(rows, low, high, pair, annotator, better, first, starts)
+        sorted_facts = better[order], first, weight[order]
+        return cls(rows[order], low, high, pair, annotator, *sorted_facts, starts)
 
     def answers(self, judgements: Judgements, pair: int) -> list[Judgement]:
         """Those to a pair, in the order of the table that they were taken of."""

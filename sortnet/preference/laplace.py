@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from sortnet.core import F64, I64
+from sortnet.metrics import is_gain
+from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.posterior import Draws, Posterior
 from sortnet.preference.problem import SHARED, Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
@@ -23,6 +26,10 @@ _ROUNDS = 12  # of fitting the scales to the answers
 _SETTLED = 0.02  # relative change of the variance after which no more rounds are needed
 MANY = 20_000  # items from which on those without answers are left out of the equations
 _PLENTY = 200_000  # answers by which the scales are chosen, at most
+_ENOUGH = 20  # measurements below which nobody counts as words for that
+_BETTER = 1.0  # standard errors by which words must predict better than measurements
+# Variance of the errors by which models differ, relative to that of the scores, before any answer.
+_DIFFERING = 0.05
 _BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
 
 
@@ -171,7 +178,8 @@ def _spread_out(
     for drawn, w, number in zip(draws, weights.draws + moved, priors, strict=True):
         prior = scales.priors[number]
         drawn[:n] = features @ w + np.sqrt(prior.residual) * rng.standard_normal(n)
-        drawn[n + a :] = np.sqrt(SHARED * prior.total(d)) * rng.standard_normal(errors)
+        spread = np.sqrt(scales.shared * prior.total(d))
+        drawn[n + a :] = spread * rng.standard_normal(errors)
     mean[:n] = features @ weights.mean
     there = np.concatenate((some, np.arange(n, n + a), n + a + some if errors else some[:0]))
     mean[there], draws[:, there] = known.mean, known.draws
@@ -215,27 +223,64 @@ def _posterior(
 def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> Scales:
     """Choose the scales by the answers; with few answers they stay near the first guess.
 
+    The probabilities of an annotator count as words if the answers are predicted better so, each
+    as if it had not been given: probabilities may say nothing of the annotator's errors.
+
     Cost: at most twelve rounds of two Newton steps and the posterior's variances; then two Newton
-    steps for each prior around the matched one. Of more than 200,000 answers that many are drawn;
-    of more than 20,000 items only those with answers count: the others say nothing of the scales.
+    steps for each prior around the matched one; twice or three times as much with measurements. Of
+    more than 200,000 answers that many are drawn; of more than 20,000 items only those with answers
+    count: the others say nothing of the scales.
     """
     if len(votes) > _PLENTY:
-        drawn = np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes)
+        drawn = votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed))
         others = ~votes.of_kind(MODEL)  # what models are measured by, if that is little
         votes = votes.where(drawn | others if others.sum() <= _PLENTY else drawn)
     if len(some := _judged(len(features), votes)) < len(features):
         features, votes = features[some], votes.renumbered(some)
+    matched = _match(features, votes, n_annotators, seed)
+    in_words = _without_meaning(matched, features, votes, n_annotators, seed)
+    if in_words:
+        matched = _match(features, votes.in_words(in_words), n_annotators, seed)
+        scale = matched.problem.scales.annotators.scale.copy()
+        scale[in_words] = 0.0
+        annotators = replace(matched.problem.scales.annotators, scale=scale)
+        scales = replace(matched.problem.scales, annotators=annotators)
+        problem = replace(matched.problem, scales=scales)
+        matched = matched._replace(problem=problem)
+    if not len(votes):
+        return matched.problem.scales
+    priors, odds = matched.problem.likely_priors(matched.theta, matched.prior)
+    return replace(matched.problem.scales, priors=priors, odds=odds)
+
+
+class _Matched(NamedTuple):
+    """Scales that are matched to the answers, within the problem; the mode, and the prior.
+
+    `root` is of the covariance of scores and biases.
+    """
+
+    problem: Problem
+    theta: F64
+    root: F64
+    prior: Prior
+
+
+def _match(
+    features: F64, votes: Votes, n_annotators: int, seed: int, guess: float = SHARED
+) -> _Matched:
+    """Match scales, mode and prior to the answers in turn, until they settle.
+
+    The errors that models share are measured by people and known answers. Where only models have
+    answered, these errors are taken to be as large as those by which the models differ. `guess` is
+    the variance of shared errors relative to that of the scores before any answer.
+    """
     n, d = features.shape
     rng = np.random.default_rng(seed)
     prior = first_guess(d)
-    scales = Scales((prior,), np.ones(1), Annotators.average(n_annotators))
-    if not len(votes):
-        return scales
-    ties = float(np.mean(votes.target == 0.5))
-    problem = Problem(
-        features, votes, n_annotators, replace(scales, tie=0.3 * (ties > 0), ties=ties)
-    )
+    problem = _first_problem(features, votes, n_annotators, seed, prior, guess)
     theta = np.zeros(problem.n_unknowns)
+    if not len(votes):
+        return _Matched(problem, theta, theta[None], prior)
     unjudged = d + np.setdiff1d(np.arange(n), [votes.left, votes.right])
     for k in range(_ROUNDS):
         theta = problem.newton(theta, prior, steps=2)
@@ -244,17 +289,83 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
         if problem.large:  # where these are estimates, as good as the number of draws
             variance[unjudged] = prior.residual
         before, prior = prior, _matched_prior(prior, theta, variance, d, n, problem.large)
+        shared = problem.matched_shared(theta, variance, before, guess)
         problem = replace(problem, scales=problem.matched_scales(theta, variance))
+        problem = replace(problem, scales=replace(problem.scales, shared=shared))
+        if len(problem.measured):
+            people = problem.matched_measurements(theta, problem.to_scores(root))
+            if problem.alone:
+                theta, prior = _stretched(theta, prior, problem, people)
+            problem = replace(problem, scales=replace(problem.scales, annotators=people))
         if k % 3 < 2:
             continue
         if problem.compares:
+            if len(problem.measured):
+                # The slopes and weights of measurements have changed with their scales. Answers are
+                # left out of a covariance that they must belong to.
+                theta = problem.newton(theta, prior, steps=2)
+                root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
             people = problem.matched_annotators(theta, problem.to_scores(root), prior, rng)
             problem = replace(problem, scales=replace(problem.scales, annotators=people))
         settled = abs(np.log(prior.total(d) / before.total(d))) < _SETTLED
         if settled and (not problem.compares or k > 3):
             break
-    priors, odds = problem.likely_priors(theta, prior)
-    return replace(problem.scales, priors=priors, odds=odds)
+    return _Matched(problem, theta, problem.to_scores(root), prior)
+
+
+def _first_problem(
+    features: F64, votes: Votes, n_annotators: int, seed: int, prior: Prior, guess: float
+) -> Problem:
+    """The problem with average annotators; the share of errors of models alone is matched first."""
+    scales = Scales((prior,), np.ones(1), Annotators.average(n_annotators), shared=guess)
+    if len(votes) and votes.only_of_models:
+        beside_one = _match(features, votes.others_beside_one(), n_annotators, seed, _DIFFERING)
+        scales = replace(scales, shared=beside_one.problem.scales.shared)
+    is_tie = votes.target == 0.5
+    ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
+    between_pairs = bool(is_tie[votes.of_pairs].any())
+    return Problem(
+        features, votes, n_annotators, replace(scales, tie=0.3 * between_pairs, ties=ties)
+    )
+
+
+def _stretched(theta: F64, prior: Prior, problem: Problem, people: Annotators) -> tuple[F64, Prior]:
+    """The mode and the prior in units of a new error of the only annotator's measurements."""
+    who = problem.votes.annotator[problem.measured[0]]
+    factor = float(problem.scales.annotators.scale[who] / people.scale[who])
+    return theta * factor, Prior(prior.weight * factor**2, prior.residual * factor**2)
+
+
+def _without_meaning(
+    matched: _Matched, features: F64, votes: Votes, n_annotators: int, seed: int
+) -> list[int]:
+    """The annotators whose answers are predicted better if their measurements count as words, and
+    those who are always as sure as can be.
+    """
+    rows = matched.problem.measured
+    if not len(rows):
+        return []
+    by_words = _match(features, votes.in_words(), n_annotators, seed)
+    gain = _left_out_log_p(by_words, rows) - _left_out_log_p(matched, rows)
+    annotator = votes.annotator[rows]
+    assert votes.probit is not None
+    within = np.abs(votes.probit[rows]) < MOST_PROBIT
+    in_words = []
+    for who in np.unique(annotator).tolist():
+        own = annotator == who
+        is_better = own.sum() >= _ENOUGH and is_gain(gain[own], _BETTER, ddof=0)
+        if is_better or not within[own].any():
+            in_words.append(who)
+    return in_words
+
+
+def _left_out_log_p(matched: _Matched, rows: I64) -> F64:
+    """Log-probability of the words of some answers, each as if it had not been given."""
+    problem, root = matched.problem, matched.root
+    mean, variance = problem.left_out(matched.theta, root, rows)
+    sign = np.sign(problem.votes.target[rows] - 0.5)
+    log_p: F64 = log_ndtr(sign * mean / np.sqrt(1 + variance))
+    return log_p
 
 
 def _matched_prior(

@@ -1,13 +1,19 @@
-"""Probability of an answer: Thurstone's model with ties, and a share of answers given blindly."""
+"""Probability of an answer: Thurstone's model with ties, and a share of answers given blindly.
+
+A probability p that an annotator gives is a measurement, see `measured`.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri
 
 from sortnet.core import F64
+
+# Beyond this probit of p, that of .99, a p only says that the difference is at least so large.
+MOST_PROBIT = float(ndtri(0.99))
 
 
 class Likelihood(NamedTuple):
@@ -67,6 +73,44 @@ def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelih
     curved = share * weight - share * (1 - share) * slope**2
     mixed = np.where(blind > 0, np.log(either), log_p)
     return Likelihood(mixed, share * slope, np.maximum(curved, 0))
+
+
+def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
+    """Measurements of z: probit(p) = scale (z + error), where the error is standard normal.
+
+    An answer in a word is the sign of z + error; a probability also says how large it is. A probit
+    of `MOST_PROBIT` or more, left or right, says that it is at least so large.
+
+    Args:
+        z: (m,) differences in units of the noise.
+        probit: (m,) of the probabilities that the left item is better.
+        scale: (m,) above 0.
+
+    >>> measured(np.array([1.0]), np.array([0.8]), np.array([2.0])).slope  # 0.8 / 2 - 1
+    array([-0.6])
+    """
+    error = probit / scale - z
+    log_p = -0.5 * error**2 - np.log(scale) - 0.5 * np.log(2 * np.pi)
+    slope, weight = error, np.ones_like(error)
+    beyond = np.abs(probit) >= MOST_PROBIT
+    if beyond.any():
+        sign = np.sign(probit[beyond])
+        log_p[beyond], at_sign, weight[beyond] = _side(
+            sign * z[beyond] - MOST_PROBIT / np.broadcast_to(scale, z.shape)[beyond]
+        )
+        slope[beyond] = sign * at_sign
+    return Likelihood(log_p, slope, weight)
+
+
+def squared_error(z: F64, probit: F64, scale: F64) -> F64:
+    """(m,) expected squares of the errors of `measured`; of a probit that is only known to be
+    beyond `MOST_PROBIT`, given that.
+    """
+    square: F64 = (probit / scale - z) ** 2
+    beyond = np.abs(probit) >= MOST_PROBIT
+    below = np.sign(probit[beyond]) * z[beyond] - MOST_PROBIT / scale[beyond]
+    square[beyond] = 1 - below * _side(below)[1]
+    return square
 
 
 def chance(target: F64, ties: float) -> F64:

@@ -21,7 +21,7 @@ class Doubt:
         pair: the items, the more probable winner first.
         p: how probably the first one is better.
         disputed: whether its answers differ.
-        answers: about it, in their order.
+        answers: about it, in their order; those about sets with both items, too.
     """
 
     pair: Pair
@@ -36,7 +36,7 @@ def in_doubt(posterior: Posterior, judgements: Judgements, most: int) -> list[Do
 
     Cost: a sort of the judgements, and one of their pairs.
     """
-    votes = SharedVotes.of(judgements)
+    votes = SharedVotes.of(judgements, sets=True)
     low, high = votes.low[votes.starts], votes.high[votes.starts]
     mean, variance = posterior.difference(low, high)
     p = ndtr(mean / np.sqrt(variance))

@@ -10,11 +10,13 @@ import numpy as np
 from scipy.special import ndtr
 
 from sortnet.core import F32, F64, I64
-from sortnet.preference.likelihood import answers
+from sortnet.preference.likelihood import MOST_PROBIT, Likelihood, answers, measured
 from sortnet.preference.reliability import Annotators
+from sortnet.preference.set_answers import observed_set
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
 
 Draws: TypeAlias = F32 | F64  # of scores, single precision for many items
+Measuring: TypeAlias = tuple[float, float]  # reliability and scale of who measures
 _BLOCK = 1 << 16  # pairs whose draws are compared at once
 _FEW_DRAWN = 1 << 22  # numbers in the draws up to which there is a copy of them, item by item
 
@@ -103,11 +105,15 @@ class Posterior:
         """
         known = self.annotators.padded(len(self.reliability) + 1)  # new ones are average
         number = np.minimum(votes.annotator, len(self.reliability))
-        c, blind = known.reliability[number], known.blind[number]
+        c, blind, scale = known.reliability[number], known.blind[number], known.scale[number]
         b = np.append(self.mean[self.n_items :][: len(self.reliability)], 0.0)[number]
         mean, variance = self._gaps(votes, c)
         if left_out:
             _, slope, weight = answers(mean + b, votes.target, self.tie, blind, self.ties)
+            rows = np.flatnonzero(votes.is_measured & (scale > 0))
+            if votes.probit is not None and len(rows):
+                at = measured((mean + b)[rows], votes.probit[rows], scale[rows])
+                slope[rows], weight[rows] = at.slope, at.weight
             mean, variance = unseen(mean, variance, slope, weight)
         spread = np.sqrt(1 + variance)
         left, right = (
@@ -144,9 +150,17 @@ class Posterior:
         return first if len(self.mean) > first else None
 
     def observe(
-        self, left: int, right: int, target: float, annotator: int, kind: int = PERSON
+        self,
+        left: int,
+        right: int,
+        target: float,
+        annotator: int,
+        kind: int = PERSON,
+        probit: float = float("nan"),
     ) -> None:
         """Update by one answer, in place, by moment matching (assumed density filtering).
+
+        A probit that is no NaN is a measurement, see `measured`; then the target is its word.
 
         Cost: O((n + a)²) with a covariance; without one nothing changes before the next fit.
         """
@@ -160,32 +174,59 @@ class Posterior:
             x[self.errors + left], x[self.errors + right] = 1, -1
         gain = self.covariance @ x
         mean, variance = float(self.mean @ x), max(float(gain @ x), 1e-12)
-        shift, shrink = self._matched(mean, variance, target, self.annotators.blind[annotator])
+        scale = float(self.annotators.scale[annotator])
+        spread = np.sqrt(1 + variance)
+        at = np.array([mean / spread])
+        if scale > 0 and not np.isnan(probit):
+            seen = measured(at, np.array([probit]), np.array([scale * spread]))
+        else:
+            seen = self._of_word(at, spread, target, self.annotators.blind[annotator])
+        shift, shrink = float(seen.slope[0] / spread), float(seen.weight[0] / spread**2)
         if shrink <= 0:
             return
         # The draws get the same pseudo-observation, z = mean + shift / shrink with the variance
         # 1 / shrink - variance (Matheron's rule).
         noise = self.rng.standard_normal(len(self.draws)) * np.sqrt(1 / shrink - variance)
-        seen = mean + shift / shrink + noise
-        self.draws += np.outer((seen - self.draws @ x) * shrink, gain)
+        drawn = mean + shift / shrink + noise
+        self.draws += np.outer((drawn - self.draws @ x) * shrink, gain)
         self.mean += gain * shift
         self.covariance -= np.outer(gain, gain) * shrink
 
-    def _matched(
-        self, mean: float, variance: float, target: float, blind: float
-    ) -> tuple[float, float]:
-        """For z ~ N(mean, variance) and an answer: the step of the mean per unit of covariance, and
-        the shrinkage of the covariance.
+    def observe_set(self, votes: Votes) -> None:
+        """Update by one answer about a set, in place, by Laplace's approximation in its utilities.
+
+        Given are its rows, see `Layout`. Cost: as of `observe`, k times for k items.
         """
-        spread = np.sqrt(1 + variance)
-        _, slope, weight = answers(
-            np.array([mean / spread]),
-            np.array([target]),
-            self.tie / spread,
-            np.array([blind]),
-            self.ties,
-        )
-        return float(slope[0] / spread), float(weight[0] / spread**2)
+        if self.covariance is None:
+            return
+        (sets,) = votes.sets
+        layout, who = sets.layout, int(votes.annotator[0])
+        x = np.zeros((len(votes), len(self.mean)))  # z = x · (scores, biases, errors) of each row
+        rows = np.arange(len(votes))
+        x[rows, votes.left] += self.reliability[who]
+        x[rows, votes.right] -= self.reliability[who]
+        x[:, self.n_items + who] = 1.0 if votes.bias is None else votes.bias
+        if self.errors is not None and votes.of_kind(MODEL).all():
+            x[rows, self.errors + votes.left] += 1
+            x[rows, self.errors + votes.right] -= 1
+        x = x[: layout.n_items - 1]  # the other rows are differences of these
+        gain = x @ self.covariance
+        mean, variance = x @ self.mean, gain @ x.T
+        blind = self.annotators.blind[who]
+        shift, precision = observed_set(layout, mean, variance, blind, self.ties)
+        inverse = np.linalg.inv(np.eye(len(mean)) + precision @ variance)
+        # The draws get the same pseudo-observation with noise (Matheron's rule).
+        values, vectors = np.linalg.eigh(precision)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        noise = self.rng.standard_normal((len(self.draws), len(mean))) @ root.T
+        pull = noise + shift + (shift @ variance + mean - self.draws @ x.T) @ precision
+        self.draws += pull @ inverse.T @ gain
+        self.mean += shift @ gain
+        self.covariance -= gain.T @ (inverse @ precision) @ gain
+
+    def _of_word(self, at: F64, spread: float, target: float, blind: float) -> Likelihood:
+        """Likelihood of an answer in a word, where z / spread has a standard normal error."""
+        return answers(at, np.array([target]), self.tie / spread, np.array([blind]), self.ties)
 
 
 def information(mean: F64, variance: F64) -> F64:
@@ -201,6 +242,20 @@ def information(mean: F64, variance: F64) -> F64:
     p = ndtr(mean / np.sqrt(variance + 1))
     inner = np.sqrt(c2 / (variance + c2)) * np.exp(-(mean**2) / (2 * (variance + c2)))
     bits: F64 = _coin(p) - inner
+    return bits
+
+
+def information_of_measurement(mean: F64, variance: F64, scale: float) -> F64:
+    """Information of a measurement of z with a standard normal error, in bits, see `measured`.
+
+    A measurement that is beyond what a probability can say is taken to say nothing.
+
+    >>> information_of_measurement(np.array([0.0, 9.0]), np.array([1.0, 1.0]), 0.5).round(3)
+    array([0.499, 0.001])
+    """
+    most, spread = MOST_PROBIT / scale, np.sqrt(1 + variance)
+    within = ndtr((most - mean) / spread) - ndtr((-most - mean) / spread)
+    bits: F64 = 0.5 * np.log2(1 + variance) * within
     return bits
 
 

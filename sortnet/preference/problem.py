@@ -13,9 +13,15 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from sortnet.core import F64, I64, Bool
-from sortnet.preference.likelihood import Likelihood, answers, genuine
+from sortnet.preference.likelihood import Likelihood, answers, genuine, measured, squared_error
 from sortnet.preference.posterior_precision import Dense, Large, Precision
-from sortnet.preference.reliability import Annotators, reliabilities, side_spread
+from sortnet.preference.reliability import (
+    Annotators,
+    matched_scale,
+    reliabilities,
+    side_spread,
+)
+from sortnet.preference.set_answers import SetRows, set_likelihood, summed_over_answers
 from sortnet.preference.vote_arrays import GOLD, MODEL, PERSON, Votes, unseen, unseen_in_blocks
 
 DENSE = 1_000  # unknowns up to which the posterior's covariance is kept
@@ -26,7 +32,10 @@ _SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # with odds be
 _FACTORS = (0.3, 1.0, 3.0)
 _MOST_PRIORS = 8
 _LIKELY = 0.02
-SHARED = 1.0  # variance of the errors that models share, relative to that of the scores
+# Variance of the errors that models share, relative to the variance of the scores: before any
+# answer, and the number of unknowns that this guess counts for.
+SHARED = 0.5
+_SHARED_BELIEF = 3.0
 _CERTAIN = 4.0  # reliability of a gold pair's known answer
 # Relative fall of the loss after which there is no other Newton step. Each squares the distance to
 # the mode, so the next one would fall by its square.
@@ -59,6 +68,7 @@ class Scales:
         priors, odds: of the scores, those that are likely; (k,) their probabilities.
         annotators: their reliabilities and blind shares, and the prior spread of their side biases.
         tie, ties: the tie threshold, and the share of ties among the answers.
+        shared: variance of the errors that models share, relative to the variance of the scores.
     """
 
     priors: tuple[Prior, ...]
@@ -66,6 +76,7 @@ class Scales:
     annotators: Annotators
     tie: float = 0.0
     ties: float = 0.0
+    shared: float = SHARED
 
     @property
     def residual(self) -> float:
@@ -82,7 +93,7 @@ class Scales:
             "priors": np.array([(prior.weight, prior.residual) for prior in self.priors]),
             "odds": self.odds,
             "annotators": np.array(list(vars(self.annotators).values())),
-            "ties": np.array([self.tie, self.ties]),
+            "others": np.array([self.tie, self.ties, self.shared]),
         }
 
     @classmethod
@@ -90,7 +101,7 @@ class Scales:
         """What `arrays` said."""
         priors = tuple(Prior(*prior) for prior in arrays["priors"].tolist())
         return cls(
-            priors, arrays["odds"], Annotators(*arrays["annotators"]), *arrays["ties"].tolist()
+            priors, arrays["odds"], Annotators(*arrays["annotators"]), *arrays["others"].tolist()
         )
 
 
@@ -144,7 +155,7 @@ class Problem:
         """Inverse variances of the prior, in the order of the unknowns."""
         n, d = self.features.shape
         scores = np.repeat([1 / prior.weight, 1 / prior.residual], [d, n])
-        errors = scores[: self.shared * (d + n)] / SHARED
+        errors = scores[: self.shared * (d + n)] / self.scales.shared
         return np.concatenate((scores, self.scales.annotators.side_sd**-2.0, errors))
 
     def to_scores(self, theta: F64) -> F64:
@@ -185,10 +196,20 @@ class Problem:
         """(m,) 1 for an annotator's answer, 0 for a known one: nobody has a bias in it."""
         return (~self.votes.of_kind(GOLD)).astype(np.float64)
 
+    @cached_property
+    def sets(self) -> list[SetRows]:
+        """The rows of answers about sets."""
+        return self.votes.sets
+
+    @cached_property
+    def side(self) -> F64:
+        """(m,) how much of the annotator's side bias is for the left item; 0 in a known answer."""
+        return self.given if self.votes.bias is None else self.given * self.votes.bias
+
     def z(self, theta: F64) -> F64:
         """(m,) c (s_left - s_right) + b of each answer, and of a model's e_left - e_right more."""
         v, s, n = self.votes, self.to_scores(theta), len(self.features)
-        z: F64 = self.reliability * (s[v.left] - s[v.right]) + self.given * s[n + v.annotator]
+        z: F64 = self.reliability * (s[v.left] - s[v.right]) + self.side * s[n + v.annotator]
         if self.shared:
             errors = s[n + self.n_annotators :]
             z += self.by_model * (errors[v.left] - errors[v.right])
@@ -199,13 +220,33 @@ class Problem:
         """(m,) 1 for a model's answer, else 0."""
         return self.votes.of_kind(MODEL).astype(np.float64)
 
+    @cached_property
+    def measured(self) -> I64:
+        """The places of the answers that are measurements and count as such."""
+        is_used = self.scales.annotators.scale[self.votes.annotator] > 0
+        return np.flatnonzero(self.votes.is_measured & is_used)
+
     def likelihood(self, theta: F64) -> Likelihood:
-        """Of every answer."""
-        scales = self.scales
-        blind = scales.annotators.blind[self.votes.annotator] * self.given
-        seen = answers(self.z(theta), self.votes.target, scales.tie, blind, scales.ties)
-        weight = self.votes.weight
-        return seen if weight is None else Likelihood(*(weight * each for each in seen))
+        """Log-likelihood of every answer, with its slope and curvature."""
+        scales, votes, rows = self.scales, self.votes, self.measured
+        z = self.z(theta)
+        blind = scales.annotators.blind[votes.annotator] * self.given
+        of_answers = answers(z, votes.target, scales.tie, blind, scales.ties)
+        if votes.probit is not None and len(rows):
+            scale = scales.annotators.scale[votes.annotator[rows]]
+            of_measurements = measured(z[rows], votes.probit[rows], scale)
+            for column, values in zip(of_answers, of_measurements, strict=True):
+                column[rows] = values
+        for sets in self.sets:
+            first = sets.first
+            of_sets = set_likelihood(sets.layout, z[sets.rows], blind[first], scales.ties)
+            of_answers.log_p[sets.rows] = 0
+            of_answers.log_p[first] = of_sets.log_p
+            of_answers.slope[sets.rows] = of_sets.slope
+            of_answers.weight[sets.rows] = of_sets.weight
+        if votes.weight is None:
+            return of_answers
+        return Likelihood(*(votes.weight * column for column in of_answers))
 
     def newton(self, theta: F64, prior: Prior, *, steps: int) -> F64:
         """The mode of the posterior, or a few steps towards it."""
@@ -240,7 +281,7 @@ class Problem:
 
         sums = [
             on_items(pull * self.reliability),
-            np.bincount(v.annotator, pull * self.given, self.n_annotators),
+            np.bincount(v.annotator, pull * self.side, self.n_annotators),
         ]
         if self.shared:
             sums.append(on_items(pull * self.by_model))
@@ -249,7 +290,7 @@ class Problem:
     def coefficients(self) -> tuple[tuple[I64, F64], ...]:
         """Which scores, biases and shared errors z of each answer depends on, and how much."""
         v, n, c = self.votes, len(self.features), self.reliability
-        own = (v.left, c), (v.right, -c), (n + v.annotator, self.given)
+        own = (v.left, c), (v.right, -c), (n + v.annotator, self.side)
         if not self.shared:
             return own
         first, e = n + self.n_annotators, self.by_model
@@ -309,8 +350,9 @@ class Problem:
     def matched_scales(self, theta: F64, variance: F64) -> Scales:
         """The scales of side biases and ties, given the scores."""
         first, scales = sum(self.features.shape), self.scales
-        if scales.ties:
-            said = self.given > 0
+        if scales.tie:
+            said = (self.given > 0) & self.votes.of_pairs
+            said[self.measured] = False
             z, target = self.z(theta)[said], self.votes.target[said]
             found = minimize_scalar(
                 lambda log: -genuine(z, target, np.exp(log)).log_p.sum(),
@@ -322,11 +364,30 @@ class Problem:
         side_sd = side_spread((theta**2 + variance)[first : first + self.n_annotators])
         return replace(scales, annotators=replace(scales.annotators, side_sd=side_sd))
 
+    def matched_shared(self, theta: F64, variance: F64, prior: Prior, guess: float) -> float:
+        """Variance of the errors that models share, relative to the variance of the scores.
+
+        MacKay's update, as of the prior. Where nothing says how they differ, it stays near the
+        guess.
+
+        `variance` is of the unknowns.
+        """
+        if not self.shared or self.votes.only_of_models:
+            return self.scales.shared
+        n_errors = sum(self.features.shape)
+        unit = self.scales.shared * self.precision(prior)[-n_errors:]
+        square = float(unit @ theta[-n_errors:] ** 2)
+        certain = 1 - np.minimum(unit * variance[-n_errors:] / self.scales.shared, 1.0)
+        determined = float(certain.sum())
+        return (square + _SHARED_BELIEF * guess) / (determined + _SHARED_BELIEF)
+
     def matched_annotators(
         self, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
     ) -> Annotators:
         """Reliabilities, by comparing answers with what the scores would be without them: those of
         people without the annotator's own, those of models without all models'.
+
+        `root` is of the covariance of scores and biases.
         """
         v, n, s = self.votes, len(self.features), self.to_scores(theta)
         models, people = v.of_kind(MODEL), v.of_kind(PERSON)
@@ -336,7 +397,7 @@ class Problem:
             gap[models], variance[models] = self._without_models(prior, rng)
             apart = self.features[v.left[models]] - self.features[v.right[models]]
             errors = prior.weight * np.sum(apart**2, axis=1) + 2 * prior.residual
-            noise[models] += SHARED * errors
+            noise[models] += self.scales.shared * errors
             counts[models] = self._informative(gap, noise, prior)[v.annotator[models]]
         # Some annotators answer with ties more often; of models only the order is measured.
         said = people | (models & (v.target != 0.5))
@@ -344,7 +405,7 @@ class Problem:
             self.scales.annotators,
             gap[said],
             variance[said],
-            s[n + v.annotator[said]],
+            (self.side * s[n + v.annotator])[said],
             v.where(said),
             np.where(models, 0.0, self.scales.tie)[said],
             self.scales.ties,
@@ -352,16 +413,74 @@ class Problem:
             counts[said],
         )
 
+    @property
+    def alone(self) -> bool:
+        """Whether one annotator's measurements are the unit of the scores."""
+        return not self.compares and bool(len(self.measured))
+
+    def matched_measurements(self, theta: F64, root: F64) -> Annotators:
+        """The annotators, with scales of measurements by how well these agree with all answers.
+
+        MacKay's update of a variance: squared errors over the number of measurements that are not
+        taken up by unknowns. `root` is of the covariance of scores and biases. Scales of people
+        beside others are learned from others' answers, see `reliabilities`.
+        """
+        v, annotators = self.votes, self.scales.annotators
+        rows = (
+            self.measured if not self.compares else self.measured[v.of_kind(MODEL)[self.measured]]
+        )
+        if v.probit is None or not len(rows):
+            return annotators
+        scale, z, weight = annotators.scale.copy(), self.z(theta)[rows], self._weight(theta)[rows]
+        taken_up = np.minimum(weight * self._variance(root, rows), 1.0)
+        square = squared_error(z, v.probit[rows], scale[v.annotator[rows]])
+        for who in np.unique(v.annotator[rows]).tolist():
+            own = v.annotator[rows] == who
+            free = np.sum(1 - taken_up[own])
+            scale[who] = matched_scale(scale[who], float(np.sum(square[own])), float(free))
+        return replace(annotators, scale=scale)
+
+    def _weight(self, theta: F64) -> F64:
+        return self.likelihood(theta).weight
+
+    def _variance(self, root: F64, rows: I64) -> F64:
+        """(m,) variances of z of some answers; `root` is of the covariance of scores and biases."""
+        terms = [(place[rows], factor[rows]) for place, factor in self.coefficients()]
+        if self.large:  # of few draws
+            drawn = np.zeros((len(root), len(rows)))
+            for place, factor in terms:
+                drawn += root[:, place] * factor
+            square: F64 = np.einsum("ij,ij->j", drawn, drawn)
+            return square
+        C, variance = root.T @ root, np.zeros(len(rows))
+        for i, x in terms:
+            for j, y in terms:
+                variance += x * y * C[i, j]
+        return np.maximum(variance, 0)
+
+    def left_out(self, theta: F64, root: F64, rows: I64) -> tuple[F64, F64]:
+        """Means and variances of z of some answers as they would be without each of them."""
+        _, slope, weight = self.likelihood(theta)
+        variance = self._variance(root, rows)
+        return unseen(self.z(theta)[rows], variance, slope[rows], weight[rows])
+
     def _without_own(self, theta: F64, root: F64, some: Bool) -> tuple[F64, F64]:
         """Means and variances of s_left - s_right without the answers of the same annotator."""
         v, s, c = self.votes.where(some), self.to_scores(theta), self.reliability[some]
         _, slope, weight = self.likelihood(theta)
-        gap, slope, weight = s[v.left] - s[v.right], c * slope[some], c**2 * weight[some]
+        slope, weight = slope[some], weight[some]
+        gap = s[v.left] - s[v.right]
         if not len(v):
             return gap, gap
         if self.large:
+            slope, weight = c * slope, c**2 * weight
+            for sets in v.sets:
+                slope[sets.rows], weight[sets.rows] = summed_over_answers(
+                    sets.layout, slope[sets.rows], weight[sets.rows]
+                )
             return unseen(gap, _squares(root, v), slope, weight)
-        return unseen_in_blocks(gap, root.T @ root, v, slope, weight)
+        n_items, C = len(self.features), root.T @ root
+        return unseen_in_blocks(gap, C, v, (slope, weight), c, self.side[some], n_items)
 
     def _without_models(self, prior: Prior, rng: np.random.Generator) -> tuple[F64, F64]:
         """The same of the models' answers, by people's answers and gold pairs alone."""
@@ -385,13 +504,18 @@ class Problem:
         weights W = 2 / π of answers at z = 0, as a share of what `reliabilities` takes it for.
         """
         models, shares = self.votes.of_kind(MODEL), np.ones(self.n_annotators)
-        errors = Prior(SHARED * prior.weight, SHARED * prior.residual)
+        ratio = self.scales.shared
+        errors = Prior(ratio * prior.weight, ratio * prior.residual)
         people = replace(self.scales, annotators=Annotators.average(self.n_annotators))
         for who in np.unique(self.votes.annotator[models]).tolist():
             own = models & (self.votes.annotator == who)
             votes, g = replace(self.votes.where(own), kind=None), gap[own]
             alone = replace(self, votes=votes, scales=people)
             weight = np.full(len(g), 2 / np.pi)
+            for sets in votes.sets:
+                nothing = np.zeros(sets.rows.shape)
+                sighted = np.zeros(len(nothing))
+                weight[sets.rows] = set_likelihood(sets.layout, nothing, sighted, 0.0).weight
             pull = alone.pull_back(alone.summed(weight * g))
             found = weight @ g**2 - pull @ alone.solver(weight, errors).solve(pull)
             apart = weight @ (g**2 / noise[own])

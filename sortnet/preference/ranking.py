@@ -7,6 +7,7 @@ import threading
 import numpy as np
 
 from sortnet.preference.askable_pairs import AskablePairs
+from sortnet.preference.base import pairs_among
 from sortnet.preference.fitted_model import milestone
 from sortnet.preference.fitting import SessionFitting
 from sortnet.preference.forecast import Forecast, forecast
@@ -14,6 +15,7 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
+from sortnet.preference.set_choice import worth_in_pairs
 from sortnet.preference.stopping import (
     ENOUGH_CHECKS,
     NO_HOLDOUT,
@@ -43,6 +45,7 @@ class SessionRanking:
         goal: of the session.
         lock: of the history and the fits.
         holdout: share of questions of the hold-out.
+        set_size: number of items of the other questions.
         seed: of all random choices.
     """
 
@@ -57,11 +60,12 @@ class SessionRanking:
         lock: threading.RLock,
         *,
         holdout: float,
+        set_size: int,
         seed: int,
     ) -> None:
         self._history, self._fitting, self._groups, self._pairs = history, fitting, groups, pairs
         self._study, self._goal, self._lock = study, goal, lock
-        self._holdout, self._seed = holdout, seed
+        self._holdout, self._set_size, self._seed = holdout, set_size, seed
         self._forecasting = threading.Lock()
         self._forecast: Forecast | None = None
         self._forecast_at = -1  # number of events that were fitted for the forecast
@@ -82,6 +86,7 @@ class SessionRanking:
             check = self._check_holdout()
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._pairs.count * n_annotators - self._history.n_asked(), 0)
+            free = -(-free // len(pairs_among(range(self._set_size))))
             parts, seen = self._history.all_components(), self._history.seen.copy()
             n_models = len(self._fitting.models())
             others = bool(self._study.gold) or n_models < len(self._history.annotators)
@@ -139,6 +144,7 @@ class SessionRanking:
             with self._lock:
                 posterior, fitted = self._fitting.fits.all.posterior, self._fitting.fitted_at
                 answered, check = self._history.n_votes, self._check_holdout()
+                measuring = self._fitting.typical_measuring()
             checks_left = 0 if check.left_out else max(ENOUGH_CHECKS - check.n, 0)
             new = forecast(
                 posterior,
@@ -147,6 +153,8 @@ class SessionRanking:
                 answered=answered,
                 checks_left=checks_left,
                 holdout=self._holdout,
+                worth=worth_in_pairs(self._set_size),
+                measuring=measuring,
                 seed=self._seed,
             )
             with self._lock:

@@ -24,6 +24,7 @@ from sortnet.preference.intervals import Ranking
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.ranking import SessionRanking
+from sortnet.preference.set_choice import checked_set_size
 from sortnet.preference.stopping import Remaining
 from sortnet.preference.strategies import STRATEGIES, Strategy, top_pair
 from sortnet.preference.study import Study
@@ -43,19 +44,21 @@ class Session:
         strategy: a name of `sortnet.preference.strategies.STRATEGIES`.
         holdout: share of questions about random pairs, the hold-out: their answers are not used to
             choose, but the ranking uses them.
-        repeats: share of questions the annotator has answered before, sides swapped.
+        repeats: share of questions the annotator has answered before, items in other places.
         goal: when to stop; a number is the share of all pairs that may be in the wrong order.
         among: (m, 2) the only pairs that may be asked; None for all within groups.
         groups: (n,) name or number of each item's group; pairs are asked, ranked and counted
             within groups only. None: all items are compared with each other.
+        set_size: number of items of a question, 2 to 6, unless `ask` names another one; a question
+            of the hold-out is always about two, and one about fewer where fewer are free.
         study: whose judgements do not count, which items are retired, gold pairs, overlap.
         keep: folder in which fits to many answers are kept, see `kept`; results are the same.
         call: calls the functions of a fit that takes more than a few milliseconds; a `FitProcess`
             does so in another process.
 
     Raises:
-        JudgementError: on an unknown strategy, a pair in `among` of unknown items or across groups,
-            or groups of one item only.
+        JudgementError: on an unknown strategy, another set size, a pair in `among` of unknown items
+            or across groups, or groups of one item only.
 
     >>> session = Session(None, 4, seed=1)
     >>> while questions := session.ask("ana"):
@@ -77,6 +80,7 @@ class Session:
         goal: Goal | float = WRONG,
         among: ArrayLike | None = None,
         groups: Iterable[Hashable] | None = None,
+        set_size: int = 2,
         study: Study | None = None,
         keep: Path | None = None,
         call: Call = operator.call,
@@ -87,9 +91,10 @@ class Session:
         self.seed, self.holdout, self.repeats = seed, holdout, repeats
         self.goal = goal if isinstance(goal, Goal) else Goal(goal)
         strategies = _strategies(strategy, self.goal)
+        self.set_size = checked_set_size(set_size)
         groups_of_items = Groups(groups, self.n_items, without=self.study.retired)
         self._pairs = AskablePairs(groups_of_items, retired=self.study.retired, among=among)
-        self._history = History(self.n_items)
+        self._history = History(self.n_items, self.study.probabilities)
         self._lock = threading.RLock()
         self._fitting = SessionFitting(
             X,
@@ -122,6 +127,7 @@ class Session:
             self.goal,
             self._lock,
             holdout=holdout,
+            set_size=self.set_size,
             seed=seed,
         )
 
@@ -185,17 +191,24 @@ class Session:
             return self._history.last(annotator)
 
     def ask(
-        self, annotator: str, k: int = 1, *, busy: Collection[Pair] = (), wait: bool = True
+        self,
+        annotator: str,
+        k: int = 1,
+        *,
+        busy: Collection[Pair] = (),
+        wait: bool = True,
+        set_size: int | None = None,
     ) -> list[Question]:
         """The next k questions for an annotator; fewer, or none, if nothing is left to ask.
 
         A question whose answer was undone comes first, unchanged. Nobody is asked about a pair
-        twice, except for repeats.
+        twice, except for repeats; two questions about sets have one item in common at most.
 
         Args:
             annotator: their name.
             k: number of questions.
             busy: pairs, each the lower number first, that must not be asked now.
+            set_size: number of items of a question; None: that of the session.
             wait: whether a fit that is due may take longer than a few milliseconds; without it
                 someone else must call `refit` from time to time.
 
@@ -203,6 +216,7 @@ class Session:
         fit each time there are 5 % more events. Above a thousand unknowns, events since the last
         fit do not count yet.
         """
+        set_size = self.set_size if set_size is None else checked_set_size(set_size)
         if wait or self._fitting.small:
             self._fitting.fit_if_due()  # before the lock, which a fit in another thread needs
         with self._lock:
@@ -210,11 +224,11 @@ class Session:
             taken = set(busy)
             questions: list[Question] = []
             for _ in range(k):
-                question = self._asking.next_question(annotator, taken)
+                question = self._asking.next_question(annotator, taken, set_size)
                 if question is None:
                     break
                 questions.append(question)
-                taken.add(question.pair)
+                taken.update(question.pairs)
             return questions
 
     def refit(self, *, keep_net: bool = False) -> None:

@@ -16,6 +16,7 @@ from sortnet.preference.posterior import Draws, Posterior
 
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
 NO_HOLDOUT = 30  # answers; without one of the hold-out among them, no session asked them
+_WIDEST = 3.0  # of a likely range of questions, its end relative to its start
 _MANY = 20_000  # pairs that a share is estimated from
 _LEAST = 200  # of them in a group, if it has that many
 
@@ -69,6 +70,21 @@ class Remaining:
             f"the model predicts {self.holdout_right:.0%} of {answers} correctly, "
             f"{self.holdout_expected:.0%} were to be expected"
         )
+
+    @property
+    def likely_range(self) -> tuple[int, int] | None:
+        """A range of the questions that are left, at most a factor of 3 wide, around `questions`;
+        None if that is not known.
+
+        >>> Remaining(30, 0.2, False, 0, 0, 0, False, "", fewest=5, most=40).likely_range
+        (18, 40)
+        """
+        if self.questions is None:
+            return None
+        factor = _WIDEST**0.5
+        low, high = int(self.questions / factor + 1), int(self.questions * factor)
+        most = high if self.most is None else min(high, self.most)
+        return min(max(low, self.fewest or 0), self.questions), max(most, self.questions)
 
     @property
     def range_left(self) -> str:
@@ -264,7 +280,10 @@ def about_models(n_models: int, others: bool) -> str:
     if others or not n_models:
         return ""
     if n_models > 1:
-        return "only models have answered: people's answers or gold pairs would measure them"
+        return (
+            "only models have answered: they are taken to share errors as large as those by which "
+            "they differ, people's answers or gold pairs would measure them"
+        )
     return "only a model has answered: what it is wrong about throughout is not in the intervals"
 
 

@@ -13,7 +13,12 @@ from sortnet.core import F64, I64
 from sortnet.preference.askable_pairs import FEW
 from sortnet.preference.base import Pair
 from sortnet.preference.groups import Groups
-from sortnet.preference.posterior import Posterior, information
+from sortnet.preference.posterior import (
+    Measuring,
+    Posterior,
+    information,
+    information_of_measurement,
+)
 
 Free: TypeAlias = Callable[[int, int], bool]
 
@@ -114,6 +119,7 @@ class View:
         every: (m,), (m,) the only pairs that may be asked at all; None for all pairs within groups
             if they are many.
         listed: whether `every` is a list that was given, and not all pairs within groups.
+        measuring: reliability and scale of who is asked, if their answers are measurements.
     """
 
     posterior: Posterior
@@ -127,6 +133,7 @@ class View:
     groups: Groups
     every: tuple[I64, I64] | None
     listed: bool
+    measuring: Measuring | None = None
 
 
 Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
@@ -247,8 +254,13 @@ STRATEGIES: dict[str, tuple[Strategy, ...]] = {
 
 
 def _bits(view: View, i: I64, j: I64) -> F64:
-    """Of each pair; with ties, of whether it differs by more than the tie threshold either way."""
+    """Information of an answer about each pair; with ties, of whether it differs by more than the
+    tie threshold either way.
+    """
     mean, variance = view.posterior.difference(i, j)
+    if view.measuring is not None:
+        reliability, scale = view.measuring
+        return information_of_measurement(reliability * mean, reliability**2 * variance, scale)
     tie = view.posterior.tie
     if not tie:
         return information(mean, variance)

@@ -9,7 +9,13 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from sortnet.errors import StudyError
-from sortnet.preference.base import Pair
+from sortnet.preference.base import (
+    MOST_ITEMS,
+    P_IN_WORDS,
+    PROBABILITIES,
+    Pair,
+    Probabilities,
+)
 from sortnet.preference.goal import WRONG, Goal
 
 Subject: TypeAlias = str | int | Pair | None
@@ -31,10 +37,13 @@ ABOUT_ONE = {"question", "gold", "no-gold"}  # whose answer depends on the crite
 _LARGEST = 2**31 - 1
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
 _MOST = {"quota": _LARGEST, "overlap": _LARGEST, "gold-rate": 1.0, "goal": 0.5, "top": _LARGEST}
-_MOST |= {"deadline": _LATEST}
+_MOST |= {"deadline": _LATEST, "set-size": MOST_ITEMS, "worst": 1}
+_LEAST = {"overlap": 1, "set-size": 2}  # of other amounts 0
+_WHOLE = ("overlap", "top", "set-size")
+ABOUT_P = {f"p-{name}": name for name in PROBABILITIES}  # decisions on what a `p` is
 LONGEST = {"question": 500, "instructions": 50_000}  # characters of a decision's reason
 AMOUNTS, WORDS = tuple(_MOST), tuple(LONGEST)
-KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS)
+KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS, *ABOUT_P)
 _CALLED = {"gold": "a gold pair", "models": "a model"}
 _SUBJECTS = ("annotator", "item", "other", "amount")
 GOLD_RATE = 0.05
@@ -44,6 +53,8 @@ QUESTION = "Which is better?"
 def _needs(kind: str) -> tuple[str, ...]:
     if kind in AMOUNTS:
         return ("annotator", "amount") if kind == "quota" else ("amount",)
+    if kind in ABOUT_P:
+        return ("annotator",)
     return () if kind in WORDS else _TURNED_ON[UNDOES.get(kind, kind)][2]
 
 
@@ -55,14 +66,16 @@ class Decision:
         kind: `exclude` or `include` an annotator's judgements; `pause` or `resume` an annotator, or
             all of them; `revoke` or `renew` a link; `retire` or `restore` an item; `gold` or
             `no-gold`; an annotator is a `model` or, as everybody is before, a `person`; `quota` of
-            an annotator, `overlap`, `gold-rate`, `goal`, `top`, `deadline`; the `question` that
-            is asked, and the `instructions`.
+            an annotator, `overlap`, `gold-rate`, `goal`, `top`, `deadline`, `set-size`, `worst`;
+            the `question` that is asked, and the `instructions`; the probabilities of an annotator
+            are measurements, `p-measurement`, shares of votes, `p-share`, or ignored, `p-ignored`.
         annotator: their name.
         item: the item; of a gold pair the better one.
         other: the worse item of a gold pair.
         amount: answers of a quota, 0 for no quota; people of an overlap; share of gold questions;
             share that may be wrong once the goal is reached, 0 for the default; number of top items
-            wanted, 0 for the whole order; seconds since 1970 of the deadline, 0 for none.
+            wanted, 0 for the whole order; seconds since 1970 of the deadline, 0 for none; items of
+            a question; 1 if the worst of more than two is asked for, too, else 0.
         reason: in words, if given; the text of a question or of instructions, empty for none.
         number: its place in the order of the collection's decisions, from 1; 0 if not stored yet.
         at: time in seconds since 1970, if known.
@@ -91,9 +104,11 @@ class Decision:
             raise StudyError(f"the decision {kind!r} is about {needed}, and nothing else")
         if self.item is not None and self.item == self.other:
             raise StudyError(f"item {self.item} cannot be compared with itself")
-        least = 1 if kind == "overlap" else 0
+        least = _LEAST.get(kind, 0)
         if self.amount is not None and not least <= self.amount <= _MOST[kind]:
             raise StudyError(f"{kind} {self.amount:g} is not from {least} to {_MOST[kind]:g}")
+        if kind == "set-size" and self.amount != int(self.amount or 0):
+            raise StudyError(f"set-size {self.amount:g} is no whole number")
         n = len(self.reason or "")
         if kind in WORDS and n > LONGEST[kind]:
             raise StudyError(f"{kind} of {n:,} characters: at most {LONGEST[kind]:,} are shown")
@@ -117,11 +132,15 @@ class Study:
         retired: items that are neither asked about nor ranked.
         gold: pairs with a known answer.
         models: annotators that are language models or other programs, and share errors.
+        probabilities: what the probabilities are that an annotator gives; shares of who is not in
+            it.
         quotas: number of answers after which an annotator is done.
         overlap: number of people who should answer a pair before new pairs are asked.
         gold_rate: share of gold questions, if there are gold pairs.
         goal, top: as in `Goal`; 0: the default.
         deadline: seconds since 1970 after which nothing is asked; 0: none.
+        set_size: number of items of a question.
+        worst: whether the worst of more than two items is asked for, too.
         question, instructions: what annotators are asked, in plain text; read first, in Markdown.
 
     The first six map to the decision, which holds the reason.
@@ -136,12 +155,15 @@ class Study:
     retired: Mapping[Any, Decision] = field(default_factory=dict)
     gold: Mapping[Any, Decision] = field(default_factory=dict)
     models: Mapping[Any, Decision] = field(default_factory=dict)
+    probabilities: Mapping[str, Probabilities] = field(default_factory=dict)
     quotas: Mapping[Any, int] = field(default_factory=dict)
     overlap: int = 1
     gold_rate: float = GOLD_RATE
     goal: float = 0
     top: int = 0
     deadline: float = 0
+    set_size: int = 2
+    worst: bool = True
     question: str = QUESTION
     instructions: str = ""
 
@@ -182,7 +204,8 @@ class Study:
     def asks_alike(self, other: Study) -> bool:
         """Whether a session asks and ranks the same under both."""
         of_session = "excluded", "retired", "gold", "models", "overlap", "gold_rate", "goal", "top"
-        return all(getattr(self, name) == getattr(other, name) for name in of_session)
+        of_answers = (*of_session, "probabilities", "set_size")
+        return all(getattr(self, name) == getattr(other, name) for name in of_answers)
 
     def wanted(self) -> Goal:
         """The goal."""
@@ -202,6 +225,7 @@ def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Stud
     study = before or Study()
     on: dict[str, Any] = {name: dict(getattr(study, name)) for name in _FIELDS.values()}
     quotas, more = dict(study.quotas), dict[str, Any]()
+    probabilities = dict(study.probabilities)
     for decision in decisions:
         kind, amount = decision.kind, decision.amount or 0
         if kind in UNDONE_BY:
@@ -210,10 +234,15 @@ def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Stud
             on[_FIELDS[UNDOES[kind]]].pop(decision.subject, None)
         elif kind in WORDS:
             more[kind] = decision.reason or getattr(Study, kind)
+        elif kind in ABOUT_P and decision.annotator is not None:
+            probabilities[decision.annotator] = ABOUT_P[kind]
         elif kind == "quota":
             quotas[decision.annotator] = int(amount)
+        elif kind == "worst":
+            more[kind] = bool(amount)
         else:
-            more[kind.replace("-", "_")] = int(amount) if kind in {"overlap", "top"} else amount
+            more[kind.replace("-", "_")] = int(amount) if kind in _WHOLE else amount
+    more["probabilities"] = probabilities
     return replace(study, **on, **more, quotas={who: n for who, n in quotas.items() if n})
 
 
@@ -246,7 +275,10 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
         raise StudyError(f"{kind} with a NUL character, which is no text: {words[:60]!r}")
     if kind == "question" and len(words.splitlines()) > 1:
         raise StudyError(f"question of several lines: {words[:60]!r}; put them in the instructions")
-    if kind in AMOUNTS or kind in WORDS:
+    present = study.probabilities.get(decision.annotator or "")
+    if kind in ABOUT_P and present == ABOUT_P[kind]:
+        raise StudyError(f"the p of {called} is {P_IN_WORDS[present]} already")
+    if kind in AMOUNTS or kind in WORDS or kind in ABOUT_P:
         return
     field = _FIELDS[UNDOES.get(kind, kind)]
     on, state = getattr(study, field), _CALLED.get(field, field)

@@ -42,7 +42,7 @@ def widened_by(
     answers; nothing of more than 200 items or 20,000 answers, and of one annotator.
     """
     n_annotators = len(posterior.reliability)
-    counts = np.bincount(votes.annotator, minlength=n_annotators)
+    counts = np.bincount(votes.annotator[votes.first], minlength=n_annotators)
     too_many = len(votes) > _MOST_VOTES or len(features) > _MOST_ITEMS
     if too_many or np.count_nonzero(counts) < 2:
         return None

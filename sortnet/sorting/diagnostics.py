@@ -21,16 +21,16 @@ MARGIN_EDGES = tuple(2.0**k for k in range(-12, 7))
 RANK_BINS = ("1", "2", "3", "4", "5", "6-7", "8-10", "11-20", "21-50", "51+")
 _LAST_RANKS = (1, 2, 3, 4, 5, 7, 10, 20, 50)
 _BIN_OF_PLACE = np.searchsorted(_LAST_RANKS, np.arange(1, 52)).astype(np.int8)
-_TRIPLES = 500  # a share of 1 % is then known to 0.4 %
+_TRIPLES = 500  # which measure a share of 1 % to within 0.4 %
 
 
 @dataclass(frozen=True)
 class CyclicTriples:
-    """What `cyclic_triples` found.
+    """Result of `cyclic_triples`.
 
     Attributes:
-        share: cyclic triples among those checked, 0 to 1 (0 if there was none to check).
-        sampled: number of triples checked.
+        share: cyclic triples among the checked triples, 0 to 1 (0 if no triple was checked).
+        sampled: number of checked triples.
     """
 
     share: float
@@ -39,13 +39,13 @@ class CyclicTriples:
 
 @dataclass(frozen=True)
 class RankChange:
-    """How far documents are from their rank in the main ranking, in another one.
+    """Distances of documents between their ranks in the main ranking and in another ranking.
 
     Attributes:
-        against: which other ranking, `shuffle 1` to `shuffle 5` or `quicksort`.
+        against: name of the other ranking, `shuffle 1` to `shuffle 5` or `quicksort`.
         mean: mean distance in ranks over all documents.
-        max: the largest.
-        share: documents with a different rank, 0 to 1.
+        max: largest distance.
+        share: share of documents with a different rank, 0 to 1.
     """
 
     against: str
@@ -57,11 +57,12 @@ class RankChange:
 def cyclic_triples(
     comparator: Comparator, queries: Queries, *, samples: int = 10_000
 ) -> CyclicTriples:
-    """The share of triples i, j, k of one query with i before j, j before k and k before i.
+    """Share of triples i, j, k of one query with i before j, j before k and k before i.
 
-    Triples are drawn uniformly, with replacement, from those of all queries; if there are at
+    Triples are drawn uniformly, with replacement, from the triples of all queries; if there are at
     most `samples`, each is checked once. A triple with a tie (margin 0) is not a cycle.
-    A transitive comparator has share 0, one that tosses coins 1/4.
+    A transitive comparator has share 0, a comparator that tosses coins 1/4. Of a shard the share
+    is that of the whole.
 
     Args:
         queries: scaled documents, at most 2 million per query.
@@ -73,26 +74,25 @@ def cyclic_triples(
     ...     def prepare(self, X): return X[:, 0]
     ...     def prefer(self, x, i, j): return np.sin((x[j] - x[i]) * 2 * np.pi / 3)
     >>> q = Queries.from_arrays([[0.0], [1.0], [2.0]])
-    >>> found = cyclic_triples(StoneScissorsPaper(), q)
-    >>> found.share, found.sampled
+    >>> cycles = cyclic_triples(StoneScissorsPaper(), q)
+    >>> cycles.share, cycles.sampled
     (1.0, 1)
 
-    Of a shard the share is that of the whole.
-
-    Cost: three calls of `prefer` with `samples` comparisons each; only drawn documents are
-    prepared. None is, of a comparator whose margin is a difference of scores.
+    Cost: three calls of `prefer` with `samples` comparisons each, and preparing the documents of
+    the triples. A comparator whose margin is a difference of scores costs nothing.
     """
-    drawn = _triples(offsets_of_all(queries), samples, np.random.default_rng(0))
+    all_triples = _triples(offsets_of_all(queries), samples, np.random.default_rng(0))
+    n_triples = len(all_triples)
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
-    if isinstance(form, Score):  # the order of a number has no cycles
-        return CyclicTriples(0.0, len(drawn))
-    triples = own(queries, drawn)
+    if isinstance(form, Score):  # an order by scores has no cycles
+        return CyclicTriples(0.0, n_triples)
+    triples = own(queries, all_triples)
     triples = triples[(triples[:, 0] >= 0) & (triples[:, 0] < queries.n_docs)]
-    cyclic = int(summed(queries, np.count_nonzero(_turns(comparator, queries, triples))))
-    return CyclicTriples(cyclic / max(len(drawn), 1), len(drawn))
+    n_cyclic = int(summed(queries, np.count_nonzero(_are_cyclic(comparator, queries, triples))))
+    return CyclicTriples(n_cyclic / max(n_triples, 1), n_triples)
 
 
-def _turns(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
+def _are_cyclic(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
     """(m,) whether i is before j, j before k and k before i, or the reverse."""
     if not len(triples):
         return np.empty(0, np.bool_)
@@ -105,17 +105,17 @@ def _turns(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
         margin = comparator.prefer(prepared, i, j)
         refuse_nan(margin, queries, documents[i])
         signs.append(np.sign(margin))
-    turns: Bool = (signs[0] == signs[1]) & (signs[1] == signs[2]) & (signs[0] != 0)
-    return turns
+    are_cyclic: Bool = (signs[0] == signs[1]) & (signs[1] == signs[2]) & (signs[0] != 0)
+    return are_cyclic
 
 
 def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
-    """How far documents move if the sort starts from shuffled documents, or is a quicksort.
+    """Distances that documents move if the sort starts from shuffled documents, or is a quicksort.
 
-    The default ranking is compared with those from five random starts, then with that of a
-    quicksort from the same start. Documents of a query with the same features count as
-    interchangeable; others that tie do not, so that moves come from ties and from cycles. A strict
-    order has none.
+    The default ranking is compared with the rankings from five random starts, then with the ranking
+    by a quicksort from the same start. Documents of a query with the same features count as
+    interchangeable. Other documents that tie do not, so moves come from ties and from cycles. A
+    strict order has no moves.
 
     Returns:
         One row per ranking, as pandas.DataFrame takes them.
@@ -146,8 +146,8 @@ def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
 def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
     """Sort every query by quicksort, all queries at once: a permutation for any comparator.
 
-    Every part of a level is split by its middle document, with one call of `prefer` per level. Ties
-    stay on their side of the pivot.
+    Every part of a level is split by its pivot, the middle document, with one call of `prefer` per
+    level. Ties stay on their side of the pivot.
 
     Args:
         start: (n_docs,) document numbers, by query, to sort from; by default in row order.
@@ -170,27 +170,31 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         raise ComparatorError(f"start has {len(order)} documents, the data {queries.n_docs}")
     batches = [(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))]
     prepared = comparator.prepare(queries.features) if queries.n_docs else None
-    part = queries.query_of_docs()  # of each place: documents that are not in order yet
+    # The number of the part that each place belongs to; documents of a part are not yet in order.
+    part = queries.query_of_docs()
     while (np.diff(part) == 0).any():
         place = np.arange(len(part))
         first, sizes = np.unique(part, return_index=True, return_counts=True)[1:]
-        middle = np.repeat(first + sizes // 2, sizes)
-        at = np.flatnonzero((place != middle) & (np.repeat(sizes, sizes) > 1))
-        i, j = (order[of].astype(np.int32) for of in (at, middle[at]))
+        pivot = np.repeat(first + sizes // 2, sizes)
+        is_compared = (place != pivot) & (np.repeat(sizes, sizes) > 1)
+        places = np.flatnonzero(is_compared)
+        pivots = pivot[places]
+        i, j = order[places].astype(np.int32), order[pivots].astype(np.int32)
         margin = comparator.prefer(prepared, i, j)
         refuse_nan(margin, queries, i)
         batches.append((i, j, margin))
-        side = np.ones(len(part), np.int64)  # of its pivot: 0 before it, 2 behind it
-        side[at] = np.where(margin == 0, np.sign(at - middle[at]), -np.sign(margin)) + 1
-        by_side = np.argsort(3 * part + side, kind="stable")
+        side = np.ones(len(part), np.int64)  # 0 before the pivot, 1 the pivot, 2 behind it
+        side[places] = np.where(margin == 0, np.sign(places - pivots), -np.sign(margin)) + 1
+        key = 3 * part + side
+        by_side = np.argsort(key, kind="stable")
         order = order[by_side]
-        part = np.unique((3 * part + side)[by_side], return_inverse=True)[1].astype(np.int64)
-    i, j, margins = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+        part = np.unique(key[by_side], return_inverse=True)[1].astype(np.int64)
+    i, j, margins = (np.concatenate(column) for column in zip(*batches, strict=True))
     return Sorting(order, ComparedPairs.of(i, j, margin=margins))
 
 
 def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
-    """(n_docs,) document numbers, those of each query in random order.
+    """(n_docs,) document numbers, query by query, in random order within each query.
 
     >>> q = Queries.from_arrays([[1.0], [3.0], [2.0]], qid=[1, 1, 2])
     >>> sorted(shuffled(q, np.random.default_rng(0)).tolist())
@@ -200,7 +204,10 @@ def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
 
 
 def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
-    """(m, 3) document numbers: triples by their number in the combinatorial number system."""
+    """(m, 3) document numbers of triples of one query: all triples, or `samples` random ones.
+
+    Triples have numbers, query by query, and within a query by the combinatorial number system.
+    """
     sizes = np.diff(offsets)
     n = np.arange(sizes.max(initial=0) + 1, dtype=np.int64)
     choose2 = n * (n - 1) // 2
@@ -209,11 +216,11 @@ def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
     total = int(ends[-1]) if len(ends) else 0
     number = np.arange(total) if total <= samples else rng.integers(total, size=samples)
     query = np.searchsorted(ends, number, side="right")
-    rest = number - (ends[query] - choose3[sizes[query]])
-    third = np.searchsorted(choose3, rest, side="right") - 1
-    rest -= choose3[third]
-    second = np.searchsorted(choose2, rest, side="right") - 1
-    first = rest - choose2[second]
+    number_in_query = number - (ends[query] - choose3[sizes[query]])
+    third = np.searchsorted(choose3, number_in_query, side="right") - 1
+    number_of_pair = number_in_query - choose3[third]
+    second = np.searchsorted(choose2, number_of_pair, side="right") - 1
+    first = number_of_pair - choose2[second]
     return np.stack((first, second, third), axis=1) + offsets[query, None]
 
 
@@ -226,15 +233,16 @@ def _alike(queries: Queries) -> I64:
 
 
 def _places(order: I64, alike: I64) -> I64:
-    """(n_docs,) the place of each document; equal documents are placed by document number."""
+    """(n_docs,) the place of each document; equal documents share out their places by number."""
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    shared = np.empty_like(place)
-    shared[np.argsort(alike, kind="stable")] = place[np.lexsort((place, alike))]
-    return shared
+    place_by_number = np.empty_like(place)
+    place_by_number[np.argsort(alike, kind="stable")] = place[np.lexsort((place, alike))]
+    return place_by_number
 
 
 def _change(against: str, main: I64, places: I64) -> RankChange:
+    """The distances between two rankings, given the place of each document in both."""
     if not len(main):
         return RankChange(against, 0.0, 0, 0.0)
     moved = np.abs(main - places)
@@ -242,7 +250,7 @@ def _change(against: str, main: I64, places: I64) -> RankChange:
 
 
 class Tally:
-    """The margins of sorts of some queries after others, and the ranks of their mistakes.
+    """Counts of margins, and of ranks of mistakes, over sorts of some queries at a time.
 
     Only compared pairs that have a right order are counted. So the sums over `margins` and over
     `ranks["compared"]` are equal.
@@ -262,9 +270,12 @@ class Tally:
         self._ranks = np.zeros((2, len(RANK_BINS), len(RANK_BINS)), np.int64)
 
     def see(self, docs: slice, order: I64, compared: ComparedPairs) -> None:
-        """Count the judged comparisons of the sort of these documents, those of whole queries.
+        """Count the judged comparisons of the sort of some queries.
 
-        `order` is the ranking of these documents.
+        Args:
+            docs: the documents of these queries.
+            order: their ranking.
+            compared: the judged comparisons.
         """
         offsets = self._queries.offsets
         first, last = np.searchsorted(offsets, (docs.start, docs.stop), side="right") - 1
@@ -279,34 +290,38 @@ class Tally:
         )  # fmt: skip
 
     def facts(self, comparator: Comparator) -> dict[str, Any]:
-        """Of a shard, the counts of the whole; the comparator is the one that sorted.
+        """The counts, and the share of cycles of the comparator that sorted.
+
+        Of a shard, both are of the whole.
 
         Returns:
             A dict for JSON:
-            `margins`: {"right" | "wrong": 20 counts of |margin|}; between them are `MARGIN_EDGES`,
-                2^-12 to 2^6, a bin includes its lower edge;
-            `ranks`: {"compared" | "wrong": 10 x 10 counts}, the row the bin of `RANK_BINS` of the
-                document ranked above the other, the column that of the one below;
-            `cycles`: {"share": of cyclic triples, "sampled": number of triples checked, at most
-                500}.
+            `margins`: {"right" | "wrong": 20 counts of |margin|}; between the bins are
+                `MARGIN_EDGES`, 2^-12 to 2^6, and a bin includes its lower edge;
+            `ranks`: {"compared" | "wrong": 10 x 10 counts}; the row is the bin of `RANK_BINS` of
+                the document ranked higher, the column that of the document ranked lower;
+            `cycles`: {"share": share of cyclic triples, "sampled": number of checked triples, at
+                most 500}.
         """
-        margins, ranks = (summed(self._queries, each) for each in (self._margins, self._ranks))
-        found = cyclic_triples(comparator, self._queries, samples=_TRIPLES)
+        margins = summed(self._queries, self._margins)
+        ranks = summed(self._queries, self._ranks)
+        cycles = cyclic_triples(comparator, self._queries, samples=_TRIPLES)
         return {
             "margins": {"right": margins[0].tolist(), "wrong": margins[1].tolist()},
             "ranks": {"compared": ranks.sum(axis=0).tolist(), "wrong": ranks[1].tolist()},
-            "cycles": {"share": found.share, "sampled": found.sampled},
+            "cycles": {"share": cycles.share, "sampled": cycles.sampled},
         }
 
 
 def share_right(observed: Mapping[str, Any]) -> float:
-    """The share of right comparisons among those a `Tally` counted; 0 if it counted none.
+    """Share of right comparisons among all that a `Tally` counted; 0 if it counted none.
 
     >>> share_right({"margins": {"right": [2, 1], "wrong": [1, 0]}})
     0.75
     """
-    right, wrong = (int(sum(observed["margins"][name])) for name in ("right", "wrong"))
-    return right / max(right + wrong, 1)
+    n_right = int(sum(observed["margins"]["right"]))
+    n_wrong = int(sum(observed["margins"]["wrong"]))
+    return n_right / max(n_right + n_wrong, 1)
 
 
 @njit(cache=True, nogil=True)
@@ -317,7 +332,8 @@ def _tally(
     for k in range(i.shape[0]):
         if not ordered[k]:
             continue
-        a, b, w = bins[i[k]], bins[j[k]], int(wrong[k])
-        size = min(max(((bits[k] >> 23) & 255) - 127 + 13, 0), 19)
-        margins[w, size] += 1
-        ranks[w, min(a, b), max(a, b)] += 1
+        is_wrong = int(wrong[k])
+        exponent = ((bits[k] >> 23) & 255) - 127
+        margins[is_wrong, min(max(exponent + 13, 0), 19)] += 1
+        bin_i, bin_j = bins[i[k]], bins[j[k]]
+        ranks[is_wrong, min(bin_i, bin_j), max(bin_i, bin_j)] += 1

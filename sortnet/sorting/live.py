@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
@@ -108,9 +109,9 @@ class LiveRanking(Generic[Name, Document]):
     @overload
     def __getitem__(self, place: slice) -> list[Name]: ...
     def __getitem__(self, place: int | slice) -> Name | list[Name]:
-        """The names at places as of a list (0 is the best): `ranking[:10]`, `ranking[-1]`."""
-        found: Name | list[Name] = self._order[place]
-        return found
+        """Names by place, as in a list (0 is the best): `ranking[:10]`, `ranking[-1]`."""
+        names: Name | list[Name] = self._order[place]
+        return names
 
     def __iter__(self) -> Iterator[Name]:
         """The names, best first."""
@@ -132,11 +133,14 @@ class LiveRanking(Generic[Name, Document]):
             middle = (low + high) // 2
             self.comparisons += 1
             margin = self._prefer(document, self._documents[self._order[middle]])
-            if margin != margin:
+            if math.isnan(margin):
                 raise ComparatorError(
                     f"the margin over document {self._order[middle]!r} is not a number"
                 )
-            low, high = (low, middle) if margin > 0 else (middle + 1, high)
+            if margin > 0:
+                high = middle
+            else:
+                low = middle + 1
         return low
 
     def _label_between(self, place: int) -> int:
@@ -178,7 +182,7 @@ class LiveRanking(Generic[Name, Document]):
 
 @runtime_checkable
 class _Ranks(Protocol):
-    """What is used of a ranker of `sortnet.rankers`, which this folder does not know."""
+    """Interface of the rankers in `sortnet.rankers`, which this package must not import."""
 
     @property
     def depends_on_query(self) -> bool: ...
@@ -190,8 +194,9 @@ def pairwise(of: _Ranks | Comparator) -> Callable[[F32, F32], float]:
     """The margin of two documents as a function of their features, for `LiveRanking`.
 
     Args:
-        of: a ranker, such as `Model`, which takes features as they are, and warns if its margins
-            depend on the other documents of the list; or a comparator, which takes scaled ones.
+        of: a ranker, such as `Model`, which takes unscaled features; or a comparator, which takes
+            scaled features. A warning is issued if a ranker's margins depend on the other documents
+            of the list.
 
     >>> class ByFirstFeature:
     ...     def prepare(self, X): return X[:, 0]
@@ -215,5 +220,6 @@ def pairwise(of: _Ranks | Comparator) -> Callable[[F32, F32], float]:
 
 
 def _margin_by(comparator: Comparator, a: F32, b: F32) -> float:
+    """The comparator's margin of a document over another, given their scaled features."""
     prepared = comparator.prepare(np.stack([a, b]).astype(np.float32, copy=False))
     return float(comparator.prefer(prepared, np.array([0]), np.array([1]))[0])

@@ -1,6 +1,6 @@
 """Merge sort of all queries at once, for any comparator: one batch of comparisons per step.
 
-In arrays; `sortnet.sorting.merge_sort_on_device` has it in tensors.
+This module works with arrays; `sortnet.sorting.merge_sort_on_device` does the same with tensors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sortnet.core import F32, I32, I64, Comparator
 def merge_sort_levels(
     comparator: Comparator, prepared: Any, order: I64, offsets: I64
 ) -> tuple[I64, I32, I32, F32]:
-    """Sort `order` within each query, best first; returns it and the comparisons made.
+    """Sort `order` within each query, best first; returns the ranking and the comparisons.
 
     Runs of width 1, 2, 4, ... are merged in lockstep: a step compares the heads of every merge of
     the level, in every query, with one call of `prefer`. At most n ceil(log2 n) comparisons and
@@ -23,37 +23,46 @@ def merge_sort_levels(
     """
     nothing = np.empty(0, np.int64)
     batches = [(nothing, nothing, np.empty(0, np.float32))]
-    width, longest = 1, np.diff(offsets).max(initial=0)
+    longest = np.diff(offsets).max(initial=0)
+    width = 1
     while width < longest:
-        a, middle, right = runs(offsets, width)
-        # Where a document stands if the other run is all before it; a comparison it wins corrects.
+        # Of each merge: the heads a and b of its two runs, the ends of the runs, the next place.
+        a, end_a, end_b = runs(offsets, width)
+        b = end_a.copy()
+        next_place = a.copy()
+        # The place of a document behind the whole other run; a comparison that it wins corrects it.
         place = np.arange(len(order))
-        place[a[:, None] + np.arange(width)] += (right - middle)[:, None]
-        b, out = middle.copy(), a.copy()
+        place[a[:, None] + np.arange(width)] += (end_b - end_a)[:, None]
         while len(a):
             i, j = order[a], order[b]
             margin = comparator.prefer(prepared, i, j)
             batches.append((i, j, margin))
-            second = margin < 0  # ties keep the first one first
-            place[np.where(second, b, a)] = out
-            a, b, out = a + ~second, b + second, out + 1
-            on = (a < middle) & (b < right)
-            a, b, out, middle, right = (each[on] for each in (a, b, out, middle, right))
+            takes_b = margin < 0  # a tie takes the first run's document
+            place[np.where(takes_b, b, a)] = next_place
+            a = a + ~takes_b
+            b = b + takes_b
+            next_place = next_place + 1
+            goes_on = (a < end_a) & (b < end_b)
+            a, end_a = a[goes_on], end_a[goes_on]
+            b, end_b = b[goes_on], end_b[goes_on]
+            next_place = next_place[goes_on]
         merged = np.empty_like(order)
         merged[place] = order
-        order, width = merged, 2 * width
-    i, j, margin = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+        order = merged
+        width *= 2
+    i, j, margin = (np.concatenate(column) for column in zip(*batches, strict=True))
     return order, i.astype(np.int32), j.astype(np.int32), margin
 
 
 def runs(offsets: I64, width: int) -> tuple[I64, I64, I64]:
-    """Where the merges of a level start, where their second runs start, and where they end."""
+    """Bounds of the merges of a level: starts of first runs, starts of second runs, and ends."""
     sizes = np.diff(offsets)
-    merges = -(-sizes // (2 * width))
-    query = np.repeat(np.arange(len(sizes)), merges)
-    number = np.arange(len(query)) - np.repeat(np.cumsum(merges) - merges, merges)
-    left = offsets[query] + number * 2 * width
-    end = offsets[query + 1]
-    middle, right = np.minimum(left + width, end), np.minimum(left + 2 * width, end)
-    two = middle < right  # a single run is merged already
-    return left[two], middle[two], right[two]
+    n_merges = -(-sizes // (2 * width))
+    query = np.repeat(np.arange(len(sizes)), n_merges)
+    number = np.arange(len(query)) - np.repeat(np.cumsum(n_merges) - n_merges, n_merges)
+    start = offsets[query] + number * 2 * width
+    end_of_query = offsets[query + 1]
+    middle = np.minimum(start + width, end_of_query)
+    end = np.minimum(start + 2 * width, end_of_query)
+    has_two_runs = middle < end  # a single run is merged already
+    return start[has_two_runs], middle[has_two_runs], end[has_two_runs]

@@ -18,55 +18,69 @@ from sortnet.sorting.merge_sort_levels import runs
 
 
 def merge_sort_on_device(
-    there: OnDevice, prepared: Any, order: I64, offsets: I64
+    on_device: OnDevice, prepared: Any, order: I64, offsets: I64
 ) -> tuple[I64, I32, I32, F32]:
-    """As `merge_sort_levels`; the device is waited for once, after the last level.
+    """Sort as `merge_sort_levels` does, in tensors; waits for the device once, at the end.
 
     A level takes as many steps as its longest merge has documents, 2n in all for a longest query
-    of n, and merges that end earlier take part in vain: how many are left only the device knows.
+    of n. Merges that end earlier take part in the remaining steps in vain, since only the device
+    knows which merges have ended.
     """
     longest = int(np.diff(offsets).max(initial=0))
-    # Merges that have ended read what is behind the last document.
-    source = to_device(np.pad(order, (0, longest)), there.device)
-    nothing = torch.empty(0, dtype=torch.int32, device=there.device)
+    # Merges that have ended read behind the last document.
+    source = to_device(np.pad(order, (0, longest)), on_device.device)
+    nothing = torch.empty(0, dtype=torch.int32, device=on_device.device)
     levels: list[list[Tensor]] = [[nothing, nothing, nothing.float()]]
     width = 1
     while width < longest:
-        source, *made = _merge_level(there, prepared, source, len(order), *runs(offsets, width))
-        levels.append(made)
+        source, *comparisons = _merge_level(
+            on_device, prepared, source, len(order), *runs(offsets, width)
+        )
+        levels.append(comparisons)
         width *= 2
-    i, j, margin = (torch.cat(parts) for parts in zip(*levels, strict=True))
-    compared = i >= 0
-    made_i, made_j, margins = (each[compared].cpu().numpy() for each in (i, j, margin))
-    return source[: len(order)].cpu().numpy(), made_i, made_j, margins
+    i, j, margin = (torch.cat(column) for column in zip(*levels, strict=True))
+    is_compared = i >= 0
+    return (
+        source[: len(order)].cpu().numpy(),
+        i[is_compared].cpu().numpy(),
+        j[is_compared].cpu().numpy(),
+        margin[is_compared].cpu().numpy(),
+    )
 
 
 def _merge_level(
-    there: OnDevice, prepared: Any, source: Tensor, n: int, *bounds: I64
+    on_device: OnDevice, prepared: Any, source: Tensor, n: int, *bounds: I64
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The merged documents and what every step compared, -1 where a merge had ended."""
-    left, middle, right = (to_device(each, there.device) for each in bounds)
-    steps = int((bounds[2] - bounds[0]).max())
-    a, b = left.clone(), middle.clone()
-    at = torch.empty((2, steps, len(left)), dtype=torch.int64, device=there.device)
-    margin = torch.empty((steps, len(left)), device=there.device)
-    for step in range(steps):
-        at[0, step], at[1, step] = a, b
-        margin[step] = there.compare(prepared, source[a], source[b])
-        second = _second_next(margin[step], a, b, middle, right)
-        a += ~second
-        b += second
-    i, j = source[at]
-    out = left + torch.arange(steps, device=there.device)[:, None]
-    target = source.clone()  # of n documents, and room for what ended merges write
-    target[out.masked_fill(out >= right, n)] = torch.where(
-        _second_next(margin, at[0], at[1], middle, right), j, i
+    """Merge the runs of a level, `bounds` as `runs` gives them.
+
+    Returns:
+        The merged documents, and of every comparison i, j, -1 where a merge had ended, and the
+        margin.
+    """
+    start, end_a, end_b = (to_device(bound, on_device.device) for bound in bounds)
+    n_steps = int((bounds[2] - bounds[0]).max())
+    a, b = start.clone(), end_a.clone()  # the heads of the two runs of each merge
+    heads = torch.empty((2, n_steps, len(start)), dtype=torch.int64, device=on_device.device)
+    margin = torch.empty((n_steps, len(start)), device=on_device.device)
+    for step in range(n_steps):
+        heads[0, step] = a
+        heads[1, step] = b
+        margin[step] = on_device.compare(prepared, source[a], source[b])
+        takes_b = _takes_b(margin[step], a, b, end_a, end_b)
+        a += ~takes_b
+        b += takes_b
+    i, j = source[heads]
+    place = start + torch.arange(n_steps, device=on_device.device)[:, None]
+    target = source.clone()  # n documents, and room behind them that ended merges write to
+    target[place.masked_fill(place >= end_b, n)] = torch.where(
+        _takes_b(margin, heads[0], heads[1], end_a, end_b), j, i
     )
-    ended = (at[0] >= middle) | (at[1] >= right)
-    made = (each.int().masked_fill_(ended, -1).flatten() for each in (i, j))
-    return target, *made, margin.flatten()
+    has_ended = (heads[0] >= end_a) | (heads[1] >= end_b)
+    compared_i = i.int().masked_fill_(has_ended, -1).flatten()
+    compared_j = j.int().masked_fill_(has_ended, -1).flatten()
+    return target, compared_i, compared_j, margin.flatten()
 
 
-def _second_next(margin: Tensor, a: Tensor, b: Tensor, middle: Tensor, right: Tensor) -> Tensor:
-    """Whether the second run's head is the next one; ties keep the first one first."""
-    return ((margin < 0) | (a >= middle)) & (b < right)
+def _takes_b(margin: Tensor, a: Tensor, b: Tensor, end_a: Tensor, end_b: Tensor) -> Tensor:
+    """Whether a merge takes the head of its second run next; a tie takes that of the first."""
+    return ((margin < 0) | (a >= end_a)) & (b < end_b)

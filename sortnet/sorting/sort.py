@@ -16,15 +16,15 @@ from sortnet.errors import ComparatorError
 from sortnet.sorting.merge_sort_levels import merge_sort_levels
 from sortnet.threads import in_threads
 
-# Documents prepared at a time, which bounds memory whatever the data's size. Dual units are to
-# stay in the cache, the other comparators want large batches, a GPU the largest.
+# Documents prepared at a time, which bounds memory whatever the data's size. Dual units have to
+# stay in the cache, other comparators need large batches, a GPU the largest.
 _COMPILED_CHUNK = 1 << 14
 _BATCHED_CHUNK = 1 << 17
 _DEVICE_CHUNK = 1 << 19
-_VALUES = 1 << 26  # of features, whatever the chunk
-_READ_AT_ONCE = 1 << 23  # values of features where a part is read for compiled code
+_VALUES = 1 << 26  # values of features in a chunk, at most
+_READ_AT_ONCE = 1 << 23  # values of features in a chunk for compiled code, at most
 _LEAST_SPREAD = 1e-6  # of votes
-_LINEAR, _MISSING = 1024.0, 2048.0
+_LINEAR, _MISSING = 1024.0, 2048.0  # for `project`: the largest linear value, a missing value
 
 
 def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
@@ -43,7 +43,7 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
             changes neither the ranking nor, through ties, its quality.
 
     Returns:
-        The ranking and all comparisons made; always a permutation of each query's documents.
+        The ranking, which is always a permutation of each query's documents, and all comparisons.
 
     Raises:
         ComparatorError: if a margin is not a number.
@@ -60,34 +60,37 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     """
     if start is not None and len(start) != queries.n_docs:
         raise ComparatorError(f"start has {len(start)} documents, the data {queries.n_docs}")
-    nothing = Sorting(np.empty(0, np.int64), ComparedPairs.empty())
-    parts = [nothing, *(run for _, run in sorted_runs(comparator, queries, start=start))]
-    order = np.concatenate([run.order for run in parts])
-    i, j, margin = (
-        np.concatenate([getattr(run.compared, column) for run in parts])
-        for column in ("i", "j", "margin")
+    runs = [Sorting(np.empty(0, np.int64), ComparedPairs.empty())]
+    runs += [run for _, run in sorted_runs(comparator, queries, start=start)]
+    compared = ComparedPairs.of(
+        np.concatenate([run.compared.i for run in runs]),
+        np.concatenate([run.compared.j for run in runs]),
+        margin=np.concatenate([run.compared.margin for run in runs]),
     )
-    return Sorting(order, ComparedPairs.of(i, j, margin=margin))
+    return Sorting(np.concatenate([run.order for run in runs]), compared)
 
 
 def sorted_runs(
     comparator: Comparator, queries: Queries, *, start: I64 | None = None
 ) -> Iterator[tuple[slice, Sorting]]:
-    """The same sort in parts: the documents of some queries, and the sort of these.
+    """Sort as `sort` does, some queries at a time: yields their documents, and their sort.
 
-    So nothing but what is made of a part need be kept. Document numbers are those of `queries`.
+    So the caller need not keep all comparisons. Document numbers are those of `queries`.
 
-    Cost: memory for a part, 16,384, 131,072 or on a GPU 524,288 documents, fewer of many features,
-    or one query where that is longer.
+    Cost: memory for a run of queries, of 16,384, 131,072 or on a GPU 524,288 documents, fewer with
+    many features, or for one query where that is longer.
     """
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
-    there = comparator.on_device() if hasattr(comparator, "on_device") else None
-    at_once = _BATCHED_CHUNK if form or there is None else _DEVICE_CHUNK
+    on_device = comparator.on_device() if hasattr(comparator, "on_device") else None
     if isinstance(form, DualUnits):
-        at_once = _COMPILED_CHUNK
-    values = _VALUES if form is None else _READ_AT_ONCE
-    for first, last in _chunks(queries, at_once, values):
-        yield _sorted_run(comparator, queries, first, last, start, form, there)
+        n_docs = _COMPILED_CHUNK
+    elif form is None and on_device is not None:
+        n_docs = _DEVICE_CHUNK
+    else:
+        n_docs = _BATCHED_CHUNK
+    n_values = _VALUES if form is None else _READ_AT_ONCE
+    for first, last in _chunks(queries, n_docs, n_values):
+        yield _sorted_run(comparator, queries, first, last, start, form, on_device)
 
 
 def _sorted_run(
@@ -97,36 +100,39 @@ def _sorted_run(
     last: int,
     start: I64 | None,
     form: Form | None,
-    there: OnDevice | None,
+    on_device: OnDevice | None,
 ) -> tuple[slice, Sorting]:
-    """A part of `sorted_runs`; its features are gone before those of the next one are read."""
-    part = slice(int(queries.offsets[first]), int(queries.offsets[last]))
-    offsets = queries.offsets[first : last + 1] - part.start
-    X = queries.features[part]
+    """Sort the queries `first` .. `last` - 1, see `sorted_runs`.
+
+    A function of its own, so that their features are freed before the next ones are read.
+    """
+    docs = slice(int(queries.offsets[first]), int(queries.offsets[last]))
+    offsets = queries.offsets[first : last + 1] - docs.start
+    X = queries.features[docs]
     if start is None:
         order = _arranged(X, offsets)
     else:
-        order = np.asarray(start[part], np.int64) - part.start
+        order = np.asarray(start[docs], np.int64) - docs.start
     numbers = None if form is None else _numbers_of(form, X)
     if numbers is not None:
-        i, j, margin = _sort_compiled(*numbers, order, offsets, part.start)
+        i, j, margin = _sort_compiled(*numbers, order, offsets, docs.start)
         if isinstance(form, Score):  # the kernel wrote the differences
             margin = form.of_differences(margin)
     else:
         prepared = comparator.prepare(X)
-        if there is None:
+        if on_device is None:
             order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
         else:
             from sortnet.sorting.merge_sort_on_device import merge_sort_on_device
 
-            order, i, j, margin = merge_sort_on_device(there, prepared, order, offsets)
-        i, j = i + np.int32(part.start), j + np.int32(part.start)
+            order, i, j, margin = merge_sort_on_device(on_device, prepared, order, offsets)
+        i, j = i + np.int32(docs.start), j + np.int32(docs.start)
     refuse_nan(margin, queries, i)
-    return part, Sorting(order + part.start, ComparedPairs.of(i, j, margin=margin))
+    return docs, Sorting(order + docs.start, ComparedPairs.of(i, j, margin=margin))
 
 
 def order_of(comparator: Comparator, queries: Queries) -> I64:
-    """(n_docs,) the ranking alone, as `sort` gives it; no comparison is kept."""
+    """(n_docs,) the ranking of `sort`, without its comparisons."""
     order = np.empty(queries.n_docs, np.int64)
     for docs, run in sorted_runs(comparator, queries):
         order[docs] = run.order
@@ -136,9 +142,8 @@ def order_of(comparator: Comparator, queries: Queries) -> I64:
 def arrangement(queries: Queries) -> I64:
     """(n_docs,) document numbers, by query, in an order that depends on the features alone.
 
-    The key is the documents' product with one fixed random direction, in float64; only documents
-    with the same features tie, and no ranker can distinguish these: they stay in the order of the
-    rows.
+    The key is the documents' product with a fixed random direction, in float64. Only documents
+    with the same features tie, which no ranker can distinguish; they stay in the order of the rows.
     """
     order = np.empty(queries.n_docs, np.int64)
     for first, last in _chunks(queries, _BATCHED_CHUNK, _READ_AT_ONCE):
@@ -149,44 +154,52 @@ def arrangement(queries: Queries) -> I64:
 
 
 def _arranged(X: F32, offsets: I64) -> I64:
+    """(n,) the `arrangement` of documents, given their features and their queries' offsets."""
     direction: F64 = np.random.default_rng(0).standard_normal((X.shape[1],))
-    key, order = np.empty(len(X)), np.empty(len(X), np.int64)
+    key = np.empty(len(X))
+    order = np.empty(len(X), np.int64)
     project(X, direction, key)
     arrange(key, offsets, order)
     return order
 
 
 def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F32:
-    """(m,) how sure a comparator is of documents i and j, each pair of one query; i in any order.
+    """(m,) certainty of a comparator about documents i and j, each pair of one query.
 
-    That is abs(margin), divided by the spread of the votes that it is the mean of, if there are.
+    It is abs(margin), divided by the spread of the votes where the margin is a mean of votes.
 
-    Cost: every document is prepared, those of some queries at a time.
+    Cost: preparing every document, some queries at a time.
     """
     certainty = np.empty(len(i), np.float32)
     spread_of = getattr(comparator, "spread", lambda prepared, i, j: None)
-    for rows, prepared, of_i, of_j in _prepared_runs(comparator, queries, i, j):
-        margin, spread = comparator.prefer(prepared, of_i, of_j), spread_of(prepared, of_i, of_j)
-        certainty[rows] = np.abs(margin) / (1 if spread is None else spread + _LEAST_SPREAD)
+    for rows, prepared, prepared_i, prepared_j in _prepared_runs(comparator, queries, i, j):
+        margin = comparator.prefer(prepared, prepared_i, prepared_j)
+        spread = spread_of(prepared, prepared_i, prepared_j)
+        divisor = 1 if spread is None else spread + _LEAST_SPREAD
+        certainty[rows] = np.abs(margin) / divisor
     return certainty
 
 
 def margins_of(comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """(m,) margins of documents i over documents j, each pair of one query; i in any order.
+    """(m,) margins of documents i over documents j, each pair of one query.
 
-    Cost: every document of these queries is prepared, those of some queries at a time.
+    Cost: preparing every document of these queries, some queries at a time.
     """
     margins = np.empty(len(i), np.float32)
-    for rows, prepared, of_i, of_j in _prepared_runs(comparator, queries, i, j):
-        margins[rows] = comparator.prefer(prepared, of_i, of_j)
+    for rows, prepared, prepared_i, prepared_j in _prepared_runs(comparator, queries, i, j):
+        margins[rows] = comparator.prefer(prepared, prepared_i, prepared_j)
     return margins
 
 
 def _prepared_runs(
     comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32
 ) -> Iterator[tuple[I64, Any, I64 | I32, I64 | I32]]:
-    """Some queries at a time: the rows of their pairs, their documents as prepared, and the pairs
-    as numbers of prepared documents."""
+    """Prepare the documents of some queries at a time.
+
+    Yields:
+        The rows of the queries' pairs, their prepared documents, and the i and the j of these pairs
+        as numbers of prepared documents.
+    """
     by_query = np.argsort(i, kind="stable")
     ascending = i[by_query]
     for first, last in _chunks(queries, _BATCHED_CHUNK, _VALUES):
@@ -197,30 +210,33 @@ def _prepared_runs(
             yield rows, prepared, i[rows] - begin, j[rows] - begin
 
 
-def _chunks(queries: Queries, docs: int, values: int) -> Iterator[tuple[int, int]]:
-    return runs_of_queries(queries.offsets, min(docs, values // max(queries.n_features, 1)))
+def _chunks(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int, int]]:
+    """Runs of queries of about so many documents, and at most so many values of features."""
+    return runs_of_queries(queries.offsets, min(n_docs, n_values // max(queries.n_features, 1)))
 
 
 def _sort_compiled(
     E: F64, weights: F64, order: I64, offsets: I64, shift: int
 ) -> tuple[I32, I32, F32]:
+    """Sort `order` in place by compiled code; returns the comparisons, documents shifted."""
     n = np.diff(offsets)
-    most = n * np.ceil(np.log2(np.maximum(n, 1))).astype(np.int64)
-    room = np.concatenate(([0], np.cumsum(most)))
-    i, j, margin = _room_for(int(room[-1]))
-    made = merge_sort(E, weights, order, offsets, room, i, j, margin)
-    used = np.concatenate(([0], np.cumsum(made)))
-    packed = _room_for(int(used[-1]))
-    pack(room, used, shift, i, j, margin, *packed)
+    most_comparisons = n * np.ceil(np.log2(np.maximum(n, 1))).astype(np.int64)
+    room = np.concatenate(([0], np.cumsum(most_comparisons)))
+    i, j, margin = _empty_columns(int(room[-1]))
+    n_comparisons = merge_sort(E, weights, order, offsets, room, i, j, margin)
+    packed_offsets = np.concatenate(([0], np.cumsum(n_comparisons)))
+    packed = _empty_columns(int(packed_offsets[-1]))
+    pack(room, packed_offsets, shift, i, j, margin, *packed)
     return packed
 
 
-def _room_for(m: int) -> tuple[I32, I32, F32]:
+def _empty_columns(m: int) -> tuple[I32, I32, F32]:
+    """Room for the i, the j and the margin of m comparisons."""
     return np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float32)
 
 
 def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
-    """Refuse margins that are not numbers, naming the first one's query and row."""
+    """Refuse margins that are not numbers; the message names the first such document i."""
     bad = np.isnan(margin)
     if bad.any():
         doc = int(i[np.argmax(bad)])
@@ -233,7 +249,7 @@ def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
 
 def _numbers_of(form: Form, X: F32) -> tuple[F64, F64] | None:
     """Prepare documents for the kernel: scores, (n,), and no weights; or `DualUnits.numbers`."""
-    if isinstance(form, Score):  # of two float32 scores float64 rounds the same difference
+    if isinstance(form, Score):  # a difference of float32 scores is rounded the same in float64
         return form.scores(X), np.empty(0)
     return form.numbers(X)
 
@@ -242,7 +258,7 @@ def _numbers_of(form: Form, X: F32) -> tuple[F64, F64] | None:
 # multiply-add in a*b - c*d would make a document differ from its twin.
 @njit(fastmath={"reassoc"})
 def _margin(E, w, i, j):  # type: ignore[no-untyped-def]
-    if E.ndim == 1:  # decided when it is compiled: each form has a margin of its own
+    if E.ndim == 1:  # decided at compile time, since each form has its own margin
         return E[i] - E[j]
     total = 0.0
     H = w.shape[0]
@@ -264,34 +280,42 @@ def merge_sort(
     out_j: I32,
     out_margin: F32,
 ) -> I64:
-    """Sort `order` within each query in place, best first; returns each query's comparisons.
+    """Sort `order` within each query in place, best first.
 
     Args:
-        E, w: what `_numbers_of` returns.
+        E, w: the numbers and weights of `_numbers_of`.
         order: (n,) document numbers in the arrangement to start from.
         offsets: (n_queries + 1,) of the queries in `order`.
         room: (n_queries + 1,) where each query may write its comparisons.
-        out_i, out_j, out_margin: (room[-1],) the comparisons made.
+        out_i, out_j, out_margin: (room[-1],) the comparisons, filled.
+
+    Returns:
+        (n_queries,) the number of each query's comparisons.
     """
     n_queries = offsets.shape[0] - 1
-    made = np.zeros(n_queries, np.int64)
+    n_comparisons = np.zeros(n_queries, np.int64)
     for query in prange(n_queries):
         begin, end = offsets[query], offsets[query + 1]
         source = order[begin:end].copy()
         target = np.empty_like(source)
         n = end - begin
-        at = room[query]
+        row = room[query]  # of the next comparison
         width = 1
         while width < n:
-            for left in range(0, n, 2 * width):
-                middle, right = min(left + width, n), min(left + 2 * width, n)
-                a, b, out = left, middle, left
-                while a < middle and b < right:
+            for start in range(0, n, 2 * width):
+                end_a = min(start + width, n)
+                end_b = min(start + 2 * width, n)
+                a = start  # the head of the first run
+                b = end_a  # the head of the second run
+                out = start
+                while a < end_a and b < end_b:
                     i, j = source[a], source[b]
                     margin = _margin(E, w, i, j)
-                    out_i[at], out_j[at], out_margin[at] = i, j, margin
-                    at += 1
-                    # Ties keep the first one first; the caller checks for NaN.
+                    out_i[row] = i
+                    out_j[row] = j
+                    out_margin[row] = margin
+                    row += 1
+                    # A tie takes the first run's document; the caller checks for NaN.
                     if margin < 0.0:
                         target[out] = j
                         b += 1
@@ -299,27 +323,27 @@ def merge_sort(
                         target[out] = i
                         a += 1
                     out += 1
-                while a < middle:
+                while a < end_a:
                     target[out] = source[a]
                     a += 1
                     out += 1
-                while b < right:
+                while b < end_b:
                     target[out] = source[b]
                     b += 1
                     out += 1
             source, target = target, source
             width *= 2
         order[begin:end] = source
-        made[query] = at - room[query]
-    return made
+        n_comparisons[query] = row - room[query]
+    return n_comparisons
 
 
 @in_threads
 def project(X: F32, direction: F64, out: F64) -> None:
-    """The product of every row with one direction, independent of the row's position.
+    """Multiply every row with a direction, independently of the row's position.
 
     A BLAS sums a row's products in a different order at the edge of a block. A large value counts
-    by its logarithm, so that it hides no other column's; a missing one is above all.
+    by its logarithm, so that it hides no other column's value; a missing value is above all others.
     """
     for row in prange(X.shape[0]):
         total = 0.0
@@ -335,7 +359,7 @@ def project(X: F32, direction: F64, out: F64) -> None:
 
 @in_threads
 def arrange(key: F64, offsets: I64, order: I64) -> None:
-    """The documents of every query by their keys; of equal ones the first row is the first."""
+    """Order the documents of every query by their keys; equal keys stay in row order."""
     for query in prange(offsets.shape[0] - 1):
         begin, end = offsets[query], offsets[query + 1]
         order[begin:end] = begin + np.argsort(key[begin:end], kind="mergesort")
@@ -343,12 +367,21 @@ def arrange(key: F64, offsets: I64, order: I64) -> None:
 
 @in_threads
 def pack(
-    room: I64, used: I64, shift: int, i: I32, j: I32, margin: F32, to_i: I32, to_j: I32, to_m: F32
+    room: I64,
+    packed_offsets: I64,
+    shift: int,
+    i: I32,
+    j: I32,
+    margin: F32,
+    packed_i: I32,
+    packed_j: I32,
+    packed_margin: F32,
 ) -> None:
-    """Copy each query's comparisons from its room to `used`, documents shifted."""
-    for query in prange(used.shape[0] - 1):
-        at, out = room[query], used[query]
-        for k in range(used[query + 1] - out):
-            to_i[out + k] = i[at + k] + shift
-            to_j[out + k] = j[at + k] + shift
-            to_m[out + k] = margin[at + k]
+    """Copy each query's comparisons from its room to `packed_offsets`, documents shifted."""
+    for query in prange(packed_offsets.shape[0] - 1):
+        row = room[query]
+        out = packed_offsets[query]
+        for k in range(packed_offsets[query + 1] - out):
+            packed_i[out + k] = i[row + k] + shift
+            packed_j[out + k] = j[row + k] + shift
+            packed_margin[out + k] = margin[row + k]

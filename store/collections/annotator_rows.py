@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, delete, exists, insert, select, update
 from sortnet.errors import StoreError
 from store.collections.collection_rows import CollectionRows, checked_name, with_criteria
 from store.database.engine import utc_now
-from store.database.schema import AnnotatorRow, DecisionRow, JudgementRow, LeaseRow
+from store.database.schema import AnnotatorRow, BatchRow, DecisionRow, JudgementRow, LeaseRow
 
 # Statements of every answer are built once: that takes longer than to run them.
 _KEY = select(AnnotatorRow.number).where(
@@ -59,6 +59,7 @@ class AnnotatorRows(CollectionRows):
             used = (
                 JudgementRow.annotator.in_(keys),
                 DecisionRow.annotator.in_(keys),
+                BatchRow.annotator.in_(keys),
                 LeaseRow.annotator.in_(keys) & LeaseRow.open,  # perhaps of another process
             )
             if any(connection.execute(select(exists().where(one))).scalar() for one in used):

@@ -14,6 +14,7 @@ from sortnet.errors import JudgementError, StudyError
 from sortnet.preference import Judgement, Question
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.study import ABOUT_ONE, LINKS, Decision
+from store.collections.batches import BatchRows
 from store.collections.collection_rows import (
     find_collection,
     is_name,
@@ -54,7 +55,7 @@ class Stored(NamedTuple):
     since: Judgements
 
 
-class Collection(DecisionRows, JudgementRows, ServerRows):
+class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     """A collection as `Store.collection` returns it.
 
     A criterion of a collection is a collection too, named `NAME:CRITERION`: it has judgements,
@@ -180,7 +181,9 @@ class Collection(DecisionRows, JudgementRows, ServerRows):
         """One row per judgement: annotator, both items, answer, whether it was undone later.
 
         Also whether its annotator is excluded, and the items' group if they have groups. Undos
-        are rows too, with the two items of the judgement that they undo.
+        are rows too, with the items of the judgement that they undo. Rows about more than two items
+        have `items`, `best` and `worst`, columns that are there if there is such a row, and neither
+        left nor right.
         """
         from store.frames import judgements_frame
 
@@ -198,26 +201,34 @@ class Collection(DecisionRows, JudgementRows, ServerRows):
         *,
         renew: Sequence[str] = (),
         after: int | None = None,
+        batch: str | None = None,
     ) -> list[Lease]:
-        """Lease to an annotator the questions whose pair is under no live lease, for some seconds.
+        """Lease to an annotator the questions with no pair under a live lease, for some seconds.
 
         Those of their live leases whose ids are in `renew` are renewed and come first, but for
         those that another process may still ask about. None are leased if the annotator is
         excluded or paused. `after` is the number of the last judgement known to the caller: a pair
-        that the annotator has answered since is not leased.
+        that the annotator has answered since is not leased. `batch` names the batch that the
+        questions are written to a file with.
         """
-        # Leases lost in a power cut are simply leased again: no need to wait for the disk.
-        with self.locked(durable=False):
+        # Leases lost in a power cut are simply leased again: no need to wait for the disk. The
+        # answers to a batch, however, are known by its leases.
+        with self.locked(durable=batch is not None):
             now = self.clock()
             key = self._annotator_keys([annotator])[annotator]
             if self._is_closed(key):
                 return []
             if questions and after is not None:
                 since = self._judgements(after)
-                pairs = {answer.pair for answer in since if answer.annotator == annotator}
-                questions = [question for question in questions if question.pair not in pairs]
+                pairs = {
+                    pair
+                    for answer in since
+                    if answer.annotator == annotator
+                    for pair in answer.pairs
+                }
+                questions = [q for q in questions if pairs.isdisjoint(q.pairs)]
             return self._take_leases(
-                annotator, key, questions, renew, now=now, expires=now + seconds
+                annotator, key, questions, renew, now=now, expires=now + seconds, batch=batch
             )
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
@@ -280,9 +291,10 @@ class Collection(DecisionRows, JudgementRows, ServerRows):
             n_items = self._next_item()
             self.check_one_question()
             for judgement in judgements:
-                if not 0 <= judgement.pair[0] < judgement.pair[1] < n_items:
+                lowest, highest = min(judgement.items), max(judgement.items)
+                if not 0 <= lowest <= highest < n_items:
                     raise JudgementError(
-                        f"collection {self.name!r} has no item {judgement.pair[1]}: "
+                        f"collection {self.name!r} has no item {highest}: "
                         f"there are {n_items}, numbered from 0"
                     )
             keys = self._annotator_keys(j.annotator for j in judgements)

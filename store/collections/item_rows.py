@@ -18,7 +18,9 @@ from store.database.schema import (
     AllowedPairRow,
     CollectionRow,
     ItemRow,
+    JudgementItemRow,
     JudgementRow,
+    LeaseItemRow,
     LeaseRow,
     upsert,
 )
@@ -116,15 +118,21 @@ class ItemRows(CollectionRows):
                 raise StoreError(f"collection {self.name!r}: {error}") from None
             if not grouped:
                 return
-            for row, how in ((JudgementRow, "judged"), (AllowedPairRow, "listed")):
-                ids = connection.execute(_across(row, self.number).limit(1)).first()
+            together = {
+                _across(JudgementRow, self.number): "judged",
+                _across_sets(JudgementItemRow, self.number): "judged",
+                _across(AllowedPairRow, self.number): "listed",
+            }
+            for pairs, how in together.items():
+                ids = connection.execute(pairs.limit(1)).first()
                 if ids is not None:
                     fault = f"{ids[0]!r} and {ids[1]!r} are a {how} pair, so they stay in one group"
                     raise StoreError(f"collection {self.name!r}: {source}: {fault}")
             # Questions that were asked under other groups are withdrawn.
-            numbers = _across(LeaseRow, self.number).with_only_columns(LeaseRow.number)
-            withdrawn = update(LeaseRow).where(LeaseRow.number.in_(numbers))
-            connection.execute(withdrawn.values(open=False))
+            of_pairs = _across(LeaseRow, self.number).with_only_columns(LeaseRow.number)
+            for numbers in (of_pairs, _across_sets(LeaseItemRow, self.number)):
+                withdrawn = update(LeaseRow).where(LeaseRow.number.in_(numbers))
+                connection.execute(withdrawn.values(open=False))
 
 
 def _items_of(about: Any, rows: Any) -> Items:
@@ -153,6 +161,31 @@ def _across(row: Any, collection: int) -> Any:
     pairs = pairs.where(row.collection.in_(with_criteria(collection)))
     pairs = pairs.join(first, (first.collection == collection) & (first.number == left))
     pairs = pairs.join(second, (second.collection == collection) & (second.number == right))
+    return pairs.where(first.group_name != second.group_name)
+
+
+def _across_sets(row: Any, collection: int) -> Any:
+    """The ids of two items of one set that are of two groups; also of criteria.
+
+    Args:
+        row: of the sets' items, those of judgements or of leases.
+    """
+    first, second = aliased(ItemRow), aliased(ItemRow)
+    one, other = aliased(row), aliased(row)
+    these = with_criteria(collection)
+    if row is JudgementItemRow:
+        in_collection = one.collection.in_(these)
+        of_one_set = (one.collection == other.collection) & (one.number == other.number)
+    else:
+        leases = select(LeaseRow.number).where(LeaseRow.collection.in_(these), LeaseRow.open)
+        in_collection = one.lease.in_(leases)
+        of_one_set = one.lease == other.lease
+    pairs = select(first.id, second.id).select_from(one).where(in_collection)
+    pairs = pairs.join(other, of_one_set & (one.place < other.place))
+    pairs = pairs.join(first, (first.collection == collection) & (first.number == one.item))
+    pairs = pairs.join(second, (second.collection == collection) & (second.number == other.item))
+    if row is LeaseItemRow:
+        pairs = pairs.with_only_columns(one.lease)
     return pairs.where(first.group_name != second.group_name)
 
 

@@ -18,8 +18,17 @@ from sortnet.files import TABLES, shown, suffix_of, write_atomically
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
 from sortnet.preference import ANSWERS, Answer, Judgement
-from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, SET_FIELDS, check_undo
-from sortnet.preference.study import questions_at, study_of
+from sortnet.preference.base import (
+    LONGEST_COMMENT,
+    LONGEST_META,
+    MOST_ITEMS,
+    SET_FIELDS,
+    Probabilities,
+    check_choice,
+    check_items,
+    check_undo,
+)
+from sortnet.preference.study import Decision, questions_at, study_of
 from sortnet.tables.rows import Rows, listed, read_rows
 from store.collections.collection import Collection
 from store.collections.collection_rows import checked_name
@@ -30,10 +39,12 @@ Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "ar
 _NAMES_OF_JUDGEMENT = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
 FIELDS = ("id", "number", *(name for name in _NAMES_OF_JUDGEMENT if name != "number"))
 _OURS = {"id", "number"}  # of them, those that every version's export has
+_OF_SET = ("items", *SET_FIELDS[1:])  # fields besides, of questions about more than two items
 _OF_GROUP = ("group", "context")  # fields besides, if items have groups; not read again
 _EXPORTED = (*FIELDS, "excluded")
 _OF_QUESTION = ("criterion", "question")  # fields besides, where it is not the default; likewise
 _NEEDED = ({"left", "right", "answer"}, {"winner", "loser"})
+_NEEDED_OF_SET = ({"items", "answer"}, {"items", "best"})
 # Other names of columns and other answers, in lower case, as files of votes have them.
 _NAMES = {
     "left": ("left", "arg1", "item1", "item_1", "first", "a1", "a"),
@@ -76,7 +87,9 @@ def export_judgements(
     """Write a collection's judgements to a file, atomically; returns the number of lines.
 
     `jsonl` and `csv` hold everything, including undos, comments and flags, and `import_judgements`
-    reads them; `at` is in seconds since 1970, `excluded` whether the annotator is excluded. Where
+    reads them; `at` is in seconds since 1970, `excluded` whether the annotator is excluded. An
+    answer about more than two items has no left and right, but the `items` in their places (in CSV
+    a JSON list in one cell), the `best` and the `worst`. Where
     items have groups, they have the group and its context, too; where a question was set, the
     criterion and the question as it was asked then. `chosen` and `conversational` are
     JSON lines of `preference_records`, for preference tuning; undone judgements and those of
@@ -101,6 +114,8 @@ def export_judgements(
         lines = _records(collection, items, prompt, weights, form == "conversational")
     else:
         judgements, excluded = collection.judgements(), study_of(decisions).excluded
+        if judgements.is_set.any():
+            names = (*names, *_OF_SET)
         # Ids read later may be more; those of the judgements are the first of them.
         ids = collection.judgement_ids()
         lines = [
@@ -172,12 +187,15 @@ def import_judgements(
     form: Form | None = None,
     annotator: str | None = None,
     sides: tuple[str, str] | None = None,
+    probabilities: Probabilities | None = None,
 ) -> Imported:
     """Add a file's judgements to a collection of the same items, all or none.
 
     Each line needs left, right and answer, or winner and loser, and an annotator; items are given
-    by their ids. Columns may also be called arg1, arg2, value, ...; an answer is left, a1, 1, ...,
-    right, a2, 2, ..., tie, equal, 0, ..., skip, cant-say, or an item's id. Judgements get new
+    by their ids. A line about more than two has `items`, a list of three to six ids, with `best`
+    and perhaps `worst`, or with the answer same, skip or cant-say. Columns may also be called arg1,
+    arg2, value, ...; an answer is left, a1, 1, ..., right, a2, 2, ..., tie, equal, 0, ..., skip,
+    cant-say, or an item's id. Judgements get new
     numbers after the existing ones, undos are adjusted. A judgement is recognised by its `id`, or
     without one by its content and the number of equal lines before: importing a file again adds
     nothing, importing it with more lines adds those.
@@ -192,6 +210,8 @@ def import_judgements(
         annotator: of the judgements that name none.
         sides: the fields of Label Studio's tasks that hold the left and the right item; None: by
             their names, such as text1 and text2.
+        probabilities: what the `p` of its annotators is; None: as it was decided before, a share of
+            votes without a decision.
 
     Raises:
         DataError: on the first error, with file and line; then nothing is added.
@@ -204,13 +224,29 @@ def import_judgements(
         )
     except JudgementError as error:
         raise DataError(f"{path}: {error}") from None
+    if probabilities is not None:
+        names = {line.judgement.annotator for line in lines if line.judgement.p is not None}
+        study = collection.study()
+        collection.decide(
+            *(
+                Decision(f"p-{probabilities}", name)
+                for name in sorted(names)
+                if study.probabilities.get(name, "share") != probabilities
+            )
+        )
     return Imported(len(added), len(lines) - len(added))
 
 
 def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
     facts = {**vars(judgement), "id": id}
-    facts |= {side: items.ids[facts[side]] for side in ("left", "right")}
-    facts = {name: facts[name] for name in FIELDS}
+    sides = {side: items.ids[facts[side]] for side in ("left", "right")}
+    facts = {name: facts[name] for name in FIELDS} | sides
+    if judgement.further:
+        facts = {name: value for name, value in facts.items() if name not in sides}
+        facts["items"] = [items.ids[item] for item in judgement.items]
+        for name in ("best", "worst"):
+            item = getattr(judgement, name)
+            facts[name] = None if item is None else items.ids[item]
     if items.groups is not None:
         of_group = items.groups[judgement.left], items.context(judgement.left)
         facts |= dict(zip(_OF_GROUP, of_group, strict=True))
@@ -223,7 +259,10 @@ def _write(
     if form == "csv":
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(lines)
+        for line in lines:
+            if "items" in line:
+                line = line | {"items": json.dumps(line["items"], ensure_ascii=False)}
+            writer.writerow(line)
         return
     for line in lines:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -258,9 +297,10 @@ def read_lines(
     for row, values in enumerate(zip(*rows.columns.values(), strict=True)):
         record = dict(zip(names, values, strict=True))
         line = _line(rows.place(row), record, numbers, annotator, before)
-        left, right = line.judgement.left, line.judgement.right
-        if fault := fault_across(items, left, right):
-            _refuse(line.where, f"item {shown(items.ids[left])} {fault}")
+        left, *others = line.judgement.items
+        for other in others:
+            if fault := fault_across(items, left, other):
+                _refuse(line.where, f"item {shown(items.ids[left])} {fault}")
         before.check(line)
         lines.append(line)
     return lines
@@ -338,20 +378,27 @@ def _line(
     before: _Before,
 ) -> Line:
     cells = {key: value for key, value in record.items() if value not in (None, "")}
-    if not (cells.keys() >= _NEEDED[0] or cells.keys() >= _NEEDED[1]):
+    if not any(cells.keys() >= needed for needed in (*_NEEDED, *_NEEDED_OF_SET)):
         columns = listed(map(str, record)) or "nothing"
-        _refuse(where, f"needs left, right and answer, or winner and loser; there is {columns}")
+        needed = "left, right and answer, or winner and loser, or items and best"
+        _refuse(where, f"needs {needed}; there is {columns}")
     if annotator is not None:
         cells.setdefault("annotator", annotator)  # part of the content
     id = _id(where, cells["id"]) if "id" in cells else before.id_of(cells)
+    asked: tuple[int, ...]
+    choice: dict[str, int] = {}
     if cells.keys() >= _NEEDED[1]:
-        pair, answer = _of_winner(where, cells, items, id)
+        asked, answer = _of_winner(where, cells, items, id)
+    elif cells.keys() >= _NEEDED[0]:
+        asked, answer = _of_answer(where, cells, items)
     else:
-        pair, answer = _of_answer(where, cells, items)
+        asked, answer, choice = _of_set(where, cells, items)
     if (answer == "undo") != ("undoes" in cells):
         _refuse(where, '`undoes` must be set if and only if answer is "undo"')
     facts = {key: _FACTS[key](where, key, cells[key]) for key in cells if key in _FACTS}
-    judgement = Judgement(_annotator(where, cells), *pair, answer, **facts)
+    left, right = asked[:2]
+    facts |= {"further": asked[2:], **choice}
+    judgement = Judgement(_annotator(where, cells), left, right, answer, **facts)
     return Line(where, id, judgement, record)
 
 
@@ -384,6 +431,46 @@ def _of_answer(
         answers = ", ".join(ANSWERS)
         _refuse(where, f"unknown answer {shown(cells['answer'])}; known are {answers}")
     return pair, answer
+
+
+def _of_set(
+    where: str, cells: Mapping[str, Any], items: Mapping[str, int]
+) -> tuple[tuple[int, ...], Answer, dict[str, int]]:
+    """The items of a row about more than two, the answer, and the items that it chooses."""
+    asked = _items_of(where, cells["items"], items)
+    choice = {name: _item(where, cells[name], items) for name in ("best", "worst") if name in cells}
+    answer: Answer = cells.get("answer", "best")
+    if answer not in ANSWERS:
+        answers = ", ".join(ANSWERS)
+        _refuse(where, f"unknown answer {shown(answer)}; known are {answers}")
+    for name, item in choice.items():
+        if item not in asked:
+            _refuse(where, f"{name} {shown(cells[name])} is none of the items in question")
+    if choice.get("best") == choice.get("worst", -1):
+        _refuse(where, f"item {shown(cells['best'])} cannot be the best and the worst")
+    try:
+        check_items(asked, answer)
+        check_choice(asked, answer, choice.get("best"), choice.get("worst"))
+    except JudgementError as error:
+        _refuse(where, str(error))
+    return asked, answer, choice
+
+
+def _items_of(where: str, value: Any, items: Mapping[str, int]) -> tuple[int, ...]:
+    """The items of a question about three to six, from a list of ids or its JSON."""
+    ids = value
+    if isinstance(value, str):
+        try:
+            ids = json.loads(value)
+        except (ValueError, RecursionError):
+            ids = None
+    if not isinstance(ids, list) or not 2 < len(ids) <= MOST_ITEMS:
+        _refuse(where, f"items {shown(value)} is no list of 3 to {MOST_ITEMS} ids")
+    asked = tuple(_item(where, id, items) for id in ids)
+    for id in ids:
+        if ids.count(id) > 1:
+            _refuse(where, f"item {shown(id)} cannot be compared with itself")
+    return asked
 
 
 def _pair(

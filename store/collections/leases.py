@@ -1,19 +1,22 @@
-"""Leases of questions, so that no two annotators get the same pair at a time."""
+"""Leases of questions, so that no two annotators get the same pair at a time.
+
+Also two questions about more than two items have no pair in common while both are open.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Executable, bindparam, insert, select, update
 
 from sortnet.errors import LeaseError
 from sortnet.preference import Question
 from store.collections.collection_rows import CollectionRows
 from store.database.process import Process
-from store.database.schema import AnnotatorRow, LeaseRow
+from store.database.schema import AnnotatorRow, LeaseItemRow, LeaseRow
 
 LONGEST_ID = 64
 
@@ -28,6 +31,7 @@ class Lease:
         annotator: their name.
         expires: time after which others may get the pair, in seconds since 1970.
         process: that asks the question; of an older version all None.
+        batch: name of the batch with which the question was written to a file; None: it was not.
     """
 
     id: str
@@ -35,12 +39,16 @@ class Lease:
     annotator: str
     expires: float
     process: Process = field(default=Process(None, None, None), compare=False)
+    batch: str | None = None
 
     def may_be_taken_over(self, by: Process) -> bool:
         """Whether a process may ask the question: no other one that may be alive does.
 
-        A lease of another host is left to that host until it expires.
+        A lease of another host is left to that host until it expires, and the lease of a batch to
+        the batch.
         """
+        if self.batch is not None:
+            return False
         return self.process.pid is None or self.process == by or self.process.has_ended()
 
 
@@ -51,8 +59,29 @@ _LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
 _OF = LeaseRow.collection == bindparam("of")
 # A plain "open", as in the partial index, which no database would use otherwise.
 _LIVE = (_OF, LeaseRow.open, LeaseRow.expires > bindparam("now"))
-_ALL_LIVE = _LEASES.where(*_LIVE).order_by(LeaseRow.number)
-_ONE = _LEASES.where(_OF, LeaseRow.id == bindparam("lease"))
+
+
+class _Read(NamedTuple):
+    """Statements of the same leases: their rows, and the items of those about more than two."""
+
+    leases: Executable
+    items: Executable
+
+    @classmethod
+    def where(cls, *only: ColumnElement[bool] | Any) -> _Read:
+        """The statements of the leases under these conditions, in the order of creation."""
+        numbers = select(LeaseRow.number).where(*only)
+        items = select(LeaseItemRow.lease, LeaseItemRow.item)
+        return cls(
+            _LEASES.where(*only).order_by(LeaseRow.number),
+            items.where(LeaseItemRow.lease.in_(numbers)).order_by(
+                LeaseItemRow.lease, LeaseItemRow.place
+            ),
+        )
+
+
+_ALL_LIVE = _Read.where(*_LIVE)
+_ONE = _Read.where(_OF, LeaseRow.id == bindparam("lease"))
 _CLOSE = update(LeaseRow).where(_OF, LeaseRow.open).values(open=False)
 _EXPIRED = _CLOSE.where(LeaseRow.expires <= bindparam("now"))
 _ANSWERED = _CLOSE.where(LeaseRow.id == bindparam("lease"))
@@ -70,11 +99,18 @@ class LeaseRows(CollectionRows):
         """The question of a lease, live or not; a LeaseError if there is none."""
         return self._lease_of(lease)[0].question
 
+    def question_of_batch(self, batch: str, lease: str) -> Question:
+        """The question of a lease, live or not; a LeaseError if it is not one of the batch."""
+        stored, _ = self._lease_of(lease)
+        if stored.batch != batch:
+            raise LeaseError(f"lease {lease!r} is not of batch {batch}")
+        return stored.question
+
     def _live_leases(self, now: float) -> list[Lease]:
         """All live leases, in the order of creation."""
+        these = {"of": self.number, "now": now}
         with self.transaction() as connection:
-            rows = connection.execute(_ALL_LIVE, {"of": self.number, "now": now})
-            return [_lease(row) for row in rows]
+            return [lease for lease, _ in _leases(connection, _ALL_LIVE, these)]
 
     def _take_leases(
         self,
@@ -85,6 +121,7 @@ class LeaseRows(CollectionRows):
         *,
         now: float,
         expires: float,
+        batch: str | None = None,
     ) -> list[Lease]:
         """The annotator's renewed leases, and new ones of the free questions; closes expired ones.
 
@@ -96,7 +133,7 @@ class LeaseRows(CollectionRows):
         with self.locked() as connection:
             connection.execute(_EXPIRED, these)
             live = self._live_leases(now)
-            taken = {lease.question.pair for lease in live}
+            taken = {pair for lease in live for pair in lease.question.pairs}
             process = Process.here()
             held = [
                 replace(lease, expires=expires, process=process)
@@ -112,14 +149,15 @@ class LeaseRows(CollectionRows):
                 connection.execute(change, these)
             leases: list[Lease] = []
             for question in questions:
-                if question.pair not in taken:
-                    taken.add(question.pair)
+                if taken.isdisjoint(question.pairs):
+                    taken.update(question.pairs)
                     id = secrets.token_urlsafe(16)
-                    leases.append(Lease(id, question, annotator, expires, process))
+                    leases.append(Lease(id, question, annotator, expires, process, batch))
             if leases:
                 common = {"collection": self.number, "annotator": key, "created": now}
                 rows = [_row_of(lease) | common for lease in leases]
                 connection.execute(insert(LeaseRow), rows)
+            _insert_items(connection, [lease for lease in leases if lease.question.further])
         return held + leases
 
     def _close_leases(self, *only: ColumnElement[bool]) -> None:
@@ -138,13 +176,12 @@ class LeaseRows(CollectionRows):
         Raises:
             LeaseError: if there is none.
         """
-        row: Any = None
         if plausible(id):
             with self.transaction() as connection:
-                row = connection.execute(_ONE, {"of": self.number, "lease": id}).first()
-        if row is None:
-            raise LeaseError(f"no question was put under lease {id[:LONGEST_ID]!r}")
-        return _lease(row), row.open
+                leases = _leases(connection, _ONE, {"of": self.number, "lease": id})
+            if leases:
+                return leases[0]
+        raise LeaseError(f"no question was put under lease {id[:LONGEST_ID]!r}")
 
     def _live_lease_of(self, id: str, annotator: str, now: float) -> Lease:
         """The live lease of that id; a LeaseError if it is another's, expired or closed."""
@@ -159,19 +196,52 @@ class LeaseRows(CollectionRows):
         return lease
 
 
-def _lease(row: Any) -> Lease:
-    question = Question(row.left, row.right, row.strategy, row.probability, row.model)
-    return Lease(row.id, question, row.name, row.expires, Process.of(row))
+def _leases(
+    connection: Connection, read: _Read, these: Mapping[str, Any]
+) -> list[tuple[Lease, bool]]:
+    """The leases that statements read, and whether each is open; `these` are their parameters."""
+    rows = connection.execute(read.leases, these).all()
+    items: dict[int, list[int]] = {row.number: [] for row in rows if row.low is None}
+    if items:
+        for lease, item in connection.execute(read.items, these):
+            items[lease].append(item)
+    return [(_lease(row, items.get(row.number, (row.left, row.right))), row.open) for row in rows]
+
+
+def _lease(row: Any, items: Sequence[int]) -> Lease:
+    left, right, *further = items
+    question = Question(left, right, row.strategy, row.probability, row.model, tuple(further))
+    return Lease(row.id, question, row.name, row.expires, Process.of(row), row.batch)
+
+
+def _insert_items(connection: Connection, leases: Sequence[Lease]) -> None:
+    """Store the items of new leases of questions about more than two."""
+    if not leases:
+        return
+    these = select(LeaseRow.id, LeaseRow.number).where(LeaseRow.id.in_([x.id for x in leases]))
+    numbers = {row.id: row.number for row in connection.execute(these)}
+    rows = [
+        {"lease": numbers[lease.id], "place": place, "item": item}
+        for lease in leases
+        for place, item in enumerate(lease.question.items)
+    ]
+    connection.execute(insert(LeaseItemRow), rows)
 
 
 def _row_of(lease: Lease) -> dict[str, Any]:
     """The row of a new lease, but for what all leases that are taken together share."""
-    low, high = lease.question.pair
-    sides = {"low": low, "high": high, **vars(lease.question)}
+    question = lease.question
+    facts = {name: value for name, value in vars(question).items() if name != "further"}
+    sides = dict.fromkeys(("low", "high", "left", "right"))
+    if not question.further:
+        low, high = question.pair
+        sides = {"low": low, "high": high, "left": question.left, "right": question.right}
     return {
         "id": lease.id,
         "expires": lease.expires,
         "open": True,
+        "batch": lease.batch,
+        **facts,
         **sides,
         **lease.process._asdict(),
     }

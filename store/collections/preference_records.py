@@ -9,7 +9,7 @@ from typing import Any
 from sortnet.errors import DataError
 from sortnet.items import Items
 from sortnet.preference import Judgement
-from sortnet.preference.base import Pair, by_pair
+from sortnet.preference.base import Pair, unordered_pair
 
 
 def preference_records(
@@ -26,7 +26,8 @@ def preference_records(
     its standard or conversational format (https://huggingface.co/docs/trl/dataset_formats).
     `weight` is the sum of the annotators' weights (None: 1 each), those who prefer the rejected
     item subtracted: 1 is one average annotator. A pair whose weight is not above 0 is left out, as
-    are ties. An annotator who answered a pair several times has one vote.
+    are ties. An annotator who answered a pair several times has one vote. An answer about more than
+    two items counts for each pair of which it says which item is better.
 
     The judgements come with undos, without those of excluded annotators. Without a prompt, it is
     the context of the group, else its name. A DataError if an item has no text, or a conversation
@@ -61,20 +62,18 @@ def preference_records(
 def _votes(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int]]:
     """{pair: {annotator: 1 for the item with the lower number, -1 for the other}}, no ties."""
     undone = {judgement.undoes for judgement in judgements}
-    sides = [
-        judgement
-        for judgement in judgements
-        if judgement.answer in ("left", "right") and judgement.number not in undone
-    ]
-    return {pair: _votes_on(answers) for pair, answers in by_pair(sides).items()}
+    balances: dict[Pair, Counter[str]] = {}
+    for judgement in judgements:
+        if judgement.number in undone:
+            continue
+        for better, worse in judgement.comparisons():
+            balance = balances.setdefault(unordered_pair(better, worse), Counter())
+            balance[judgement.annotator] += 1 if better < worse else -1
+    return {pair: _votes_on(balance) for pair, balance in balances.items()}
 
 
-def _votes_on(answers: Sequence[Judgement]) -> dict[str, int]:
+def _votes_on(balance: Mapping[str, int]) -> dict[str, int]:
     """One vote of each annotator on a pair: 1, -1, or 0 if their answers cancel out."""
-    balance: Counter[str] = Counter()
-    for answer in answers:
-        for_low = (answer.answer == "left") == (answer.left < answer.right)
-        balance[answer.annotator] += 1 if for_low else -1
     return {annotator: (n > 0) - (n < 0) for annotator, n in balance.items()}
 
 

@@ -224,10 +224,12 @@ class AnnotatorRow(Base):
 
 
 class JudgementRow(Base):
-    """An annotator's answer about two items; never changed, only undone by a later row.
+    """An annotator's answer about two or more items; never changed, only undone by a later row.
 
     `number` is the place in the collection's order, from 1 and without gaps; imports recognise a
-    judgement by its `id`; `at` is in seconds since 1970.
+    judgement by its `id`; `at` is in seconds since 1970. `left` and `right` are NULL if there are
+    more than two items, which are then in `JudgementItemRow`: nothing takes such an answer for one
+    about a pair.
     """
 
     __tablename__ = "judgements"
@@ -240,8 +242,8 @@ class JudgementRow(Base):
     number: Mapped[Part]
     id: Mapped[str]
     annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
-    left: Mapped[int] = mapped_column("left_item", key="left")
-    right: Mapped[int] = mapped_column("right_item", key="right")
+    left: Mapped[int | None] = mapped_column("left_item", key="left")
+    right: Mapped[int | None] = mapped_column("right_item", key="right")
     answer: Mapped[str]
     milliseconds: Mapped[Big | None]
     strategy: Mapped[str]
@@ -255,6 +257,19 @@ class JudgementRow(Base):
     p: Mapped[float | None]
     cost: Mapped[float | None]
     meta: Mapped[str | None]
+
+
+class JudgementItemRow(Base):
+    """An item of a judgement about more than two; `choice` is `best`, `worst` or NULL."""
+
+    __tablename__ = "judgement_items"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    collection: Mapped[CollectionKey]
+    number: Mapped[Part]
+    place: Mapped[Part]
+    item: Mapped[int]
+    choice: Mapped[str | None]
 
 
 class DecisionRow(Base):
@@ -280,8 +295,12 @@ class DecisionRow(Base):
 class LeaseRow(Base):
     """A leased question; at most one lease of a pair is open. Times as in `JudgementRow.at`.
 
+    `low`, `high`, `left` and `right` are NULL if the question is about more than two items, which
+    are then in `LeaseItemRow`.
+
     `host`, `pid` and `process_start` are those of the process that asks the question, see
-    `store.database.process`; NULL in leases from before m0011.
+    `store.database.process`; NULL in leases from before m0011. `batch` is the name of the batch in
+    which the question was written to a file; NULL of others.
     """
 
     __tablename__ = "leases"
@@ -300,10 +319,10 @@ class LeaseRow(Base):
     id: Mapped[str] = mapped_column(unique=True)
     collection: Mapped[int] = mapped_column(ForeignKey("collections.number", ondelete="CASCADE"))
     annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
-    low: Mapped[int]
-    high: Mapped[int]
-    left: Mapped[int] = mapped_column("left_item", key="left")
-    right: Mapped[int] = mapped_column("right_item", key="right")
+    low: Mapped[int | None]
+    high: Mapped[int | None]
+    left: Mapped[int | None] = mapped_column("left_item", key="left")
+    right: Mapped[int | None] = mapped_column("right_item", key="right")
     strategy: Mapped[str]
     probability: Mapped[float]
     model: Mapped[int]
@@ -313,6 +332,38 @@ class LeaseRow(Base):
     host: Mapped[str | None]
     pid: Mapped[int | None]
     process_start: Mapped[str | None]
+    batch: Mapped[str | None]
+
+
+class BatchRow(Base):
+    """Questions that were written to a file for a provider's batch endpoint.
+
+    `about` says whom they are for, and what is stored with each answer, see
+    `store.collections.batches`. Times as in `JudgementRow.at`.
+    """
+
+    __tablename__ = "batches"
+
+    number: Mapped[Key]
+    name: Mapped[str] = mapped_column(unique=True)
+    collection: Mapped[int] = mapped_column(ForeignKey("collections.number", ondelete="CASCADE"))
+    annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
+    created: Mapped[float]
+    cancelled: Mapped[float | None]
+    about: Mapped[dict[str, Any]]
+
+
+class LeaseItemRow(Base):
+    """An item of a leased question about more than two."""
+
+    __tablename__ = "lease_items"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    lease: Mapped[int] = mapped_column(
+        ForeignKey("leases.number", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    place: Mapped[Part]
+    item: Mapped[int]
 
 
 class ServerRow(Base):

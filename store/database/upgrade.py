@@ -1,7 +1,7 @@
 """The schema's version: a new or older database is upgraded, a newer one refused.
 
 The schema itself is in `schema`. What an older store lacks of it, tables and columns that may be
-NULL, is added by comparing the two.
+NULL, is added by comparing the two; columns that may be NULL by now are made so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from sqlalchemy import Connection, cast, column, false, inspect, null, select, table, text, true
-from sqlalchemy.schema import CreateColumn, Table
+from sqlalchemy.schema import CreateColumn, CreateTable, Table
 
 from sortnet.errors import StoreError
 from store.database.engine import reading_uri
@@ -23,7 +23,7 @@ from store.database.schema import Base
 # Our own name: a team's database may hold another program's tables.
 VERSION_TABLE = "sortnet_schema"
 APPLICATION_ID = 0x536F7274  # "Sort": identifies SortNet's files to SQLite
-OLDEST, NEWEST = "m0003", "m0013"  # of version 0.1.0; one more with each change of `schema`
+OLDEST, NEWEST = "m0003", "m0015"  # of version 0.1.0; one more with each change of `schema`
 LOCK = 0x536F72744E6574  # "SortNet": PostgreSQL's advisory locks are numbers
 
 
@@ -37,6 +37,9 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
         return None
     if found is not None and sqlite:
         copy = _copied(Path(connection.engine.url.database or ""), found)
+    # First: a table that is created below may refer to one that is created again here.
+    for new, strict in _strict_columns(connection).items():
+        _loosen(connection, new, strict)
     Base.metadata.create_all(connection)
     for new, names in _lacking(connection):
         for each in (each for each in new.columns if each.name not in names):
@@ -98,6 +101,45 @@ def _lacking(connection: Connection) -> Iterator[tuple[Table, set[str]]]:
         names = {column["name"] for column in there}
         if not names >= {column.name for column in new.columns}:
             yield new, names
+
+
+def _strict_columns(connection: Connection) -> dict[Table, list[str]]:
+    """The columns by table that may be NULL in the schema, but not in the database."""
+    inspector = inspect(connection)
+    strict: dict[Table, list[str]] = {}
+    for new in Base.metadata.sorted_tables:
+        stored = inspector.get_columns(new.name) if inspector.has_table(new.name) else ()
+        required = {each["name"] for each in stored if not each["nullable"]}
+        names = [each.name for each in new.columns if each.nullable and each.name in required]
+        if names:
+            strict[new] = names
+    return strict
+
+
+def _loosen(connection: Connection, new: Table, names: list[str]) -> None:
+    """Let these columns of a table be NULL.
+
+    SQLite cannot change a column: the table is created again, with all columns of the schema, and
+    filled. When the old table is dropped, no other one may refer to it, as its rows would go, too.
+    """
+    if connection.dialect.name != "sqlite":
+        for name in names:
+            change = f"ALTER TABLE {new.name} ALTER COLUMN {name} DROP NOT NULL"
+            connection.execute(text(change))
+        return
+    begin = f"CREATE TABLE {new.name} "
+    create = str(CreateTable(new).compile(dialect=connection.dialect))
+    create = create.replace(begin, f"CREATE TABLE new_{new.name} ", 1)
+    stored = {each["name"] for each in inspect(connection).get_columns(new.name)}
+    shared = ", ".join(each.name for each in new.columns if each.name in stored)
+    connection.execute(text(create))
+    connection.execute(
+        text(f"INSERT INTO new_{new.name} ({shared}) SELECT {shared} FROM {new.name}")
+    )
+    connection.execute(text(f"DROP TABLE {new.name}"))
+    connection.execute(text(f"ALTER TABLE new_{new.name} RENAME TO {new.name}"))
+    for index in new.indexes:
+        index.create(connection)
 
 
 def revision(connection: Connection) -> str | None:

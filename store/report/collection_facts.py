@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable
 from dataclasses import asdict
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from sortnet.core import Progress
+from sortnet.core import I64, Progress
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.items.base import words_of
+from sortnet.judges.prices import LONGEST_CURRENCY
 from sortnet.messages import count, cut
 from sortnet.preference.annotator_agreement import agreement
+from sortnet.preference.calibration import calibration
 from sortnet.preference.cycles import CycleTest, cycle_test
 from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.pairs_in_doubt import Doubt, in_doubt
 from store import Collection
 from store.report.labelling_pictures import pictures_of
+from store.report.question_sizes import facts_of_sizes
 from store.service.labelling import LabellingService
 
 TOP = 10
@@ -100,7 +105,8 @@ def facts_of(
         "answers": session.n_votes,
         "judges": judges,
         **{name: sum(judge[name] for judge in judges) for name in _COUNTED},
-        "cost": _sum(judge["cost"] for judge in judges),
+        **_cost_facts(_sums(judge["costs"] for judge in judges)),
+        "sizes": facts_of_sizes(everything, study, partial(_spent, everything)),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(events))),
         "cycles": plain(asdict(cycles)) | {"share": cycles.share, "said": cycles_in_words(cycles)},
@@ -139,27 +145,48 @@ def _judges(service: LabellingService, everything: Judgements) -> list[dict[str,
     names = [
         who.name for who in service.collection.annotators() if who.name in everything.annotators
     ]
-    spent = {name: _spent(everything, name) for name in names}
+    spent = {name: _spent(everything, np.flatnonzero(everything.by(name))) for name in names}
+    gold = service.study.gold_pairs()
     for report in service.reports(names):
         kind = "model" if report.model else "person"
-        found.append(plain(asdict(report)) | {"kind": kind} | spent[report.name])
+        ranges = calibration(everything, report.name, gold) if report.probabilities else []
+        found.append(
+            plain(asdict(report))
+            | {"kind": kind}
+            | spent[report.name]
+            | {"calibration": [plain(asdict(each)) for each in ranges]}
+        )
     return found
 
 
-def _spent(everything: Judgements, name: str) -> dict[str, Any]:
-    """What somebody's answers took, those undone too."""
-    rows = np.flatnonzero(everything.by(name))
+def _spent(everything: Judgements, rows: I64) -> dict[str, Any]:
+    """What these answers took."""
     texts = everything.texts["meta"]
-    metas = [_parsed(texts[row]) for row in rows.tolist() if row in texts]
+    metas = [_parsed(texts[row]) if row in texts else {} for row in rows.tolist()]
     by_model = [meta for meta in metas if "model" in meta]
-    cost = everything.cost[rows]
     calls, tokens_in, tokens_out = map(sum, zip((0, 0, 0), *map(_calls, by_model), strict=True))
+    costs: dict[str, float] = {}
+    for cost, meta in zip(everything.cost[rows].tolist(), metas, strict=True):
+        if not math.isnan(cost):
+            currency = str(meta.get("currency", ""))[:LONGEST_CURRENCY]
+            costs[currency] = costs.get(currency, 0.0) + cost
     return {
         "calls": calls,
         "tokens_in": tokens_in,
         "tokens_out": tokens_out,
-        "cost": None if np.isnan(cost).all() else float(np.nansum(cost)),
+        **_cost_facts(costs),
     }
+
+
+def _cost_facts(costs: dict[str, float]) -> dict[str, Any]:
+    """Costs by currency, and the cost and its currency where there is only one.
+
+    The key of an unknown currency is empty.
+    """
+    if len(costs) != 1:
+        return {"cost": None, "currency": None, "costs": costs}
+    ((currency, cost),) = costs.items()
+    return {"cost": cost, "currency": currency or None, "costs": costs}
 
 
 def _calls(meta: dict[str, Any]) -> tuple[int, int, int]:
@@ -212,8 +239,9 @@ def _doubt(doubt: Doubt, items: Items) -> dict[str, Any]:
         "answers": [
             {
                 "annotator": one.annotator,
-                "prefers": {"left": items.ids[one.left], "right": items.ids[one.right]}.get(
-                    one.answer
+                "prefers": next(
+                    (items.ids[k] for k, other in one.comparisons() if {k, other} == {*doubt.pair}),
+                    None,
                 ),
                 "p_first": None if one.p is None else one.p if one.left == first else 1 - one.p,
                 "reason": one.comment,
@@ -227,6 +255,10 @@ def _item(items: Items, k: int) -> dict[str, Any]:
     return {"id": items.ids[k], "text": cut(words_of(items, k), _TEXT) or None}
 
 
-def _sum(costs: Iterator[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known else None
+def _sums(costs_of_judges: Iterable[dict[str, float]]) -> dict[str, float]:
+    """The sum of the costs in each currency."""
+    sums: dict[str, float] = {}
+    for costs in costs_of_judges:
+        for currency, cost in costs.items():
+            sums[currency] = sums.get(currency, 0.0) + cost
+    return sums

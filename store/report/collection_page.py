@@ -8,6 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sortnet.core import Progress
+from sortnet.judges.prices import amount
 from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
 from sortnet.preference.goal import Goal
@@ -21,6 +22,12 @@ from store.service.item_ranking import TOP, page_cell
 _ROWS = 100_000  # of the ranking; more would be tens of megabytes
 _WRITTEN = 100  # of them that are there without the script
 _ANSWERS = 12  # about a pair
+_P_COUNTS = {
+    "measurement": "measurements",
+    "words": "words: they say nothing of the errors",
+    "share": "shares of votes",
+    "ignored": "words: they are ignored",
+}
 _SMALL = Markup("{} <small>{}</small>")
 _JUDGE_COLUMNS = (
     *("judge", "kind", "answers", "skipped", *TITLES, "calls", "tokens", "cost", "verdict"),
@@ -86,6 +93,11 @@ def _shown(part: dict[str, Any]) -> dict[str, Any]:
     shown_part["summary"] = [*_summary(part)]
     shown_part["reliability"] = [*_reliability(part)]
     shown_part["judge_rows"] = [_judge(judge) for judge in part["judges"]]
+    shown_part["calibration_rows"] = [
+        _calibration(judge, each) for judge in part["judges"] for each in judge["calibration"]
+    ]
+    shown_part["size_rows"] = [_size(size) for size in part["sizes"]]
+    shown_part["has_sets"] = any(size["items"] > 2 for size in part["sizes"])
     shown_part["instructions_html"] = instructions_html(part["instructions"])
     shown_part["ranking_title"] = _ranking_title(part)
     shown_part["cells"] = [_cells(row, part) for row in part["rows"][:_ROWS]]
@@ -111,8 +123,8 @@ def _summary(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if part["calls"]:
         tokens = part["tokens_in"] + part["tokens_out"]
         yield "Calls of models", f"{part['calls']:,}, {tokens:,} tokens"
-    if part["cost"] is not None:
-        yield "Cost", f"{part['cost']:.4g}"
+    if part["costs"]:
+        yield "Cost", _amounts(part["costs"])
     done = "reached" if part["remaining"]["stop"] else "not reached yet"
     yield "Goal", done
     checked = part["remaining"]
@@ -134,6 +146,26 @@ def _cells(row: dict[str, Any], part: dict[str, Any]) -> list[str | list[str]]:
     ]
 
 
+def _amounts(costs: dict[str, float]) -> str:
+    """Costs with their currencies; empty without a cost."""
+    return ", ".join(amount(cost, currency) for currency, cost in costs.items())
+
+
+def _size(size: dict[str, Any]) -> list[str]:
+    """A row of the table of questions about so many items."""
+    tokens = (size["tokens_in"] + size["tokens_out"]) / max(size["comparisons"], 1)
+    cost = size["cost_a_comparison"]
+    return [
+        str(size["items"]),
+        *(f"{size[name]:,}" for name in ("answers", "comparisons")),
+        "-" if size["seconds"] is None else f"{size['seconds']:.1f}",
+        f"{size['calls']:,}" if size["calls"] else "-",
+        f"{tokens:,.0f}" if size["calls"] else "-",
+        "-" if cost is None else f"{cost:.2g}",
+        "-" if size["accuracy"] is None else f"{size['accuracy']:.0%} of {size['checked']:,}",
+    ]
+
+
 def _judge(judge: dict[str, Any]) -> list[str]:
     """A row of the table of judges."""
     state = "" if judge["state"] == "active" else f" ({judge['state']})"
@@ -144,9 +176,25 @@ def _judge(judge: dict[str, Any]) -> list[str]:
         *(f"{judge[name]:,}" for name in ("answers", "skipped")),
         *map(_figure, figures_of(judge)),
         *(f"{n:,}" if calls else "-" for n in (calls, tokens)),
-        "-" if judge["cost"] is None else f"{judge['cost']:.4g}",
+        _amounts(judge["costs"]) or "-",
         judge["verdict"] or "-",
     ]
+
+
+def _calibration(judge: dict[str, Any], each: dict[str, Any]) -> list[str]:
+    """A row of the table of calibration."""
+    return [
+        judge["name"],
+        _P_COUNTS[judge["probabilities"]],
+        f"{each['low']:g} to {each['high']:g}",
+        f"{each['answers']:,}",
+        f"{each['said']:.2f}",
+        *(_share_of(each[name], each[f"n_{name}"]) for name in ("others", "gold")),
+    ]
+
+
+def _share_of(share: float | None, number: int) -> str:
+    return "-" if share is None else _SMALL.format(f"{share:.2f}", f"of {number:,}")
 
 
 def _figure(figure: Figure) -> str:

@@ -10,6 +10,7 @@ from sortnet.errors import SortNetError
 from sortnet.judges import Function, LanguageModel, Program
 from sortnet.judges.any_judge import MachineJudge
 from sortnet.judges.prompts import Prompt
+from sortnet.judges.request import part_of_judge
 
 # {attribute of a judge: its name in a record}, where these differ
 _NAMES = {"command": "judge", "key_variable": "key", "patience": "store_patience"}
@@ -30,6 +31,7 @@ def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
     names = [field.name for field in fields(judge) if field.name not in _NOT_STORED[type(judge)]]
     record = {_NAMES.get(name, name): getattr(judge, name) for name in names}
     if isinstance(judge, LanguageModel):
+        record["request"] = dict(judge.request)
         record |= {"prompt_hash": Prompt(judge.prompt).hash, _KEY_FUNCTION: judge.key is not None}
     if isinstance(judge, Function):
         record["function"] = judge.annotator
@@ -80,6 +82,10 @@ def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str 
     for name in _ALIKE:
         if name in record and name in stored and record[name] != stored[name]:
             return name.removesuffix("_hash")
+    if part_of_judge(record.get("request", {})) != part_of_judge(stored.get("request", {})):
+        return "request"
+    if record.get("structured", False) != stored.get("structured", False):
+        return "structured"
     return None
 
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from sortnet.errors import StudyError
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import HOLDOUT, Pair, by_pair
+from sortnet.preference.base import HOLDOUT
 from store.collections.leases import Lease
 from store.service.labelling import LabellingService
 
-OTHER = "criterion"  # the strategy of a pair that was chosen for another criterion
+OTHER = "criterion"  # the strategy of a question that was chosen for another criterion
 
 
 class Asked(NamedTuple):
@@ -22,23 +22,23 @@ class Asked(NamedTuple):
     lease: Lease
 
     @property
-    def pair(self) -> Pair:
-        """The two items, the lower number first."""
-        return self.lease.question.pair
+    def items(self) -> tuple[int, ...]:
+        """The items of the question, ascending."""
+        return _items_of(self.lease.question)
 
 
 class Criteria:
     """What annotators are asked: by one service, or one for each criterion, in that order.
 
-    Together, each pair is asked by all criteria before the next pair; else one criterion is asked
-    until its goal is reached, then the next one.
+    Together, each question is asked by all criteria before the next one; else one criterion is
+    asked until its goal is reached, then the next one.
     """
 
     def __init__(self, services: Sequence[LabellingService], *, together: bool = False) -> None:
         self.services, self._together = tuple(services), together and len(services) > 1
 
     def next(self, annotator: str, k: int = 1) -> list[Asked]:
-        """The next k pairs, or fewer; together, each once for each criterion.
+        """The next k questions, or fewer; together, each once for each criterion.
 
         Cost: as `LabellingService.next`, for each service that is looked at.
         """
@@ -53,23 +53,25 @@ class Criteria:
         return []
 
     def _by_all(self, annotator: str, asked: Sequence[Asked]) -> list[Asked]:
-        """The pairs of one service asked by all; pairs with an answer by some come first."""
+        """The questions of one service asked by all; those with an answer by some come first."""
         by_all = list(asked)
         others = [service for service in self.services if not asked or service != asked[0].service]
         for service in others:
             leases = service.held(annotator)
-            leased = {lease.question.pair for lease in leases}
+            leased = {_items_of(lease.question) for lease in leases}
             questions = [_for_another(one.lease.question) for one in asked]
-            questions = [question for question in questions if question.pair not in leased]
+            questions = [question for question in questions if _items_of(question) not in leased]
             leases += service.lease(annotator, questions)
             by_all += [Asked(service, lease) for lease in leases]
-        of_pair = by_pair(by_all)
-        pairs = list(by_pair(asked))
-        started = [pair for pair in of_pair if pair not in pairs]
+        of_items: dict[tuple[int, ...], list[Asked]] = {}
+        for one in by_all:
+            of_items.setdefault(one.items, []).append(one)
+        chosen = list(dict.fromkeys(one.items for one in asked))
+        started = [items for items in of_items if items not in chosen]
         return [
             one
-            for pair in started + pairs
-            for one in sorted(of_pair[pair], key=lambda one: self.services.index(one.service))
+            for items in started + chosen
+            for one in sorted(of_items[items], key=lambda one: self.services.index(one.service))
         ]
 
     def service_of(self, criterion: str | None) -> LabellingService:
@@ -90,8 +92,13 @@ class Criteria:
         return max(theirs, key=lambda one: one[1].at or 0, default=None)
 
 
+def _items_of(question: Question) -> tuple[int, ...]:
+    """The items of a question, ascending."""
+    return tuple(sorted(question.items))
+
+
 def _for_another(question: Question) -> Question:
-    """The same pair for another criterion, whose model had no choice; a random one stays that."""
+    """The same items for another criterion, whose model had no choice; a random one stays that."""
     if question.strategy == HOLDOUT:
         return question
     return replace(question, strategy=OTHER, probability=1.0)

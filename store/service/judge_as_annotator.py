@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import secrets
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -11,13 +12,14 @@ from functools import partial
 
 import numpy as np
 
-from sortnet.errors import LeaseError, StudyError
+from sortnet.errors import LeaseError, SortNetError, StudyError
 from sortnet.judges.asked_pairs import Pair, pair_of_items
+from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
 from sortnet.messages import ANSWERED
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import TARGETS
+from sortnet.preference.base import HOLDOUT, ORDER_ANSWERS
 from sortnet.preference.groups import Groups
 from sortnet.preference.study import Decision
 from store.collections.collection import Stored
@@ -25,6 +27,7 @@ from store.collections.leases import Lease
 from store.service.labelling import LabellingService
 from store.service.patience import StorePatience
 
+CHECKS = (HOLDOUT, "repeat")  # strategies whose questions check the model or the judge
 _LEASED_TOGETHER = 5  # questions for a judge in the caller's thread, if fits are slow
 
 
@@ -60,6 +63,18 @@ class LabellingEnd:
     def fault(self) -> str:
         """The error or interrupt that ended it; empty if none did."""
         return self.text if self.reason in (EndReason.FAULT, EndReason.INTERRUPTED) else ""
+
+
+def check_takes_sets(judge: JudgeConnection, set_size: int) -> None:
+    """Refuse a judge that answers about two items only.
+
+    Raises:
+        SortNetError: if it does.
+    """
+    if not judge.takes_sets:
+        raise SortNetError(
+            f"{judge.name} answers about two items, not about {set_size}: set the size to 2"
+        )
 
 
 def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) -> Pair:
@@ -108,8 +123,11 @@ class Judging(WorkerPool[Lease]):
         Ctrl-C ends it, too, after what is answered is stored; `end` says why it ended.
 
         Raises:
-            SortNetError: if the judge cannot be started, or the store stays away.
+            SortNetError: if the judge cannot be started, the store stays away, or the questions
+                are about more than two items and the judge answers about two.
         """
+        if self.service.study.set_size > 2:
+            check_takes_sets(self.judge, self.service.study.set_size)
         with self.judge.open_connections():
             workers = self.judge.make_workers()
             try:
@@ -162,11 +180,17 @@ class Judging(WorkerPool[Lease]):
         return question.id
 
     def _items(self, question: Lease) -> set[str]:
-        ids, pair = self.service.items.ids, question.question
-        return {ids[pair.left], ids[pair.right]}
+        ids = self.service.items.ids
+        return {ids[item] for item in question.question.items}
 
     def _pair(self, question: Lease, *, turned: bool) -> Pair:
+        asked = question.question
+        if asked.further:  # what others answered of another size may be asked again
+            check_takes_sets(self.judge, len(asked.items))
         return pair_of(self.service, question, turned=turned)
+
+    def _is_fresh(self, question: Lease) -> bool:
+        return question.question.strategy in CHECKS
 
     @property
     def _some_time(self) -> float:
@@ -197,7 +221,7 @@ class Judging(WorkerPool[Lease]):
             self._patience.do(partial(collection.append, [second], ids=ids))
             self._patience.do(self.service.sync)
         self.answered += new
-        self.n_preferences += new and verdicts[0].answer in TARGETS
+        self.n_preferences += new and verdicts[0].answer in ORDER_ANSWERS
         if not new:
             self.notify(ANSWERED)
 
@@ -224,7 +248,7 @@ class Judging(WorkerPool[Lease]):
     def _leased_again(self, question: Question) -> list[Lease]:
         """A new lease of a question: a server that was killed may have lost the old one."""
         self._patience.do(self.service.sync)
-        if not self.service.session.allows(question.pair):
+        if not all(map(self.service.session.allows, question.pairs)):
             return []
         return self._patience.do(partial(self.service.lease, self.annotator, [question]))
 
@@ -232,16 +256,7 @@ class Judging(WorkerPool[Lease]):
         self._patience.do(partial(self.service.release, self.annotator))
 
     def _mark(self) -> None:
-        """Mark a new annotator as a model, unless somebody did; one who has answered stays."""
-        service = self.service
-        if (
-            not service.session.answered(self.annotator)
-            and self.annotator not in service.study.models
-        ):
-            mark = Decision("model", self.annotator)
-            with suppress(StudyError):  # a run beside this one, under the same name, was faster
-                self._patience.do(partial(service.collection.decide, mark))
-            self._patience.do(service.sync)
+        mark_model(self.service, self.annotator, self._patience.do)
 
     def _judgement(self, question: Question, verdict: Verdict) -> Judgement:
         return question.answered(self.annotator, verdict.answer, **verdict.facts())
@@ -267,6 +282,31 @@ class Judging(WorkerPool[Lease]):
         why = self._patience.do(partial(self.service.why_nothing_left, self.annotator))
         failed = f", but for {self.failed} that failed" if self.failed else ""
         return EndReason.NOTHING_LEFT, f"{why}{failed}"
+
+
+def mark_model(
+    service: LabellingService, annotator: str, do: Callable[..., object] = operator.call
+) -> None:
+    """Mark a new annotator as a model whose probabilities are measurements.
+
+    What somebody has decided about the annotator stays, and so does an annotator who has answered.
+
+    Args:
+        service: the service of the collection.
+        annotator: the name of the annotator.
+        do: calls each step, which goes to the store.
+    """
+    if service.session.answered(annotator):
+        return
+    marks = []
+    if annotator not in service.study.models:
+        marks.append(Decision("model", annotator))
+    if annotator not in service.study.probabilities:
+        marks.append(Decision("p-measurement", annotator))
+    if marks:
+        with suppress(StudyError):  # a run beside this one, under the same name, was faster
+            do(partial(service.collection.decide, *marks))
+        do(service.sync)
 
 
 def example_pairs(service: LabellingService, n: int) -> list[Pair]:

@@ -79,9 +79,11 @@ def read_judged(
     """What people said of a collection's items: a part to learn from, and one that chooses.
 
     A query is a group of items. A judgement weighs the reliability of its annotator; one who mostly
-    says the opposite counts the other way round. Those up to number `events` count (None: all); the
-    seed decides what is held out, or `as_before` names it, see `hold_out_documents`. A DataError if
-    there are no judgements, no features, or too few judgements for two parts.
+    says the opposite counts the other way round. The comparisons that follow from an answer about a
+    set weigh less than as many answers about pairs, see `Votes.comparisons`. Judgements up to
+    number `events` count (None: all); the seed decides what is held out, or `as_before` names it,
+    see `hold_out_documents`. A DataError if there are no judgements, no features, or too few
+    judgements for two parts.
 
     With a describer, that of a model, the items have the features that it makes.
 
@@ -125,7 +127,9 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
 def _facts(items: Items, votes: Votes) -> str:
     """A hash of items as they are stored, and of answers that no decision has left out."""
     given = items.ids, items.groups, items.texts, items.images, items.feature_names
-    answers = votes.left, votes.right, votes.target, votes.annotator
+    answers = [votes.left, votes.right, votes.target, votes.annotator]
+    if votes.weight is not None:
+        answers.append(votes.weight)
     return _hash(*given, items.features, *answers)
 
 
@@ -152,4 +156,6 @@ def _queries(items: Items, votes: Votes, weights: Mapping[str, float], source: S
     )
     weight = np.array([*weights.values()])[votes.annotator]
     target = np.where(weight < 0, 1 - votes.target, votes.target)
+    if votes.weight is not None:
+        weight = weight * votes.weight
     return queries.with_judgements(votes.left, votes.right, soft=target, weight=np.abs(weight))

@@ -50,6 +50,7 @@ def new_session(
     """
     collection.check_one_question()
     settings = collection.settings
+    study = study or collection.study()
     known = {name: settings[name] for name in SESSION_SETTINGS if name in settings}
     return Session(
         items.features,
@@ -57,8 +58,8 @@ def new_session(
         groups=items.groups,
         among=collection.allowed_pairs(),
         keep=_folder_of_fits(),
-        study=study or collection.study(),
-        **{"seed": collection.seed, **known, **more},
+        study=study,
+        **{"seed": collection.seed, "set_size": study.set_size, **known, **more},
     )
 
 
@@ -182,10 +183,11 @@ class LabellingService:
         with self._lock:
             for each in (self.session.judgements(), self._set_aside):
                 of_item = (each.left == item) | (each.right == item)
+                of_item |= (each.further == item).any(axis=1)
                 if (of_item & each.by(annotator)).any():
                     return True
         live = self.collection.leases(annotator)
-        return any(item in lease.question.pair for lease in live)
+        return any(item in lease.question.items for lease in live)
 
     def question(self, annotator: str, lease: str) -> Question:
         """The question of an annotator's lease; a LeaseError if there is none."""
@@ -200,7 +202,7 @@ class LabellingService:
         """
         with self._lock:
             stored = self.collection.answer(lease, judgement, after=self._last_number)
-            if stored.since.pairs()[1].max(initial=-1) >= self.session.n_items:
+            if stored.since.highest_item >= self.session.n_items:
                 self.sync()
             else:
                 self._take_in(stored.since)
@@ -231,7 +233,11 @@ class LabellingService:
         """Why there is no question for an annotator, in words."""
         if closed := self.why_closed(annotator):
             return closed
-        if self.collection.leases():
+        leases = self.collection.leases()
+        if batches := sorted({lease.batch for lease in leases if lease.batch is not None}):
+            names = ", ".join(batches)
+            return f"nothing to ask now: the remaining pairs are in batch {names}, or reserved"
+        if leases:
             return "nothing to ask now: the remaining pairs are reserved by other annotators"
         return "all pairs were asked"
 
@@ -239,7 +245,7 @@ class LabellingService:
         """The number of an annotator's answers as in `Session`, also of an excluded one."""
         with self._lock:
             excluded = self._set_aside
-            n_set_aside = int(np.count_nonzero(excluded.is_vote & excluded.by(annotator)))
+            n_set_aside = int(np.count_nonzero(excluded.is_answer & excluded.by(annotator)))
             return self.session.answered(annotator) + n_set_aside
 
     def judgements(self) -> Judgements:
@@ -265,6 +271,13 @@ class LabellingService:
             session, judgements = self.session, self.judgements()
             study = self.study  # newer than the session's if somebody was paused
         return session.reports(names, judgements, study)
+
+    def models_of_before(self) -> list[str]:
+        """Models that gave probabilities while nobody decided what these are, as before 0.5."""
+        with self._lock:
+            judgements, study = self.session.judgements(), self.study
+        undecided = [name for name in study.models if name not in study.probabilities]
+        return [name for name in undecided if not np.isnan(judgements.p[judgements.by(name)]).all()]
 
     def sync(self) -> int:
         """Read what other processes wrote; returns the number of new judgements."""
@@ -439,7 +452,7 @@ class LabellingService:
         """New questions about pairs without a live lease."""
         if k <= 0:
             return []
-        pairs = {lease.question.pair for lease in live}
+        pairs = {pair for lease in live for pair in lease.question.pairs}
         busy = {pair for pair in pairs if pair[1] < self.session.n_items}
         return self.session.ask(annotator, k, busy=busy, wait=False)
 
@@ -467,8 +480,11 @@ class LabellingService:
         held = {lease.id: lease for lease in mine}
         self._own[annotator] = held
         n, allows = self.session.n_items, self.session.allows
-        pairs = ((lease, lease.question.pair) for lease in held.values())
-        return [lease for lease, pair in pairs if pair[1] < n and allows(pair)]
+        return [
+            lease
+            for lease in held.values()
+            if max(lease.question.items) < n and all(map(allows, lease.question.pairs))
+        ]
 
 
 @contextmanager

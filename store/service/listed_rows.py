@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sortnet.files import rows_of
-from sortnet.preference.base import TARGETS
+from sortnet.preference.base import ORDER_ANSWERS
 
 if TYPE_CHECKING:
     from store import Collection, Store
@@ -41,7 +41,7 @@ def newest_judgements(collection: Collection, limit: int) -> NewestJudgements:
     """The newest judgements of a collection, at most `limit`."""
     frame = collection.judgements_frame()
     rows = [row | {"at": _iso_time(row["at"])} for row in rows_of(frame.tail(limit))]
-    counted = frame[frame["answer"].isin(TARGETS) & ~frame["undone"] & ~frame["excluded"]]
+    counted = frame[frame["answer"].isin(ORDER_ANSWERS) & ~frame["undone"] & ~frame["excluded"]]
     return NewestJudgements(
         rows=rows,
         n_older=len(frame) - len(rows),

@@ -13,6 +13,7 @@ from sortnet.errors import DataError
 from sortnet.messages import count
 
 if TYPE_CHECKING:
+    from sortnet.items import Items
     from sortnet.preference.goal import Goal
     from sortnet.preference.study import Decision
     from store import Collection
@@ -29,6 +30,8 @@ class QuestionChanges:
         goal: when the asking is to stop.
         deadline: seconds since 1970 after which nothing is asked; 0: no deadline.
         overlap: annotators who answer each pair before new pairs are asked.
+        set_size: number of items of a question.
+        worst: whether the worst of more than two items is asked for, too.
         quotas: (annotator, answers in all; 0: no quota).
         kinds: (annotator, `person` or `model`).
     """
@@ -39,6 +42,8 @@ class QuestionChanges:
     goal: Goal | None = None
     deadline: float | None = None
     overlap: int | None = None
+    set_size: int | None = None
+    worst: bool | None = None
     quotas: tuple[tuple[str, int], ...] = ()
     kinds: tuple[tuple[str, str], ...] = ()
 
@@ -72,6 +77,10 @@ class QuestionChanges:
             yield "deadline", self.deadline
         if self.overlap is not None:
             yield "overlap", self.overlap
+        if self.set_size is not None:
+            yield "set-size", self.set_size
+        if self.worst is not None:
+            yield "worst", int(self.worst)
 
 
 def change_questions(
@@ -84,15 +93,34 @@ def change_questions(
         goal: the goal among the decisions.
 
     Raises:
-        DataError: on a goal of a top that has room for all items.
+        DataError: on a goal of a top that has room for all items, or a question about more items
+            than there are.
     """
     if criterion is not None:
         criteria = {asked.criterion: asked for asked in collection.asked()}
         collection = criteria.get(criterion) or collection.add_criterion(criterion)
     if goal is not None and goal.top:
         _refuse_all(collection, goal.top)
+    for decision in decisions:
+        if decision.kind == "set-size":
+            check_set_size(collection.items(), int(decision.amount or 2))
     if decisions:
         collection.decide(*decisions)
+
+
+def check_set_size(items: Items, set_size: int) -> None:
+    """Refuse questions about more items than any group has; smaller groups are asked about fewer.
+
+    Raises:
+        DataError: if there are fewer items, or all groups have fewer.
+    """
+    n_items = max(Counter(items.groups or ("",) * len(items)).values(), default=0)
+    if set_size > max(n_items, 2):
+        where = "" if items.groups is None else " in the largest group"
+        raise DataError(
+            f"a question about {set_size} items, but there are only {n_items}{where}: ask about "
+            "fewer"
+        )
 
 
 def question_facts(collection: Collection) -> list[dict[str, Any]]:
@@ -112,6 +140,8 @@ def _facts(collection: Collection) -> dict[str, Any]:
         "top": study.top or None,
         "deadline": deadline,
         "overlap": study.overlap,
+        "set_size": study.set_size,
+        "worst": study.worst and study.set_size > 2,
         "quotas": dict(study.quotas),
         "models": sorted(study.models),
         "judgements": collection.n_judgements,

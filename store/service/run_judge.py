@@ -21,7 +21,7 @@ from sortnet.judges.asked_pairs import Pair, pair_of_items
 from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
-from sortnet.learning.pairs_to_ask import Shown, answers_about_vali, selected
+from sortnet.learning.pairs_to_ask import SortedPart, answers_about_vali, selected
 from sortnet.messages import count, note
 from sortnet.preference import Question
 from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targets_of
@@ -42,8 +42,8 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
     left to the training part.
     """
     n_pairs = answers_about_vali(judgements)
-    shown = Shown(vali, comparator, n_pairs, np.random.default_rng([seed, len(SPLITS)]))
-    return selected("even", shown)[0]
+    part = SortedPart(vali, comparator, n_pairs, np.random.default_rng([seed, len(SPLITS)]))
+    return selected("even", part)[0]
 
 
 @dataclass(kw_only=True)
@@ -99,6 +99,9 @@ class _Pool(WorkerPool[Question]):
             question=self.question,
             instructions=None,
         )
+
+    def _is_fresh(self, question: Question) -> bool:
+        return self.split == "vali"
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
         orders = (question, question.turned)

@@ -36,13 +36,21 @@ from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.limits import check_whole_number
 from sortnet.judges.prompts import Prompt
 from sortnet.messages import count
+from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.study import QUESTION, Decision
 from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
 from store.service.added_items import add_items
-from store.service.judge_as_annotator import EndReason, Judging, LabellingEnd, example_pairs
+from store.service.judge_as_annotator import (
+    EndReason,
+    Judging,
+    LabellingEnd,
+    check_takes_sets,
+    example_pairs,
+)
 from store.service.labelling import LabellingService
+from store.service.questions import check_set_size
 from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import Store, open_store
 
@@ -59,6 +67,7 @@ def sort(
     instructions: str | None = None,
     top: int | None = None,
     wrong: float = WRONG,
+    set_size: int | None = None,
     max_calls: int | None = None,
     store: str | Path | URL | None = None,
     name: str | None = None,
@@ -69,7 +78,7 @@ def sort(
     seed: int = 0,
     progress: ProgressOption = None,
 ) -> SortedItems:
-    """Sort items by asking a judge which of two is better.
+    """Sort items by asking a judge which of two is better, or which of some is best and worst.
 
     Each answer is stored before the next question is chosen. After an interrupt or an error the
     same call goes on where it ended, and asks nothing twice; called again at the end it asks
@@ -84,6 +93,8 @@ def sort(
         instructions: how to judge, in Markdown.
         top: number of the best items that are wanted; None: the order of all.
         wrong: share of the pairs, or of the top items, that may still be expected wrong.
+        set_size: number of items of a question, 2 to 6; None: as it was, in a new collection 2. The
+            judge must answer about so many.
         max_calls: calls of each judge in this collection, those of earlier calls of `sort` counted;
             None: until the goal is reached.
         store: file or URL of the store; None: one that is forgotten when the process ends.
@@ -112,17 +123,22 @@ def sort(
     judges = judges_by_name(judge)
     given = items_from(items, text=text, id=id, group=group, ignore=ignore)
     goal = _goal(given, top, wrong)
+    _check_set_size(given, set_size)
+    value_of_id = given.value_of_id()
+    connections = {
+        annotator: one.connect(f"judge {annotator}", value_of_id)
+        for annotator, one in judges.items()
+    }
+    if set_size is not None and set_size > 2:
+        for connection in connections.values():
+            check_takes_sets(connection, set_size)
     with shown_progress(progress) as show, _opened(store) as opened:
         collection = _collection(opened, name, given, question, instructions, seed, show)
+        _decide_set_size(collection, set_size)
         with closing(LabellingService(collection, goal=goal, record=True)) as service:
             show("fitting the answers so far")
             service.settle()
             before = service.session.n_votes
-            value_of_id = given.value_of_id()
-            connections = {
-                annotator: one.connect(f"judge {annotator}", value_of_id)
-                for annotator, one in judges.items()
-            }
             end = _ask_all(service, connections, max_calls, show)
             return SortedItems(
                 frame=ranking_frame(service.ranking, given, service.items.ids),
@@ -165,6 +181,7 @@ def estimate(
     instructions: str | None = None,
     top: int | None = None,
     wrong: float = WRONG,
+    set_size: int | None = None,
     max_calls: int | None = None,
     text: str | None = None,
     id: str | None = None,
@@ -187,10 +204,12 @@ def estimate(
     judges = judges_by_name(judge)
     given = items_from(items, text=text, id=id, group=group, ignore=ignore)
     goal = _goal(given, top, wrong)
+    _check_set_size(given, set_size)
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "estimate.db")) as opened:
         collection = _collection(
             opened, None, given, question, instructions, seed, lambda text: None
         )
+        _decide_set_size(collection, set_size)
         with closing(LabellingService(collection, goal=goal)) as service:
             service.settle()
             n_questions = service.remaining.questions
@@ -228,10 +247,10 @@ def judges_by_name(
 
 
 def _annotator(judge: MachineJudge) -> str:
-    """The name of a judge: its model and own prompt, its command, or its function's name."""
+    """The name of a judge: its model and variant, its command, or its function's name."""
     name = judge.annotator
-    if isinstance(judge, LanguageModel) and judge.prompt is not None:
-        name = f"{name} {Prompt(judge.prompt).hash}"
+    if isinstance(judge, LanguageModel) and judge.variant:
+        name = f"{name} {judge.variant}"
     if len(name) <= _LONGEST_NAME:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
@@ -260,6 +279,19 @@ def _goal(given: GivenItems, top: int | None, wrong: float) -> Goal:
         where = "" if groups is None else " in the largest group"
         raise DataError(f"top: {top} of {count(largest, 'item')}{where}: all of them are the top")
     return Goal(wrong, top or 0)
+
+
+def _check_set_size(given: GivenItems, set_size: int | None) -> None:
+    """Refuse a number of items of a question that cannot be."""
+    check_whole_number("set_size", set_size, least=2, most=MOST_ITEMS)
+    if set_size is not None:
+        check_set_size(given.items, set_size)
+
+
+def _decide_set_size(collection: Collection, set_size: int | None) -> None:
+    """Let questions be about so many items from now on; None: as they are."""
+    if set_size not in (None, collection.study().set_size):
+        collection.decide(Decision("set-size", amount=set_size))
 
 
 @contextmanager

@@ -1,0 +1,110 @@
+"""Options of `sortnet label` about a provider's batch endpoint, which is asked by files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from cli.options import Whole, files
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+_ACTIONS = ("write_batch", "read_batch", "cancel_batch")
+DEFAULT_SIZE = 100  # questions of a batch
+_OPTIONS = (
+    click.option(
+        "--write-batch",
+        metavar="FILE",
+        shell_complete=files,
+        help="Write questions for a provider's batch endpoint; ask nothing.",
+    ),
+    click.option(
+        "--batch-size",
+        type=Whole(1, 50_000),
+        metavar="N",
+        help=f"Questions of a batch, chosen together.  [default: {DEFAULT_SIZE}]",
+    ),
+    click.option(
+        "--read-batch",
+        metavar="FILE",
+        multiple=True,
+        shell_complete=files,
+        help="Store the answers of a batch; may be given several times.",
+    ),
+    click.option(
+        "--cancel-batch", metavar="BATCH", help="Take back the open questions of a batch."
+    ),
+)
+# Options that a batch has no use for.
+_OF_A_SERVER = ("server", "key", "max_calls", "max_tokens", "max_cost", "answer_cache")
+_OF_A_JUDGE = (
+    *("judge", "model", "prompt", "both_orders", "request", "structured", "price_in", "price_out"),
+    *("prices", "currency", *_OF_A_SERVER),
+)
+
+
+def batch_options(command: C) -> C:
+    """Add the options."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def is_by_file(values: Mapping[str, Any]) -> bool:
+    """Whether a batch is to be written, read or cancelled."""
+    is_given = (values["write_batch"], values["cancel_batch"])
+    return bool(values["read_batch"]) or any(value is not None for value in is_given)
+
+
+def refuse_batch_options(
+    values: Mapping[str, Any], *, annotator: str | None, number: int | None
+) -> None:
+    """Refuse options that do not go together.
+
+    Args:
+        annotator: the name of `--as`.
+        number: of `--number`.
+
+    Raises:
+        click.UsageError: naming them.
+    """
+    if values["batch_size"] is not None and values["write_batch"] is None:
+        raise click.UsageError("--batch-size is for --write-batch")
+    options = [_option(name) for name in _ACTIONS if values[name]]
+    if not options:
+        return
+    first, *others = options
+    if others:
+        raise click.UsageError(f"{first} and {others[0]} cannot be combined")
+    if values["place"] is not None:
+        raise click.UsageError(f"--place is for people: leave out {first}")
+    if number is not None:
+        raise click.UsageError(f"{first} needs no --number: --batch-size N says how many")
+    if values["write_batch"] is None:
+        _refuse_judge(values, first, annotator)
+    else:
+        _refuse_server(values)
+
+
+def _refuse_judge(values: Mapping[str, Any], option: str, annotator: str | None) -> None:
+    """Refuse options of a judge where a batch says who answers."""
+    for name in _OF_A_JUDGE:
+        if values[name] not in (None, False, ()):
+            raise click.UsageError(f"{option} needs no {_option(name)}: the batch says it")
+    if annotator is not None:
+        raise click.UsageError(f"{option} needs no --as: the batch says it")
+
+
+def _refuse_server(values: Mapping[str, Any]) -> None:
+    """Refuse options of a server where questions are written to a file."""
+    if not values["model"] or values["judge"] is not None:
+        raise click.UsageError("--write-batch needs --model")
+    for name in _OF_A_SERVER:
+        if values[name] is not None:
+            raise click.UsageError(f"{_option(name)} is for a server: leave out --write-batch")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

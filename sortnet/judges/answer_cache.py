@@ -1,0 +1,133 @@
+"""A file of answers of language models, by which two collections need not pay for one twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sortnet.errors import SortNetError
+from sortnet.files import refuse_irregular, refuse_output
+from sortnet.judges.verdicts import Verdict
+from sortnet.preference.base import TARGETS
+
+_FORMAT = {"format": "sortnet-answers", "format_version": 1}
+
+
+def answer_key(
+    model: str,
+    messages: Sequence[Mapping[str, Any]],
+    request: Mapping[str, Any],
+    *,
+    structured: bool,
+    with_logprobs: bool = True,
+) -> str:
+    """Hash of everything that a model is told when it is asked about a pair."""
+    told = [model, list(messages), dict(request), structured, with_logprobs]
+    about = json.dumps(told, sort_keys=True)
+    return hashlib.sha256(about.encode("utf-8", "replace")).hexdigest()
+
+
+class AnswerCache:
+    """Answers in a file of JSON lines, by the hash of the question; thread-safe.
+
+    An answer is appended as a whole line as soon as it is there. A last line that is cut, as where
+    a process was killed, is left out. Another process that uses the file meanwhile has the answers
+    that were there when it began, and its own.
+
+    Args:
+        file: its path; it is made if it does not exist, readable by its owner only.
+
+    Raises:
+        SortNetError: if the file cannot be read or made, or is no cache of answers.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._path = Path(file)
+        self._lock = threading.Lock()
+        self._verdicts: dict[str, Verdict] = {}
+        self._is_cut = False
+        refuse_output(file)
+        try:
+            if not self._path.exists() or not self._read():
+                self._append(_FORMAT)
+        except OSError as error:
+            raise self._fault(error) from None
+
+    def __len__(self) -> int:
+        return len(self._verdicts)
+
+    def get(self, key: str) -> Verdict | None:
+        """The answer under a key; None if there is none."""
+        return self._verdicts.get(key)
+
+    def add(self, key: str, verdict: Verdict) -> None:
+        """Keep an answer, unless there is one under the key, or it says nothing about the order.
+
+        Raises:
+            SortNetError: if the file cannot be written.
+        """
+        if verdict.answer not in TARGETS:
+            return
+        with self._lock:
+            if key in self._verdicts:
+                return
+            self._verdicts[key] = Verdict(verdict.answer, verdict.p, comment=verdict.comment)
+            line = {"key": key, "answer": verdict.answer, "p": verdict.p}
+            if verdict.comment is not None:
+                line["comment"] = verdict.comment
+            try:
+                self._append(line)
+            except OSError as error:
+                raise self._fault(error) from None
+
+    def _read(self) -> int:
+        """Read the answers; returns the number of lines."""
+        refuse_irregular(self._path, error=SortNetError)
+        number = 0
+        with self._path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                record = _record(line)
+                if number == 1 and record != _FORMAT:
+                    raise SortNetError(f"{self._path}: not a cache of answers of SortNet")
+                if (entry := _entry(record)) is not None:
+                    self._verdicts.setdefault(*entry)
+                self._is_cut = not line.endswith(b"\n")
+        return number
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        line = json.dumps(record) + "\n"
+        if self._is_cut:
+            line, self._is_cut = f"\n{line}", False
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+
+    def _fault(self, error: OSError) -> SortNetError:
+        return SortNetError(f"cache of answers {self._path}: {error.strerror or error}")
+
+
+def _record(line: bytes) -> Any:
+    """The value of a line; None for a line that was cut."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _entry(record: Any) -> tuple[str, Verdict] | None:
+    """The key and the answer of a line; None if it has none."""
+    if not isinstance(record, dict):
+        return None
+    key, answer, p = record.get("key"), record.get("answer"), record.get("p")
+    comment = record.get("comment")
+    is_p = p is None or (isinstance(p, int | float) and 0 <= p <= 1)
+    if not isinstance(key, str) or answer not in TARGETS or not is_p:
+        return None
+    return key, Verdict(answer, p, comment=comment if isinstance(comment, str) else None)

@@ -1,0 +1,130 @@
+"""Lines of a provider's batch endpoint: requests to a language model, and their answers.
+
+{"custom_id": ..., "method": "POST", "url": "/v1/chat/completions", "body": {...}}
+{"custom_id": ..., "response": {"status_code": 200, "body": {...}}, "error": null}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sortnet.files import open_bytes, reading, shown
+from sortnet.judges.http_client import LONGEST
+from sortnet.judges.model_answers import message_of
+from sortnet.judges.request import without_secrets
+from sortnet.judges.verdicts import Fault
+from sortnet.messages import cut, printable
+
+URL = "/v1/chat/completions"
+_ID = re.compile(r"(?P<batch>[0-9a-f]{8})-(?P<lease>[\w-]{8,48})-(?P<order>[12])", re.ASCII)
+_LONGEST_MESSAGE = 200  # characters
+
+
+class RequestId(NamedTuple):
+    """What the `custom_id` of a request says.
+
+    >>> str(RequestId("0a1b2c3d", "abcdefgh", 2))
+    '0a1b2c3d-abcdefgh-2'
+    >>> RequestId.parse("0a1b2c3d-abcdefgh-2") == RequestId("0a1b2c3d", "abcdefgh", 2)
+    True
+    """
+
+    batch: str
+    lease: str
+    order: int  # 1, or 2 with the sides exchanged
+
+    def __str__(self) -> str:
+        return f"{self.batch}-{self.lease}-{self.order}"
+
+    @classmethod
+    def parse(cls, text: object) -> RequestId | None:
+        """The id in a text; None if it is none of SortNet's."""
+        match = _ID.fullmatch(text) if isinstance(text, str) else None
+        return match and cls(match["batch"], match["lease"], int(match["order"]))
+
+
+class AnswerLine(NamedTuple):
+    """A line of answers.
+
+    Attributes:
+        number: of the line in its file, from 1.
+        id: of the request.
+        status: of the answer; None: the request was not carried out.
+        body: of the answer.
+        error: why there is no answer; empty if there is one.
+    """
+
+    number: int
+    id: str
+    status: int | None
+    body: bytes
+    error: str
+
+
+def request_line(id: RequestId, body: Mapping[str, Any]) -> str:
+    """The line of a request, with its end."""
+    line = {"custom_id": str(id), "method": "POST", "url": URL, "body": body}
+    text = json.dumps(line, ensure_ascii=False)
+    return text.encode("utf-8", "replace").decode() + "\n"  # half of a surrogate pair has no code
+
+
+def answer_lines(path: Path) -> Iterator[AnswerLine | Fault]:
+    """The lines of a file of answers, empty ones left out; a Fault for one that is none.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    with reading(path), open_bytes(path) as file:
+        number = 0
+        while line := file.readline(LONGEST + 1):
+            number += 1
+            if len(line) > LONGEST:
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(LONGEST)
+                yield Fault(f"line {number}: more than {LONGEST:,} bytes")
+                continue
+            if not line.strip():
+                continue
+            try:
+                yield _answer_line(number, line)
+            except Fault as fault:
+                yield Fault(f"line {number}: {fault}")
+
+
+def _answer_line(number: int, line: bytes) -> AnswerLine:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        if line.endswith(b"\n"):
+            raise Fault(f"is no JSON: {_quoted(line.decode('utf-8', 'replace'))}") from None
+        raise Fault("is cut: its file does not end there") from None
+    if not isinstance(record, dict) or not isinstance(record.get("custom_id"), str):
+        raise Fault("is no answer of a batch: it has no custom_id")
+    id = record["custom_id"]
+    if "response" not in record and "error" not in record:
+        if "body" in record:
+            raise Fault("is a request, and no answer: give the file that the provider returned")
+        raise Fault("is no answer of a batch: it has neither response nor error")
+    response = record.get("response")
+    if response is None:
+        return AnswerLine(number, id, None, b"", _error_of(record.get("error")))
+    if not isinstance(response, dict) or not isinstance(response.get("status_code"), int):
+        raise Fault(f"{shown(id)}: its response has no status_code")
+    body = json.dumps(response.get("body")).encode()
+    status = response["status_code"]
+    error = "" if status == 200 else f"{status}: {_quoted(message_of(body))}"
+    return AnswerLine(number, id, status, body, error)
+
+
+def _error_of(error: Any) -> str:
+    if isinstance(error, dict):
+        error = error.get("message") or error.get("code") or error
+    return _quoted(error if isinstance(error, str) else json.dumps(error))
+
+
+def _quoted(text: str) -> str:
+    return cut(printable(without_secrets(text)), _LONGEST_MESSAGE)

@@ -1,0 +1,157 @@
+"""Prices of language models: a table that the user keeps, and the currency of a cost."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sortnet.errors import SortNetError
+from sortnet.files import refuse_irregular, shown
+
+LONGEST_CURRENCY = 10  # characters
+_LARGEST_FILE = 1 << 20  # bytes
+_OF_A_MODEL = ("in", "out", "batch", "currency")
+_OF_A_TABLE = ("currency", "models")
+
+
+@dataclass(frozen=True)
+class Price:
+    """Price of the tokens of a model.
+
+    Attributes:
+        price_in, price_out: of a million tokens of prompts, and of answers; None: not known.
+        batch: share of the price that is paid in a batch.
+        currency: None: it is not known.
+
+    >>> Price(2.0, 8.0, currency="EUR").of(1_000_000, 500_000)
+    6.0
+    >>> Price().of(10, 10) is None
+    True
+    """
+
+    price_in: float | None = None
+    price_out: float | None = None
+    batch: float = 1.0
+    currency: str | None = None
+
+    @property
+    def is_known(self) -> bool:
+        return self.price_in is not None or self.price_out is not None
+
+    def of(self, tokens_in: int, tokens_out: int) -> float | None:
+        """Cost of some tokens; None if no price is known."""
+        if not self.is_known:
+            return None
+        return (tokens_in * (self.price_in or 0) + tokens_out * (self.price_out or 0)) / 1e6
+
+    def in_batch(self) -> Price:
+        """The price of the same tokens in a batch."""
+        if not self.is_known:
+            return self
+        return Price(
+            (self.price_in or 0) * self.batch,
+            (self.price_out or 0) * self.batch,
+            currency=self.currency,
+        )
+
+
+def amount(cost: float, currency: str | None) -> str:
+    """A cost with its currency.
+
+    >>> amount(0.01234567, "EUR"), amount(2.0, None)
+    ('0.01235 EUR', '2')
+    """
+    return f"{cost:.4g} {currency}" if currency else f"{cost:.4g}"
+
+
+def default_prices_file() -> Path:
+    """The user's table: `$XDG_CONFIG_HOME/sortnet/prices.toml`, `~/.config/...` by default."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if Path(base).is_absolute() else Path("~/.config").expanduser()
+    return folder / "sortnet" / "prices.toml"
+
+
+def price_in_table(model: str, file: str | None = None) -> Price | None:
+    """The price of a model by a table; None if the user's own table does not have the model.
+
+    Args:
+        file: of the table, in TOML or JSON; None: the user's own, which may be missing.
+
+    Raises:
+        SortNetError: if the file cannot be read or is no table of prices; if a table that was
+            named does not have the model.
+    """
+    path = default_prices_file() if file is None else Path(file)
+    if file is None and not path.is_file():
+        return None
+    table = _table(path)
+    models = table.get("models", {})
+    if model in models:
+        return _price(models[model], table.get("currency"), f"{path}: models, {shown(model)}")
+    if file is None:
+        return None
+    names = ", ".join(map(shown, [*models][:10])) or "none"
+    raise SortNetError(f"{path}: has no price of the model {shown(model)}; it has {names}")
+
+
+def check_currency(currency: object, where: str = "currency") -> None:
+    """Refuse what cannot be the name of a currency; None is no name.
+
+    Raises:
+        SortNetError: naming the place.
+
+    >>> check_currency("EUR")
+    """
+    if currency is None:
+        return
+    is_text = isinstance(currency, str)
+    if not is_text or not currency.isprintable() or not 0 < len(currency) <= LONGEST_CURRENCY:  # type: ignore[attr-defined, arg-type]
+        raise SortNetError(f"{where}: {shown(currency)} is no currency such as EUR")
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        refuse_irregular(path, most=_LARGEST_FILE, error=SortNetError)
+        text = path.read_text("utf-8")
+        table = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise SortNetError(f"prices {path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
+        raise SortNetError(f"prices {path}: is no {kind}: {error}") from None
+    if not isinstance(table, dict) or not isinstance(table.get("models", {}), dict):
+        raise SortNetError(f"prices {path}: has no table `models`")
+    _refuse_unknown(table, _OF_A_TABLE, f"prices {path}")
+    check_currency(table.get("currency"), f"prices {path}: currency")
+    return table
+
+
+def _price(entry: object, currency: str | None, where: str) -> Price:
+    if not isinstance(entry, Mapping):
+        raise SortNetError(f"{where}: give `in` and `out`, prices of a million tokens")
+    _refuse_unknown(entry, _OF_A_MODEL, where)
+    check_currency(entry.get("currency"), f"{where}: currency")
+    for name in ("in", "out", "batch"):
+        value = entry.get(name)
+        if value is None:
+            continue
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value < math.inf:
+            raise SortNetError(f"{where}: {name} is {shown(value)}, no number from 0")
+    if entry.get("in") is None and entry.get("out") is None:
+        raise SortNetError(f"{where}: give `in` and `out`, prices of a million tokens")
+    return Price(
+        entry.get("in"), entry.get("out"), entry.get("batch", 1.0),
+        currency=entry.get("currency", currency),
+    )  # fmt: skip
+
+
+def _refuse_unknown(table: Mapping[str, Any], names: tuple[str, ...], where: str) -> None:
+    if unknown := [name for name in table if name not in names]:
+        raise SortNetError(f"{where}: unknown {shown(unknown[0])}; known are {', '.join(names)}")

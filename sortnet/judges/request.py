@@ -1,0 +1,202 @@
+"""Parameters that a user adds to every request to a language model, such as `temperature`."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from sortnet.errors import SortNetError
+from sortnet.files import shown
+from sortnet.judges.model_answers import RESPONSE_FORMAT
+
+_LIMITS = ("max_tokens", "max_completion_tokens")
+LONGEST = 1000  # characters as JSON: the request is stored with every answer
+# Parameters that SortNet sets, and what a user gives in their place.
+_INSTEAD = {
+    "model": "the name of the model has an argument of its own",
+    "messages": "the messages are made of the prompt, of which a file can be given",
+    "logprobs": "log-probabilities are asked for wherever the server gives them; false: never",
+    "top_logprobs": "log-probabilities are asked for wherever the server gives them",
+    "response_format": "an answer by JSON schema is asked for by `structured`",
+    "stream": "an answer is read as a whole",
+    "n": "one answer to a question is read",
+}
+# Parameters that change no answer, or only which of several answers is drawn.
+_ASIDE = frozenset(
+    (
+        *("seed", "user", "metadata", "store", "service_tier", "safety_identifier"),
+        *("prompt_cache_key", "prompt_cache_retention", "max_tokens", "max_completion_tokens"),
+    )
+)
+_SECRET_NAMES = (
+    *("apikey", "token", "authorization", "password", "passphrase", "secret", "secretkey"),
+    *("accesskey", "privatekey", "credential", "credentials", "cookie", "bearer"),
+)
+_SECRET = re.compile(
+    r"\b(?:sk|rk)-[\w-]{6,}|\bBearer\s+\S+|\b(?:hf|gsk|gh[pousr]|github_pat|xai)_\w{8,}"
+    r"|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{10,}|\bxox[a-z]-[\w-]{6,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*"
+    r"|-----BEGIN"
+)
+
+
+def parse_request(texts: Sequence[str]) -> dict[str, Any]:
+    """The parameters of texts `KEY=VALUE`; a value is JSON, else a text.
+
+    Raises:
+        SortNetError: on a text without `=`, or a key that comes twice.
+
+    >>> parse_request(["temperature=0.7", "reasoning_effort=low", 'stop=["\\\\n"]'])
+    {'temperature': 0.7, 'reasoning_effort': 'low', 'stop': ['\\n']}
+    """
+    request: dict[str, Any] = {}
+    for text in texts:
+        key, is_given, value = text.partition("=")
+        if not is_given or not key.strip():
+            raise SortNetError(f"request {_safely_shown(text)}: give KEY=VALUE")
+        if key.strip() in request:
+            raise SortNetError(f"request: {shown(key.strip())} is given twice")
+        request[key.strip()] = _value(value)
+    return request
+
+
+def check_request(request: object) -> dict[str, Any]:
+    """A copy of the parameters, after a check that they can be sent and stored.
+
+    Raises:
+        SortNetError: on what is no JSON object, a parameter that SortNet sets, a temperature that
+            is no number from 0, or something that looks like a secret.
+
+    >>> check_request({"temperature": 0.5})
+    {'temperature': 0.5}
+    """
+    if not isinstance(request, Mapping):
+        raise SortNetError(f"request: {shown(request)} is no dict of parameters")
+    _refuse_secrets(request)
+    for name, instead in _INSTEAD.items():
+        if name in request and not (name == "logprobs" and request[name] is False):
+            raise SortNetError(f"request: {name} is set by SortNet: {instead}")
+    try:
+        text = json.dumps(request, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise SortNetError(f"request: {shown(dict(request))} is no JSON") from None
+    if len(text) > LONGEST:
+        raise SortNetError(
+            f"request: {len(text):,} characters, which are stored with every answer: {LONGEST:,} "
+            "at most"
+        )
+    copy: dict[str, Any] = json.loads(text)
+    temperature = copy.get("temperature")
+    if temperature is None:
+        return copy
+    if isinstance(temperature, bool) or not isinstance(temperature, int | float) or temperature < 0:
+        raise SortNetError(f"request: a temperature of {shown(temperature)} is no number from 0")
+    return copy
+
+
+def request_body(
+    model: str,
+    messages: Sequence[Mapping[str, Any]],
+    request: Mapping[str, Any],
+    *,
+    structured: bool,
+    n_tops: int,
+    without: Collection[str] = (),
+) -> dict[str, Any]:
+    """Body of a request: what SortNet sets, then the parameters of the user.
+
+    A parameter whose value is None is left out, also one that SortNet sets.
+
+    Args:
+        n_tops: number of log-probabilities of a token that are asked for; 0: none.
+        without: parameters of SortNet that are left out.
+    """
+    body: dict[str, Any] = {"model": model, "messages": messages}
+    if "temperature" not in without:
+        body["temperature"] = 0
+    limit = "max_completion_tokens" if "max_tokens" in without else "max_tokens"
+    if limit not in without and request.keys().isdisjoint(_LIMITS):
+        body[limit] = 256
+    if n_tops and "logprobs" not in request:
+        body |= {"logprobs": True, "top_logprobs": n_tops}
+    if structured:
+        body["response_format"] = RESPONSE_FORMAT
+    parameters = {name: value for name, value in request.items() if name != "logprobs"}
+    body |= parameters
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def is_random(request: Mapping[str, Any]) -> bool:
+    """Whether the same question may be answered otherwise: the temperature is not 0."""
+    return bool(request.get("temperature", 0) != 0)
+
+
+def part_of_judge(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that make a model another judge: all but limits, seeds and bookkeeping.
+
+    >>> part_of_judge({"temperature": 0.7, "seed": 3, "user": "team-1"})
+    {'temperature': 0.7}
+    """
+    return {name: request[name] for name in sorted(request) if name not in _ASIDE}
+
+
+def has_secret(text: str) -> bool:
+    """Whether a text has a part that looks like a key.
+
+    >>> has_secret("sk-abcdef123456"), has_secret("a risk-averse answer")
+    (True, False)
+    """
+    return _SECRET.search(text) is not None
+
+
+def without_secrets(text: str) -> str:
+    """A text in which all that looks like a key is hidden.
+
+    >>> without_secrets("Incorrect API key: sk-abcdef123456.")
+    'Incorrect API key: ***.'
+    """
+    return _SECRET.sub("***", text)
+
+
+def _refuse_secrets(request: Mapping[str, Any]) -> None:
+    for name, value in _entries(request):
+        plain_name = re.sub("[^a-z0-9]", "", name.lower())
+        if plain_name.endswith(_SECRET_NAMES) or has_secret(name):
+            raise SortNetError(
+                f"request: {_safely_shown(name)} looks like a secret, and a request is stored: a "
+                "key is given by an environment variable"
+            )
+        if isinstance(value, str) and has_secret(value):
+            raise SortNetError(
+                f"request: the value of {shown(name)} looks like a secret, and a request is "
+                "stored: a key is given by an environment variable"
+            )
+
+
+def _entries(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """All names and values in nested dicts and lists; an entry of a list has the list's name."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield str(key), inner
+            yield from _entries(inner, str(key))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield name, inner
+            yield from _entries(inner, name)
+
+
+def _value(text: str) -> Any:
+    def refuse(constant: str) -> float:
+        raise ValueError(constant)
+
+    try:
+        value = json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return text
+    return text if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _safely_shown(text: str) -> str:
+    return shown(without_secrets(text))

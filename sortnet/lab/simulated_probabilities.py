@@ -1,0 +1,90 @@
+"""Annotators who give probabilities, honest ones and others, with the true order known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from sortnet.core import F64, I64
+from sortnet.preference.base import Answer, Judgement
+
+SURE = 2.0  # how many times larger the difference of two average items is than an error
+MILD = 0.4  # the scale of an honest annotator: 88 % of the answers are right, few p beyond .9
+
+Says = Callable[[F64, F64, np.random.Generator], F64]
+
+
+def _right_by(u: F64, p: F64) -> F64:
+    """Probabilities of the left item, given how probable the annotator calls the word."""
+    return np.where(u > 0, p, 1 - p)
+
+
+# What an annotator says who sees u, the difference with an error; the second argument is the share
+# of all answers given before. The word is the sign of u, whatever is said.
+PROBABILITIES: dict[str, Says] = {
+    "honest": lambda u, at, rng: ndtr(MILD * u),
+    "always .99": lambda u, at, rng: _right_by(u, np.full(len(u), 0.99)),
+    "always .5": lambda u, at, rng: np.full(len(u), 0.5),
+    "rounded to .1, .5, .9": lambda u, at, rng: np.clip(np.round(ndtr(MILD * u) * 2) / 2, 0.1, 0.9),
+    "of a scale three times wrong": lambda u, at, rng: ndtr(3 * MILD * u),
+    "0 or 1": lambda u, at, rng: _right_by(u, np.ones(len(u))),
+    "unrelated to the truth": lambda u, at, rng: _right_by(u, rng.uniform(0.5, 1, len(u))),
+    "drifting": lambda u, at, rng: ndtr(MILD * (0.5 + 1.5 * at) * u),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """Scores of items, and what annotators said about random pairs of them."""
+
+    scores: F64
+    judgements: list[Judgement]
+
+    def coverage(self, low: I64, high: I64) -> float:
+        """Share of the items whose true rank is within an interval."""
+        rank = np.empty(len(self.scores), np.int64)
+        rank[np.argsort(-self.scores)] = np.arange(1, len(rank) + 1)
+        return float(np.mean((low <= rank) & (rank <= high)))
+
+
+def answered(
+    kind: str, n_items: int, n_answers: int, seed: int, *, n_of_people: int = 0
+) -> Answered:
+    """Answers of an annotator who gives probabilities, named `model`, and of people in words.
+
+    Args:
+        kind: a key of `PROBABILITIES`.
+        n_items: number of items, with scores from a normal distribution.
+        n_answers: of the model.
+        seed: of all random choices.
+        n_of_people: answers of three people together; their errors are twice as large.
+
+    >>> [judgement.p for judgement in answered("always .99", 5, 2, seed=0).judgements]
+    [0.99, 0.01]
+    """
+    rng = np.random.default_rng(seed)
+    scores = rng.standard_normal(n_items)
+    judgements: list[Judgement] = []
+
+    def pairs(m: int) -> tuple[I64, I64, F64]:
+        left = rng.integers(n_items, size=m)
+        right = (left + rng.integers(1, n_items, size=m)) % n_items
+        return left, right, SURE * (scores[left] - scores[right])
+
+    def say(who: str, left: int, right: int, u: float, p: float | None) -> None:
+        word: Answer = "left" if u > 0 else "right"
+        judgements.append(Judgement(who, left, right, word, p=p))
+
+    left, right, gap = pairs(n_answers)
+    u = gap + rng.standard_normal(n_answers)
+    p = np.round(PROBABILITIES[kind](u, np.arange(n_answers) / max(n_answers, 1), rng), 4)
+    for k in range(n_answers):
+        say("model", int(left[k]), int(right[k]), float(u[k]), float(p[k]))
+    left, right, gap = pairs(n_of_people)
+    u = gap + 2 * rng.standard_normal(n_of_people)
+    for k in range(n_of_people):
+        say(f"person {k % 3}", int(left[k]), int(right[k]), float(u[k]), None)
+    return Answered(scores, judgements)

@@ -1,0 +1,357 @@
+"""Likelihood of answers about more than two items: the best of them, and perhaps the worst.
+
+The best item of a set is drawn by a softmax of the utilities (Luce, 1959), the worst one of the
+others by a softmax of minus the utilities (Marley and Louviere, 2005). An answer takes several rows
+of `Votes`, each about two items of the set, because the logarithm of a softmax pulls on differences
+of two utilities and curves along such differences:
+
+    d log p_b / du = f Σ_j p_j (e_b - e_j)          (rows of the chosen item and each other one)
+    -d² log p_b / du² = f² Σ_{i<j} p_i p_j (e_i - e_j)(e_i - e_j)ᵀ          (rows of every pair)
+
+So sums over rows are right for answers about sets as for answers about pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from sortnet.core import F64, I64
+from sortnet.preference.base import MOST_ITEMS
+from sortnet.preference.likelihood import Likelihood
+
+# Factors of a utility in the softmax, by the number of items, with which it is nearest to a choice
+# by utilities with normal noise: the likeliest factors of 400,000 simulated answers whose scores
+# vary with the variance of the noise of a pair. The worst item is chosen from what is left.
+BEST_FACTOR = {3: 1.85, 4: 1.92, 5: 1.98, 6: 2.03}
+WORST_FACTOR = {3: 1.48, 4: 1.71, 5: 1.85, 6: 1.94}
+
+_PAIR_FACTOR = 1.7
+_NEWTON_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The rows of an answer about a set: each pair of its items, the better one on the left.
+
+    The items are in order: the best first, the worst last, the others between in the order of their
+    places. If all are called alike, that is the order of their places.
+
+    Attributes:
+        n_items: of the set, from three on.
+        has_worst: whether the answer names the worst item.
+        is_alike: whether the answer calls all items alike.
+
+    >>> layout = Layout(3, has_worst=True)
+    >>> layout.left.tolist(), layout.right.tolist()
+    ([0, 0, 1], [1, 2, 2])
+    """
+
+    n_items: int
+    has_worst: bool = False
+    is_alike: bool = False
+
+    @property
+    def left(self) -> I64:
+        """(r,) the place in the order of the left item of each row."""
+        return np.triu_indices(self.n_items, 1)[0]
+
+    @property
+    def right(self) -> I64:
+        """(r,) the place in the order of the right item of each row."""
+        return np.triu_indices(self.n_items, 1)[1]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.n_items * (self.n_items - 1) // 2
+
+    @property
+    def n_answers(self) -> int:
+        """The number of different answers of a kind about a set."""
+        if self.is_alike:
+            return 1
+        return self.n_items * (self.n_items - 1 if self.has_worst else 1)
+
+    def chance(self, ties: float) -> float:
+        """The probability of an answer that is given blindly, given the share of ties."""
+        return ties if self.is_alike else (1 - ties) / self.n_answers
+
+    @property
+    def comparisons(self) -> I64:
+        """The rows of pairs of which the answer says how they compare."""
+        if self.is_alike:
+            return np.arange(self.n_rows)
+        with_best = np.arange(self.n_items - 1)
+        n_with_worst = self.n_items - 2 if self.has_worst else 0
+        return np.append(with_best, self.rows_of_worst[:n_with_worst])
+
+    @property
+    def rows_of_worst(self) -> I64:
+        """The rows without the best item: those with the worst one first."""
+        without_best = self.left > 0
+        with_worst = self.right == self.n_items - 1
+        return np.append(
+            np.flatnonzero(without_best & with_worst), np.flatnonzero(without_best & ~with_worst)
+        )
+
+    @property
+    def weight(self) -> float:
+        """What each comparison counts for in training, where an answer about a pair counts for 1.
+
+        Together they count for the bits that the choice of one of all answers has; those of items
+        that are alike for as many answers as there are differences of scores.
+        """
+        if self.is_alike:
+            return (self.n_items - 1) / self.n_rows
+        return float(np.log2(self.n_answers)) / len(self.comparisons)
+
+
+CHOICES = [Layout(n, has_worst) for n in range(3, MOST_ITEMS + 1) for has_worst in (False, True)]
+ALIKE = [Layout(n, is_alike=True) for n in range(3, MOST_ITEMS + 1)]
+LAYOUTS = [*CHOICES, *ALIKE]  # by their number in `Votes`
+
+
+@dataclass(frozen=True, eq=False)
+class SetRows:
+    """The rows of all answers of one layout.
+
+    Attributes:
+        layout: of the answers.
+        rows: (q, r) the rows of each answer, which follow each other.
+    """
+
+    layout: Layout
+    rows: I64
+
+    @property
+    def first(self) -> I64:
+        """(q,) the first row of each answer, which stands for it."""
+        return self.rows[:, 0]
+
+
+def rows_by_layout(answer: I64, layout: I64) -> list[SetRows]:
+    """The rows of all answers about sets, given the (m,) columns of `Votes`.
+
+    Rows of one answer follow each other; the number of answers about pairs is -1.
+    """
+    starts = np.flatnonzero((answer >= 0) & (np.diff(answer, prepend=-2) != 0))
+    number = layout[starts]
+    return [
+        SetRows(LAYOUTS[k], starts[number == k, None] + np.arange(LAYOUTS[k].n_rows))
+        for k in np.unique(number).tolist()
+    ]
+
+
+def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihood:
+    """Log-likelihood of answers about sets, and the slope and the weight of each row.
+
+    Args:
+        layout: of the answers.
+        z: (..., r) differences of two utilities, in units of the noise of an answer about a pair.
+        blind: (...,) share of answers that do not depend on the items.
+        ties: share of these that are ties.
+
+    Returns:
+        log p (...,), slopes and weights (..., r). With blind answers log p is not concave any more;
+        then weights are cut so far that their sum over the rows is never above the curvature.
+    """
+    if layout.is_alike:
+        log_p, slope, weight, excess = _all_alike(z, layout.n_items)
+        return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
+    n_items, factor = layout.n_items, BEST_FACTOR[layout.n_items]
+    log_p, slope, weight, excess = _choice(factor * z, n_items)
+    slope, weight = factor * slope, factor**2 * weight
+    if layout.has_worst:
+        factor, rows = WORST_FACTOR[n_items], layout.rows_of_worst
+        worst = _choice(factor * z[..., rows], n_items - 1)
+        log_p, excess = log_p + worst.log_p, excess + worst.excess
+        slope[..., rows] += factor * worst.slope
+        weight[..., rows] += factor**2 * worst.weight
+    return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
+
+
+def _with_blind_answers(
+    log_p: F64, slope: F64, weight: F64, excess: F64, blind: F64, by_chance: float
+) -> Likelihood:
+    """The likelihood if a share of the answers is given blindly; see `set_likelihood`.
+
+    Args:
+        log_p, slope, weight: of answers that are not.
+        excess: (...,) gᵀ H⁻¹ g of their slope g and curvature H.
+        blind: (...,) the share.
+        by_chance: probability of the answer if it is given blindly.
+    """
+    if not np.any(blind):
+        return Likelihood(log_p, slope, weight)
+    looked = (1 - blind) * np.exp(log_p)
+    either = np.maximum(looked + blind * by_chance, 1e-300)
+    share = np.where(blind > 0, looked / either, 1.0)
+    log_p = np.where(blind > 0, np.log(either), log_p)
+    # The curvature is share (H - (1 - share) g gᵀ), and g gᵀ is at most (gᵀ H⁻¹ g) H.
+    kept = share * np.maximum(1 - (1 - share) * excess, 0)
+    return Likelihood(log_p, share[..., None] * slope, kept[..., None] * weight)
+
+
+class _Choice(NamedTuple):
+    """The choice of one item: log p (...,), slope and weight (..., r), and gᵀ H⁻¹ g (...,)."""
+
+    log_p: F64
+    slope: F64
+    weight: F64
+    excess: F64
+
+
+def _choice(z: F64, n_items: int) -> _Choice:
+    """A softmax of the chosen item and the others.
+
+    The rows are those of the chosen item and each other one, where z is by how much it is more
+    likely to be chosen, then each pair of the others.
+    """
+    behind = -z[..., : n_items - 1]
+    most = np.maximum(behind.max(axis=-1, keepdims=True), 0)
+    log_sum = most[..., 0] + np.log(np.exp(-most[..., 0]) + np.exp(behind - most).sum(axis=-1))
+    others = np.exp(behind - log_sum[..., None])
+    chosen = np.exp(-log_sum)
+    first, second = np.array([*combinations(range(n_items - 1), 2)], np.int64).reshape(-1, 2).T
+    among_others = others[..., first] * others[..., second]
+    weight = np.concatenate((chosen[..., None] * others, among_others), axis=-1)
+    slope = np.concatenate((others, np.zeros_like(among_others)), axis=-1)
+    rest = others.sum(axis=-1)
+    return _Choice(-log_sum, slope, weight, rest / np.maximum(chosen, 1e-300))
+
+
+def _all_alike(z: F64, n_items: int) -> _Choice:
+    """Each pair as half an answer for each of its items; together they count n - 1 answers."""
+    share = 2 / n_items
+    left = expit(_PAIR_FACTOR * z)
+    log_p = share / 2 * (np.log(np.maximum(left, 1e-300)) + np.log(np.maximum(1 - left, 1e-300)))
+    slope = share * _PAIR_FACTOR * (0.5 - left)
+    weight = share * _PAIR_FACTOR**2 * left * (1 - left)
+    excess = np.sum(slope**2 / np.maximum(weight, 1e-300), axis=-1)
+    return _Choice(log_p.sum(axis=-1), slope, weight, excess)
+
+
+def observed_set(
+    layout: Layout, mean: F64, variance: F64, blind: float, ties: float
+) -> tuple[F64, F64]:
+    """Slope (k - 1,) and precision (k - 1, k - 1) of one answer at the mode of its utilities.
+
+    The unknowns are the differences z of the best item and each other one, normal before the
+    answer with this mean and this variance. At the mode z = mean + variance @ slope.
+    """
+    n_others = layout.n_items - 1
+    # Each row's difference of two items in terms of those of the best item and each other one.
+    by_item = np.concatenate((np.zeros((1, n_others)), -np.eye(n_others)))
+    rows = by_item[layout.left] - by_item[layout.right]
+    share = np.array([blind])
+
+    def at(z: F64) -> tuple[float, F64, F64]:
+        seen = set_likelihood(layout, (rows @ z)[None], share, ties)
+        return float(seen.log_p[0]), rows.T @ seen.slope[0], (rows.T * seen.weight[0]) @ rows
+
+    def loss(pull: F64, log_p: float) -> float:
+        return float(0.5 * pull @ variance @ pull) - log_p
+
+    pull = np.zeros(n_others)  # z = mean + variance @ pull, so that a flat prior needs no inverse
+    log_p, slope, precision = at(mean)
+    for _ in range(_NEWTON_STEPS):
+        step = np.linalg.solve(np.eye(n_others) + precision @ variance, slope - pull)
+        before, size = loss(pull, log_p), 1.0
+        while True:
+            new_pull = pull + size * step
+            log_p, slope, precision = at(mean + variance @ new_pull)
+            if loss(new_pull, log_p) <= before + 1e-12 or size < 1e-3:
+                break
+            size /= 2
+        pull = new_pull
+        if np.abs(size * step).max() < 1e-6:
+            break
+    return pull, precision
+
+
+def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F64]:
+    """Slope and weight of a whole answer along the difference of the two items of each row.
+
+    They are as if the items of an answer were known equally well, and independently: g · x / 2 and
+    xᵀ H x / 4 for the difference x of two items; of an answer about a pair they are its own.
+
+    Args:
+        layout: of the answers.
+        slope, weight: (q, r) of the rows.
+    """
+    left, right = layout.left, layout.right
+    differences = np.zeros((layout.n_rows, layout.n_items))
+    rows = np.arange(layout.n_rows)
+    differences[rows, left], differences[rows, right] = 1, -1
+    common = differences @ differences.T
+    return slope @ common / 2, weight @ common**2 / 4
+
+
+class SetColumns(NamedTuple):
+    """Rows of answers about sets; columns are as in `Votes`, `event` is the place of the answer."""
+
+    left: I64
+    right: I64
+    target: float
+    event: I64
+    layout: int
+    bias: F64
+
+
+def rows_of_choices(items: I64, chosen: I64, event: I64) -> list[SetColumns]:
+    """The rows of answers that name the best item, and perhaps the worst.
+
+    Args:
+        items: (q, 6) of each answer in the order of their places, -1 where there is none.
+        chosen: (q, 2) the best and the worst item, -1 where there is none.
+        event: (q,) the places of the answers.
+    """
+    n_items, (best, worst) = np.count_nonzero(items >= 0, axis=1), chosen.T
+    columns = []
+    for layout in CHOICES:
+        of_layout = (n_items == layout.n_items) & ((worst >= 0) == layout.has_worst)
+        if not of_layout.any():
+            continue
+        shown = items[of_layout, : layout.n_items]
+        key = np.zeros(shown.shape, np.int64)
+        key[shown == best[of_layout, None]] = -1
+        key[shown == worst[of_layout, None]] = 1
+        places = np.argsort(key, axis=1, kind="stable")
+        ordered = np.take_along_axis(shown, places, axis=1)
+        i, j = layout.left, layout.right
+        bias = place_bias(places[:, i], places[:, j], layout.n_items).ravel()
+        events = np.repeat(event[of_layout], layout.n_rows)
+        left, right = ordered[:, i].ravel(), ordered[:, j].ravel()
+        columns.append(SetColumns(left, right, 1.0, events, LAYOUTS.index(layout), bias))
+    return columns
+
+
+def rows_of_alike(items: I64, event: I64) -> list[SetColumns]:
+    """The rows of answers that call all items alike; arguments are as in `rows_of_choices`."""
+    n_items = np.count_nonzero(items >= 0, axis=1)
+    columns = []
+    for layout in ALIKE:
+        of_layout = n_items == layout.n_items
+        if not of_layout.any():
+            continue
+        shown, i, j = items[of_layout], layout.left, layout.right
+        bias = np.tile(place_bias(i, j, layout.n_items), len(shown))
+        events = np.repeat(event[of_layout], layout.n_rows)
+        left, right = shown[:, i].ravel(), shown[:, j].ravel()
+        columns.append(SetColumns(left, right, 0.5, events, LAYOUTS.index(layout), bias))
+    return columns
+
+
+def place_bias(left: I64, right: I64, n_items: int) -> F64:
+    """How much of an annotator's side bias is for the item in one place and not for another one.
+
+    The bias falls evenly from the first place to the last, by 1: for two items it is that of the
+    left side.
+    """
+    bias: F64 = (right - left) / (n_items - 1)
+    return bias

@@ -1,0 +1,419 @@
+"""Ask a language model by files: questions for a provider's batch endpoint, and their answers.
+
+    write_batch: questions, chosen together -> leases without an end -> requests.jsonl
+    read_batch: answers.jsonl -> each answer under its lease
+
+What a batch is about, `Batch.about`: the model, what is stored with each answer, the price of a
+million tokens, and the mean number of tokens of a prompt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, StoreError
+from sortnet.files import refuse_output, write_file
+from sortnet.judges import LanguageModel
+from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines, request_line
+from sortnet.judges.estimate import TOKENS_OF_ANSWER, CallEstimate
+from sortnet.judges.language_model import TOO_LONG, TOPS
+from sortnet.judges.model_answers import CHARACTERS, parsed, verdict_of_reply
+from sortnet.judges.prices import Price
+from sortnet.judges.prompts import Prompt
+from sortnet.judges.request import request_body, without_secrets
+from sortnet.judges.verdicts import Fault, Verdict, stored_meta, stored_text
+from sortnet.messages import note, printable
+from sortnet.preference.goal import Goal
+from sortnet.preference.question_set import question_set
+from sortnet.preference.session import Session
+from store.collections.batches import Batch
+from store.collections.collection import Collection
+from store.collections.leases import Lease
+from store.service.judge_as_annotator import mark_model, pair_of
+from store.service.labelling import LabellingService, new_session
+
+LARGEST_BATCH = 50_000  # requests, as many as providers take
+_ATTEMPTS = 5  # at the questions, if other processes lease the same pairs meanwhile
+_TOGETHER = 200  # answers of one transaction
+_MOST_NOTES = 20  # lines about single answers
+
+
+@dataclass(frozen=True)
+class WrittenBatch:
+    """A batch whose requests were written to a file.
+
+    Attributes:
+        name: of the batch.
+        annotator: as whom the model answers.
+        questions: number of pairs.
+        estimate: of the calls.
+        file: of the requests.
+    """
+
+    name: str
+    annotator: str
+    questions: int
+    estimate: CallEstimate
+    file: str
+
+
+def write_batch(
+    service: LabellingService, judge: LanguageModel, annotator: str, n: int, file: str
+) -> WrittenBatch:
+    """Choose questions for a model together, lease them without an end, and write the requests.
+
+    Args:
+        service: fitted to the answers so far.
+        n: number of questions; fewer are written if there are fewer, or a quota is smaller.
+        file: JSON lines for a provider's batch endpoint; it must not exist.
+
+    Raises:
+        SortNetError: if there is nothing to ask, questions are about more than two items, or the
+            file cannot be written; then nothing is leased.
+
+    Cost: see `question_set`; the copy of the session takes a replay and a fit.
+    """
+    _refuse_existing(file)
+    collection = service.collection
+    is_new = annotator not in (one.name for one in collection.annotators())
+    orders = (False, True) if judge.both_orders else (False,)
+    if n * len(orders) > LARGEST_BATCH:
+        raise SortNetError(f"a batch of {n * len(orders):,} requests: {LARGEST_BATCH:,} at most")
+    if closed := service.why_closed(annotator):
+        raise SortNetError(f"{collection.name}: {closed}")
+    set_size = service.study.set_size
+    if set_size > 2:
+        fault = f"a batch asks about two items, not about {set_size}: set the size to 2"
+        raise SortNetError(f"{collection.name}: {fault}")
+    prompt = Prompt(judge.prompt)
+    price = judge.price().in_batch()
+    about = {
+        "model": judge.model,
+        "facts": judge.facts(),
+        "structured": judge.structured,
+        "price_in": price.price_in,
+        "price_out": price.price_out,
+        "tokens": 0,
+    }
+    name, leases = _leased(service, annotator, n, about)
+    if not leases:
+        raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
+    n_characters = 0
+
+    def write(path: Path) -> None:
+        nonlocal n_characters
+        with path.open("w", encoding="utf-8", newline="") as lines:
+            for lease in leases:
+                for turned in orders:
+                    pair = pair_of(service, lease, turned=turned)
+                    n_characters += len(prompt.of(pair))
+                    body = request_body(
+                        judge.model, prompt.messages(pair), judge.request,
+                        structured=judge.structured, n_tops=TOPS[0],
+                    )  # fmt: skip
+                    id = RequestId(name, lease.id, 2 if turned else 1)
+                    lines.write(request_line(id, body))
+
+    try:
+        write_file(file, write)
+    except BaseException:
+        collection.remove_batch(name)
+        if is_new:
+            collection.forget(annotator)
+        raise
+    n_requests = len(leases) * len(orders)
+    tokens_in, tokens_out = n_characters // CHARACTERS, n_requests * TOKENS_OF_ANSWER
+    collection.set_batch(name, about | {"tokens": tokens_in // n_requests})
+    cost = price.of(tokens_in, tokens_out)
+    estimate = CallEstimate(len(leases), n_requests, tokens_in, tokens_out, cost, price.currency)
+    return WrittenBatch(name, annotator, len(leases), estimate, file)
+
+
+def open_batches(collection: Collection) -> list[Batch]:
+    """The batches of a collection and of its criteria that have questions without an answer."""
+    batches = chain.from_iterable(one.batches() for one in collection.asked())
+    return [batch for batch in batches if batch.n_open]
+
+
+def cancel_batch(collection: Collection, name: str) -> int:
+    """Take back the questions of a batch; returns the number of those that had no answer.
+
+    Raises:
+        StoreError: if the collection has no such batch, or the batch has no question left.
+    """
+    for one in collection.asked():
+        for batch in one.batches():
+            if batch.name != name:
+                continue
+            if not batch.n_open:
+                state = "is cancelled" if batch.cancelled is not None else "has its answers"
+                raise StoreError(f"batch {name} {state}: it has no open question")
+            return one.cancel_batch(name)
+    elsewhere = collection.collection_of_batch(name)
+    if elsewhere is not None:
+        raise StoreError(f"batch {name} is of collection {elsewhere!r}")
+    names = ", ".join(batch.name for batch in open_batches(collection)) or "none"
+    raise StoreError(f"collection {collection.name!r} has no batch {name[:40]!r}; open are {names}")
+
+
+@dataclass
+class BatchAnswers:
+    """Answers of batches, stored under the leases of their questions.
+
+    Attributes:
+        collection: with the batches.
+        notify: called with a line about each answer that is not stored.
+        stored: number of answers.
+        repeated: number of answers that were stored before.
+        failed: number of requests without an answer; their pairs are free again.
+        refused: number of answers that belong to no open question here.
+        annotators: number of stored answers by annotator.
+        services: of the criteria with answers, by the name of the collection.
+    """
+
+    collection: Collection
+    goal: Goal | None = None
+    notify: Callable[[str], None] = note
+    stored: int = 0
+    repeated: int = 0
+    failed: int = 0
+    refused: int = 0
+    annotators: Counter[str] = field(default_factory=Counter)
+    services: dict[str, LabellingService] = field(default_factory=dict)
+    _batches: dict[str, tuple[Batch, Collection]] = field(default_factory=dict)
+    _unanswered: dict[str, set[str]] = field(default_factory=dict)  # leases by batch
+    _noted_batches: set[str] = field(default_factory=set)
+    _n_notes: int = 0
+    _file: str = ""
+
+    def __post_init__(self) -> None:
+        for one in self.collection.asked():
+            self._batches |= {batch.name: (batch, one) for batch in one.batches()}
+
+    def read(self, file: str) -> None:
+        """Store the answers of a file; each line that is no use is told, and the next one read.
+
+        A process that was killed meanwhile has stored the first answers; the same file again
+        stores the rest.
+
+        Raises:
+            DataError: if the file cannot be read, or no line is an answer to a batch here.
+        """
+        self._file = file
+        lines = answer_lines(Path(file))
+        first = next(lines, None)
+        if first is None:
+            raise DataError(f"{file}: is empty")
+        if isinstance(first, Fault):
+            raise DataError(f"{file}, {first}")
+        before = self.stored + self.repeated + self.failed
+        every = chain([first], lines)
+        while some := [*islice(every, _TOGETHER)]:
+            self._take(some)
+        self._free_unanswered()
+        if self._n_notes > _MOST_NOTES:
+            self.notify(f"{file}: and {self._n_notes - _MOST_NOTES} more lines of this kind")
+        if before == self.stored + self.repeated + self.failed:
+            raise DataError(
+                f"{file}: none of its answers belongs to an open question of {self.collection.name}"
+            )
+
+    def settle(self) -> None:
+        """Fit the models to the answers."""
+        for service in self.services.values():
+            service.settle()
+
+    def close(self) -> None:
+        """Close the services."""
+        for service in self.services.values():
+            service.close()
+
+    def _take(self, lines: Sequence[AnswerLine | Fault]) -> None:
+        """Store the answers of some lines, those of one collection in one transaction."""
+        of_batch: dict[str, list[tuple[RequestId, AnswerLine]]] = {}
+        for line in lines:
+            if isinstance(line, Fault):
+                self.refused += 1
+                self._note(str(line))
+                continue
+            id = RequestId.parse(line.id)
+            if id is None:
+                self.refused += 1
+                self._note(f"line {line.number}: {line.id[:40]!r} is no request of SortNet")
+            elif id.batch in self._batches:
+                of_batch.setdefault(id.batch, []).append((id, line))
+            else:
+                self.refused += 1
+                self._note_foreign(id.batch, line.number)
+        for name, answers in of_batch.items():
+            batch, collection = self._batches[name]
+            service = self._service(collection)
+            with collection.locked():
+                for id, line in answers:
+                    self._take_one(service, batch, id, line)
+            service.sync()
+
+    def _service(self, collection: Collection) -> LabellingService:
+        if collection.name not in self.services:
+            service = LabellingService(collection, goal=self.goal, record=True)
+            self.services[collection.name] = service
+        return self.services[collection.name]
+
+    def _take_one(
+        self, service: LabellingService, batch: Batch, id: RequestId, line: AnswerLine
+    ) -> None:
+        if batch.cancelled is not None:
+            self.refused += 1
+            self._note(f"line {line.number}: batch {batch.name} was cancelled")
+            return
+        try:
+            verdict = _verdict(line, batch)
+        except Fault as fault:
+            self.failed += 1
+            if id.order == 1:
+                self._unanswered.setdefault(batch.name, set()).add(id.lease)
+            self._note(f"line {line.number}: {fault}")
+            return
+        try:
+            is_new = self._store(service, batch, id, verdict)
+        except (LeaseError, JudgementError):
+            self.refused += 1
+            self._note(
+                f"line {line.number}: its question is not one of batch {batch.name}, or was "
+                "taken back meanwhile"
+            )
+            return
+        if id.order == 1:
+            self._unanswered.get(batch.name, set()).discard(id.lease)
+        if is_new:
+            self.stored += 1
+            self.annotators[batch.annotator] += 1
+        else:
+            self.repeated += 1
+            self._note(f"line {line.number}: its question was answered before")
+
+    def _store(
+        self, service: LabellingService, batch: Batch, id: RequestId, verdict: Verdict
+    ) -> bool:
+        """Store an answer; whether it is new."""
+        collection, annotator = service.collection, batch.annotator
+        question = collection.question_of_batch(batch.name, id.lease)
+        mark_model(service, annotator)
+        if id.order == 1:
+            judgement = question.answered(annotator, verdict.answer, **verdict.facts())
+            return service.answer(id.lease, judgement).new
+        second = question.turned.answered(annotator, verdict.answer, **verdict.facts())
+        second = replace(second, at=collection.clock())
+        # By the id it is not appended twice.
+        digest = hashlib.sha256(str(id).encode()).hexdigest()[:16]
+        return bool(collection.append([second], ids=[digest]))
+
+    def _free_unanswered(self) -> None:
+        """Give back the pairs whose requests failed."""
+        for name, leases in self._unanswered.items():
+            batch, collection = self._batches[name]
+            collection.release(batch.annotator, sorted(leases))
+        self._unanswered.clear()
+
+    def _note_foreign(self, batch: str, number: int) -> None:
+        if batch in self._noted_batches:
+            return
+        self._noted_batches.add(batch)
+        elsewhere = self.collection.collection_of_batch(batch)
+        where = "another store, or was removed" if elsewhere is None else f"collection {elsewhere}"
+        self.notify(f"{self._file}, line {number}: batch {batch} is of {where}")
+
+    def _note(self, text: str) -> None:
+        self._n_notes += 1
+        if self._n_notes <= _MOST_NOTES:
+            self.notify(f"{self._file}, {printable(text)}")
+
+
+def _leased(
+    service: LabellingService, annotator: str, n: int, about: Mapping[str, Any]
+) -> tuple[str, list[Lease]]:
+    """The name of a new batch, and the leases of its questions."""
+    collection = service.collection
+    leases: list[Lease] = []
+    name = ""
+    for _ in range(_ATTEMPTS):
+        service.sync()
+        live = collection.leases()
+        mine = [lease for lease in live if lease.annotator == annotator]
+        left = service.study.left(annotator, service.session.answered(annotator))
+        n_left = n - len(leases)
+        if left is not None:
+            n_left = min(n_left, left - len(mine))
+        if n_left <= 0:
+            break
+        questions = question_set(
+            _copy_of_session(service),
+            annotator,
+            n_left,
+            busy={pair for lease in live for pair in lease.question.pairs},
+            rng=np.random.default_rng([service.session.seed, service.session.events]),
+        )
+        if not questions:
+            break
+        with collection.locked():
+            name = name or collection.add_batch(annotator, dict(about))
+            leases += collection.lease(
+                annotator, questions, math.inf, after=service.moment[0], batch=name
+            )
+        if len(leases) == n:
+            break
+    return name, leases
+
+
+def _copy_of_session(service: LabellingService) -> Session:
+    """A session with the same answers, to which expected answers may be added."""
+    session = service.session
+    copy = new_session(service.collection, service.items, service.study, goal=session.goal)
+    copy.replay(session.judgements())
+    copy.refit(keep_net=True)
+    return copy
+
+
+def _verdict(line: AnswerLine, batch: Batch) -> Verdict:
+    """The verdict in a line of answers.
+
+    An answer that is neither A, B nor C is a skip, as is a prompt that was too long.
+
+    Raises:
+        Fault: if there is no answer.
+    """
+    about = batch.about
+    meta = {"model": about["model"], "batch": batch.name, **about["facts"]}
+    if line.status in (400, 413, 422) and TOO_LONG.search(line.error):
+        return Verdict("skip", comment=stored_text(line.error), meta=stored_meta(meta))
+    if line.error or line.status != 200:
+        raise Fault(f"the request failed: {line.error}")
+    try:
+        reply = parsed(line.body)
+    except Fault as fault:
+        raise Fault(without_secrets(str(fault))[:200]) from None
+    text = without_secrets(reply["text"])
+    estimates = (about["tokens"], len(text) // CHARACTERS + 1)
+    tokens = [n or estimate for n, estimate in zip(reply["usage"], estimates, strict=True)]
+    meta |= {"tokens": tokens, "calls": 1}
+    if about["structured"]:
+        meta["structured"] = True
+    price = Price(about["price_in"], about["price_out"])
+    facts: dict[str, Any] = {"cost": price.of(*tokens), "meta": stored_meta(meta)}
+    verdict = verdict_of_reply(reply, text, facts)
+    return verdict or Verdict("skip", comment=stored_text(text), **facts)
+
+
+def _refuse_existing(file: str) -> None:
+    refuse_output(file)
+    if Path(file).exists():
+        raise SortNetError(f"cannot write {file!r}: it exists: name another file")

@@ -1,0 +1,337 @@
+"""A study about four items: asked, answered, undone, listed, reported, exported, learned."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import FAST, done, fault
+from collections_made import made_items
+from results_made import value_of
+from test_report import Page
+
+import sortnet
+from sortnet.errors import SortNetError
+from sortnet.preference import Judgement
+from sortnet.preference.annotator_agreement import agreement
+from sortnet.preference.base import unordered_pair
+from sortnet.preference.judgement_table import Judgements, SharedVotes, set_comparisons
+from sortnet.preference.set_answers import ALIKE, CHOICES
+from sortnet.preference.study import Decision, Study, study_of
+from sortnet.rankers.base import load_ranker
+from store import open_store
+from store.report.question_sizes import facts_of_sizes
+from store.service.criteria import Criteria
+from store.service.judged_queries import read_judged
+from store.service.labelling import LabellingService, new_session
+
+N = 40
+
+
+def true_scores(n: int = N) -> np.ndarray:
+    return made_items(n, d=3).features[:, 0]
+
+
+def answer(service: LabellingService, who: str, n: int, scores: np.ndarray) -> None:
+    """Answer n questions by scores."""
+    for _ in range(n):
+        (lease,) = service.next(who)
+        of_items = scores[[*lease.question.items]]
+        best, worst = int(of_items.argmax()), int(of_items.argmin())
+        if len(of_items) > 2:
+            judgement = lease.question.answered_by_place(who, best, worst, milliseconds=2000)
+        else:
+            judgement = lease.question.answered(who, ("left", "right")[best], milliseconds=1000)
+        service.answer(lease.id, judgement)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A folder with a store; two people have answered about its collection `c`."""
+    folder = tmp_path_factory.mktemp("sets")
+    with open_store(folder / "s.db") as store:
+        collection = store.add_items("c", made_items(N, d=3))
+        collection.decide(Decision("set-size", amount=4))
+        service = LabellingService(collection)
+        for who in ("ana", "bo"):
+            answer(service, who, 25, true_scores())
+            service.release(who)
+        service.undo("ana")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(made, monkeypatch) -> Path:
+    monkeypatch.chdir(made)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    return made
+
+
+def test_the_size_is_set_shown_and_refused():
+    with open_store("s.db") as store:
+        store.add_items("few", made_items(3))
+    (asked,) = value_of(done("ask", "few", "--json"))
+    assert (asked["set_size"], asked["worst"]) == (2, False)
+    assert "a question" not in done("ask", "few")
+    assert "items         3 a question: the best and the worst" in done(
+        "ask", "few", "--set-size", "3"
+    )
+    assert "items         3 a question: the best\n" in done("ask", "few", "--no-worst")
+    assert "a question about 4 items, but there are only 3" in fault("ask", "few", "--set-size", 4)
+    assert "a question" not in done("ask", "few", "--set-size", "2")
+    for size in (1, 7):
+        assert "set-size" in fault("ask", "few", "--set-size", size)
+
+
+def test_answers_are_counted_once_and_listed_with_their_items():
+    listed = value_of(done("judgements", "list", "c", "--json", "--limit", "100"))
+    assert len(listed) == 51  # with the undo
+    sets = [row for row in listed if row["items"]]
+    assert len(sets) > 40 and all(row["left"] is None for row in sets)
+    assert {len(row["items"]) for row in sets} == {4}
+    words = done("judgements", "list", "c", "--limit", "3")
+    assert words.split()[:5] == ["judgement", "annotator", "items", "answer", "seconds"]
+    people = value_of(done("annotators", "list", "c", "--json"))
+    assert {one["name"]: one["answers"] for one in people} == {"ana": 24, "bo": 25}
+
+
+def test_the_ranking_is_that_of_the_scores():
+    with open_store("s.db") as store:
+        service = LabellingService(store.collection("c"))
+        service.settle()
+    ranked = service.ranking.order
+    assert np.corrcoef(true_scores()[ranked], np.arange(N))[0, 1] < -0.9
+
+
+def test_the_report_says_what_each_size_has_bought():
+    facts = value_of(done("report", "c", "--json"))
+    assert facts["answers"] == 49
+    by_size = {size["items"]: size for size in facts["sizes"]}
+    fours = by_size[4]
+    assert fours["comparisons"] == 5 * fours["answers"] and fours["seconds"] == 2
+    assert sum(size["answers"] for size in facts["sizes"]) == 49
+    done("report", "c")
+    words = Page(Path("report-c.html").read_text()).words
+    assert "By number of items of a question." in words
+
+
+def test_an_export_is_imported_again_and_exported_the_same(tmp_path):
+    done("judgements", "export", "c", "--output", "one.jsonl")
+    with open_store("s.db") as store:
+        store.add_items("again", made_items(N, d=3))
+    done("judgements", "import", "again", "one.jsonl")
+    done("judgements", "export", "again", "--output", "two.jsonl")
+    assert Path("one.jsonl").read_bytes() == Path("two.jsonl").read_bytes()
+
+
+def test_a_model_is_learned_from_the_comparisons_that_follow():
+    done("train", "c", "--out", "m", *FAST)
+    model = load_ranker("m")
+    new = np.random.default_rng(9).normal(size=(50, 3)).astype(np.float32)
+    order = model.order(sortnet.Queries.from_arrays(new, feature_names=["f0", "f1", "f2"]))
+    assert np.corrcoef(new[order, 0], np.arange(50))[0, 1] < -0.8
+
+
+def test_the_comparisons_of_an_answer_weigh_together_as_its_bits(tmp_path):
+    with open_store(tmp_path / "w.db") as store:
+        collection = store.add_items("w", made_items(30, d=3))
+        rng = np.random.default_rng(0)
+        judgements = []
+        for _ in range(60):
+            items = rng.permutation(30)[:4].tolist()
+            left, right, *further = items
+            judgements.append(Judgement(
+                "ana", left, right, "best", further=tuple(further),
+                best=max(items), worst=min(items),
+            ))  # fmt: skip
+        collection.append(judgements)
+        data = read_judged(collection)
+        session = new_session(collection, collection.items())
+        session.replay(collection.judgements())
+        votes, (of_annotator,) = session.weighted()[0], session.weighted()[1].values()
+    # One of 12 answers has 3.58 bits, over 5 comparisons.
+    assert votes.weight is not None and len(votes) == 5 * 60
+    assert votes.weight == pytest.approx(np.log2(12) / 5)
+    judged = np.concatenate([part.judged.weight for part in (data.train, data.vali)])
+    times = judged / (of_annotator * np.log2(12) / 5)  # a pair that is in several sets weighs more
+    assert times == pytest.approx(np.round(times)) and times.min() == pytest.approx(1)
+    assert {round(layout.weight * len(layout.comparisons), 6) for layout in CHOICES} == {
+        round(float(np.log2(k * n)), 6) for k in range(3, 7) for n in (1, k - 1)
+    }
+    assert [layout.weight * len(layout.comparisons) for layout in ALIKE] == pytest.approx(
+        [2, 3, 4, 5]
+    )
+
+
+def random_answers(seed: int, m: int = 150) -> list[Judgement]:
+    """Answers of three people about two to six of ten items, some of them undone."""
+    rng = np.random.default_rng(seed)
+    made: list[Judgement] = []
+    for number in range(1, m + 1):
+        who = str(rng.choice(["ana", "bo", "cy"]))
+        if made and rng.random() < 0.05:
+            earlier = made[rng.integers(len(made))]
+            if earlier.answer != "undo" and earlier.number not in {j.undoes for j in made}:
+                made.append(earlier.undo())
+                made[-1] = Judgement(**{**vars(made[-1]), "number": number})
+                continue
+        items = rng.permutation(10)[: rng.integers(2, 7)].tolist()
+        left, right, *further = items
+        facts = {
+            "further": tuple(further),
+            "number": number,
+            "strategy": str(rng.choice(["bald", "random"])) if len(items) == 2 else "bald",
+            "milliseconds": int(rng.integers(100, 9000)),
+            "cost": float(rng.random()),
+        }
+        words = ["left", "right", "tie", "skip"] if len(items) == 2 else ["best", "same", "skip"]
+        word = str(rng.choice(words))
+        if word == "best":
+            facts["best"], worst = rng.permutation(items)[:2].tolist()
+            facts["worst"] = worst if rng.random() < 0.5 else None
+        made.append(Judgement(who, left, right, word, **facts))  # type: ignore[arg-type]
+    return made
+
+
+def followed(one: Judgement) -> list[tuple[int, int, float]]:
+    """(better, worse, 1), or (a, b, ½) for items that are alike, of an answer."""
+    if one.answer in ("tie", "same"):
+        return [(*pair, 0.5) for pair in one.pairs]
+    return [(*pair, 1.0) for pair in one.comparisons()]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_comparisons_of_a_table_are_those_of_its_answers(seed):
+    answers = random_answers(seed)
+    table = Judgements.of(answers)
+    rows = np.flatnonzero(table.is_answer & table.is_set)
+    found = set_comparisons(table, rows)
+    expected = Counter(
+        (row, *unordered_pair(a, b), target if a < b or target == 0.5 else 0.0)
+        for row in rows.tolist()
+        for a, b, target in followed(answers[row])
+    )
+    low, high = np.minimum(found.better, found.worse), np.maximum(found.better, found.worse)
+    for_low = np.where(found.better < found.worse, found.target, 1 - found.target)
+    columns = (found.row, low, high, for_low)
+    assert Counter(zip(*(column.tolist() for column in columns), strict=True)) == expected
+    votes = SharedVotes.of(table, sets=True)
+    live = [one for one, is_live in zip(answers, table.live, strict=True) if is_live]
+    assert len(votes.rows) == sum(len(followed(one)) for one in live)
+    order = [*zip(votes.low, votes.high, votes.annotator, votes.rows, strict=True)]
+    assert order == sorted(order)
+    n_answers = len(set(votes.rows.tolist()))
+    assert votes.weight.sum() == pytest.approx(n_answers)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_facts_of_sizes_are_those_counted_one_by_one(seed):
+    answers = random_answers(seed)
+    table = Judgements.of(answers)
+    study = study_of([Decision("gold", item=3, other=7), Decision("gold", item=2, other=1)])
+
+    def spent(rows):
+        cost = float(table.cost[rows].sum())
+        return {"calls": len(rows), "tokens_in": 0, "tokens_out": 0, "cost": cost}
+
+    undone = {one.undoes for one in answers}
+    live = [one for one in answers if one.number not in undone and one.answer != "undo"]
+    for facts in facts_of_sizes(table, study, spent):
+        of_size = [one for one in live if len(one.items) == facts["items"]]
+        of_order = [one for one in of_size if followed(one)]
+        assert facts["answers"] == len(of_order)
+        assert facts["comparisons"] == sum(len(followed(one)) for one in of_order)
+        assert facts["seconds"] == np.median([one.milliseconds for one in of_order]) / 1000
+        asked = [o for o in answers if len(o.items) == facts["items"] and o.answer != "undo"]
+        assert facts["cost"] == pytest.approx(sum(one.cost for one in asked))
+        assert facts["calls"] == len(asked)
+        checked = right = 0
+        for one in of_order:
+            if one.strategy == "random":
+                continue
+            for better, worse, target in followed(one):
+                known = is_better(study, live, one.annotator, better, worse)
+                checked += target == 1 and known is not None
+                right += target == 1 and known is True
+        assert facts["checked"] == checked
+        assert facts["accuracy"] == (pytest.approx(right / checked) if checked else None)
+
+
+def is_better(
+    study: Study, live: list[Judgement], who: str, better: int, worse: int
+) -> bool | None:
+    """Whether gold or the hold-out answers of others say so; None if they do not say."""
+    for decision in study.gold.values():
+        if {decision.item, decision.other} == {better, worse}:
+            return decision.item == better
+    balance = 0
+    for one in live:
+        if one.strategy == "random" and one.annotator != who and {*one.items} == {better, worse}:
+            for first, _, target in followed(one):
+                balance += 0 if target == 0.5 else (1 if first == better else -1)
+    return None if balance == 0 else balance > 0
+
+
+def test_agreement_counts_an_answer_about_a_set_once():
+    pairs = [
+        Judgement(who, i, j, "left" if who == "ana" or (i + j) % 3 else "right")
+        for who in ("ana", "bo")
+        for i, j in combinations(range(6), 2)
+    ]
+    of_pairs = agreement(pairs).krippendorff_alpha
+    sets = [
+        Judgement(who, 6, 7, "best", further=(8, 9), best=6 if who == "ana" else 9, worst=8)
+        for who in ("ana", "bo")
+    ]
+    both = agreement([*pairs, *sets]).krippendorff_alpha
+    independent = [
+        Judgement(one.annotator, better, worse, "left")
+        for one in sets
+        for better, worse in one.comparisons()
+    ]
+    as_pairs = agreement([*pairs, *independent]).krippendorff_alpha
+    assert of_pairs is not None and both is not None and as_pairs is not None
+    assert abs(both - of_pairs) < abs(as_pairs - of_pairs)
+    alone = agreement(sets)
+    assert alone.shared_pairs == agreement(independent).shared_pairs
+    assert alone.krippendorff_alpha == pytest.approx(agreement(independent).krippendorff_alpha)
+
+
+def test_criteria_that_are_asked_together_ask_the_same_items(tmp_path):
+    with open_store(tmp_path / "k.db") as store:
+        collection = store.add_items("k", made_items(8))
+        for name in ("clear", "kind"):
+            collection.add_criterion(name).decide(Decision("set-size", amount=3))
+        services = [LabellingService(one) for one in collection.asked()]
+        asked = Criteria(services, together=True).next("ana", 2)
+    items = [one.items for one in asked]
+    assert len(asked) == 4 and items[0] == items[1] and items[2] == items[3]
+    assert [one.service for one in asked] == services * 2
+
+
+def test_sort_refuses_a_judge_of_pairs_and_a_size_that_cannot_be(tmp_path):
+    store = tmp_path / "t.db"
+    for size, message in {
+        4: "answers about two items, not about 4: set the size to 2",
+        9: "set_size: 9 is no whole number from 2 to 6",
+        True: "set_size: True is no whole number",
+        6: "a question about 6 items, but there are only 5",
+    }.items():
+        with pytest.raises(SortNetError) as error:
+            sortnet.sort(
+                list("abcde"), judge=lambda left, right: "left", set_size=size, store=store
+            )
+        assert message in str(error.value) and len(str(error.value).splitlines()) == 1
+    assert not store.exists()
+
+
+def test_a_judge_of_pairs_is_refused_by_a_study_about_four():
+    message = fault("label", "c", "--judge", "cat", "--as", "tool")
+    assert "answers about two items, not about 4: set the size to 2" in message
+    with open_store("s.db", write=False) as store:
+        assert "tool" not in {one.name for one in store.collection("c").annotators()}
+    assert json.loads(done("ask", "c", "--json"))

@@ -1,0 +1,43 @@
+"""The range of the questions that are left, and of the calls that an estimate says."""
+
+from __future__ import annotations
+
+from collections_made import made_items
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortnet import LanguageModel
+from sortnet.judges.asked_pairs import pair_of_items
+from sortnet.judges.estimate import estimate_calls
+from sortnet.preference.stopping import Remaining
+
+NUMBERS = st.one_of(st.none(), st.integers(0, 10_000))
+PAIR = pair_of_items(made_items(2), 0, 1, id="x", question="Which is better?", instructions=None)
+
+
+def remaining(questions: int | None, fewest: int | None, most: int | None) -> Remaining:
+    return Remaining(questions, 0.2, False, 0, 0.0, 0.0, False, "", fewest=fewest, most=most)
+
+
+@given(NUMBERS, NUMBERS, NUMBERS)
+def test_the_range_holds_the_number_and_is_at_most_three_times_as_wide(questions, fewest, most):
+    likely = remaining(questions, fewest, most).likely_range
+    assert (likely is None) == (questions is None)
+    if likely is not None:
+        low, high = likely
+        assert 0 <= low <= questions <= high <= 3 * max(low, 1)
+        if most is not None:
+            assert high <= max(most, questions)
+
+
+@given(st.integers(1, 500), st.booleans(), st.one_of(st.none(), st.integers(1, 300)))
+def test_an_estimate_says_the_range_in_calls(n_pairs, both_orders, max_calls):
+    url = "http://localhost:1"
+    model = LanguageModel("judge", url, both_orders=both_orders, max_calls=max_calls)
+    guess = remaining(n_pairs, None, None).likely_range
+    estimate = estimate_calls(model, n_pairs, [PAIR], guess)
+    assert estimate.fewest_calls <= estimate.calls <= estimate.most_calls
+    assert f"({estimate.fewest_calls:,} to {estimate.most_calls:,})" in str(estimate)
+    assert max_calls is None or estimate.most_calls <= max_calls
+    known = estimate_calls(model, n_pairs, [PAIR])
+    assert (known.fewest_calls, known.calls) == (None, estimate.calls)

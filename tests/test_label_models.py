@@ -1,0 +1,155 @@
+"""Several language models in one call of `sortnet label`, each an annotator of its own."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from cli_made import done, fault, invoke
+from model_made import Model, serving
+from results_made import value_of
+from starlette.responses import JSONResponse
+
+from cli.terminal.models_in_turn import labelled_in_turn
+from store import open_store
+
+N = 10
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    monkeypatch.delenv("SORTNET_KEY", raising=False)
+    rows = ["id,text", *(f"t{k},text number {k}" for k in range(N))]
+    Path("t.csv").write_text("\n".join(rows) + "\n")
+    done("items", "add", "t", "t.csv")
+    return tmp_path
+
+
+class Several(Model):
+    """A server of several models, of which some fail; `asked` are their names in order."""
+
+    def __init__(self, *names: str, fails: tuple[str, ...] = (), **facts) -> None:
+        super().__init__(lambda text: float(text.split()[-1]), **facts)
+        self.names, self.fails = names, fails
+        self.asked: list[str] = []
+
+    def reply(self, body, headers):
+        if body["model"] in self.fails:
+            return JSONResponse({"error": {"message": "no such model here"}}, 404)
+        assert body["model"] in self.names
+        self.asked.append(body["model"])
+        return super().reply(body | {"model": "judge"}, headers)
+
+
+def command(url: str, *names: str) -> tuple[object, ...]:
+    return ("label", "t", "--server", url, *(part for name in names for part in ("--model", name)))
+
+
+def judgements() -> list:
+    with open_store("s.db") as store:
+        assert store.collection("t").leases() == []
+        return list(store.collection("t").judgements())
+
+
+def test_models_answer_in_turn_each_under_its_own_name():
+    model = Several("a", "b", "c")
+    with serving(model) as url:
+        rows = value_of(done(*command(url, "a", "b", "c"), "--number", 30, "--json"), "labelled")
+    assert [(row["annotator"], row["answered"], row["calls"]) for row in rows] == [
+        ("a", 10, 10), ("b", 10, 10), ("c", 10, 10),
+    ]  # fmt: skip
+    assert model.asked == ["a"] * 10 + ["b"] * 10 + ["c"] * 10
+    by = Counter(judgement.annotator for judgement in judgements())
+    assert by == {"a": 10, "b": 10, "c": 10}
+    assert all(json.loads(j.meta)["model"] == j.annotator for j in judgements())
+    marked = value_of(done("annotators", "list", "t", "--json"))
+    assert [(row["name"], row["model"]) for row in marked] == [(name, True) for name in "abc"]
+
+
+def test_a_model_that_fails_leaves_nobody_and_the_others_go_on():
+    with serving(Several("a", "c", fails=("b",))) as url:
+        result = invoke(*command(url, "a", "b", "c"), "--number", 12, "--json")
+    assert result.exit_code == 2
+    rows = {row["annotator"]: row for row in value_of(result.stdout)}
+    assert rows["a"]["answered"] + rows["c"]["answered"] == 12 and rows["b"]["answered"] == 0
+    assert rows["b"]["end"] == "fault" and "no such model" in rows["b"]["fault"]
+    assert "sortnet: --model: no such model or address (404)" in result.stderr
+    assert {judgement.annotator for judgement in judgements()} == {"a", "c"}
+    names = [row["name"] for row in value_of(done("annotators", "list", "t", "--json"))]
+    assert names == ["a", "c"]
+
+
+def test_the_goal_ends_all_and_a_budget_one():
+    with serving(Several("a", "b")) as url:
+        rows = value_of(done(*command(url, "a", "b"), "--max-calls", 3, "--json"))
+        assert [(row["calls"], row["end"]) for row in rows] == [(3, "budget"), (3, "budget")]
+        text = done(*command(url, "a", "b"), "--until", 0.4)
+        rows = value_of(done(*command(url, "a", "b"), "--until", 0.4, "--json"))
+    assert "the goal is reached" in text or "wrong" in text
+    assert rows[-1]["enough"] is True and rows[-1]["end"] == "goal"
+    assert "--number" not in text
+
+
+def test_each_model_may_have_its_own_server_and_key(monkeypatch):
+    monkeypatch.setenv("KEY_A", "key-of-a-server")
+    monkeypatch.setenv("KEY_B", "key-of-b-server")
+    first, second = Several("a", key="key-of-a-server"), Several("b", key="key-of-b-server")
+    with serving(first) as one, serving(second) as other:
+        done(
+            *("label", "t", "--model", "a", "--server", one, "--key", "KEY_A"),
+            *("--model", "b", "--server", other, "--key", "KEY_B", "--number", 4),
+        )
+    assert (first.asked, second.asked) == (["a", "a"], ["b", "b"])
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--model", "a", "--model", "a"), "a --model is given twice"),
+        (("--model", "a", "--model", "b", "--as", "x"), "--as is for one --model"),
+        (
+            ("--model", "a", "--server", "http://x", "--server", "http://y"),
+            "give one --server for all models, or one for each",
+        ),
+        (
+            (*("--model", "a", "--model", "b", "--model", "c"), "--key", "K", "--key", "L"),
+            "give one --key for all models, or one for each",
+        ),
+        (("--model", "a", "--model", "b", "--estimate"), "give one --model"),
+        (("--model", "a", "--model", "b", "--write-batch", "f"), "give one --model"),
+        (("--model", "a", "--model", "b"), "--model needs --server URL"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(options, why):
+    assert why in fault("label", "t", *options)
+    assert judgements() == []
+
+
+def facts(answered: int, end: str, *, enough: bool = False) -> dict:
+    return {"answered": answered, "failed": 0, "enough": enough, "end": end}
+
+
+def test_rounds_end_with_the_goal_an_interrupt_and_the_number_whatever_is_answered():
+    asked: list[tuple[str, int]] = []
+
+    def label(annotator: str, n: int) -> dict:
+        asked.append((annotator, n))
+        return ends.pop(0)
+
+    # All skips: nothing is answered about the order, and the number counts all the same.
+    ends = [facts(0, "number")] * 4
+    found = labelled_in_turn(["a", "b"], 70, label)
+    assert asked == [("a", 20), ("b", 20), ("a", 15), ("b", 15)]
+    assert [row["answered"] for row in found] == [0, 0]
+    asked.clear()
+    ends = [facts(5, "number"), facts(7, "nothing_left"), facts(3, "goal", enough=True)]
+    found = labelled_in_turn(["a", "b"], None, label)
+    assert asked == [("a", 20), ("b", 20), ("a", 20)]
+    assert [row["answered"] for row in found] == [8, 7]
+    asked.clear()
+    ends = [facts(5, "interrupted")]
+    assert len(labelled_in_turn(["a", "b"], None, label)) == 1 and asked == [("a", 20)]

@@ -1,0 +1,434 @@
+"""What a user adds to requests of language models: parameters, a schema, prices, a cache."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+from cli_made import done, fault, invoke
+from model_made import Model, serving
+from results_made import value_of
+from starlette.responses import JSONResponse
+
+import sortnet
+from sortnet.errors import SortNetError
+from sortnet.judges.answer_cache import AnswerCache, answer_key
+from sortnet.judges.model_answers import probability
+from sortnet.judges.prices import price_in_table
+from sortnet.judges.request import check_request, parse_request
+from sortnet.judges.verdicts import Verdict
+from store import open_store
+
+N = 8
+TABLE = """
+currency = "EUR"
+[models.judge]
+in = 1000.0
+out = 2000.0
+batch = 0.5
+[models.other]
+in = 1.0
+currency = "USD"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("SORTNET_KEY", raising=False)
+    rows = ["id,text", *(f"t{k},text number {k}" for k in range(N))]
+    Path("t.csv").write_text("\n".join(rows) + "\n")
+    done("items", "add", "t", "t.csv")
+    return tmp_path
+
+
+class Recording(Model):
+    """A model that keeps the bodies of its requests, and refuses some parameters."""
+
+    def __init__(self, *, refuses: tuple[str, ...] = (), **facts) -> None:
+        super().__init__(lambda text: float(text.split()[-1]), **facts)
+        self.bodies: list[dict] = []
+        self.refuses = refuses
+
+    def reply(self, body, headers):
+        self.bodies.append(body)
+        for name in self.refuses:
+            if name in body:
+                message = f"Unsupported parameter: '{name}' is not supported with this model"
+                return JSONResponse({"error": {"message": message}}, 400)
+        return super().reply(body, headers)
+
+
+def label(url: str, *args: object, name: str = "t") -> dict:
+    (row,) = value_of(
+        done("label", name, "--model", "judge", "--server", url, "--json", *args), "labelled"
+    )
+    return row
+
+
+def judgements(name: str = "t") -> list:
+    with open_store("s.db") as store:
+        return list(store.collection(name).judgements())
+
+
+def set_shares(name: str, **shares: float) -> None:
+    """Set the shares of questions of a new collection that check the judge."""
+    with open_store("s.db") as store:
+        for setting, share in shares.items():
+            assert store.collection(name).setting(setting, share) == share
+
+
+def metas(name: str = "t") -> list[dict]:
+    return [json.loads(judgement.meta) for judgement in judgements(name)]
+
+
+def test_parameters_are_sent_with_every_request_and_kept_with_every_answer():
+    model = Recording()
+    told = ("temperature=0.7", "seed=3", "reasoning_effort=low", 'extra={"a": [1, "b"]}')
+    with serving(model) as url:
+        label(url, "--number", 3, *(part for text in told for part in ("--request", text)))
+    request = {"temperature": 0.7, "seed": 3, "reasoning_effort": "low", "extra": {"a": [1, "b"]}}
+    assert len(model.bodies) == 3
+    for body in model.bodies:
+        assert {name: body[name] for name in request} == request
+    assert [meta["request"] for meta in metas()] == [request] * 3
+
+
+def test_a_limit_of_tokens_of_the_user_takes_the_place_of_ours():
+    model = Recording()
+    with serving(model) as url:
+        label(url, "--number", 1)
+        label(url, "--number", 1, "--request", "max_completion_tokens=4000")
+    first, second = model.bodies
+    assert first["max_tokens"] == 256
+    assert second["max_completion_tokens"] == 4000 and "max_tokens" not in second
+
+
+def test_a_parameter_of_the_user_is_never_left_out_silently():
+    with serving(Recording(refuses=("temperature",))) as url:
+        assert label(url, "--number", 1)["answered"] == 1  # that of SortNet is left out
+        result = invoke(
+            *("label", "t", "--model", "judge", "--server", url, "--number", 1),
+            *("--request", "temperature=0.5"),
+        )
+    assert result.exit_code == 2
+    assert "the server does not take temperature of the request" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("api_key=x", "'api_key' looks like a secret"),
+        ("X-Api-Key=x", "'X-Api-Key' looks like a secret"),
+        ("auth_token=x", "'auth_token' looks like a secret"),
+        ('extra_headers={"Authorization": "x"}', "'Authorization' looks like a secret"),
+        ("user=sk-abcdef123456", "the value of 'user' looks like a secret"),
+        ('a={"b": ["Bearer abcdefgh"]}', "the value of 'b' looks like a secret"),
+        ("model=x", "model is set by SortNet: the name of the model"),
+        ("messages=[]", "messages is set by SortNet: the messages are made of the prompt"),
+        ("logprobs=true", "logprobs is set by SortNet"),
+        ("response_format={}", "response_format is set by SortNet: an answer by JSON schema"),
+        ("n=5", "n is set by SortNet: one answer"),
+        ("stream=true", "stream is set by SortNet: an answer is read as a whole"),
+        ("temperature=warm", "a temperature of 'warm' is no number from 0"),
+        ("temperature=-1", "a temperature of -1 is no number from 0"),
+        ("temperature", "give KEY=VALUE"),
+        ("=1", "give KEY=VALUE"),
+        (f"stop={'x' * 2000}", "1,000 at most"),
+    ],
+)
+def test_what_a_request_cannot_have_is_refused_in_one_line(text, why):
+    said = fault(
+        "label", "t", "--model", "judge", "--server", "http://localhost:1", "--request", text
+    )
+    assert why in said
+    assert "abcdef" not in said
+    assert judgements() == []
+
+
+def test_a_request_in_python_is_checked_at_once_and_is_a_copy():
+    request = {"temperature": 0.5, "stop": ["x"]}
+    judge = sortnet.LanguageModel("judge", "http://localhost:1", request=request)
+    request["stop"].append("sk-abcdef123456")
+    assert judge.request == {"temperature": 0.5, "stop": ["x"]} and hash(judge) is not None
+    for bad in ({"api_key": "x"}, {"stop": float("nan")}, {"stop": object()}, ["a"], "a=b", None):
+        with pytest.raises(SortNetError, match=r"^request: "):
+            sortnet.LanguageModel("judge", "http://localhost:1", request=bad)
+    with pytest.raises(SortNetError, match="'seed' is given twice"):
+        parse_request(["seed=1", "seed=2"])
+    assert check_request({"max_tokens": 9, "prompt_cache_key": "x", "stop_token_ids": [1]})
+
+
+def test_the_key_of_the_server_is_refused_in_a_request_whatever_it_looks_like(monkeypatch):
+    monkeypatch.setenv("SORTNET_KEY", "a very plain word")
+    said = fault(
+        *("label", "t", "--model", "judge", "--server", "http://localhost:1"),
+        *("--request", "user=a very plain word"),
+    )
+    assert "it has the server's key" in said and "plain" not in said
+
+
+def test_a_request_makes_another_judge_but_seeds_and_limits_do_not():
+    def variant(**facts) -> str:
+        return sortnet.LanguageModel("judge", "http://localhost:1", **facts).variant
+
+    same = [{}, {"seed": 1}, {"user": "a", "max_tokens": 9}]
+    assert {variant(request=request) for request in same} == {""}
+    other = [{"temperature": 0.5}, {"temperature": 0.6}, {"reasoning_effort": "low"}]
+    variants = {variant(request=request) for request in other} | {variant(structured=True)}
+    assert len(variants) == 4 and "" not in variants
+    model = Recording()
+    with serving(model) as url:
+        names = []
+        for request in ({}, {"seed": 5}, {"temperature": 0.5}):
+            judge = sortnet.LanguageModel("judge", url, request=request)
+            found = sortnet.sort(
+                ["text 1", "text 2", "text 3", "text 4"],
+                judge=judge, max_calls=3, store="sorted.db", progress=False,
+            )  # fmt: skip
+            names.append((*found.spent, found.answered))
+    assert names[0] == ("judge", 3) and names[1] == ("judge", 0)
+    assert names[2][0].startswith("judge ") and names[2][1] == 3
+
+
+def test_label_says_where_answers_to_two_requests_come_together():
+    with serving(Recording()) as url:
+        common = ("label", "t", "--model", "judge", "--server", url, "--number", 1)
+        assert "--as NAME" not in invoke(*common).stderr
+        assert "--as NAME" not in invoke(*common, "--request", "seed=5").stderr
+        warm = invoke(*common, "--request", "temperature=0.5").stderr
+        assert "earlier answers are to another request: --as NAME keeps them apart" in warm
+
+
+def test_an_answer_by_schema_is_asked_for_and_read():
+    model = Recording(said=lambda letter: json.dumps({"answer": letter}), logprobs=False)
+    with serving(model) as url:
+        label(url, "--structured", "--number", 4)
+    for body in model.bodies:
+        schema = body["response_format"]["json_schema"]["schema"]
+        assert body["response_format"]["type"] == "json_schema"
+        assert schema["properties"]["answer"]["enum"] == ["A", "B", "C"]
+    for judgement, meta in zip(judgements(), metas(), strict=True):
+        assert judgement.answer == ("left" if judgement.left > judgement.right else "right")
+        assert judgement.comment is None and meta["structured"] is True
+
+
+def test_the_probability_of_a_letter_within_json_is_read():
+    top = [{"token": '"A', "logprob": -0.2}, {"token": '"B', "logprob": -1.7}]
+    tokens = [{"token": t, "top_logprobs": []} for t in ('{"', "answer", '":')]
+    tokens += [{"token": '"A', "top_logprobs": top}, {"token": '"}', "top_logprobs": []}]
+    assert probability(tokens, "A") == pytest.approx(0.8176, abs=1e-4)
+
+
+def test_without_schemas_a_letter_is_asked_for_and_one_line_says_so():
+    model = Recording(refuses=("response_format",))
+    with serving(model) as url:
+        result = invoke(
+            *("label", "t", "--model", "judge", "--server", url, "--structured", "--number", 4),
+        )
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.count("takes no JSON schema: a letter is asked for") == 1
+    assert ["response_format" in body for body in model.bodies] == [True] + [False] * 4
+    assert not any("structured" in meta for meta in metas())
+    assert all(judgement.answer in ("left", "right") for judgement in judgements())
+
+
+def test_json_without_an_answer_is_asked_for_again_as_json_and_then_skipped():
+    model = Recording(said=lambda letter: '{"winner": 1}', logprobs=False)
+    with serving(model) as url:
+        facts = label(url, "--structured", "--number", 1)
+    assert facts["calls"] == 2
+    assert model.bodies[1]["messages"][-1]["content"].startswith("Answer with JSON only")
+    assert [j.answer for j in judgements()] == ["skip"]
+
+
+def test_a_table_of_prices_gives_costs_in_its_currency(folder):
+    with serving(Recording()) as url:
+        assert label(url, "--number", 1)["cost"] is None
+        config = folder / "config" / "sortnet"
+        config.mkdir(parents=True)
+        (config / "prices.toml").write_text(TABLE)
+        facts = label(url, "--number", 2)
+        cost = (1000 * facts["tokens_in"] + 2000 * facts["tokens_out"]) / 1e6
+        assert facts["cost"] == pytest.approx(cost) and facts["currency"] == "EUR"
+        assert sum(j.cost for j in judgements()[1:]) == pytest.approx(cost)
+        assert [meta.get("currency") for meta in metas()] == [None, "EUR", "EUR"]
+        facts = label(url, "--max-cost", 0.0001)
+        assert "the limit of the cost, 0.0001 EUR, is reached" in facts["why"]
+        assert "EUR was spent" in facts["why"]
+        said = done("label", "t", "--model", "judge", "--server", url, "--number", 1)
+        assert " EUR spent" in said
+        estimate = done("label", "t", "--model", "judge", "--estimate", "--number", 9)
+        assert "EUR" in estimate
+    report = value_of(done("report", "t", "--json"))
+    assert report["currency"] == "EUR" and report["cost"] > 0
+    assert report["judges"][0]["currency"] == "EUR"
+    done("report", "t", "--output", "r.html")
+    assert f"{report['cost']:.4g} EUR" in Path("r.html").read_text()
+
+
+def test_costs_in_two_currencies_are_not_added_up():
+    with serving(Recording()) as url:
+        for who, currency in (("a", "EUR"), ("b", "USD")):
+            label(url, "--number", 2, "--as", who, "--price-in", 1000, "--currency", currency)
+    report = value_of(done("report", "t", "--json"))
+    sums = {judge["currency"]: judge["cost"] for judge in report["judges"]}
+    assert report["cost"] is None and report["currency"] is None
+    assert report["costs"] == pytest.approx(sums) and {*sums} == {"EUR", "USD"}
+    done("report", "t", "--output", "r.html")
+    assert f"{sums['EUR']:.4g} EUR, {sums['USD']:.4g} USD" in Path("r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("p.toml", None, "p.toml: No such file"),
+        ("p.toml", "models = 3", "has no table `models`"),
+        ("p.toml", "[models", "is no TOML"),
+        ("p.json", "{", "is no JSON"),
+        ("p.json", '{"model": {}}', "unknown 'model'; known are currency, models"),
+        ("p.json", '{"models": {"judge": 3}}', "give `in` and `out`"),
+        ("p.json", '{"models": {"judge": {}}}', "give `in` and `out`"),
+        ("p.json", '{"models": {"judge": {"in": "x"}}}', "in is 'x', no number from 0"),
+        ("p.json", '{"models": {"judge": {"in": -1}}}', "in is -1, no number from 0"),
+        ("p.json", '{"models": {"judge": {"price": 1}}}', "unknown 'price'"),
+        ("p.json", '{"currency": 3, "models": {}}', "currency: 3 is no currency"),
+        ("p.json", '{"models": {"a": {"in": 1}}}', "has no price of the model 'judge'; it has 'a'"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused_in_one_line(name, text, why):
+    if text is not None:
+        Path(name).write_text(text)
+    said = fault(
+        "label", "t", "--model", "judge", "--server", "http://localhost:1", "--prices", name
+    )
+    assert why in said and name in said
+
+
+def test_prices_of_another_currency_or_model_are_not_taken():
+    Path("p.toml").write_text(TABLE)
+    assert price_in_table("other", "p.toml").currency == "USD"
+    half = price_in_table("judge", "p.toml").in_batch()
+    assert (half.price_in, half.price_out, half.currency) == (500.0, 1000.0, "EUR")
+    with pytest.raises(SortNetError, match="prices are in EUR, not in USD"):
+        sortnet.LanguageModel("judge", "http://localhost:1", prices="p.toml", currency="USD")
+    own = sortnet.LanguageModel(
+        "judge", "http://localhost:1", prices="p.toml", price_in=7.0, currency="USD"
+    )
+    assert (own.price().price_in, own.price().currency) == (7.0, "USD")
+
+
+def test_two_collections_share_a_cache_and_pay_once():
+    done("items", "add", "u", "t.csv")
+    for name in ("t", "u"):
+        set_shares(name, holdout=0.0, repeats=0.0)
+    model = Recording(said=lambda letter: f"Answer: {letter}. It has the larger number.")
+    with serving(model) as url:
+        cached = ("--answer-cache", "answers.jsonl", "--number", 12, "--price-in", 1000)
+        first = label(url, *cached)
+        n_calls = len(model.prompts)
+        assert (first["calls"], first["cached"]) == (12, 0) and n_calls == 12
+        second = label(url, *cached, name="u")
+    # Both sessions have the same items and seed: they begin with the same questions.
+    assert second["cached"] > 0 and second["calls"] + second["cached"] == 12
+    assert len(model.prompts) == n_calls + second["calls"]
+    by_prompt = {}
+    for judgement in judgements("t"):
+        by_prompt[judgement.left, judgement.right] = judgement
+    for judgement, meta in zip(judgements("u"), metas("u"), strict=True):
+        before = by_prompt.get((judgement.left, judgement.right))
+        assert meta.get("cached", False) == (before is not None)
+        if before is not None:
+            assert (judgement.cost, meta["calls"], meta["tokens"]) == (0, 0, [0, 0])
+            kept = (before.answer, before.p, before.comment)
+            assert (judgement.answer, judgement.p, judgement.comment) == kept
+    assert stat.S_IMODE(Path("answers.jsonl").stat().st_mode) == 0o600
+    assert "text number" not in Path("answers.jsonl").read_text()
+    report = value_of(done("report", "u", "--json"))
+    assert report["judges"][0]["calls"] == second["calls"]
+
+
+def test_a_cached_answer_answers_no_repeat_no_holdout_and_no_warm_model():
+    done("items", "add", "u", "t.csv")
+    set_shares("t", holdout=0.0, repeats=0.0)
+    set_shares("u", holdout=0.5, repeats=0.4)
+    model = Recording()
+    with serving(model) as url:
+        cached = ("--answer-cache", "answers.jsonl", "--until", 1e-9)
+        label(url, *cached, "--number", 28)
+        label(url, *cached, "--both-orders", "--number", 28)  # so both orders are in the file
+        label(url, "--answer-cache", "answers.jsonl", "--number", 40, "--until", 1e-9, name="u")
+        strategies = {True: set(), False: set()}
+        for judgement, meta in zip(judgements("u"), metas("u"), strict=True):
+            strategies[bool(meta.get("cached"))].add(judgement.strategy)
+        assert {"random", "repeat"} <= strategies[False]
+        assert strategies[True] and not {"random", "repeat"} & strategies[True]
+        size = Path("answers.jsonl").stat().st_size
+        done("items", "add", "v", "t.csv")
+        warm = ("--request", "temperature=0.5", "--number", 5)
+        facts = label(url, "--answer-cache", "answers.jsonl", *warm, name="v")
+        assert (facts["cached"], facts["calls"]) == (0, 5)
+        assert Path("answers.jsonl").stat().st_size == size
+    with serving(Recording(refuses=("temperature",))) as url:  # its own is above 0
+        facts = label(url, "--answer-cache", "other.jsonl", "--number", 3, name="v")
+    assert len(AnswerCache("other.jsonl")) == 0 and facts["cached"] == 0
+
+
+def test_another_prompt_model_request_or_form_is_another_question():
+    messages = [{"role": "user", "content": "Which?"}]
+    keys = {
+        answer_key("a", messages, {}, structured=False),
+        answer_key("b", messages, {}, structured=False),
+        answer_key("a", [{"role": "user", "content": "Who?"}], {}, structured=False),
+        answer_key("a", messages, {"seed": 1}, structured=False),
+        answer_key("a", messages, {}, structured=True),
+        answer_key("a", messages, {}, structured=False, with_logprobs=False),
+    }
+    assert len(keys) == 6
+
+
+def test_a_cache_whose_last_line_is_cut_goes_on_and_a_foreign_file_stays():
+    cache = AnswerCache("c.jsonl")
+    for key in ("k0", "k1"):
+        cache.add(key, Verdict("left", 0.75, comment="so"))
+    cache.add("k2", Verdict("skip"))
+    cache.add("k0", Verdict("right"))
+    assert len(cache) == 2
+    whole = Path("c.jsonl").read_bytes()
+    Path("c.jsonl").write_bytes(whole[:-9])
+    cut = AnswerCache("c.jsonl")
+    assert cut.get("k0") == Verdict("left", 0.75, comment="so") and cut.get("k1") is None
+    cut.add("k3", Verdict("tie"))
+    assert AnswerCache("c.jsonl").get("k3") == Verdict("tie")
+    Path("empty.jsonl").touch()
+    AnswerCache("empty.jsonl").add("k", Verdict("left"))
+    assert AnswerCache("empty.jsonl").get("k") == Verdict("left")
+    for foreign in (b"id,text\n1,a\n", b'{"key": "k", "answer": "left"}\n', b"\xff\x00"):
+        Path("foreign").write_bytes(foreign)
+        common = ("label", "t", "--model", "judge", "--server", "http://localhost:1")
+        assert "not a cache of answers of SortNet" in fault(*common, "--answer-cache", "foreign")
+        assert Path("foreign").read_bytes() == foreign
+    assert "no folder" in fault(*common, "--answer-cache", "none/c.jsonl")
+    sqlite3.connect("other.db").execute("CREATE TABLE a (b)").connection.close()
+    assert "that is a database" in fault(*common, "--answer-cache", "other.db")
+
+
+def test_a_key_is_in_no_file_and_no_words_whatever_the_server_says(monkeypatch):
+    key = "s3cret-of-a-server"
+    monkeypatch.setenv("SORTNET_KEY", key)
+    model = Recording(key=key, logprobs=False, said=lambda letter: f"Answer: {letter}, by {key}")
+    with serving(model) as url:
+        options = ("--structured", "--answer-cache", "c.jsonl", "--request", "seed=1")
+        printed = invoke("label", "t", "--model", "judge", "--server", url, "--number", 4, *options)
+    assert printed.exit_code == 0 and len(AnswerCache("c.jsonl")) > 0
+    assert all("***" in judgement.comment for judgement in judgements())
+    assert key not in printed.output + printed.stderr
+    judge = sortnet.LanguageModel("judge", "http://localhost:1", key=lambda: key)
+    assert key not in repr(judge)
+    files = [path for path in Path().rglob("*") if path.is_file()]
+    assert Path("c.jsonl") in files and not any(key.encode() in f.read_bytes() for f in files)

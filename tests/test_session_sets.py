@@ -1,0 +1,289 @@
+"""A session that asks about sets: which items, what is free, undo, and the counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sortnet.errors import JudgementError
+from sortnet.preference.base import Judgement, Question
+from sortnet.preference.goal import Goal
+from sortnet.preference.history import History
+from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.session import Session
+from sortnet.preference.set_choice import set_information
+from sortnet.preference.study import Decision, study_of
+
+
+def answered(question: Question, annotator: str) -> Judgement:
+    """The answer of somebody who prefers higher numbers."""
+    items = question.items
+    if len(items) == 2:
+        return question.answered(annotator, "left" if items[0] > items[1] else "right")
+    return question.answered(annotator, "best", best=max(items), worst=min(items))
+
+
+def asked(session: Session, n_questions: int, people: int = 2) -> list[tuple[str, Question]]:
+    questions = []
+    for k in range(n_questions):
+        annotator = f"person-{k % people}"
+        found = session.ask(annotator)
+        if not found:
+            break
+        questions.append((annotator, found[0]))
+        session.tell(answered(found[0], annotator))
+    return questions
+
+
+@pytest.mark.parametrize("goal", [Goal(), Goal(top=5)], ids=["order", "top"])
+@pytest.mark.parametrize("size", [3, 4, 6])
+def test_nobody_is_asked_about_an_item_or_a_pair_twice(size, goal):
+    session = Session(None, 30, seed=1, set_size=size, goal=goal, repeats=0.0)
+    questions = asked(session, 40)
+    for annotator in ("person-0", "person-1"):
+        pairs = [pair for who, q in questions if who == annotator for pair in q.pairs]
+        assert len(pairs) == len({*pairs})
+    for _, question in questions:
+        assert len({*question.items}) == len(question.items)
+        if question.strategy == "random":
+            assert len(question.items) == 2
+        else:  # late in a session few further items are free
+            assert 3 <= len(question.items) <= size
+    assert {len(question.items) for _, question in questions[:8]} <= {2, size}
+
+
+def test_questions_are_within_groups_without_retired_items_and_none_that_is_taken():
+    study = study_of([Decision("retire", item=3), Decision("retire", item=17)])
+    groups = [k % 3 for k in range(24)]
+    session = Session(None, 24, seed=2, set_size=4, groups=groups, study=study)
+    busy = [*combinations((0, 6, 9, 12), 2), *combinations((1, 4, 7), 2)]
+    for k in range(25):
+        (question,) = session.ask("ana", busy=busy)
+        assert len({groups[item] for item in question.items}) == 1
+        assert not {3, 17} & {*question.items}
+        assert not {*busy} & {*question.pairs}
+        if k % 2:
+            session.tell(answered(question, "ana"))
+
+
+def test_questions_asked_together_share_an_item_at_most():
+    session = Session(None, 20, seed=3, set_size=4)
+    questions = session.ask("ana", 8)
+    assert len(questions) == 8
+    for one, other in combinations(questions, 2):
+        assert len({*one.items} & {*other.items}) <= 1
+
+
+def test_small_groups_get_smaller_sets_and_every_pair_is_asked_in_the_end():
+    groups = [0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2]
+    session = Session(None, 11, seed=0, set_size=4, groups=groups, holdout=0.0, repeats=0.0)
+    questions = asked(session, 100, people=1)
+    pairs = {pair for _, question in questions for pair in question.pairs}
+    assert pairs == {(i, j) for i, j in combinations(range(11), 2) if groups[i] == groups[j]}
+    assert {len(q.items) for _, q in questions if groups[q.left] == 1} == {2}
+    assert max(len(q.items) for _, q in questions if groups[q.left] == 0) == 3
+
+
+def test_given_pairs_are_the_only_ones():
+    among = [*combinations(range(6), 2), (6, 7), (7, 8)]
+    session = Session(None, 9, seed=0, set_size=4, among=among)
+    for _, question in asked(session, 12):
+        assert {*question.pairs} <= {*among}
+        if 7 in question.items:
+            assert len(question.items) == 2
+
+
+def test_an_undo_takes_all_of_an_answer_back_and_the_question_comes_again():
+    session = Session(None, 15, seed=4, set_size=4, holdout=0.0, repeats=0.0)
+    asked(session, 6, people=1)
+    before = session._history
+    seen, usable, n_votes = before.seen.copy(), before.seen_usable.copy(), session.n_votes
+    pairs, components = dict(before.pairs_of("person-0")), before.components().copy()
+    votes = before.votes(6)
+    (question,) = session.ask("person-0")
+    session.tell(answered(question, "person-0"))
+    assert session.answered("person-0") == 7
+    assert session.n_votes == n_votes + 1
+    assert [session._history.seen[item] for item in question.items] == [
+        seen[item] + 1 for item in question.items
+    ]
+    session.undo("person-0")
+    history = session._history
+    np.testing.assert_array_equal(history.seen, seen)
+    np.testing.assert_array_equal(history.seen_usable, usable)
+    assert dict(history.pairs_of("person-0")) == pairs
+    assert (session.n_votes, session.answered("person-0")) == (n_votes, 6)
+    parts = history.components()
+    assert len(np.unique(np.stack((parts, components)), axis=1).T) == len(np.unique(components))
+    for name, column in vars(history.votes(8)).items():
+        np.testing.assert_array_equal(column, getattr(votes, name))
+    assert session.ask("person-0") == [question]
+
+
+def test_a_replay_gives_the_same_session():
+    first = Session(None, 15, seed=5, set_size=4)
+    asked(first, 30)
+    second = Session(None, 15, seed=5, set_size=4)
+    second.replay(first.judgements())
+    np.testing.assert_allclose(second.ranking().score, first.ranking().score, atol=1e-6)
+    assert second.n_votes == first.n_votes
+
+
+def test_a_repeat_shows_each_item_in_another_place():
+    session = Session(None, 30, seed=6, set_size=4, repeats=0.5, holdout=0.0)
+    questions = asked(session, 40, people=1)
+    repeats = [q for _, q in questions if q.strategy == "repeat" and q.further]
+    assert repeats
+    for repeat in repeats:
+        earlier = next(q for _, q in questions if {*q.items} == {*repeat.items})
+        assert all(a != b for a, b in zip(earlier.items, repeat.items, strict=True))
+
+
+def test_a_set_is_repeated_by_others_until_the_overlap_is_reached():
+    study = study_of([Decision("overlap", amount=2)])
+    session = Session(None, 15, seed=7, set_size=4, study=study, holdout=0.0, repeats=0.0)
+    questions = asked(session, 20)
+    by_items = [tuple(sorted(q.items)) for _, q in questions]
+    assert {by_items.count(items) for items in by_items[:-1]} == {2}
+
+
+def test_a_gold_question_is_a_set_with_the_gold_pair_in_it():
+    study = study_of([Decision("gold", item=9, other=2), Decision("gold-rate", amount=1.0)])
+    session = Session(None, 12, seed=8, set_size=4, study=study)
+    (question,) = session.ask("ana")
+    assert question.strategy == "gold"
+    assert {2, 9} < {*question.items}
+    assert len(question.items) == 4
+
+
+def test_a_skipped_set_comes_back_when_nothing_else_is_left():
+    session = Session(None, 4, seed=9, set_size=4, holdout=0.0, repeats=0.0)
+    (question,) = session.ask("ana")
+    session.tell(question.answered("ana", "skip"))
+    (again,) = session.ask("ana")
+    assert (again.strategy, {*again.items}) == ("skipped", {*question.items})
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_other_sizes_are_refused(size):
+    with pytest.raises(JudgementError, match="it takes 2 to 6"):
+        Session(None, 9, set_size=size)
+    with pytest.raises(JudgementError, match="it takes 2 to 6"):
+        Session(None, 9).ask("ana", set_size=size)
+
+
+def test_one_session_asks_some_about_pairs_and_others_about_sets():
+    session = Session(None, 20, seed=1, set_size=4, holdout=0.0)
+    assert len(session.ask("ana")[0].items) == 4
+    assert len(session.ask("ben", set_size=2)[0].items) == 2
+
+
+def test_the_questions_of_a_session_about_pairs_do_not_depend_on_the_option():
+    usual, explicit = Session(None, 12, seed=3), Session(None, 12, seed=3, set_size=2)
+    assert asked(usual, 25) == asked(explicit, 25)
+
+
+def test_the_information_of_a_set_is_that_of_a_sum_over_answers():
+    """Brute force over the scores of three draws."""
+    draws = np.array([[0.0, 1.0, 2.0], [2.0, 0.0, 1.0], [0.3, 0.2, 0.1]])
+    from test_set_answers import probability
+
+    answers = [(i, j) for i in range(3) for j in range(3) if i != j]
+    p = np.array([[probability(s, *answer) for answer in answers] for s in draws])
+    mean = p.mean(axis=0)
+    expected = np.mean(np.sum(p * np.log2(p / mean), axis=1))
+    assert set_information(draws, np.array([[0, 1, 2]]))[0] == pytest.approx(expected)
+
+
+def test_fours_say_more_than_pairs_and_remaining_counts_answers():
+    quality = {}
+    for size in (2, 4):
+        session = Session(None, 25, seed=2, set_size=size)
+        asked(session, 40)
+        score = session.ranking().score
+        quality[size] = np.corrcoef(np.argsort(np.argsort(score)), np.arange(25))[0, 1]
+        assert session.remaining().questions is not None
+    assert quality[4] > quality[2] + 0.05
+
+
+def test_reports_count_an_answer_about_a_set_once_and_gold_pairs_in_it():
+    study = study_of([Decision("gold", item=9, other=2), Decision("gold", item=1, other=8)])
+    session = Session(None, 12, seed=8, set_size=4, study=study, holdout=0.0, repeats=0.0)
+    right = Judgement("ana", 9, 3, "best", further=(2, 5), best=9, worst=3)
+    wrong = Judgement("ana", 8, 1, "best", further=(0, 7), best=8, worst=0)
+    unsaid = Judgement("ana", 4, 9, "best", further=(2, 6), best=4, worst=6)
+    alike = Judgement("ben", 4, 9, "same", further=(1, 6))
+    session.replay([right, wrong, unsaid, alike])
+    session.refit()
+    ana, ben = session.reports(["ana", "ben"])
+    assert (ana.answers, ben.answers) == (3, 1)
+    assert (ana.gold_answers, ana.gold.value) == (2, 0.5)
+    assert ben.gold_answers == 0
+    assert ana.verdict == "too few answers"
+    votes, weight = session.weighted()
+    assert len(votes) == 5 + 5 + 5 + 6
+    assert {*weight} == {"ana", "ben"}
+
+
+def test_an_excluded_annotator_is_measured_by_answers_about_sets():
+    session = Session(None, 15, seed=1, set_size=4, holdout=0.0, repeats=0.0)
+    asked(session, 60)
+    rng = np.random.default_rng(0)
+    events = [*session.judgements()]
+    for _ in range(60):
+        left, right, *further = rng.permutation(15)[:4].tolist()
+        items = (left, right, *further)
+        events.append(
+            Judgement(
+                "eve", left, right, "best", further=tuple(further), best=min(items),
+                worst=max(items), number=len(events) + 1,
+            )
+        )  # fmt: skip
+    (report,) = session.reports(["eve"], judgements=events)
+    assert report.reliability is not None
+    assert report.reliability.high < 0
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=25, deadline=None)
+def test_counts_after_undos_are_those_of_the_answers_that_are_left(seed):
+    rng = np.random.default_rng(seed)
+    history, kept = History(9), []
+    for number in range(1, 25):
+        name = f"person-{rng.integers(2)}"
+        last = history.last(name)
+        if last is not None and rng.random() < 0.3:
+            event = replace(last.undo(), number=number)
+            kept = [judgement for judgement in kept if judgement.number != last.number]
+        else:
+            items = rng.permutation(9)[: rng.integers(2, 6)].tolist()
+            left, right, *further = items
+            question = Question(left, right, "bald", 1.0, 0, tuple(further))
+            event = replace(answered(question, name), number=number)
+            if rng.random() < 0.2:
+                event = question.answered(name, "skip", number=number)
+            kept.append(event)
+        history.pairs_of(name)  # so that its log follows each event
+        history.components()
+        history.add(Judgements.of([event]))
+    fresh = History(9)
+    fresh.add(Judgements.of(kept))
+    np.testing.assert_array_equal(history.seen, fresh.seen)
+    np.testing.assert_array_equal(history.seen_usable, fresh.seen_usable)
+    assert (history.n_votes, history.n_asked()) == (fresh.n_votes, fresh.n_asked())
+    for name in ("person-0", "person-1"):
+        assert history.pairs_of(name) == fresh.pairs_of(name)
+        assert history.answered(name) == fresh.answered(name)
+        found = [judgement.items for judgement in history.skipped(name)]
+        assert found == [judgement.items for judgement in fresh.skipped(name)]
+    joined = np.unique(np.stack((history.components(), fresh.components())), axis=1)
+    assert joined.shape[1] == len(np.unique(fresh.components()))
+    votes = history.votes(24).comparisons()
+    expected = fresh.votes(len(kept)).comparisons()
+    np.testing.assert_array_equal(votes.left, expected.left)
+    np.testing.assert_array_equal(votes.target, expected.target)

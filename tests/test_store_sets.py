@@ -1,0 +1,436 @@
+"""Questions about more than two items in the store: rows, leases, undo, kills, older stores."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from collections_made import Clock, live_pairs, made_items, question, set_question, sqlite_url
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+from test_store_upgrade import make_old
+
+from sortnet.errors import DataError, JudgementError, LeaseError, StoreError, StudyError
+from sortnet.preference import Judgement, Question
+from sortnet.preference.base import MOST_ITEMS
+from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.study import Decision
+from store import Collection, Lease, Store, open_store
+from store.database import upgrade
+from store.database.engine import Database
+from store.service.labelling import LabellingService
+from store.service.questions import check_set_size
+
+N_ITEMS = 9
+ON_BOTH = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture
+def collection(store: Store, clock: Clock) -> Collection:
+    store.add_items("args", made_items(N_ITEMS))
+    return store.collection("args", clock=clock)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> Judgement:
+    """An answer about two to six items, with whatever facts an answer may have."""
+    size = draw(st.integers(2, MOST_ITEMS))
+    left, right, *further = draw(st.permutations(range(N_ITEMS)))[:size]
+    asked = (left, right, *further)
+    facts: dict[str, Any] = {
+        "milliseconds": draw(st.none() | st.integers(0, 2**53 - 1)),
+        "strategy": draw(st.sampled_from(["bald", "random", "given"])),
+        "probability": draw(st.floats(0, 1)),
+        "at": draw(st.none() | st.floats(0, 2**33)),
+        "comment": draw(st.none() | st.sampled_from(["", "why, so", "=1+1", "ü\n"])),
+        "flagged": draw(st.none() | st.just(True)),
+        "cost": draw(st.none() | st.floats(0, 1e9)),
+        "further": tuple(further),
+    }
+    alike = "tie" if size == 2 else "same"
+    chosen = ["left", "right"] if size == 2 else ["best", "best", "best"]
+    answer = draw(st.sampled_from([*chosen, alike, "skip", "cant-say"]))
+    if answer == "best":
+        facts["best"], worst = draw(st.permutations(asked))[:2]
+        facts["worst"] = draw(st.sampled_from([None, worst]))
+    return Judgement(draw(st.sampled_from(["ana", "bo"])), left, right, answer, **facts)
+
+
+names = (f"round {k}" for k in count())
+
+
+@ON_BOTH
+@given(given_answers=st.lists(answers(), max_size=12), data=st.data())
+def test_answers_about_any_number_of_items_are_read_as_they_were_stored(
+    store: Store, given_answers: list[Judgement], data: st.DataObject
+) -> None:
+    collection = store.add_items(next(names), made_items(N_ITEMS))
+    stored = collection.append(given_answers)
+    undone = data.draw(st.sets(st.sampled_from(stored), max_size=4)) if stored else set()
+    undos = [collection.undo(judgement.annotator, judgement.number) for judgement in undone]
+    assert all(undo.items == of.items for undo, of in zip(undos, undone, strict=True))
+    assert [*collection.judgements()] == stored + undos
+    after = data.draw(st.integers(0, len(stored)))
+    assert [*collection.judgements(after)] == (stored + undos)[after:]
+    live = collection.judgements().live.tolist()
+    assert live == [one not in undone for one in stored] + [True] * len(undos)
+
+
+def test_blocks_of_sets_and_pairs_are_read_in_order(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = collection.append(
+        [
+            Judgement("ana", k % 8, 8, "left")
+            if k % 3
+            else Judgement("ana", 0, 1, "best", further=(2, 3), best=k % 4)
+            for k in range(20)
+        ]
+    )
+    monkeypatch.setattr("store.collections.judgement_rows.BLOCK", 3)
+    assert [[*block] for block in collection.blocks()] == [
+        stored[k : k + 3] for k in range(0, 20, 3)
+    ]
+
+
+def test_a_row_of_a_set_is_no_pair_to_any_reader_of_left_and_right(
+    store: Store, collection: Collection
+) -> None:
+    collection.append([Judgement("ana", 4, 2, "best", further=(7,), best=7, worst=2)])
+    with store.database.transaction() as connection:
+        rows = connection.execute(text("SELECT left_item, right_item FROM judgements")).all()
+        items = connection.execute(
+            text("SELECT number, place, item, choice FROM judgement_items ORDER BY place")
+        ).all()
+    assert [tuple(row) for row in rows] == [(None, None)]
+    assert [tuple(row) for row in items] == [
+        (1, 0, 4, None),
+        (1, 1, 2, "worst"),
+        (1, 2, 7, "best"),
+    ]
+
+
+def test_a_lost_item_row_is_an_error_in_a_line(store: Store, collection: Collection) -> None:
+    collection.append([Judgement("ana", 4, 2, "same", further=(7,))])
+    with store.database.transaction(write=True) as connection:
+        connection.execute(text("DELETE FROM judgement_items"))
+    with pytest.raises(StoreError, match="a judgement in it has no items"):
+        collection.judgements()
+
+
+def test_removing_a_collection_leaves_no_rows_of_its_sets(
+    store: Store, collection: Collection
+) -> None:
+    collection.append([Judgement("ana", 4, 2, "same", further=(7,))])
+    collection.lease("ana", [set_question(1, 2, 3)], 60)
+    collection.remove()
+    with store.database.transaction() as connection:
+        for table in ("judgement_items", "lease_items"):
+            assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
+
+
+@ON_BOTH
+@given(
+    asked=st.lists(
+        st.tuples(st.sampled_from(["ana", "bo"]), st.integers(2, 6), st.permutations(range(9))),
+        max_size=12,
+    )
+)
+def test_open_questions_share_no_pair(
+    store: Store, asked: list[tuple[str, int, list[int]]]
+) -> None:
+    collection = store.add_items(next(names), made_items(N_ITEMS))
+    leases: list[Lease] = []
+    for who, size, items in asked:
+        asked_now = set_question(*items[:size])
+        taken = {pair for lease in leases for pair in lease.question.pairs}
+        new = collection.lease(who, [asked_now], 60)
+        assert len(new) == taken.isdisjoint(asked_now.pairs)
+        leases += new
+    assert collection.leases() == leases
+    pairs = Counter(pair for lease in leases for pair in lease.question.pairs)
+    assert not pairs or max(pairs.values()) == 1
+    for lease in leases:
+        assert collection.question(lease.id) == lease.question
+
+
+def test_an_answer_uses_its_lease_once_and_frees_all_pairs(
+    collection: Collection, clock: Clock
+) -> None:
+    (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
+    assert collection.lease("bo", [question(6, 2)], 60) == []
+    clock.now = 1009.5
+    answer = lease.question.answered_by_place("ana", 2, 0, milliseconds=850)
+    first = collection.answer(lease.id, answer, after=0)
+    again = collection.answer(lease.id, lease.question.answered_by_place("ana", 1, 3))
+    assert (first.new, again.new) == (True, False)
+    assert first.judgement == again.judgement == collection.judgements()[0]
+    assert (first.judgement.best, first.judgement.worst, first.judgement.at) == (6, 4, 1009.5)
+    assert first.judgement.question == lease.question
+    assert live_pairs(collection) == set()
+    assert len(collection.lease("bo", [question(6, 2)], 60)) == 1
+
+
+def test_the_annotator_who_has_answered_a_pair_since_is_not_asked_a_set_with_it(
+    collection: Collection,
+) -> None:
+    collection.append([Judgement("ana", 1, 2, "best", further=(3,), best=1)])
+    assert collection.lease("ana", [set_question(3, 4, 2)], 60, after=0) == []
+    assert len(collection.lease("ana", [set_question(3, 4, 5)], 60, after=0)) == 1
+
+
+def test_leases_of_sets_expire_are_released_and_renewed(
+    collection: Collection, clock: Clock
+) -> None:
+    (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
+    clock.now += 50
+    (renewed,) = collection.lease("ana", [], 60, renew=[lease.id])
+    assert renewed.question == lease.question and renewed.expires == clock.now + 60
+    clock.now += 61
+    with pytest.raises(LeaseError, match="expired"):
+        collection.answer(lease.id, lease.question.answered_by_place("ana", 0))
+    (other,) = collection.lease("bo", [set_question(1, 6, 8)], 60)
+    collection.release("bo")
+    assert collection.leases() == [] and len(collection.lease("ana", [other.question], 60)) == 1
+
+
+@pytest.mark.parametrize(
+    ("best", "worst", "message"),
+    [
+        (1, 1, "item 1 cannot be the best and the worst"),
+        (4, None, "place 4 of a question about 4 items"),
+        (-1, None, "place -1 of a question about 4 items"),
+        (0, 6, "place 6 of a question about 4 items"),
+    ],
+)
+def test_an_answer_that_names_no_item_is_refused_and_nothing_is_stored(
+    collection: Collection, best: int, worst: int | None, message: str
+) -> None:
+    (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
+    with pytest.raises(JudgementError, match=message):
+        collection.answer(lease.id, lease.question.answered_by_place("ana", best, worst))
+    assert len(collection.judgements()) == 0 and collection.leases() == [lease]
+
+
+def test_a_choice_that_is_not_of_the_leased_question_is_refused(collection: Collection) -> None:
+    (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
+    for answer in (
+        set_question(4, 1, 8).answered("ana", "best", best=8),
+        question(4, 1).answered("ana", "left"),
+    ):
+        with pytest.raises(JudgementError):
+            collection.answer(lease.id, answer)
+    assert len(collection.judgements()) == 0 and collection.leases() == [lease]
+
+
+def test_appending_an_item_that_is_not_there_is_refused(collection: Collection) -> None:
+    with pytest.raises(JudgementError, match="has no item 9: there are 9, numbered from 0"):
+        collection.append([Judgement("ana", 1, 2, "same", further=(9, 3))])
+    assert len(collection.judgements()) == 0
+
+
+def test_items_of_a_set_stay_in_one_group(store: Store) -> None:
+    store.add_items("g", made_items(6, groups=("x",) * 6))
+    collection = store.collection("g")
+    (kept, withdrawn) = collection.lease("ana", [set_question(0, 1, 2), set_question(3, 4, 5)], 60)
+    store.add_items("g", made_items(6, groups=("x",) * 5 + ("y",)), update=True)
+    assert [lease.id for lease in collection.leases()] == [kept.id]
+    assert withdrawn.question.items == (3, 4, 5)
+    collection.append([Judgement("ana", 0, 1, "same", further=(2,))])
+    with pytest.raises(StoreError, match="are a judged pair, so they stay in one group"):
+        store.add_items("g", made_items(6, groups=("x",) * 2 + ("y",) * 4), update=True)
+
+
+def test_a_study_decides_how_many_items_are_asked_about(collection: Collection) -> None:
+    service = LabellingService(collection)
+    assert len(service.next("ana")[0].question.items) == 2
+    service.release("ana")
+    collection.decide(Decision("set-size", amount=4), Decision("worst", amount=0))
+    leases = service.next("ana", 2)
+    assert (service.study.set_size, service.study.worst) == (4, False)
+    sizes = {len(lease.question.items) for lease in leases if lease.question.strategy != "random"}
+    assert sizes <= {4} and len(leases) == 2
+    pairs = Counter(pair for lease in leases for pair in lease.question.pairs)
+    assert max(pairs.values()) == 1
+
+
+@pytest.mark.parametrize("amount", [1, 7, 2.5])
+def test_a_size_that_cannot_be_is_refused(amount: float) -> None:
+    with pytest.raises(StudyError, match="set-size"):
+        Decision("set-size", amount=amount)
+
+
+def test_a_size_that_no_group_has_is_refused() -> None:
+    items = made_items(5, groups=("x",) * 3 + ("y",) * 2)
+    check_set_size(items, 3)
+    with pytest.raises(DataError, match="about 4 items, but there are only 3 in the largest group"):
+        check_set_size(items, 4)
+
+
+def answer_all(service: LabellingService, who: str, most: int = 1000) -> list[Question]:
+    """Answer questions by the items' numbers, the lowest is the best, until none is left."""
+    asked: list[Question] = []
+    while len(asked) < most and (leases := service.next(who)):
+        lease = leases[0]
+        items = lease.question.items
+        ordered = sorted(range(len(items)), key=items.__getitem__)
+        if len(items) > 2:
+            answer = lease.question.answered_by_place(who, ordered[0], ordered[-1])
+        else:
+            answer = lease.question.answered(who, ("left", "right")[ordered[0]])
+        service.answer(lease.id, answer)
+        asked.append(lease.question)
+    return asked
+
+
+def test_fewer_items_are_asked_about_where_fewer_are_left(store: Store) -> None:
+    collection = store.add_items("few", made_items(5))
+    collection.decide(Decision("set-size", amount=4))
+    asked = answer_all(LabellingService(collection), "ana")
+    assert {len(one.items) for one in asked} <= {2, 3, 4} and len(asked) > 1
+    judged = Judgements.of([*collection.judgements()])
+    assert {pair for one in judged for pair in one.pairs} == {
+        (i, j) for j in range(5) for i in range(j)
+    }
+
+
+def test_a_quota_counts_answers_and_an_undo_takes_back_all_of_one(collection: Collection) -> None:
+    collection.annotator("ana")
+    collection.decide(Decision("set-size", amount=4), Decision("quota", "ana", amount=3))
+    service = LabellingService(collection)
+    asked = answer_all(service, "ana")
+    assert len(asked) == service.answered("ana") == 3
+    undo = service.undo("ana")
+    assert undo is not None and undo.items == asked[-1].items and service.answered("ana") == 2
+    assert [lease.question for lease in service.next("ana")] == [asked[-1]]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_annotators_do_questions_share_no_pair_and_all_pairs_are_allowed(
+    store: Store, clock: Clock, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    allowed = {(i, j) for j in range(12) for i in range(j) if (i < 7) == (j < 7) and (i + j) % 7}
+    groups = ("x",) * 7 + ("y",) * 5
+    store.add_items("g", made_items(12, groups=groups), pairs=np.array(sorted(allowed)))
+    collection = store.collection("g", clock=clock)
+    collection.decide(Decision("set-size", amount=4))
+    services = [LabellingService(collection, lease_seconds=60) for _ in range(2)]
+    sizes: Counter[int] = Counter()
+    for _ in range(30):
+        service, who = services[rng.integers(2)], ("ana", "bo")[rng.integers(2)]
+        leases = service.next(who, int(rng.integers(1, 4)))
+        live = [pair for lease in collection.leases() for pair in lease.question.pairs]
+        assert len(live) == len({*live}) and {*live} <= allowed
+        match rng.integers(6):
+            case 0:
+                service.undo(who)
+            case 1:
+                clock.now += 61
+            case 2:
+                service.release(who)
+            case _ if leases:
+                asked = leases[0].question
+                sizes[len(asked.items)] += 1
+                if len(asked.items) > 2 and rng.random() < 0.8:
+                    best, worst = rng.permutation(len(asked.items))[:2].tolist()
+                    answer = asked.answered_by_place(who, best, worst)
+                else:
+                    answer = asked.answered(who, "skip")
+                service.answer(leases[0].id, answer)
+    assert sum(n for size, n in sizes.items() if size > 2) > 5
+    for service in services:
+        service.sync()
+        assert service.session.judgements() == collection.judgements()
+
+
+# Answers until it is killed; says which leases were answered when that is stored.
+ANSWERS = """
+import sys
+from store import open_store
+from store.service.labelling import LabellingService
+service = LabellingService(open_store(sys.argv[1]).collection("many"))
+while True:
+    for lease in service.next("ana", 2):
+        items = lease.question.items
+        if len(items) > 2:
+            answer = lease.question.answered_by_place("ana", 0, len(items) - 1)
+        else:
+            answer = lease.question.answered("ana", "left")
+        print(lease.id, service.answer(lease.id, answer).judgement.number, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
+    tmp_path: Path,
+) -> None:
+    url = sqlite_url(tmp_path)
+    with open_store(url) as store:
+        collection = store.add_items("many", made_items(60))
+        collection.decide(Decision("set-size", amount=4))
+        for round_ in range(2):
+            command = [sys.executable, "-c", ANSWERS, url]
+            env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+            with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, env=env) as process:
+                assert process.stdout is not None
+                lines = [process.stdout.readline() for _ in range(7 + round_)]
+                process.send_signal(signal.SIGKILL)
+                lines += process.stdout.readlines()
+            printed = {tuple(line.split()) for line in lines if line.endswith("\n")}
+            with store.database.transaction() as connection:
+                rows = connection.execute(text("SELECT lease, number FROM judgements")).all()
+            stored = {(row.lease, str(row.number)) for row in rows}
+            assert printed <= stored and len(stored) == len(rows) >= 7 + round_
+            judgements = collection.judgements()
+            assert judgements.number.tolist() == list(range(1, len(rows) + 1))
+            assert judgements.is_set.sum() > len(rows) / 2
+            held = [lease.question for lease in collection.leases("ana")]
+            again = LabellingService(collection).next("ana", len(held))
+            assert [lease.question for lease in again] == held
+
+
+@pytest.mark.parametrize("revision", ["m0013", "m0010"])
+def test_a_store_from_before_sets_is_read_as_it_is_and_upgraded_with_all_rows(
+    url: str, revision: str
+) -> None:
+    with open_store(url) as store:
+        collection = store.add_items("args", made_items(4))
+        judged = collection.append([Judgement("ana", 2, 0, "left"), Judgement("bo", 1, 3, "tie")])
+        (lease,) = collection.lease("ana", [question(3, 2)], 1e9)
+    make_old(url, revision)
+    with closing(Database(url)) as database:
+        for table, column in {"judgements": "left_item", "leases": "low"}.items():
+            change = text(f"UPDATE {table} SET {column} = NULL")
+            with (
+                pytest.raises(StoreError, match=r"(?i)not.null"),
+                database.transaction(write=True) as connection,
+            ):
+                connection.execute(change)
+    with open_store(url, write=False) as store:
+        with store.database.transaction() as connection:
+            assert upgrade.revision(connection) == revision
+        assert [*store.collection("args").judgements()] == judged
+        assert store.collection("args").leases()[0].question == lease.question
+    with open_store(url) as store:
+        collection = store.collection("args")
+        assert [*collection.judgements()] == judged
+        assert collection.answer(lease.id, lease.question.answered("ana", "right")).new
+        (of_set,) = collection.lease("bo", [set_question(0, 1, 2)], 60)
+        assert collection.answer(of_set.id, of_set.question.answered_by_place("bo", 1)).new
+        assert collection.lease("ana", [set_question(3, 2, 1), set_question(1, 2, 0)], 60)
+        assert len(collection.judgements()) == 4
