@@ -148,10 +148,13 @@ def printing_callback(key_of_part: dict[str, str], metric: Metric) -> Callback:
 
 
 def hold_out(queries: Queries, share: float, seed: int, metric: Metric) -> tuple[Queries, Queries]:
-    """Hold out a share of the queries to choose by; return the rest to learn from, then these.
+    """Hold out a share of the queries to choose epoch and iteration by.
 
     Both parts get queries that can choose by the metric: the rankings of such a query differ in the
     metric. With fewer than two such queries all queries are in both parts, with a warning.
+
+    Returns:
+        The queries to learn from, and the queries to choose by.
     """
     if not 0 < share < 1:
         raise DataError(f"validation_fraction must be between 0 and 1, got {share}")

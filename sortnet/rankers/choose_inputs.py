@@ -138,11 +138,13 @@ def _outcomes(train: Queries, vali: Queries, config: Config, make_for: MakeFor) 
 def _short(train: Queries, config: Config) -> Config:
     """The settings of a trial: fewer heads, epochs, iterations and mini-batches."""
     epoch_pairs = Budget.of(train, config).epoch_pairs
-    trainings = min(_ITERATIONS, config.trainings) if config.start == "warm" else 1
+    max_iter = 2  # sorts with random weights, and after a single training
+    if config.start == "warm":
+        max_iter = min(_ITERATIONS, config.trainings)
     return config.changed(
         committee=min(_HEADS, config.committee),
         epochs=min(_EPOCHS, config.training.epochs or _EPOCHS),
-        max_iter=trainings if config.start == "warm" else trainings + 1,
+        max_iter=max_iter,
         batch_size=config.training.batch_size or max(SMALLEST_BATCH, epoch_pairs // _EPOCH_STEPS),
     )
 

@@ -115,9 +115,10 @@ def _pair_matrix(part: Queries) -> csr_array:
 
 
 def expected_ranks(part: Queries) -> F64:
-    """Expected place / (n + 1) (n_docs,) of a document in its query of n, 1 being the best place.
+    """Expected place of each document in its query of n documents, divided by n + 1, (n_docs,).
 
-    Documents are ordered by grade; documents of the same grade share the mean of their places.
+    Documents are ordered by grade, from place 1 for the best; documents of the same grade share the
+    mean of their places.
 
     >>> q = Queries.from_arrays([[0.0]] * 3, [1, 0, 1])
     >>> expected_ranks(q).tolist()

@@ -19,6 +19,27 @@ from sortnet.core import F32, I32, I64
 U8 = NDArray[np.uint8]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+# Bytes of the text.
+_NEWLINE = ord("\n")
+_SPACE = ord(" ")
+_HASH = ord("#")
+_PLUS = ord("+")
+_MINUS = ord("-")
+_POINT = ord(".")
+_COLON = ord(":")
+_EQUALS = ord("=")
+_ZERO = ord("0")
+_NINE = ord("9")
+_CAPITAL_E = ord("E")
+_SMALL_E = ord("e")
+_TAB = ord("\t")  # the other white space is between the tab and the carriage return
+_CARRIAGE_RETURN = ord("\r")
+_TO_SMALL = 32  # the bit that makes a capital letter small
+_NULL = tuple(b"null")
+_NAN = tuple(b"nan")
+_QID_PREFIX = tuple(b"qid:")
+_DOCID = tuple(b"docid")
+
 # Numbers of faults; 0 is no fault.
 NO_QID, NOT_A_PAIR, INDEX_ZERO, INDEX_TWICE, INDEX_BEYOND = 1, 2, 3, 4, 5
 
@@ -48,8 +69,13 @@ def _compiled(function: _F) -> _F:
 
 
 @_compiled
+def _is_blank(c):
+    return c == _SPACE or _TAB <= c <= _CARRIAGE_RETURN
+
+
+@_compiled
 def _ends_token(c):
-    return c == 32 or 9 <= c <= 13 or c == 35  # white space or '#'
+    return _is_blank(c) or c == _HASH
 
 
 @_compiled
@@ -61,7 +87,7 @@ def _token_end(buf, p):
 
 @_compiled
 def _skip_blanks(buf, p):
-    while buf[p] != 10 and (buf[p] == 32 or 9 <= buf[p] <= 13):
+    while buf[p] != _NEWLINE and _is_blank(buf[p]):
         p += 1
     return p
 
@@ -69,24 +95,27 @@ def _skip_blanks(buf, p):
 @_compiled
 def _is_missing(buf, p, end):
     """Whether the token is NULL or nan, in capitals or not."""
-    if end - p == 4:
-        letters = (buf[p] | 32, buf[p + 1] | 32, buf[p + 2] | 32, buf[p + 3] | 32)
-        return letters == (110, 117, 108, 108)  # "null"
-    # The letters of "nan".
-    return end - p == 3 and (buf[p] | 32, buf[p + 1] | 32, buf[p + 2] | 32) == (110, 97, 110)
+    if end - p != 3 and end - p != 4:
+        return False
+    first = buf[p] | _TO_SMALL
+    second = buf[p + 1] | _TO_SMALL
+    third = buf[p + 2] | _TO_SMALL
+    if end - p == 3:
+        return (first, second, third) == _NAN
+    return (first, second, third, buf[p + 3] | _TO_SMALL) == _NULL
 
 
 @_compiled
 def _power(buf, p):
     """Parse a signed exponent: its value, and where its digits start and end."""
-    negative = buf[p] == 45
-    if negative or buf[p] == 43:
+    negative = buf[p] == _MINUS
+    if negative or buf[p] == _PLUS:
         p += 1
     start = p
     power = np.int64(0)
-    while 48 <= buf[p] <= 57:
+    while _ZERO <= buf[p] <= _NINE:
         if power < 10_000:
-            power = power * 10 + (np.int64(buf[p]) - 48)
+            power = power * 10 + (np.int64(buf[p]) - _ZERO)
         p += 1
     return (-power if negative else power), start, p
 
@@ -97,8 +126,8 @@ def _number(buf, p):
 
     It is sure if its float32 equals the float32 of the correctly rounded float64.
     """
-    negative = buf[p] == 45
-    if negative or buf[p] == 43:
+    negative = buf[p] == _MINUS
+    if negative or buf[p] == _PLUS:
         p += 1
     mantissa = np.int64(0)
     exponent = np.int64(0)
@@ -107,24 +136,24 @@ def _number(buf, p):
     dropped = False
     while True:
         c = np.int64(buf[p])
-        if 48 <= c <= 57:
+        if _ZERO <= c <= _NINE:
             digits += 1
             if mantissa < 10**17:
-                mantissa = mantissa * 10 + (c - 48)
+                mantissa = mantissa * 10 + (c - _ZERO)
                 exponent -= point
             else:
                 dropped = True
                 exponent += not point
-        elif c == 46 and not point:
+        elif c == _POINT and not point:
             point = True
         else:
             break
         p += 1
     if digits == 0:
         return 0.0, p, False
-    if buf[p - 1] == 46:  # "4." is refused by Python, "4.e2" is not
+    if buf[p - 1] == _POINT:  # "4." is refused by Python, "4.e2" is not
         return 0.0, p, False
-    if buf[p] == 101 or buf[p] == 69:
+    if buf[p] == _SMALL_E or buf[p] == _CAPITAL_E:
         power, start, p = _power(buf, p + 1)
         if p == start:
             return 0.0, p, False
@@ -151,11 +180,11 @@ def _index(buf, p):
     """Parse a feature's index: (index, position of the colon); the index is -1 without a number."""
     start = p
     index = np.int64(0)
-    while 48 <= buf[p] <= 57:
+    while _ZERO <= buf[p] <= _NINE:
         if index < 1 << 40:
-            index = index * 10 + (np.int64(buf[p]) - 48)
+            index = index * 10 + (np.int64(buf[p]) - _ZERO)
         p += 1
-    return (index if p > start and buf[p] == 58 else -1), p
+    return (index if p > start and buf[p] == _COLON else -1), p
 
 
 @_compiled
@@ -187,19 +216,19 @@ def _index_fault(index, limit, last_line, line):
 @_compiled
 def _docid(buf, p):
     """Start and end of the token after `docid =` in the comment at p; (0, 0) without a docid."""
-    while buf[p] != 10:
-        if (  # "docid"
-            buf[p] == 100
-            and buf[p + 1] == 111
-            and buf[p + 2] == 99
-            and buf[p + 3] == 105
-            and buf[p + 4] == 100
+    while buf[p] != _NEWLINE:
+        if (
+            buf[p] == _DOCID[0]
+            and buf[p + 1] == _DOCID[1]
+            and buf[p + 2] == _DOCID[2]
+            and buf[p + 3] == _DOCID[3]
+            and buf[p + 4] == _DOCID[4]
         ):
             q = _skip_blanks(buf, p + 5)
-            if buf[q] == 61:
+            if buf[q] == _EQUALS:
                 start = _skip_blanks(buf, q + 1)
                 end = start
-                while buf[end] != 32 and not 9 <= buf[end] <= 13:
+                while not _is_blank(buf[end]):
                     end += 1
                 return (start, end) if end > start else (0, 0)
         p += 1
@@ -223,7 +252,7 @@ def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
     p = 0
     for newline in newlines:
         p = _skip_blanks(buf, p)
-        if buf[p] != 10 and buf[p] != 35:
+        if buf[p] != _NEWLINE and buf[p] != _HASH:
             starts[n_lines] = p
             n_lines += 1
         p = newline + 1
@@ -274,9 +303,9 @@ def parse_lines(
             n_odd = _add_odd(odd, n_odd, line, -1, begin, p)
 
         p = _skip_blanks(buf, p)
-        end = p if buf[p] == 10 else _token_end(buf, p)
+        end = p if buf[p] == _NEWLINE else _token_end(buf, p)
         qid = p + 4
-        if end <= qid or (buf[p], buf[p + 1], buf[p + 2], buf[p + 3]) != (113, 105, 100, 58):
+        if end <= qid or (buf[p], buf[p + 1], buf[p + 2], buf[p + 3]) != _QID_PREFIX:
             return line, n_odd, widest, NO_QID, begin, end
         fields[line, QID], fields[line, QID_END] = qid, end
         fields[line, NEW_QID] = line == first or not _same_qid(buf, fields, line)
@@ -285,7 +314,7 @@ def parse_lines(
             table[line, column] = 0.0
         count = 0
         p = _skip_blanks(buf, end)
-        while buf[p] != 10 and buf[p] != 35:
+        while buf[p] != _NEWLINE and buf[p] != _HASH:
             index, colon = _index(buf, p)
             fault = _index_fault(index, limit, last_line, line)
             if fault:
