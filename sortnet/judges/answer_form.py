@@ -56,10 +56,10 @@ class AnswerForm:
         if not self.is_of_set:
             return RESPONSE_FORMAT
         letters = [*PLACES[: self.n_items]]
-        choices = {"best": {"type": "string", "enum": [*letters, SAME]}}
+        choices: dict[str, Any] = {"best": {"type": "string", "enum": [*letters, SAME]}}
         if self.worst:
             choices["worst"] = {"type": "string", "enum": letters}
-        parameter = copy.deepcopy(RESPONSE_FORMAT)
+        parameter: dict[str, Any] = copy.deepcopy(RESPONSE_FORMAT)
         parameter["json_schema"]["schema"] |= {"properties": choices, "required": [*choices]}
         return parameter
 

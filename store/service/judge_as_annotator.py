@@ -97,8 +97,8 @@ def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) ->
 class Judging(WorkerPool[Lease]):
     """Ask workers what a labelling service chooses, and store their answers.
 
-    Questions at which a worker fails are released. While the store's server is away, all wait with the
-    answers that they have.
+    Questions at which a worker fails are released. While the store's server is away, all wait with
+    the answers that they have.
 
     Attributes:
         service: chooses the questions and stores the answers.
