@@ -210,13 +210,13 @@ def test_a_model_is_asked_about_four_and_its_answers_are_sets():
     answers = judgements()
     assert_right(answers)
     sets = [one for one in answers if one.further]
-    assert len(sets) > 8 and {len(one.items) for one in sets} == {4}
+    assert len(sets) > 8 and 4 in {len(one.items) for one in sets} <= {3, 4}
     for one in sets:
         meta = json.loads(one.meta)
         assert one.p is None and one.comment is None
         assert meta["letters"]["best"][PLACES[one.items.index(one.best)]] == 0.75
         assert set(meta["letters"]) == {"best", "worst"}
-    with_four = [prompt for prompt in asked.prompts if "<D>" in prompt]
+    with_four = [prompt for prompt in asked.prompts if "<C>" in prompt]
     assert all('"Worst: "' in prompt for prompt in with_four)
 
 
@@ -236,7 +236,7 @@ def test_a_ranking_is_read_and_kept_as_the_comment():
         label(url, "--number", 8)
     sets = [one for one in judgements() if one.further]
     assert_right(judgements())
-    assert sets and all(re.fullmatch(r"[A-D]( > [A-D]){3}", one.comment) for one in sets)
+    assert sets and all(re.fullmatch(r"[A-D]( > [A-D]){2,3}", one.comment) for one in sets)
 
 
 def ranking(prompt: str, text: str) -> str:
@@ -260,7 +260,9 @@ def test_an_unreadable_answer_is_asked_once_more_then_skipped_with_its_reason(te
         assert (one.answer, one.comment, one.best) == ("skip", text, None)
         assert json.loads(one.meta)["calls"] == 2
     again = [body["messages"][-1]["content"] for body in bodies if len(body["messages"]) == 3]
-    assert len(again) == len(sets) and all('"Best: A" and "Worst: D"' in said for said in again)
+    assert len(again) == len(sets) and all(
+        re.search('"Best: A" and "Worst: [CD]"', said) for said in again
+    )
 
 
 def test_by_schema_letters_of_the_places_are_asked_for():
@@ -306,9 +308,9 @@ def test_a_prompt_of_ones_own_without_items_is_refused_and_one_with_items_is_ask
     Path("two.jinja").write_text("{{ left.text }} or {{ right.text }}?")
     asked = model()
     with serving(asked) as url:
-        options = ("--model", "judge", "--server", url, "--prompt", "two.jinja")
+        options = ("--model", "judge", "--prompt", "two.jinja")
         for more in (
-            ("--number", 3),
+            ("--number", 3, "--server", url),
             ("--write-batch", "b.jsonl"),
             ("--show-prompt",),
             ("--estimate",),
@@ -323,7 +325,7 @@ def test_a_prompt_of_ones_own_without_items_is_refused_and_one_with_items_is_ask
         )
         label(url, "--number", 8, "--prompt", "any.jinja")
     assert_right(judgements())
-    assert {prompt[-5:] for prompt in asked.prompts} <= {"of 4?", "of 2?"}
+    assert {prompt[-5:] for prompt in asked.prompts} <= {"of 4?", "of 3?", "of 2?"}
     assert any(one.further for one in judgements())
 
 
@@ -389,7 +391,7 @@ KILLED = """
 import sys, sortnet
 judge = sortnet.LanguageModel("judge", server=sys.argv[1], workers=2)
 texts = [f"text number {k}" for k in range(12)]
-sortnet.sort(texts, judge=judge, set_size=4, store="k.db", name="k", max_calls=30, progress=False)
+sortnet.sort(texts, judge=judge, set_size=4, store="k.db", name="k", max_calls=18, progress=False)
 """
 
 
@@ -403,7 +405,7 @@ def test_a_killed_process_is_gone_on_with_and_nothing_is_asked_twice_or_lost():
         return asked.reply(body, {})
 
     with serving(asked) as url:
-        for killed_at in (8, 6, None):
+        for killed_at in (7, 5, None):
             if killed_at is not None:
                 asked.faults = [None] * killed_at + [kill]
             process = subprocess.Popen([sys.executable, "-c", KILLED, url], env={**os.environ})
@@ -461,7 +463,8 @@ def test_a_program_reads_items_with_places_and_names_two():
     for line in asked:
         assert ("left" in line) == ("right" in line) == ("items" not in line)
     for line in of_sets:
-        assert [item["place"] for item in line["items"]] == [*"ABCD"] and line["worst"] is True
+        assert "".join(item["place"] for item in line["items"]) in ("ABC", "ABCD")
+        assert line["worst"] is True
         assert {*line["items"][0]} == {"place", *next(x for x in asked if "left" in x)["left"]}
     assert all(one.comment == "so" for one in judgements() if one.further)
 
@@ -514,7 +517,7 @@ def test_answers_of_a_program_about_sets():
 def test_a_program_that_answers_pairs_only_is_given_up_and_stores_nothing_about_sets():
     code = 'def answer(q):\n    return {"answer": "left"}\n'
     run = invoke("label", "c", "--as", "tool", "--judge", program(code))
-    assert run.exit_code == 1
+    assert run.exit_code == 2
     assert "not one of same, skip, cant-say" in run.stderr
     assert not any(one.further for one in judgements())
     with open_store("s.db") as store:
@@ -540,9 +543,10 @@ def test_a_function_of_items_sorts_by_sets():
 
     named = {"set_size": 4, "top": 3, "store": "f.db", "name": "f", "progress": False}
     found = sortnet.sort(TEXTS, judge=judge, **named)
-    assert found.items[:3] == TEXTS[:-4:-1] and found.reason == EndReason.GOAL
+    assert found.items[:3] == TEXTS[:-4:-1]
+    assert found.reason in (EndReason.GOAL, EndReason.NOTHING_LEFT)  # of twelve items
     assert_right(judgements("f.db", "f"))
-    assert {len(items) for items in calls} == {2, 4}
+    assert {len(items) for items in calls} >= {2, 4}
     n_calls = len(calls)
     again = sortnet.sort(TEXTS, judge=judge, **named)
     assert again.answered == 0 and len(calls) == n_calls
@@ -605,5 +609,11 @@ def test_a_function_that_cannot_be_called_with_four_is_refused_at_once(judge, wh
     with pytest.raises(SortNetError, match=why):
         sortnet.sort(TEXTS, judge=judge, set_size=4, store="f.db")
     assert not Path("f.db").exists()
-    assert sortnet.sort(TEXTS, judge=lambda a, b, c=None, d=None: "skip" if c else "left",
-                        set_size=4, max_calls=4, store="f.db").answered_in_all == 4  # fmt: skip
+
+
+def test_a_function_with_defaults_can_be_called_with_four():
+    def judge(a: str, b: str, c: str | None = None, d: str | None = None) -> object:
+        return by_number(*(text for text in (a, b, c, d) if text is not None))
+
+    found = sortnet.sort(TEXTS, judge=judge, set_size=4, max_calls=4, store="f.db")
+    assert found.answered_in_all == 4

@@ -206,6 +206,10 @@ def estimate(
     given = items_from(items, text=text, id=id, group=group, ignore=ignore)
     goal = _goal(given, top, wrong)
     _check_set_size(given, set_size)
+    if set_size is not None and set_size > 2:
+        for name, one in judges.items():
+            if not isinstance(one, LanguageModel):  # whose prompts are made below
+                check_takes_sets(one.connect(f"judge {name}"), set_size)
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "estimate.db")) as opened:
         collection = _collection(
             opened, None, given, question, instructions, seed, lambda text: None
