@@ -17,7 +17,7 @@ import pytest
 from cli_made import done, fault, invoke
 from hypothesis import given
 from hypothesis import strategies as st
-from model_made import Model, serving
+from model_made import ITEM, Model, serving, token_made
 from results_made import value_of
 
 import sortnet
@@ -33,7 +33,6 @@ from store.service.judge_as_annotator import EndReason
 from store.service.sort_by_asking import _process_store
 
 N = 12
-ITEM = re.compile(r"<([A-F])>\n(.*?)\n</\1>", re.DOTALL)
 TEXTS = [f"text number {k}" for k in range(N)]
 
 
@@ -55,44 +54,8 @@ def score(text: str) -> int:
     return int(text.split()[-1])
 
 
-class SetModel(Model):
-    """A model that answers about any number of items by the numbers in their texts."""
-
-    def answer(self, prompt: str, *, wants: bool) -> dict:
-        items = ITEM.findall(prompt)
-        if len(items) == 2:
-            return super().answer(prompt, wants=wants)
-        order = sorted(items, key=lambda item: -score(item[1]))
-        best, worst = order[0][0], order[-1][0]
-        lines = f"Best: {best}" + (f"\nWorst: {worst}" if "Worst: " in prompt else "")
-        text = self.said(lines)
-        choice = {"message": {"role": "assistant", "content": text}}
-        if wants and self.logprobs:
-            tokens = re.findall(r"\s*\w+|\W", text)
-            choice["logprobs"] = {"content": [_token(token) for token in tokens]}
-        usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 10}
-        return {"choices": [choice], "usage": usage}
-
-    @property
-    def questions(self) -> Counter[tuple[str, ...]]:
-        """How often each question was asked, whatever the places."""
-        asked = (tuple(sorted(text for _, text in ITEM.findall(prompt))) for prompt in self.prompts)
-        return Counter(asked)
-
-
-def _token(token: str) -> dict:
-    top = [(token, 0.6)]
-    if token.strip() in PLACES:
-        other = "A" if token.strip() != "A" else "B"
-        top.append((f" {other}", 0.2))
-    return {
-        "token": token,
-        "top_logprobs": [{"token": word, "logprob": float(np.log(p))} for word, p in top],
-    }
-
-
-def model(**named) -> SetModel:
-    return SetModel(score, **named)
+def model(**named) -> Model:
+    return Model(score, **named)
 
 
 def judgements(store: str = "s.db", name: str = "c") -> list[Judgement]:
@@ -192,7 +155,7 @@ def test_all_the_same_and_the_best_alone():
 
 def test_shares_of_letters_are_of_the_token_of_the_choice():
     text = "Best: B\nWorst: D"
-    tokens = [_token(token) for token in re.findall(r"\s*\w+|\W", text)]
+    tokens = [token_made(token) for token in re.findall(r"\s*\w+|\W", text)]
     shares = letter_shares(choice_in(text, 4, worst=True), tokens, 4)
     assert shares == {"best": {"A": 0.25, "B": 0.75}, "worst": {"A": 0.25, "D": 0.75}}
     assert letter_shares(choice_in(text, 4, worst=True), tokens[:2], 4) == {}
