@@ -65,8 +65,8 @@ def label(
     answer is {"best": "B", "worst": "D"}, or {"answer": "same"}, "skip" or "cant-say". A line about
     two items is as above.
 
-    Besides the answer the program may give "p", how probably the left one is better, "comment", "flag",
-    "seconds", "cost" and "meta"; {"retry_after": SECONDS} makes it be asked again later.
+    Besides the answer the program may give "p", how probably the left one is better, "comment",
+    "flag", "seconds", "cost" and "meta"; {"retry_after": SECONDS} makes it be asked again later.
 
     --model asks a language model, on any server that speaks POST /v1/chat/completions. Where the
     server gives log-probabilities, these are the answer. Each answer is stored before the next
