@@ -16,19 +16,8 @@ from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, SET_ANSWERS
 REPLIES = tuple(answer for answer in ANSWERS if answer not in ("undo", *SET_ANSWERS))
 SET_REPLIES: tuple[Answer, ...] = ("same", "skip", "cant-say")  # that choose none of a set
 KNOWN = (
-    *(
-        "id",
-        "answer",
-        "best",
-        "worst",
-        "p",
-        "comment",
-        "flag",
-        "seconds",
-        "cost",
-        "meta",
-        "retry_after",
-    ),
+    *("id", "answer", "best", "worst", "p", "comment", "flag", "seconds"),
+    *("cost", "meta", "retry_after"),
 )  # keys of an answer
 _SECONDS = 86_400.0  # a day: more is no time that an answer took, or that one waits
 
