@@ -329,9 +329,11 @@ def test_sort_refuses_a_judge_of_pairs_and_a_size_that_cannot_be(tmp_path):
     assert not store.exists()
 
 
-def test_a_judge_of_pairs_is_refused_by_a_study_about_four():
-    message = fault("label", "c", "--judge", "cat", "--as", "tool")
-    assert "answers about two items, not about 4: set the size to 2" in message
+def test_a_prompt_about_pairs_is_refused_by_a_study_about_four():
+    Path("two.jinja").write_text("{{ left.text }} or {{ right.text }}?")
+    options = ("--model", "m", "--server", "http://127.0.0.1:9", "--prompt", "two.jinja")
+    message = fault("label", "c", *options, "--as", "tool")
+    assert "answers about two items, not about 4: list {{ items }} in prompt two.jinja" in message
     with open_store("s.db", write=False) as store:
         assert "tool" not in {one.name for one in store.collection("c").annotators()}
     assert json.loads(done("ask", "c", "--json"))

@@ -60,8 +60,13 @@ def label(
     "left", "right"}, each side with "id", "text", "image", "audio", "shown" and "features", and
     where items have groups also "group" and "context". It answers with a line such as {"answer":
     "left"}. It is started once, without a shell; after three failures in a row it is not restarted.
-    Besides the answer it may give "p", how probably the left one is better, "comment", "flag",
-    "seconds", "cost" and "meta"; {"retry_after": SECONDS} makes it be asked again later.
+    Where sortnet ask asks about more than two items, a line has "items" in place of "left" and
+    "right", each with its "place", "A" and on, and "worst", whether the worst is asked for; the
+    answer is {"best": "B", "worst": "D"}, or {"answer": "same"}, "skip" or "cant-say". A line about
+    two items is as above.
+
+    Besides the answer the program may give "p", how probably the left one is better, "comment",
+    "flag", "seconds", "cost" and "meta"; {"retry_after": SECONDS} makes it be asked again later.
 
     --model asks a language model, on any server that speaks POST /v1/chat/completions. Where the
     server gives log-probabilities, these are the answer. Each answer is stored before the next

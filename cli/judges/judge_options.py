@@ -48,7 +48,7 @@ _FIRST = (
         "--batch",
         type=Whole(1, 1000),
         default=1,
-        help="Pairs in a line for the program, as an array.",
+        help="Questions in a line for the program, as an array.",
     ),
 )
 _LAST = (
@@ -61,13 +61,13 @@ _LAST = (
     ),
     click.option("--structured", is_flag=True, help="Ask for an answer by JSON schema."),
     click.option("--answer-cache", metavar="FILE", help="File of answers that collections share."),
-    click.option("--show-prompt", is_flag=True, help="Show the prompt of one pair; ask nothing."),
+    click.option("--show-prompt", is_flag=True, help="Show the prompt of a question; ask nothing."),
     click.option("--estimate", is_flag=True, help="Show calls, tokens and cost; ask nothing."),
     click.option(
         "--no-logprobs", is_flag=True, help="Ask the model for no log-probabilities, only words."
     ),
     click.option(
-        "--both-orders", is_flag=True, help="Ask each pair in both orders, and keep both."
+        "--both-orders", is_flag=True, help="Ask each question in both orders, and keep both."
     ),
     click.option("--max-calls", type=Whole(1), metavar="N", help="End after that many calls."),
     click.option("--max-tokens", type=Whole(1), metavar="N", help="End after that many tokens."),

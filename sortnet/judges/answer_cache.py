@@ -12,9 +12,12 @@ from typing import Any
 
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_irregular, refuse_output
+from sortnet.judges.answer_form import AnswerForm
+from sortnet.judges.asked_pairs import PLACES
 from sortnet.judges.verdicts import Verdict
-from sortnet.preference.base import TARGETS
+from sortnet.preference.base import ORDER_ANSWERS
 
+_OF_TWO = AnswerForm()
 _FORMAT = {"format": "sortnet-answers", "format_version": 1}
 
 
@@ -25,9 +28,12 @@ def answer_key(
     *,
     structured: bool,
     with_logprobs: bool = True,
+    form: AnswerForm = _OF_TWO,
 ) -> str:
-    """Hash of everything that a model is told when it is asked about a pair."""
-    told = [model, list(messages), dict(request), structured, with_logprobs]
+    """Hash of everything that a model is told when it is asked, and of how its answer is read."""
+    told: list[Any] = [model, list(messages), dict(request), structured, with_logprobs]
+    if form.is_of_set:
+        told += [form.n_items, form.worst]
     about = json.dumps(told, sort_keys=True)
     return hashlib.sha256(about.encode("utf-8", "replace")).hexdigest()
 
@@ -71,15 +77,21 @@ class AnswerCache:
         Raises:
             SortNetError: if the file cannot be written.
         """
-        if verdict.answer not in TARGETS:
+        if verdict.answer not in ORDER_ANSWERS:
             return
         with self._lock:
             if key in self._verdicts:
                 return
-            self._verdicts[key] = Verdict(verdict.answer, verdict.p, comment=verdict.comment)
+            self._verdicts[key] = Verdict(
+                verdict.answer,
+                verdict.p,
+                comment=verdict.comment,
+                best=verdict.best,
+                worst=verdict.worst,
+            )
             line = {"key": key, "answer": verdict.answer, "p": verdict.p}
-            if verdict.comment is not None:
-                line["comment"] = verdict.comment
+            more = {"comment": verdict.comment, "best": verdict.best, "worst": verdict.worst}
+            line |= {name: value for name, value in more.items() if value is not None}
             try:
                 self._append(line)
             except OSError as error:
@@ -128,6 +140,18 @@ def _entry(record: Any) -> tuple[str, Verdict] | None:
     key, answer, p = record.get("key"), record.get("answer"), record.get("p")
     comment = record.get("comment")
     is_p = p is None or (isinstance(p, int | float) and 0 <= p <= 1)
-    if not isinstance(key, str) or answer not in TARGETS or not is_p:
+    if not isinstance(key, str) or answer not in ORDER_ANSWERS or not is_p:
         return None
-    return key, Verdict(answer, p, comment=comment if isinstance(comment, str) else None)
+    best, worst = record.get("best"), record.get("worst")
+    if not _is_choice(answer, best, worst):
+        return None
+    comment = comment if isinstance(comment, str) else None
+    return key, Verdict(answer, p, comment=comment, best=best, worst=worst)
+
+
+def _is_choice(answer: object, best: object, worst: object) -> bool:
+    """Whether the places of the best and the worst go with an answer."""
+    if answer != "best":
+        return best is None and worst is None
+    places = range(len(PLACES))
+    return best in places and (worst is None or (worst in places and worst != best))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sortnet.judges.function import Function
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.program import Program
 
 MachineJudge: TypeAlias = LanguageModel | Program | Function
-OneJudge: TypeAlias = MachineJudge | Callable[[Any, Any], object]
+OneJudge: TypeAlias = MachineJudge | Callable[..., object]
 
 
 def described(judge: OneJudge) -> MachineJudge:

@@ -51,6 +51,12 @@ def no_preparation(pair: Pair, *, is_fresh: bool) -> Pair:
     return pair
 
 
+def takes_any_number(n_items: int) -> str:
+    """No reason why a judge cannot be asked about a number of items."""
+    del n_items
+    return ""
+
+
 class Preparation(Protocol):
     """Makes of a pair what a worker is asked."""
 
@@ -71,7 +77,7 @@ class JudgeConnection:
         patience: seconds for which an answer is kept while the store's server is away.
         in_caller_thread: whether the only worker is asked in the thread of whoever asks.
         prepare: makes of a pair what a worker is asked.
-        takes_sets: whether it answers about more than two items, too.
+        why_not_about: says why it cannot be asked about a number of items; empty: it can.
         budget: of the calls; None: they cost nothing.
         open_connections: keeps the connections to a server open.
     """
@@ -83,7 +89,7 @@ class JudgeConnection:
     patience: float = 600.0
     in_caller_thread: bool = False
     prepare: Preparation = no_preparation
-    takes_sets: bool = False
+    why_not_about: Callable[[int], str] = takes_any_number
     budget: Budget | None = None
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_pairs import Pair
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.model_answers import CHARACTERS
@@ -13,15 +14,13 @@ from sortnet.judges.prices import amount
 from sortnet.judges.prompts import Prompt
 from sortnet.messages import count
 
-TOKENS_OF_ANSWER = 2  # about
-
 
 @dataclass(frozen=True)
 class CallEstimate:
     """Expected calls, tokens and cost.
 
     Attributes:
-        pairs: to ask about.
+        pairs: questions to ask; of two items, or of more.
         calls: of the server.
         tokens_in, tokens_out: of prompts and of answers.
         cost: None without prices.
@@ -57,7 +56,7 @@ def estimate_calls(
     examples: Sequence[Pair],
     range_of_pairs: tuple[int, int] | None = None,
 ) -> CallEstimate:
-    """Estimate what a number of pairs takes, by the mean length of the prompts of some pairs.
+    """Estimate what a number of questions takes, by the mean length of the prompts of some.
 
     `range_of_pairs` is the range of that number, if it is a guess.
     """
@@ -68,7 +67,7 @@ def estimate_calls(
     prompt = Prompt(model.prompt)
     length = sum(len(prompt.of(pair)) // CHARACTERS for pair in examples) / len(examples)
     tokens_in = int(calls * max(1.0, length))
-    tokens_out = calls * TOKENS_OF_ANSWER
+    tokens_out = int(calls * sum(AnswerForm.of(pair).tokens for pair in examples) / len(examples))
     price = model.price()
     cost = price.of(tokens_in, tokens_out)
     return CallEstimate(n_pairs, calls, tokens_in, tokens_out, cost, price.currency, fewest, most)

@@ -1,4 +1,4 @@
-"""Functions as judges: called with two items, as the caller has them."""
+"""Functions as judges: called with the items of a question, as the caller has them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ import numpy as np
 
 from sortnet.errors import SortNetError
 from sortnet.files import one_line, shown
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_pairs import Pair, sides_of
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.limits import MOST_WORKERS, check_whole_number
 from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, word_of
+from sortnet.preference import Answer
 
 _MAY_RETURN = f"{', '.join(REPLIES)}, a probability that the left item is better, or None"
 
 
 @dataclass(frozen=True)
 class Function:
-    """A Python function of two items as a judge.
+    """A Python function of the items of a question as a judge.
 
     Args:
         function: called as `function(left, right)`. It returns `left`, `right`, `tie` or `skip`,
-            or the probability that the left item is better; None and NaN skip the pair.
+            or the probability that the left item is better; None and NaN skip the pair. Asked
+            about more than two items it is called as `function(*items)` and returns the number of
+            the best one, from 0, a tuple of the best and the worst one, `same`, `skip` or None.
         name: under which its answers are stored; None: its qualified name.
         workers: threads that call it; 1: it is called in the caller's thread, one pair at a time.
 
@@ -40,7 +43,7 @@ class Function:
     'first'
     """
 
-    function: Callable[[Any, Any], object]
+    function: Callable[..., object]
     name: str | None = None
     workers: int = 1
 
@@ -72,8 +75,29 @@ class Function:
             return [FunctionWorker(self.function, items) for _ in range(self.workers)]
 
         return JudgeConnection(
-            name or f"judge {self.annotator}", make_workers, in_caller_thread=self.workers == 1
+            name or f"judge {self.annotator}",
+            make_workers,
+            in_caller_thread=self.workers == 1,
+            why_not_about=self._why_not_about,
         )
+
+    def _why_not_about(self, n_items: int) -> str:
+        """Why the function cannot be called with two items and with so many; empty: it can."""
+        try:
+            signature = inspect.signature(self.function)
+        except (TypeError, ValueError):  # of some functions in C it is not known
+            return ""
+        for n in (2, n_items):
+            try:
+                signature.bind(*range(n))
+            except TypeError:
+                if n == 2:
+                    return "has a function that two items cannot be passed to: give one of *items"
+                return (
+                    f"answers about two items, not about {n_items}: set the size to 2, or give a "
+                    "function of *items"
+                )
+        return ""
 
 
 _COROUTINE = (
@@ -82,10 +106,14 @@ _COROUTINE = (
 )
 
 
-class FunctionWorker:
-    """Calls a function with the items of each pair."""
+_NONE = "the function returned None"
+_SET_WORDS: dict[str, Answer] = {"same": "same", "skip": "skip"}
 
-    def __init__(self, function: Callable[[Any, Any], object], items: Mapping[str, Any]) -> None:
+
+class FunctionWorker:
+    """Calls a function with the items of each question."""
+
+    def __init__(self, function: Callable[..., object], items: Mapping[str, Any]) -> None:
         self._function, self._items = function, items
         self._stopped = threading.Event()
 
@@ -100,12 +128,15 @@ class FunctionWorker:
         for pair in pairs:
             if self._stopped.is_set():
                 raise Fault("interrupted", verdicts)
-            left, right = (self._items[pair[side]["id"]] for side in ("left", "right"))
+            items = [self._items[side["id"]] for side in sides_of(pair)]
             try:
-                answer = self._function(left, right)
+                answer = self._function(*items)
             except Exception as error:
                 raise Fault(f"{type(error).__name__}: {one_line(error)}", verdicts) from error
-            verdicts.append(verdict_of_value(answer))
+            if len(items) == 2:
+                verdicts.append(verdict_of_value(answer))
+            else:
+                verdicts.append(verdict_on_set(answer, len(items), worst=pair["worst"]))
         return verdicts
 
     def stop(self) -> None:
@@ -117,7 +148,7 @@ class FunctionWorker:
 
 
 def verdict_of_value(answer: object) -> Verdict:
-    """Verdict of a value that a function returned.
+    """Verdict of a value that a function of two items returned.
 
     Raises:
         Refused: on any other value than an answer, a probability, None or NaN.
@@ -125,12 +156,9 @@ def verdict_of_value(answer: object) -> Verdict:
     >>> verdict_of_value("left").answer, verdict_of_value(0.2).answer, verdict_of_value(None).answer
     ('left', 'right', 'skip')
     """
-    if inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise Refused(_COROUTINE)
+    _refuse_coroutine(answer)
     if answer is None:
-        return Verdict("skip", comment="the function returned None")
+        return Verdict("skip", comment=_NONE)
     if isinstance(answer, str) and answer in REPLIES:
         return Verdict(answer)
     if isinstance(answer, numbers.Real) and not isinstance(answer, bool | np.bool_):
@@ -140,3 +168,45 @@ def verdict_of_value(answer: object) -> Verdict:
         if 0.0 <= p <= 1.0:
             return Verdict(word_of(p), p)
     raise Refused(f"the judge returned {shown(answer)}, which is none of {_MAY_RETURN}")
+
+
+def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdict:
+    """Verdict of a value that a function of more than two items returned.
+
+    A worst item that was not asked for is not kept.
+
+    Raises:
+        Refused: on any other value than the number of an item, the numbers of two, `same`, `skip`
+            or None.
+
+    >>> verdict_on_set((2, 0), 4).best, verdict_on_set(3, 4).best, verdict_on_set("same", 4).answer
+    (2, 3, 'same')
+    """
+    _refuse_coroutine(answer)
+    if answer is None:
+        return Verdict("skip", comment=_NONE)
+    if isinstance(answer, str) and answer in _SET_WORDS:
+        return Verdict(_SET_WORDS[answer])
+    chosen = answer if isinstance(answer, tuple) else (answer,)
+    places = [_place(number, n_items) for number in chosen]
+    if None in places or len(places) not in (1, 2) or len({*places}) < len(places):
+        raise Refused(
+            f"the judge returned {shown(answer)}: of {n_items} items it may return the number of "
+            f"the best, 0 to {n_items - 1}, or two different ones in a tuple (best, worst), same, "
+            "skip, or None"
+        )
+    return Verdict("best", best=places[0], worst=places[1] if worst and len(places) == 2 else None)
+
+
+def _place(number: object, n_items: int) -> int | None:
+    """The place that a number names; None if it names none."""
+    is_number = isinstance(number, numbers.Integral) and not isinstance(number, bool | np.bool_)
+    return int(number) if is_number and 0 <= number < n_items else None  # type: ignore[call-overload, operator]
+
+
+def _refuse_coroutine(answer: object) -> None:
+    if not inspect.isawaitable(answer):
+        return
+    if inspect.iscoroutine(answer):
+        answer.close()
+    raise Refused(_COROUTINE)

@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 from sortnet.errors import SortNetError
 from sortnet.judges.answer_cache import AnswerCache, answer_key
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.answer_form import AnswerForm
+from sortnet.judges.asked_pairs import Pair, sides_of
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.http_client import Connections, HttpAnswer
@@ -30,10 +31,9 @@ from sortnet.judges.model_answers import (
     message_of,
     parsed,
     tokens_of,
-    verdict_of_reply,
 )
 from sortnet.judges.prices import Price, check_currency, default_prices_file, price_in_table
-from sortnet.judges.prompts import AGAIN, AGAIN_AS_JSON, Prompt
+from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import (
     check_request,
     is_random,
@@ -56,6 +56,7 @@ TOO_LONG = re.compile(
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
 _OF_A_SCHEMA = re.compile(r"response_format|json_schema|schema|structured", re.IGNORECASE)
 
+_OF_TWO = AnswerForm()
 KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key by default
 
 
@@ -64,7 +65,8 @@ class LanguageModel:
     """A language model as a judge, on any server that speaks `POST /v1/chat/completions`.
 
     Where the server gives log-probabilities, the answer is the probability that the left item is
-    better. A pair with an item that is too long for the model is skipped.
+    better. A question with an item that is too long for the model is skipped. About more than two
+    items the model names the best and the worst; log-probabilities are then only kept.
 
     Args:
         model: its name on the server; its answers are stored under this name.
@@ -72,10 +74,12 @@ class LanguageModel:
         key_variable: environment variable that has the server's key; None: `SORTNET_KEY`, which
             may be missing.
         key: function that returns the key, in place of a variable. A key is never stored or shown.
-        prompt: file of a Jinja template; None: SortNet's own prompt.
+        prompt: file of a Jinja template; None: SortNet's own prompts. A template without
+            `{{ items }}` is for two items only.
         logprobs: whether log-probabilities are asked for; where the server gives them, they are
             the answer.
-        both_orders: whether each pair is asked in both orders, and both answers are kept.
+        both_orders: whether each question is asked a second time, with its items in the reverse
+            order of places, and both answers are kept.
         workers: calls at once.
         timeout: seconds for one call.
         patience: seconds in all for which a busy server is asked again.
@@ -235,6 +239,7 @@ class LanguageModel:
             both_orders=self.both_orders,
             patience=self.patience,
             prepare=with_messages,
+            why_not_about=prompt.why_not_about,
             budget=budget,
             open_connections=server.connected,
         )
@@ -316,13 +321,15 @@ class Server:
         """A text of the server's without the key, whatever escapes the key is written with."""
         return spellings(self.key).sub("***", text) if self.key else text
 
-    def body(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def body(
+        self, messages: Sequence[Mapping[str, Any]], form: AnswerForm = _OF_TWO
+    ) -> dict[str, Any]:
         """Body of a request, without the parameters that were refused before."""
         return request_body(
             self.model,
             messages,
             self.request,
-            structured=self.structured,
+            response_format=form.response_format if self.structured else None,
             n_tops=self.tops[0],
             without=self.without,
         )
@@ -332,14 +339,15 @@ class Server:
         """Whether the same question may be answered otherwise the next time."""
         return "temperature" in self.without or is_random(self.request)
 
-    def key_of(self, messages: Sequence[Mapping[str, Any]]) -> str:
+    def key_of(self, pair: Pair) -> str:
         """The key of a question's answer in the cache."""
         return answer_key(
             self.model,
-            messages,
+            pair["messages"],
             self.request,
             structured=self.structured,
             with_logprobs=self.tops[0] > 0,
+            form=AnswerForm.of(pair),
         )
 
     def learns(self, body: Mapping[str, Any], refusal: str) -> bool:
@@ -429,7 +437,7 @@ class ModelWorker:
         server = self.server
         if server.cache is None or server.is_random:
             return self._asked(pair)
-        key = server.key_of(pair["messages"])
+        key = server.key_of(pair)
         cached = None if pair.get("is_fresh") else server.cache.get(key)
         if cached is not None:
             server.budget.take_from_cache()
@@ -438,12 +446,13 @@ class ModelWorker:
             return replace(cached, cost=server.budget.cost_of(0, 0), meta=meta)
         verdict = self._asked(pair)
         if not server.is_random:  # the server may have refused the temperature just now
-            server.cache.add(server.key_of(pair["messages"]), verdict)
+            server.cache.add(server.key_of(pair), verdict)
         return verdict
 
     def _asked(self, pair: Pair) -> Verdict:
-        """An answer that is neither A, B nor C is asked for once more, then the pair is skipped."""
+        """An answer that cannot be read is asked for once more, then the question is skipped."""
         messages, began, usage = pair["messages"], time.monotonic(), [0, 0]
+        form = AnswerForm.of(pair)
         facts: dict[str, Any] = {}
         text = ""
         for calls in (1, 2):
@@ -463,26 +472,28 @@ class ModelWorker:
             meta = {"model": self.server.model, "tokens": usage, "calls": calls}
             if reply["is_structured"]:
                 meta["structured"] = True
+            meta |= form.facts(reply)
             facts = {
                 "milliseconds": int(1000 * (time.monotonic() - began)),
                 "cost": self.server.budget.cost_of(*usage),
                 "meta": stored_meta(meta | pair.get("meta", {})),
             }
-            verdict = verdict_of_reply(reply, text, facts)
+            verdict = form.verdict(reply, text, facts)
             if verdict is not None:
                 return verdict
             again = {"role": "assistant", "content": text or "-"}
-            asked_again = AGAIN_AS_JSON if reply["is_structured"] else AGAIN
+            asked_again = form.again(as_json=reply["is_structured"])
             messages = [*messages, again, {"role": "user", "content": asked_again}]
         return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
     def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
         """What the server says; waits while it is busy."""
         server, waited, shortest = self.server, 0.0, _SHORTEST_WAIT
+        form = AnswerForm.of(pair)
         while True:
             if self._over.is_set():
                 raise Fault("interrupted")
-            body = server.body(messages)
+            body = server.body(messages, form)
             answer = server.post(body)
             if answer.status == 200:
                 return parsed(answer.body) | {"is_structured": "response_format" in body}
@@ -510,7 +521,7 @@ class ModelWorker:
         return max(asked, shortest)
 
     def _refused(self, answer: HttpAnswer, message: str, pair: Pair) -> Verdict:
-        """The verdict on a pair that is too long; else a Fault, whose text has no key."""
+        """The verdict on a question that is too long; else a Fault, whose text has no key."""
         status = answer.status
         if status in (401, 403) and self.server.key is None:
             raise Refused(
@@ -526,7 +537,7 @@ class ModelWorker:
                 f"the server redirects to {address}, which was not followed: give that address"
             )
         if status in (400, 413, 422) and TOO_LONG.search(message):
-            longest = max((pair["left"], pair["right"]), key=lambda side: len(side["text"] or ""))
+            longest = max(sides_of(pair), key=lambda side: len(side["text"] or ""))
             return Verdict("skip", comment=stored_text(message), left_out=longest["id"])
         raise Fault(f"the server says {status}: {message}")
 

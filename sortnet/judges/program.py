@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sortnet.errors import SortNetError
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_pairs import Pair, sides_of
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
 from sortnet.judges.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
@@ -37,7 +37,9 @@ class Program:
 
     It is started once for each worker, without a shell. A line has `id`, `question`,
     `instructions`, `left` and `right`; the answer is a line such as `{"answer": "left"}`, with `p`
-    if it is a probability.
+    if it is a probability. A line about more than two items has the list `items`, each with its
+    `place`, `A` and on, and `worst`, whether the worst is asked for; the answer is
+    `{"best": "B", "worst": "D"}`, or `{"answer": "same"}`, `skip` or `cant-say`.
 
     Args:
         command: as in a shell, such as `python judge.py`; its answers are stored under the name
@@ -308,7 +310,10 @@ class ProgramWorker:
         for answer, pair in zip(answers, pairs, strict=True):
             if answer.get("id", pair["id"]) != pair["id"]:
                 raise Fault(f"an answer to another pair: {quoted}")
-        replies = [verdict_of(answer, quoted) for answer in answers]
+        replies = [
+            verdict_of(answer, quoted, len(sides_of(pair)), worst=pair.get("worst", False))
+            for answer, pair in zip(answers, pairs, strict=True)
+        ]
         keys = {key for answer in answers for key in answer}
         for key in keys - {*KNOWN} - self._unknown:
             self._unknown.add(key)

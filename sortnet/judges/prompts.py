@@ -1,4 +1,4 @@
-"""The prompt that asks a language model which of two items is better."""
+"""The prompt that asks a language model which of two items is better, or which of some is best."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError
+from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sortnet.errors import SortNetError
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_pairs import PLACES, Pair, sides_of
 from sortnet.messages import cut, printable
 
 PROMPT = """\
@@ -35,8 +35,23 @@ Both belong to: {{ context or group }}
 {% endfor %}
 Answer with one letter: A if the first is better, B if the second is, C if they are equally good.
 """
-AGAIN = "Answer with one letter only: A, B or C."
-AGAIN_AS_JSON = 'Answer with JSON only: {"answer": "A"}, {"answer": "B"} or {"answer": "C"}.'
+SET_PROMPT = """\
+{{ question }}
+{% if criterion %}Criterion: {{ criterion }}
+{% endif %}{% if instructions %}
+{{ instructions }}
+{% endif %}{% if group %}
+All belong to: {{ context or group }}
+{% endif %}{% for item in items %}
+<{{ item.place }}>
+{% for column, value in item.shown.items() %}{{ column }}: {{ value }}
+{% endfor %}{{ item.text or (item.id if not item.image else "(the image below)") }}
+</{{ item.place }}>
+{% endfor %}
+Answer with {{ "two lines" if worst else "one line" }}, "Best: " and the letter of the best of them
+{%- if worst %}, then "Worst: " and the letter of the worst
+{%- endif %}. Answer "Best: same" if all are equally good.
+"""
 _SECONDS = 5  # for a prompt: a template may have a loop without end
 _LARGEST_IMAGE = 20 << 20  # bytes
 
@@ -55,7 +70,10 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 
 class Prompt:
-    """A template of prompts, in Jinja's sandbox: that of a file, or the one of SortNet.
+    """A template of prompts, in Jinja's sandbox: that of a file, or those of SortNet.
+
+    SortNet has one for two items and one for more; a file has one for any number of items if it
+    uses the name `items`, else for two.
 
     Raises:
         SortNetError: if the file cannot be read, or is no template.
@@ -71,20 +89,47 @@ class Prompt:
         sandbox = _Sandbox(undefined=StrictUndefined, trim_blocks=False, keep_trailing_newline=True)
         try:
             self._template = sandbox.from_string(text)
+            self._of_sets: Template | None = None
+            if file is None:
+                self._of_sets = sandbox.from_string(SET_PROMPT)
+            elif "items" in meta.find_undeclared_variables(sandbox.parse(text)):
+                self._of_sets = self._template
         except TemplateError as error:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
         self.hash = hashlib.sha256(text.encode()).hexdigest()[:8]  # tells it from others
 
+    def why_not_about(self, n_items: int) -> str:
+        """Why the template has no prompt about a number of items; empty: it has.
+
+        >>> Prompt().why_not_about(4)
+        ''
+        """
+        if n_items == 2 or self._of_sets is not None:
+            return ""
+        return (
+            f"answers about two items, not about {n_items}: list {{{{ items }}}} in {self.name}, "
+            "or set the size to 2"
+        )
+
     def of(self, pair: Pair) -> str:
-        """The prompt of a pair.
+        """The prompt of a question.
 
         Raises:
-            SortNetError: on a name that a pair does not have, or if it takes more than 5 seconds.
+            SortNetError: on a name that a question does not have, if it takes more than 5 seconds,
+                or if the template is for two items and the question about more.
         """
-        known: dict[str, Any] = {"criterion": None, "group": None, "context": None, **pair}
+        sides = sides_of(pair)
+        if why_not := self.why_not_about(len(sides)):
+            raise SortNetError(f"{self.name}: {why_not}")
+        template = self._template
+        if len(sides) > 2 and self._of_sets is not None:
+            template = self._of_sets
+        items = [{"place": place, **side} for place, side in zip(PLACES, sides, strict=False)]
+        none = {"criterion": None, "group": None, "context": None, "worst": False}
+        known: dict[str, Any] = {**none, **pair, "items": items}
         try:
             with _within(_SECONDS):
-                return self._template.render(known).strip()
+                return template.render(known).strip()
         except TimeoutError:
             raise SortNetError(f"{self.name}: takes more than {_SECONDS} seconds") from None
         except (TemplateError, SecurityError, TypeError, ValueError, ArithmeticError, OverflowError,
@@ -92,14 +137,14 @@ class Prompt:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
 
     def messages(self, pair: Pair) -> list[dict[str, Any]]:
-        """The messages of a request, with the images of the pair's items."""
+        """The messages of a request, with the images of the question's items."""
         text, parts = self.of(pair), list[dict[str, Any]]()
-        for name, side in (("A", "left"), ("B", "right")):
-            if pair[side].get("audio") and not pair[side]["text"]:
+        for name, side in zip(PLACES, sides_of(pair), strict=False):
+            if side.get("audio") and not side["text"]:
                 raise SortNetError(
-                    f"item {pair[side]['id']!r} is a sound: a language model reads texts and images"
+                    f"item {side['id']!r} is a sound: a language model reads texts and images"
                 )
-            if image := pair[side]["image"]:
+            if image := side["image"]:
                 parts += [{"type": "text", "text": f"Image of {name}:"}, _image(Path(image))]
         content = [{"type": "text", "text": text}, *parts] if parts else text
         return [{"role": "user", "content": content}]

@@ -10,7 +10,6 @@ from typing import Any
 
 from sortnet.errors import SortNetError
 from sortnet.files import shown
-from sortnet.judges.model_answers import RESPONSE_FORMAT
 
 _LIMITS = ("max_tokens", "max_completion_tokens")
 LONGEST = 1000  # characters as JSON: the request is stored with every answer
@@ -101,7 +100,7 @@ def request_body(
     messages: Sequence[Mapping[str, Any]],
     request: Mapping[str, Any],
     *,
-    structured: bool,
+    response_format: Mapping[str, Any] | None = None,
     n_tops: int,
     without: Collection[str] = (),
 ) -> dict[str, Any]:
@@ -110,6 +109,7 @@ def request_body(
     A parameter whose value is None is left out, also one that SortNet sets.
 
     Args:
+        response_format: what makes the answer JSON; None: it is text.
         n_tops: number of log-probabilities of a token that are asked for; 0: none.
         without: parameters of SortNet that are left out.
     """
@@ -121,8 +121,8 @@ def request_body(
         body[limit] = 256
     if n_tops and "logprobs" not in request:
         body |= {"logprobs": True, "top_logprobs": n_tops}
-    if structured:
-        body["response_format"] = RESPONSE_FORMAT
+    if response_format is not None:
+        body["response_format"] = response_format
     parameters = {name: value for name, value in request.items() if name != "logprobs"}
     body |= parameters
     return {name: value for name, value in body.items() if value is not None}

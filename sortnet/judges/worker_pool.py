@@ -18,7 +18,7 @@ from sortnet.judges.verdicts import Enough, Fault, Refused, Verdict
 from sortnet.messages import note
 
 PATIENCE = 3  # maximum failures in a row per worker
-LEFT_OUT = "not asked: the judge could not take an item of this pair"
+LEFT_OUT = "not asked: the judge could not take an item of this question"
 
 Q = TypeVar("Q")  # a question
 T = TypeVar("T")
@@ -88,11 +88,11 @@ class WorkerPool(ABC, Generic[Q]):
 
     @abstractmethod
     def _items(self, question: Q) -> set[str]:
-        """The ids of both items."""
+        """The ids of its items."""
 
     @abstractmethod
     def _pair(self, question: Q, *, turned: bool) -> Pair:
-        """A question as a worker is asked it; `turned`: with its sides exchanged."""
+        """A question as a worker is asked it; `turned`: in the reverse order of places."""
 
     def _is_fresh(self, question: Q) -> bool:
         """Whether a question checks a judge, so that no answer of a cache will do."""
@@ -100,7 +100,7 @@ class WorkerPool(ABC, Generic[Q]):
 
     @abstractmethod
     def _keep_answer(self, question: Q, verdicts: Sequence[Verdict]) -> None:
-        """Store an answer and the one with the sides exchanged; called by one thread at a time."""
+        """Store an answer and that in the reverse order; called by one thread at a time."""
 
     @abstractmethod
     def _progress(self) -> tuple[str, str]:

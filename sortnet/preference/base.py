@@ -113,12 +113,15 @@ class Question:
 
     @property
     def turned(self) -> Question:
-        """The same question with its sides exchanged.
+        """The same question with its items in the reverse order of places.
 
         >>> Question(3, 1, "bald", 1.0).turned.left
         1
+        >>> Question(3, 1, "bald", 1.0, further=(4,)).turned.items
+        (4, 1, 3)
         """
-        return replace(self, left=self.right, right=self.left)
+        left, right, *further = reversed(self.items)
+        return replace(self, left=left, right=right, further=tuple(further))
 
     def answered_by_place(
         self, annotator: str, best: int, worst: int | None = None, **facts: Any

@@ -23,15 +23,17 @@ import numpy as np
 from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.files import refuse_output, write_file
 from sortnet.judges import LanguageModel
+from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines, request_line
-from sortnet.judges.estimate import TOKENS_OF_ANSWER, CallEstimate
+from sortnet.judges.estimate import CallEstimate
 from sortnet.judges.language_model import TOO_LONG, TOPS
-from sortnet.judges.model_answers import CHARACTERS, parsed, verdict_of_reply
+from sortnet.judges.model_answers import CHARACTERS, parsed
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import request_body, without_secrets
 from sortnet.judges.verdicts import Fault, Verdict, stored_meta, stored_text
 from sortnet.messages import note, printable
+from sortnet.preference import Question
 from sortnet.preference.goal import Goal
 from sortnet.preference.question_set import question_set
 from sortnet.preference.session import Session
@@ -95,6 +97,8 @@ def write_batch(
         fault = f"a batch asks about two items, not about {set_size}: set the size to 2"
         raise SortNetError(f"{collection.name}: {fault}")
     prompt = Prompt(judge.prompt)
+    if why_not := prompt.why_not_about(service.study.set_size):
+        raise SortNetError(f"{judge.model} {why_not}")
     price = judge.price().in_batch()
     about = {
         "model": judge.model,
@@ -103,22 +107,25 @@ def write_batch(
         "price_in": price.price_in,
         "price_out": price.price_out,
         "tokens": 0,
+        "worst": service.study.worst,
     }
     name, leases = _leased(service, annotator, n, about)
     if not leases:
         raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
-    n_characters = 0
+    n_characters = tokens_out = 0
 
     def write(path: Path) -> None:
-        nonlocal n_characters
+        nonlocal n_characters, tokens_out
         with path.open("w", encoding="utf-8", newline="") as lines:
             for lease in leases:
                 for turned in orders:
                     pair = pair_of(service, lease, turned=turned)
+                    form = AnswerForm.of(pair)
                     n_characters += len(prompt.of(pair))
+                    tokens_out += form.tokens
                     body = request_body(
-                        judge.model, prompt.messages(pair), judge.request,
-                        structured=judge.structured, n_tops=TOPS[0],
+                        judge.model, prompt.messages(pair), judge.request, n_tops=TOPS[0],
+                        response_format=form.response_format if judge.structured else None,
                     )  # fmt: skip
                     id = RequestId(name, lease.id, 2 if turned else 1)
                     lines.write(request_line(id, body))
@@ -131,7 +138,7 @@ def write_batch(
             collection.forget(annotator)
         raise
     n_requests = len(leases) * len(orders)
-    tokens_in, tokens_out = n_characters // CHARACTERS, n_requests * TOKENS_OF_ANSWER
+    tokens_in = n_characters // CHARACTERS
     collection.set_batch(name, about | {"tokens": tokens_in // n_requests})
     cost = price.of(tokens_in, tokens_out)
     estimate = CallEstimate(len(leases), n_requests, tokens_in, tokens_out, cost, price.currency)
@@ -276,15 +283,15 @@ class BatchAnswers:
             self._note(f"line {line.number}: batch {batch.name} was cancelled")
             return
         try:
-            verdict = _verdict(line, batch)
+            question = service.collection.question_of_batch(batch.name, id.lease)
+            form = AnswerForm(len(question.items), batch.about.get("worst", False))
+            is_new = self._store(service, batch, id, question, _verdict(line, batch, form))
         except Fault as fault:
             self.failed += 1
             if id.order == 1:
                 self._unanswered.setdefault(batch.name, set()).add(id.lease)
             self._note(f"line {line.number}: {fault}")
             return
-        try:
-            is_new = self._store(service, batch, id, verdict)
         except (LeaseError, JudgementError):
             self.refused += 1
             self._note(
@@ -302,16 +309,19 @@ class BatchAnswers:
             self._note(f"line {line.number}: its question was answered before")
 
     def _store(
-        self, service: LabellingService, batch: Batch, id: RequestId, verdict: Verdict
+        self,
+        service: LabellingService,
+        batch: Batch,
+        id: RequestId,
+        question: Question,
+        verdict: Verdict,
     ) -> bool:
         """Store an answer; whether it is new."""
         collection, annotator = service.collection, batch.annotator
-        question = collection.question_of_batch(batch.name, id.lease)
         mark_model(service, annotator)
         if id.order == 1:
-            judgement = question.answered(annotator, verdict.answer, **verdict.facts())
-            return service.answer(id.lease, judgement).new
-        second = question.turned.answered(annotator, verdict.answer, **verdict.facts())
+            return service.answer(id.lease, verdict.judgement(question, annotator)).new
+        second = verdict.judgement(question.turned, annotator)
         second = replace(second, at=collection.clock())
         # By the id it is not appended twice.
         digest = hashlib.sha256(str(id).encode()).hexdigest()[:16]
@@ -383,10 +393,10 @@ def _copy_of_session(service: LabellingService) -> Session:
     return copy
 
 
-def _verdict(line: AnswerLine, batch: Batch) -> Verdict:
+def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     """The verdict in a line of answers.
 
-    An answer that is neither A, B nor C is a skip, as is a prompt that was too long.
+    An answer that cannot be read is a skip, as is a prompt that was too long.
 
     Raises:
         Fault: if there is no answer.
@@ -407,9 +417,10 @@ def _verdict(line: AnswerLine, batch: Batch) -> Verdict:
     meta |= {"tokens": tokens, "calls": 1}
     if about["structured"]:
         meta["structured"] = True
+    meta |= form.facts(reply)
     price = Price(about["price_in"], about["price_out"])
     facts: dict[str, Any] = {"cost": price.of(*tokens), "meta": stored_meta(meta)}
-    verdict = verdict_of_reply(reply, text, facts)
+    verdict = form.verdict(reply, text, facts)
     return verdict or Verdict("skip", comment=stored_text(text), **facts)
 
 

@@ -12,13 +12,14 @@ from functools import partial
 
 import numpy as np
 
+from sortnet.core import I64
 from sortnet.errors import LeaseError, SortNetError, StudyError
 from sortnet.judges.asked_pairs import Pair, pair_of_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
 from sortnet.messages import ANSWERED
-from sortnet.preference import Judgement, Question
+from sortnet.preference import Answer, Judgement, Question
 from sortnet.preference.base import HOLDOUT, ORDER_ANSWERS
 from sortnet.preference.groups import Groups
 from sortnet.preference.study import Decision
@@ -66,19 +67,17 @@ class LabellingEnd:
 
 
 def check_takes_sets(judge: JudgeConnection, set_size: int) -> None:
-    """Refuse a judge that answers about two items only.
+    """Refuse a judge that cannot be asked about a number of items.
 
     Raises:
-        SortNetError: if it does.
+        SortNetError: if it cannot.
     """
-    if not judge.takes_sets:
-        raise SortNetError(
-            f"{judge.name} answers about two items, not about {set_size}: set the size to 2"
-        )
+    if why_not := judge.why_not_about(set_size):
+        raise SortNetError(f"{judge.name} {why_not}")
 
 
 def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) -> Pair:
-    """What is asked about a leased pair; `turned`: with its sides exchanged."""
+    """What is asked in a leased question; `turned`: in the reverse order of places."""
     study = service.study
     question = lease.question.turned if turned else lease.question
     return pair_of_items(
@@ -89,18 +88,20 @@ def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) ->
         question=study.question,
         instructions=study.instructions,
         criterion=service.collection.criterion,
+        further=question.further,
+        worst=study.worst,
     )
 
 
 @dataclass(kw_only=True)
 class Judging(WorkerPool[Lease]):
-    """Ask workers about the pairs that a labelling service chooses, and store their answers.
+    """Ask workers what a labelling service chooses, and store their answers.
 
-    Pairs at which a worker fails are released. While the store's server is away, all wait with the
-    answers that they have.
+    Questions at which a worker fails are released. While the store's server is away, all wait with
+    the answers that they have.
 
     Attributes:
-        service: chooses the pairs and stores the answers.
+        service: chooses the questions and stores the answers.
         annotator: as whom the judge answers.
         number: of pairs to answer; None: until the goal is reached.
         n_preferences: answers that are neither skips nor can't-says.
@@ -124,7 +125,7 @@ class Judging(WorkerPool[Lease]):
 
         Raises:
             SortNetError: if the judge cannot be started, the store stays away, or the questions
-                are about more than two items and the judge answers about two.
+                are about more items than the judge can be asked about.
         """
         if self.service.study.set_size > 2:
             check_takes_sets(self.judge, self.service.study.set_size)
@@ -242,7 +243,7 @@ class Judging(WorkerPool[Lease]):
                 raise
             stored = self._patience.do(partial(self.service.answer, again[0].id, judgement))
         # The reply of a commit that was lost: the answer is there, and it is this one.
-        is_stored_before = attempts > 1 and stored.judgement.answer == judgement.answer
+        is_stored_before = attempts > 1 and _choice(stored.judgement) == _choice(judgement)
         return stored.new or is_stored_before
 
     def _leased_again(self, question: Question) -> list[Lease]:
@@ -259,7 +260,7 @@ class Judging(WorkerPool[Lease]):
         mark_model(self.service, self.annotator, self._patience.do)
 
     def _judgement(self, question: Question, verdict: Verdict) -> Judgement:
-        return question.answered(self.annotator, verdict.answer, **verdict.facts())
+        return verdict.judgement(question, self.annotator)
 
     def _progress(self) -> tuple[str, str]:
         if self.number is None:
@@ -282,6 +283,11 @@ class Judging(WorkerPool[Lease]):
         why = self._patience.do(partial(self.service.why_nothing_left, self.annotator))
         failed = f", but for {self.failed} that failed" if self.failed else ""
         return EndReason.NOTHING_LEFT, f"{why}{failed}"
+
+
+def _choice(judgement: Judgement) -> tuple[Answer, int | None, int | None]:
+    """What a judgement says."""
+    return judgement.answer, judgement.best, judgement.worst
 
 
 def mark_model(
@@ -310,15 +316,26 @@ def mark_model(
 
 
 def example_pairs(service: LabellingService, n: int) -> list[Pair]:
-    """Pairs as a judge would be asked them: the first item with the next of its group, then random.
+    """Questions as a judge would be asked them: of the first items of a group, then random.
+
+    They have as many items as the study asks about, or as the group has.
 
     Args:
-        n: number of pairs, 1 at least.
+        n: number of questions, 1 at least.
     """
     groups = Groups(service.items.groups, len(service.items), without=service.study.retired)
-    first = next(members[:2].tolist() for members in groups.members if len(members) > 1)
-    drawn = np.transpose(groups.draw(np.random.default_rng(0), n - 1)).tolist()
+    size, rng = service.study.set_size, np.random.default_rng(0)
+    first = next(members[:size].tolist() for members in groups.members if len(members) > 1)
+    drawn = np.transpose(groups.draw(rng, n - 1)).tolist()
+    if size > 2:
+        drawn = [_grown(pair, groups.members[groups.of[pair[0]]], size, rng) for pair in drawn]
     return [
-        pair_of(service, Lease("example", Question(i, j, "random", 1.0), "", 0.0))
-        for i, j in [first, *drawn]
+        pair_of(service, Lease("example", Question(i, j, "random", 1.0, further=(*rest,)), "", 0.0))
+        for i, j, *rest in [first, *drawn]
     ]
+
+
+def _grown(pair: Sequence[int], members: I64, size: int, rng: np.random.Generator) -> list[int]:
+    """A pair and random other members of its group, as far as there are so many."""
+    others = [item for item in rng.permutation(members).tolist() if item not in pair]
+    return [*pair, *others[: size - len(pair)]]

@@ -88,13 +88,14 @@ def sort(
         items: texts, paths, rows of numbers or dicts in a list; a data frame; a file or folder.
         judge: a `LanguageModel`, a `Program`, or a function of two items as they were passed,
             which returns `left`, `right`, `tie`, `skip`, or the probability that the left one is
-            better; or several judges by name, which answer in turn.
+            better, see `Function` about more than two; or several judges by name, which answer in
+            turn.
         question: what is asked; None: `Which is better?`.
         instructions: how to judge, in Markdown.
         top: number of the best items that are wanted; None: the order of all.
         wrong: share of the pairs, or of the top items, that may still be expected wrong.
-        set_size: number of items of a question, 2 to 6; None: as it was, in a new collection 2. The
-            judge must answer about so many.
+        set_size: number of items of a question, 2 to 6; None: as it was, in a new collection 2. Of
+            more than two the best and the worst are asked for.
         max_calls: calls of each judge in this collection, those of earlier calls of `sort` counted;
             None: until the goal is reached.
         store: file or URL of the store; None: one that is forgotten when the process ends.
@@ -205,6 +206,10 @@ def estimate(
     given = items_from(items, text=text, id=id, group=group, ignore=ignore)
     goal = _goal(given, top, wrong)
     _check_set_size(given, set_size)
+    if set_size is not None and set_size > 2:
+        for name, one in judges.items():
+            if not isinstance(one, LanguageModel):  # whose prompts are made below
+                check_takes_sets(one.connect(f"judge {name}"), set_size)
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "estimate.db")) as opened:
         collection = _collection(
             opened, None, given, question, instructions, seed, lambda text: None

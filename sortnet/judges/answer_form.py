@@ -1,0 +1,115 @@
+"""How a language model is to answer a question, and how its answer is read."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sortnet.judges.asked_pairs import PLACES, Pair, sides_of
+from sortnet.judges.model_answers import RESPONSE_FORMAT, verdict_of_reply
+from sortnet.judges.set_choices import SAME, SetChoice, choice_in, is_bare_choice, letter_shares
+from sortnet.judges.verdicts import Verdict, stored_text
+
+AGAIN = "Answer with one letter only: A, B or C."
+AGAIN_AS_JSON = 'Answer with JSON only: {"answer": "A"}, {"answer": "B"} or {"answer": "C"}.'
+_TOKENS_OF_A_LETTER = 2  # of an answer, about
+_TOKENS_OF_A_LINE = 5
+
+
+@dataclass(frozen=True)
+class AnswerForm:
+    """What a language model answers about two items, or about more.
+
+    Attributes:
+        n_items: number of items in question.
+        worst: whether the worst of more than two is asked for, too.
+
+    >>> AnswerForm(4, worst=True).again(as_json=False)
+    'Answer with two lines only, such as "Best: A" and "Worst: D", or with "Best: same".'
+    """
+
+    n_items: int = 2
+    worst: bool = False
+
+    @classmethod
+    def of(cls, pair: Pair) -> AnswerForm:
+        """The form of the answer to a question."""
+        return cls(len(sides_of(pair)), bool(pair.get("worst")))
+
+    @property
+    def is_of_set(self) -> bool:
+        """Whether the question is about more than two items."""
+        return self.n_items > 2
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens of an answer, about."""
+        if not self.is_of_set:
+            return _TOKENS_OF_A_LETTER
+        return _TOKENS_OF_A_LINE * (2 if self.worst else 1)
+
+    @property
+    def response_format(self) -> dict[str, Any]:
+        """The parameter of a request that makes the answer JSON."""
+        if not self.is_of_set:
+            return RESPONSE_FORMAT
+        letters = [*PLACES[: self.n_items]]
+        choices: dict[str, Any] = {"best": {"type": "string", "enum": [*letters, SAME]}}
+        if self.worst:
+            choices["worst"] = {"type": "string", "enum": letters}
+        parameter: dict[str, Any] = copy.deepcopy(RESPONSE_FORMAT)
+        parameter["json_schema"]["schema"] |= {"properties": choices, "required": [*choices]}
+        return parameter
+
+    def again(self, *, as_json: bool) -> str:
+        """What a model is told whose answer cannot be read."""
+        if not self.is_of_set:
+            return AGAIN_AS_JSON if as_json else AGAIN
+        last = PLACES[self.n_items - 1]
+        if as_json:
+            worst = f', "worst": "{last}"' if self.worst else ""
+            return f'Answer with JSON only, such as {{"best": "A"{worst}}}.'
+        lines = 'one line only, such as "Best: A"'
+        if self.worst:
+            lines = f'two lines only, such as "Best: A" and "Worst: {last}"'
+        return f'Answer with {lines}, or with "Best: {SAME}".'
+
+    def facts(self, reply: Mapping[str, Any]) -> dict[str, Any]:
+        """What is kept of a reply beside its answer: how probable each letter of a set was.
+
+        Args:
+            reply: as `model_answers.parsed` returns it.
+        """
+        choice = self._choice(reply) if self.is_of_set else None
+        if choice is None:
+            return {}
+        shares = letter_shares(choice, reply["logprobs"], self.n_items)
+        return {"letters": shares} if shares else {}
+
+    def verdict(
+        self, reply: Mapping[str, Any], text: str, facts: Mapping[str, Any]
+    ) -> Verdict | None:
+        """The verdict in what a model says; None if it cannot be read.
+
+        Args:
+            reply: as `model_answers.parsed` returns it.
+            text: of the reply, without secrets; kept as the comment where it says more.
+            facts: further fields of the verdict.
+        """
+        if not self.is_of_set:
+            return verdict_of_reply(reply, text, facts)
+        choice = self._choice(reply)
+        if choice is None:
+            return None
+        says_more = choice.ranks_all or not is_bare_choice(text)
+        comment = stored_text(text) if says_more else None
+        if choice.best is None:
+            return Verdict("same", comment=comment, **facts)
+        worst = None if choice.worst is None else PLACES.index(choice.worst)
+        best = PLACES.index(choice.best)
+        return Verdict("best", best=best, worst=worst, comment=comment, **facts)
+
+    def _choice(self, reply: Mapping[str, Any]) -> SetChoice | None:
+        return choice_in(reply["text"], self.n_items, worst=self.worst)
