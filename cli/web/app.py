@@ -150,9 +150,13 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
         if given not in GIVEN:
             raise HTTPException(422, f"unknown answer {given!r}; known are {', '.join(GIVEN)}")
         facts, markdown = _facts(body), _flag(body, "markdown")
+        best, worst = _places(body, given)
         try:
             asked = pages.criteria.service_of(criterion).question(name, lease)
-            judgement = asked.answered(name, cast(Answer, given), **facts)
+            if best is None:
+                judgement = asked.answered(name, cast(Answer, given), **facts)
+            else:
+                judgement = asked.answered_by_place(name, best, worst, **facts)
             return JSONResponse(pages.answer(criterion, lease, judgement, markdown))
         except LeaseError as error:
             return JSONResponse({"error": _sentence(error), **pages.next(name, markdown)}, 410)
@@ -312,6 +316,20 @@ def _text(body: dict[str, Any], name: str, longest: int) -> str:
 
 def _criterion(body: dict[str, Any]) -> str | None:
     return None if body.get("criterion") is None else _text(body, "criterion", 200)
+
+
+def _places(body: dict[str, Any], answer: str) -> tuple[int | None, int | None]:
+    """The places of the best and the worst item, from 0; both None unless the answer is `best`."""
+    best, worst = (
+        _checked(body, name, _whole, "not the number of a place") for name in ("best", "worst")
+    )
+    if answer != "best" and (best, worst) != (None, None):
+        raise HTTPException(422, f"the answer {answer!r} has no 'best' and no 'worst'")
+    if answer == "best" and best is None:
+        raise HTTPException(422, "the answer 'best' needs a place as 'best'")
+    if best is not None and best == worst:
+        raise HTTPException(422, f"place {best} cannot be the best and the worst")
+    return best, worst
 
 
 def _decision(body: dict[str, Any], people: People) -> Decision:
