@@ -201,6 +201,7 @@ function draw() {
   $("set").hidden = !pair?.items;
   document.body.classList.toggle("idle", !pair);
   document.body.classList.toggle("several", Boolean(pair?.items));
+  if (pair?.lease !== drawn) setBest(null);
   drawUndo();
   drawProgress();
   drawQuestion(pair ? pair.question : state.question);
@@ -209,7 +210,6 @@ function draw() {
   drawContext(pair.context);
   drawItems(pair);
   drawn = pair.lease;
-  setBest(null);
   if (pair.items) scrollTo(0, 0); // on a phone they are longer than the screen
   drawPressed();
   $("news").textContent = `${pair.items ? "Question" : "Pair"} ${state.answered + pending() + 1}: ${pair.question}`;
