@@ -314,6 +314,10 @@ def test_axe_finds_no_violation_on_a_set(driver, store, tmp_path, scheme, width)
         buttons = page.all(".choices button:not([hidden])")
         names = [button.accessible_name for button in buttons]
         assert names[:2] == ["1 is the worst", "2 is the best: take it back"]
+        page.press("f")
+        page.choose(0)
+        page.sent(1)
         driver.get(site.base + site.admin)
-        page.until(lambda: page.text("#ranking tbody"))
+        page.until(lambda: page.text("#sizes tbody"))
+        assert "the best of 4" in page.text("#comments tbody")
         assert violations(driver) == []
