@@ -58,6 +58,13 @@ class Reply(NamedTuple):
         worst = "" if self.worst is None else f", worst {self.worst + 1}"
         return f"best {self.best + 1}{worst}"
 
+    def after(self, started: float, comment: str, flagged: bool) -> Reply:
+        """The reply with the time since `started`, by `time.monotonic`, and what was remarked."""
+        milliseconds = round(1000 * (time.monotonic() - started))
+        return self._replace(
+            milliseconds=milliseconds, comment=comment or None, flagged=flagged or None
+        )
+
 
 class Front(Protocol):
     """The user interface of an annotator: a screen with keys, or lines."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cli.console import say
 from cli.terminal.asking import KEYS, QUIT, SET_KEYS, UNDO, Reply
-from cli.terminal.pair_view import pair_of, text_lines
-from cli.terminal.set_choice import SetChoice
+from cli.terminal.pair_view import Pair, pair_of, text_lines
+from cli.terminal.set_choice import SetChoice, choice_among
 from sortnet.judges.verdicts import REPLIES
 from sortnet.messages import printable
 from sortnet.preference.base import LONGEST_COMMENT
@@ -50,14 +50,8 @@ class Lines:
         if study.instructions != self._instructions:
             _say_all("instructions", text_lines(study.instructions))
             self._instructions = study.instructions
-        choice = None
-        if pair.is_set:
-            choice = SetChoice(len(pair.items), is_worst_asked=study.worst)
-        numbers = [str(k) for k in range(1, len(pair.items) + 1)]
-        _say_all("question", pair.question)
-        _say_all("context", pair.context)
-        for title, lines in zip(numbers if choice else ("left", "right"), pair.items, strict=True):
-            _say_all(title, lines)
+        choice = choice_among(len(pair.items), is_worst_asked=study.worst)
+        _say_question(pair)
         known = _known(choice, study.worst)
         if self._told != known:
             say(f"-- answer with {known}")
@@ -68,10 +62,7 @@ class Lines:
             line = printable(read.decode("utf-8", "replace").strip())
             reply = _reply_of(line, choice)
             if isinstance(reply, Reply):
-                milliseconds = round(1000 * (time.monotonic() - started))
-                return reply._replace(
-                    milliseconds=milliseconds, comment=comment or None, flagged=flagged or None
-                )
+                return reply.after(started, comment, flagged)
             if line in (_FLAG, "f"):
                 flagged = not flagged
             elif line.startswith(_COMMENT) and len(line) <= len(_COMMENT) + LONGEST_COMMENT:
@@ -129,6 +120,16 @@ def _line() -> bytes:
     while len(rest) == _LONGEST and not rest.endswith(b"\n"):
         rest = sys.stdin.buffer.readline(_LONGEST)
     return read
+
+
+def _say_question(pair: Pair) -> None:
+    """The question, its context and its items: of a pair by their sides, else by numbers."""
+    numbers = [str(k) for k in range(1, len(pair.items) + 1)]
+    titles = numbers if pair.is_set else ["left", "right"]
+    _say_all("question", pair.question)
+    _say_all("context", pair.context)
+    for title, lines in zip(titles, pair.items, strict=True):
+        _say_all(title, lines)
 
 
 def _say_all(title: str, lines: Sequence[str]) -> None:

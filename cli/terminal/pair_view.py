@@ -1,4 +1,4 @@
-"""The items of a question on a terminal: side by side, or one above the other where it is narrow."""
+"""The items of a question on a terminal: side by side, or one above the other if narrow."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from cli.printing.item_rankings import ranking_lines
 from cli.terminal.asking import KEYS, LATE, SET_KEYS, UNDO, Reply
 from cli.terminal.keys import END, Keys, keys_of
 from cli.terminal.pair_view import Pair, draw_pair, fitted, heading, pair_of, pair_whole, text_lines
-from cli.terminal.set_choice import SetChoice
+from cli.terminal.set_choice import SetChoice, choice_among
 from sortnet.messages import printable
 from sortnet.preference.base import LONGEST_COMMENT
 from store import Lease
@@ -80,9 +80,7 @@ class Screen:
         self._show_instructions()
         self._keys.drop()
         pair = pair_of(self._service.items, lease.question, self._service.study.question)
-        choice = None
-        if pair.is_set:
-            choice = SetChoice(len(pair.items), is_worst_asked=self._service.study.worst)
+        choice = choice_among(len(pair.items), is_worst_asked=self._service.study.worst)
         comment, flagged = "", False
         size = self._show_pair(pair, standing, self._note, choice)
         started = time.monotonic()
@@ -91,10 +89,7 @@ class Screen:
             reply = _reply_of(key, choice)
             if reply is not None:
                 self._note = ""
-                milliseconds = round(1000 * (time.monotonic() - started))
-                return reply._replace(
-                    milliseconds=milliseconds, comment=comment or None, flagged=flagged or None
-                )
+                return reply.after(started, comment, flagged)
             looked = time.monotonic()
             if key == "c":
                 show = partial(self._show_pair, pair, standing, choice=choice)
@@ -109,10 +104,8 @@ class Screen:
             if self._late:
                 return Reply(LATE)
             if key is not None or size != self._console.size:
-                note = "flagged   " if flagged else ""
-                if comment:
-                    note += f"comment: {comment}"
-                size = self._show_pair(pair, standing, note or self._note, choice)
+                note = _remarked(comment, flagged) or self._note
+                size = self._show_pair(pair, standing, note, choice)
 
     def _renew(self) -> None:
         """Renew the lease of the pair if it is time to, also while something else is shown."""
@@ -203,7 +196,8 @@ class Screen:
         answers = "1 {} left|2 {} right|0 {} tie|space skip|? can't say".format(*marks)
         if is_set:
             answers = "1 2 ... best, worst|= all the same|s skip|? can't say"
-        others = f"{'u' if is_set else 'z'} undo|r ranking|{'a show all|' * more}c comment|f flag|h help|q quit"
+        undo = "u undo" if is_set else "z undo"
+        others = f"{undo}|r ranking|{'a show all|' * more}c comment|f flag|h help|q quit"
         width = self._console.width
         return [*_key_lines(answers, width), *_key_lines(others, width)]
 
@@ -238,6 +232,12 @@ class Screen:
             at += moves.get(key or "", 0)
             if size != self._console.size:
                 rows, size = make(), self._console.size
+
+
+def _remarked(comment: str, flagged: bool) -> str:
+    """What is stored with the answer, in words."""
+    note = "flagged   " if flagged else ""
+    return f"{note}comment: {comment}" if comment else note
 
 
 def _reply_of(key: str | None, choice: SetChoice | None) -> Reply | None:

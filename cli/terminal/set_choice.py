@@ -9,6 +9,15 @@ from cli.terminal.asking import Reply
 _NUMBERS = re.compile(r"([1-9])(?:[ ,]+([1-9]))?")
 
 
+def choice_among(n_items: int, *, is_worst_asked: bool) -> SetChoice | None:
+    """The choice among the items of a question; None of two, which one key answers.
+
+    >>> choice_among(2, is_worst_asked=True) is None
+    True
+    """
+    return SetChoice(n_items, is_worst_asked=is_worst_asked) if n_items > 2 else None
+
+
 class SetChoice:
     """What is chosen so far of the items of a question; places are from 0.
 
@@ -74,17 +83,13 @@ class SetChoice:
         '2 cannot be the best and the worst'
         """
         numbers = _NUMBERS.fullmatch(line)
-        places = (
-            [self._place_of(number) for number in numbers.groups() if number] if numbers else []
-        )
-        known = [place for place in places if place is not None]
-        if not known or len(known) < len(places):
+        if numbers is None or not all(map(self.has_place, numbers.groups("1"))):
             return f"unknown answer {line[:40]!r}"
-        if len(known) == 1:
-            return self.choose(known[0])
+        best, worst = map(self._place_of, numbers.groups())
+        if best is None or worst is None:
+            return self.choose_by_key(numbers[1])
         if not self._is_worst_asked:
             return "only the best is asked for"
-        best, worst = known
         if best == worst:
             return f"{best + 1} cannot be the best and the worst"
         self.best = None
