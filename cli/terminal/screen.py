@@ -175,18 +175,17 @@ class Screen:
     ) -> tuple[int, int]:
         size = self._console.size
         best = None if choice is None else choice.best
+        asked = () if choice is None else (choice.asked,)
         line = partial(Text, no_wrap=True, overflow="ellipsis")
         top, any_cut = [line(standing, style="bold")], False
-        if choice is not None:
-            note = f"{choice.asked}   {note}"
-        height = size.height - 2 - len(self._bar(is_set=pair.is_set, more=True))
+        height = size.height - 2 - len(asked) - len(self._bar(is_set=pair.is_set, more=True))
         for lines in filter(None, (pair.question, pair.context)):
             above, cut = fitted(self._console, lines, size.width, max(height // 4, 1))
             top.append(above)
             height, any_cut = height - 1 - above.plain.count("\n"), any_cut or cut
         drawn, cut = draw_pair(self._console, pair, max(height, 3), best)
         bar = self._bar(is_set=pair.is_set, more=cut or any_cut)
-        self._console.update_screen(Group(*top, drawn, *map(line, (note, *bar))))
+        self._console.update_screen(Group(*top, drawn, *map(line, (*asked, note, *bar))))
         return size
 
     def _bar(self, *, more: bool, is_set: bool = False) -> list[str]:

@@ -500,15 +500,17 @@ for (const dialog of document.querySelectorAll("dialog")) {
 $("text").addEventListener("input", keepComment);
 
 // A click on a card answers, unless something in it was meant, or a text is being selected.
-let pressedAt = null;
+let press = { moved: 0, selecting: false };
 document.addEventListener("pointerdown", (event) => {
-  pressedAt = { x: event.clientX, y: event.clientY, selecting: !getSelection().isCollapsed };
+  press = { x: event.clientX, y: event.clientY, moved: 0, selecting: !getSelection().isCollapsed };
+});
+// The click of a tap may be some pixels from where it was: the browser looks for what was meant.
+document.addEventListener("pointerup", (event) => {
+  press.moved = Math.hypot(event.clientX - press.x, event.clientY - press.y);
 });
 for (const id of ["left", "right", ...places.map((place) => `place-${place}`)]) {
   $(id).addEventListener("click", (event) => {
-    const { x, y, selecting } = pressedAt || { x: event.clientX, y: event.clientY };
-    const moved = Math.hypot(event.clientX - x, event.clientY - y) > MOVED;
-    if (event.detail > 1 || moved || selecting || !getSelection().isCollapsed) return;
+    if (event.detail > 1 || press.moved > MOVED || press.selecting || !getSelection().isCollapsed) return;
     if (!event.target.closest("a, audio, button")) act(id);
   });
 }
