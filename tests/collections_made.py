@@ -11,7 +11,8 @@ from sortnet.core import F32
 from sortnet.items import Items
 from sortnet.preference import Answer, Judgement, Question
 from sortnet.preference.base import Pair
-from store import Collection, Lease
+from sortnet.preference.study import Decision
+from store import Collection, Lease, Store
 from store.service.labelling import LabellingService
 
 
@@ -62,6 +63,13 @@ def set_question(*items: int, **changes: Any) -> Question:
     """A question about more than two items."""
     left, right, *further = items
     return question(left, right, further=tuple(further), **changes)
+
+
+def sets_of(store: Store, items: Items, size: int = 4) -> Collection:
+    """A collection that is asked about sets of this size only, neither hold-out nor repeats."""
+    collection = store.add_items("sets", items, settings={"holdout": 0, "repeats": 0})
+    collection.decide(Decision("set-size", amount=size))
+    return collection
 
 
 def live_pairs(collection: Collection) -> set[Pair]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 from cli.terminal.keys import END
 from sortnet.errors import LeaseError
 from sortnet.messages import ANSWERED
-from sortnet.preference import Answer
-from sortnet.preference.base import TARGETS
+from sortnet.preference import Answer, Judgement
+from sortnet.preference.base import ORDER_ANSWERS
 
 if TYPE_CHECKING:
     from store import Lease
@@ -25,24 +25,52 @@ KEYS = {
     **dict.fromkeys(("z", "backspace"), UNDO),
     **dict.fromkeys(("q", END), QUIT),
 }  # what each key of the screen says; lines may be keys, too
+SET_KEYS = {
+    **dict.fromkeys(("=", "0", "down"), "same"),
+    **dict.fromkeys(("s", "space"), "skip"),
+    "?": "cant-say",
+    **dict.fromkeys(("u", "z", "backspace"), UNDO),
+    **dict.fromkeys(("q", END), QUIT),
+}  # of a question about more than two items, beside the numbers of its items
 TOO_LATE = "that pair was withdrawn in the meantime: the answer does not count"
 NOT_STORED = {LATE: TOO_LATE, ELSEWHERE: ANSWERED}
 
 
 class Reply(NamedTuple):
-    """What an annotator said of a pair; only an answer keeps the comment and the flag."""
+    """What an annotator said of a question; only an answer keeps the comment and the flag."""
 
     said: str  # an answer, UNDO, QUIT or LATE
     milliseconds: int = 0
     comment: str | None = None
     flagged: bool | None = None
+    best: int | None = None  # the places of the best and the worst item, if `said` is `best`
+    worst: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The answer, with the numbers of the items that it chooses.
+
+        >>> Reply("best", best=1, worst=3).words
+        'best 2, worst 4'
+        """
+        if self.best is None:
+            return self.said
+        worst = "" if self.worst is None else f", worst {self.worst + 1}"
+        return f"best {self.best + 1}{worst}"
+
+    def after(self, started: float, comment: str, flagged: bool) -> Reply:
+        """The reply with the time since `started`, by `time.monotonic`, and what was remarked."""
+        milliseconds = round(1000 * (time.monotonic() - started))
+        return self._replace(
+            milliseconds=milliseconds, comment=comment or None, flagged=flagged or None
+        )
 
 
 class Front(Protocol):
     """The user interface of an annotator: a screen with keys, or lines."""
 
     def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> Reply:
-        """Ask about one pair.
+        """Ask one question.
 
         `still` is called at intervals: it extends the lease, or returns False if the lease is
         lost; then LATE.
@@ -103,29 +131,33 @@ class Asking:
             front.notify("undone" if taken else "there is nothing to undo")
         elif reply != QUIT:
             reply = LATE if reply == LATE else self._store(lease, given)
-            front.notify(NOT_STORED.get(reply, f"stored: {reply}"))
+            front.notify(NOT_STORED.get(reply, f"stored: {given.words}"))
         return reply
 
     def _is_enough(self) -> bool:
         return self.service.known and self.service.remaining.stop
 
     def _store(self, lease: Lease, given: Reply) -> str:
-        reply, facts = given.said, given._asdict()
-        del facts["said"]
-        judgement = lease.question.answered(self.annotator, cast(Answer, reply), **facts)
         try:
-            stored = self.service.answer(lease.id, judgement)
+            stored = self.service.answer(lease.id, self._judgement(lease, given))
         except LeaseError:
             return LATE
         if not stored.new:
             return ELSEWHERE
-        self.answered += reply in TARGETS
-        return reply
+        self.answered += given.said in ORDER_ANSWERS
+        return given.said
+
+    def _judgement(self, lease: Lease, given: Reply) -> Judgement:
+        question, annotator = lease.question, self.annotator
+        facts = {name: getattr(given, name) for name in ("milliseconds", "comment", "flagged")}
+        if given.best is None:
+            return question.answered(annotator, cast(Answer, given.said), **facts)
+        return question.answered_by_place(annotator, given.best, given.worst, **facts)
 
     def _take_back(self) -> bool:
         last = self.service.session.last(self.annotator)
         taken = self.service.undo(self.annotator) is not None
-        self.answered -= taken and last is not None and last.answer in TARGETS
+        self.answered -= taken and last is not None and last.answer in ORDER_ANSWERS
         return taken
 
     def _standing(self) -> str:

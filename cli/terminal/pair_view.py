@@ -1,4 +1,4 @@
-"""Two items on a terminal: side by side, or one above the other where it is narrow."""
+"""The items of a question on a terminal: side by side, or one above the other if narrow."""
 
 from __future__ import annotations
 
@@ -21,28 +21,32 @@ _MANY = 20  # features shown of an item without text or media
 
 
 class Pair(NamedTuple):
-    """What an annotator sees: lines without control characters."""
+    """What an annotator sees of a question: lines without control characters."""
 
     question: Sequence[str]
     context: Sequence[str]
-    left: Sequence[str]
-    right: Sequence[str]
+    items: Sequence[Sequence[str]]
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there are more than two items."""
+        return len(self.items) > 2
 
 
 def pair_of(items: Items, pair: Question, question: str) -> Pair:
-    """A pair and the question about it."""
-    left, right = pair.left, pair.right
-    context = text_lines(items.context(left) or "")
-    sides = facts_of(items, left, 1), facts_of(items, right, 2)
-    return Pair(text_lines(question), context, *sides)
+    """The items of a question, two or more, and the question about them."""
+    context = text_lines(items.context(pair.left) or "")
+    whole = "the question" if pair.further else "the pair"
+    shown = [facts_of(items, item, k, whole) for k, item in enumerate(pair.items, 1)]
+    return Pair(text_lines(question), context, shown)
 
 
-def facts_of(items: Items, k: int, side: int) -> list[str]:
+def facts_of(items: Items, k: int, side: int, whole: str = "the pair") -> list[str]:
     """The lines of an item; its name only if it has nothing else, and never that of a file."""
     content = items.content(k)
     media = {"image": content.image, "sound": content.audio}
     lines = [
-        f"{kind} {side} of the pair (sortnet serve {'shows' if kind == 'image' else 'plays'} it)"
+        f"{kind} {side} of {whole} (sortnet serve {'shows' if kind == 'image' else 'plays'} it)"
         for kind, file in media.items()
         if file is not None
     ]
@@ -73,22 +77,47 @@ def _features(items: Items, k: int) -> list[str]:
     return [printable(items.ids[k]), "", *lines, *([f"... {more} more"] if more else [])]
 
 
-def draw_pair(console: Console, pair: Pair, height: int) -> tuple[RenderableType, bool]:
-    """Two items in a given number of lines, and whether anything was cut."""
-    side_by_side = console.width >= NARROW
-    wide = console.width // 2 if side_by_side else console.width
-    rows = max((height if side_by_side else height // 2) - 2, 1)
-    arrows = ("1 or <-", "2 or ->") if console.options.ascii_only else ("1 or ←", "2 or →")
+def draw_pair(
+    console: Console, pair: Pair, height: int, best: int | None = None
+) -> tuple[RenderableType, bool]:
+    """The items in a given number of lines, and whether anything was cut.
+
+    Args:
+        best: the place of the item that is marked as the best.
+    """
+    n_columns = 2 if console.width >= NARROW else 1
+    n_rows = math.ceil(len(pair.items) / n_columns)
+    wide = console.width // n_columns
+    if height < 3 * n_rows:  # no room for frames
+        return _listed(console, pair, best)
+    rows = max(height // n_rows - 2, 1)
     panels, any_cut = [], False
-    for title, lines in zip(arrows, (pair.left, pair.right), strict=True):
+    for title, lines in zip(_titles(console, pair, best), pair.items, strict=True):
         text, cut = fitted(console, lines, wide - 4, rows)
         any_cut = any_cut or cut
         panels.append(Panel(text, title=title, title_align="left", width=wide, height=rows + 2))
-    if not side_by_side:
-        return Group(*panels), any_cut
     grid = Table.grid()
-    grid.add_row(*panels)
+    for first in range(0, len(panels), n_columns):
+        grid.add_row(*panels[first : first + n_columns])
     return grid, any_cut
+
+
+def _titles(console: Console, pair: Pair, best: int | None) -> list[str]:
+    """The keys of the items, and which item is the best."""
+    if not pair.is_set:
+        return ["1 or <-", "2 or ->"] if console.options.ascii_only else ["1 or ←", "2 or →"]
+    return [f"{k + 1}{' best' * (k == best)}" for k in range(len(pair.items))]
+
+
+def _listed(console: Console, pair: Pair, best: int | None) -> tuple[RenderableType, bool]:
+    """The first line of each item after its number, and whether there is more of any."""
+    rows = []
+    for title, lines in zip(_titles(console, pair, best), pair.items, strict=True):
+        first = next((line for line in lines if line.strip()), "")
+        rows.append(Text(f"{title}  {first}", no_wrap=True, overflow="ellipsis"))
+    fits = [len(row.plain) <= console.width for row in rows]
+    is_whole = all(fits) and all(len(lines) == 1 for lines in pair.items)
+    return Group(*rows), not is_whole
 
 
 def fitted(console: Console, lines: Sequence[str], wide: int, rows: int) -> tuple[Text, bool]:
@@ -112,9 +141,10 @@ def wrapped(console: Console, lines: Sequence[str], wide: int, most: int) -> lis
 
 
 def pair_whole(console: Console, pair: Pair) -> list[Text]:
-    """The question, the context and two items, one above the other, as rows."""
+    """The question, the context and the items, one above the other, as rows."""
     rows: list[Text] = []
-    parts = {"question": pair.question, "context": pair.context, "1": pair.left, "2": pair.right}
+    parts = {"question": pair.question, "context": pair.context}
+    parts |= {str(k): lines for k, lines in enumerate(pair.items, 1)}
     for title, lines in parts.items():
         if title == "context" and not lines:
             continue

@@ -12,9 +12,10 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from cli.printing.item_rankings import ranking_lines
-from cli.terminal.asking import KEYS, LATE, UNDO, Reply
+from cli.terminal.asking import KEYS, LATE, SET_KEYS, UNDO, Reply
 from cli.terminal.keys import END, Keys, keys_of
 from cli.terminal.pair_view import Pair, draw_pair, fitted, heading, pair_of, pair_whole, text_lines
+from cli.terminal.set_choice import SetChoice, choice_among
 from sortnet.messages import printable
 from sortnet.preference.base import LONGEST_COMMENT
 from store import Lease
@@ -24,6 +25,22 @@ from store.service.labelling import LabellingService
 TICK = 0.5  # seconds between two checks of the terminal's size
 _COMMENT = "comment (Enter: keep, Escape: drop the change): "
 _SCROLL = "space, arrows, PgUp, PgDn: scroll"  # of what is longer than the screen
+_SET_HELP = """\
+Choose the best and, if it is asked for, the worst, by their numbers. The answer
+is stored before the next question is shown.
+
+  1 to 6              the best, then the worst; the best again: take it back
+  = or 0 or down      they are all the same
+  s or space          skip: ask me later
+  ?                   I can't say
+  u, z or Backspace   take back the choice, or the last answer; again: the one before
+
+  c                   write a comment, which is stored with the answer
+  f                   flag the question for the administrator, or unflag it
+  a                   show all of the texts, if they are cut
+  r                   the current ranking
+  h                   this help
+  q, Ctrl-C, Ctrl-D   quit; the next session resumes here"""
 _HELP = """\
 Each of these keys is one answer, stored before the next pair is shown.
 
@@ -49,7 +66,7 @@ def _key_lines(keys: str, width: int) -> list[str]:
 
 
 class Screen:
-    """The terminal screen: two items, the keys, and a progress line."""
+    """The terminal screen: the items of a question, the keys, and a progress line."""
 
     def __init__(self, console: Console, keys: Keys, service: LabellingService) -> None:
         self._console, self._keys, self._service = console, keys, service
@@ -63,18 +80,20 @@ class Screen:
         self._show_instructions()
         self._keys.drop()
         pair = pair_of(self._service.items, lease.question, self._service.study.question)
+        choice = choice_among(len(pair.items), is_worst_asked=self._service.study.worst)
         comment, flagged = "", False
-        size = self._show_pair(pair, standing, self._note)
+        size = self._show_pair(pair, standing, self._note, choice)
         started = time.monotonic()
         while True:
             key = self._keys.read(TICK)
-            if key in KEYS:
+            reply = _reply_of(key, choice)
+            if reply is not None:
                 self._note = ""
-                milliseconds = round(1000 * (time.monotonic() - started))
-                return Reply(KEYS[key], milliseconds, comment or None, flagged or None)
+                return reply.after(started, comment, flagged)
             looked = time.monotonic()
             if key == "c":
-                comment = self._typed(comment, partial(self._show_pair, pair, standing))
+                show = partial(self._show_pair, pair, standing, choice=choice)
+                comment = self._typed(comment, show)
             elif key == "f":
                 flagged = not flagged
             elif key in ("a", "r", "h"):
@@ -85,10 +104,8 @@ class Screen:
             if self._late:
                 return Reply(LATE)
             if key is not None or size != self._console.size:
-                note = "flagged   " if flagged else ""
-                if comment:
-                    note += f"comment: {comment}"
-                size = self._show_pair(pair, standing, note or self._note)
+                note = _remarked(comment, flagged) or self._note
+                size = self._show_pair(pair, standing, note, choice)
 
     def _renew(self) -> None:
         """Renew the lease of the pair if it is time to, also while something else is shown."""
@@ -153,26 +170,33 @@ class Screen:
             if key is not None and (key in known or not known):
                 return key
 
-    def _show_pair(self, pair: Pair, standing: str, note: str = "") -> tuple[int, int]:
+    def _show_pair(
+        self, pair: Pair, standing: str, note: str = "", choice: SetChoice | None = None
+    ) -> tuple[int, int]:
         size = self._console.size
+        best = None if choice is None else choice.best
+        asked = () if choice is None else (choice.asked,)
         line = partial(Text, no_wrap=True, overflow="ellipsis")
         top, any_cut = [line(standing, style="bold")], False
-        height = size.height - 2 - len(self._bar(more=True))
+        height = size.height - 2 - len(asked) - len(self._bar(is_set=pair.is_set, more=True))
         for lines in filter(None, (pair.question, pair.context)):
             above, cut = fitted(self._console, lines, size.width, max(height // 4, 1))
             top.append(above)
             height, any_cut = height - 1 - above.plain.count("\n"), any_cut or cut
-        drawn, cut = draw_pair(self._console, pair, max(height, 3))
-        bar = self._bar(more=cut or any_cut)
-        self._console.update_screen(Group(*top, drawn, *map(line, (note, *bar))))
+        drawn, cut = draw_pair(self._console, pair, max(height, 3), best)
+        bar = self._bar(is_set=pair.is_set, more=cut or any_cut)
+        self._console.update_screen(Group(*top, drawn, *map(line, (*asked, note, *bar))))
         return size
 
-    def _bar(self, *, more: bool) -> list[str]:
+    def _bar(self, *, more: bool, is_set: bool = False) -> list[str]:
         """The keys, in as many lines as the width needs; `more`: whether a text is cut."""
         plain = self._console.options.ascii_only
         marks = ("<-", "->", "v") if plain else ("←", "→", "↓")
         answers = "1 {} left|2 {} right|0 {} tie|space skip|? can't say".format(*marks)
-        others = f"z undo|r ranking|{'a show all|' * more}c comment|f flag|h help|q quit"
+        if is_set:
+            answers = "1 2 ... best, worst|= all the same|s skip|? can't say"
+        undo = "u undo" if is_set else "z undo"
+        others = f"{undo}|r ranking|{'a show all|' * more}c comment|f flag|h help|q quit"
         width = self._console.width
         return [*_key_lines(answers, width), *_key_lines(others, width)]
 
@@ -180,7 +204,9 @@ class Screen:
         if key == "a":
             return pair_whole(self._console, pair)
         if key == "h":
-            keys = Text(_HELP).wrap(self._console, self._console.width)
+            keys = Text(_SET_HELP if pair.is_set else _HELP).wrap(
+                self._console, self._console.width
+            )
             return [*keys, Text(), heading(self._console, "what is asked"), *self._told()]
         items = self._service.items
         frame = ranking_frame(self._service.ranking, items)
@@ -205,6 +231,26 @@ class Screen:
             at += moves.get(key or "", 0)
             if size != self._console.size:
                 rows, size = make(), self._console.size
+
+
+def _remarked(comment: str, flagged: bool) -> str:
+    """What is stored with the answer, in words."""
+    note = "flagged   " if flagged else ""
+    return f"{note}comment: {comment}" if comment else note
+
+
+def _reply_of(key: str | None, choice: SetChoice | None) -> Reply | None:
+    """The answer of a key, if it completes one; what it chooses is kept in `choice`."""
+    if choice is None:
+        return Reply(KEYS[key]) if key in KEYS else None
+    if choice.has_place(key):
+        return choice.choose_by_key(key)
+    said = SET_KEYS.get(key or "")
+    if said == UNDO and choice.best is not None:
+        return choice.choose(choice.best)
+    if said is None or (said == "same" and choice.best is not None):
+        return None
+    return Reply(said)
 
 
 @contextmanager

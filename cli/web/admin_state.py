@@ -15,6 +15,7 @@ from cli.web.curve import drawn_curve
 from cli.web.pages import People
 from cli.web.ranking_rows import View, item_shown, ranking_rows
 from sortnet.files import plain
+from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import (
     ENOUGH_SHARED,
     agreement,
@@ -23,6 +24,7 @@ from sortnet.preference.annotator_agreement import (
 )
 from sortnet.preference.judgement_table import UNDO, Judgements
 from store.report.annotator_figures import TITLES, figures_of
+from store.report.question_sizes import facts_of_sizes
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService
 
@@ -39,6 +41,7 @@ HOUR = 3600.0
 LATEST = 30  # answers by which an annotator's pace is measured
 BREAK = 120.0  # seconds without an answer after which an annotator was away
 PACE_AGE = 30.0  # seconds
+_COUNTED = ("per_hour", "agreement", "sizes", "disputed", "comments")
 
 
 class AdminState:
@@ -59,7 +62,7 @@ class AdminState:
         return ranking_rows(service, view) | {
             "items": len(service.items),
             "answers": session.n_votes,
-            **{name: counted[name] for name in ("per_hour", "agreement", "disputed", "comments")},
+            **{name: counted[name] for name in _COUNTED},
             "enough": ENOUGH_SHARED,
             "remaining": _remaining(service) if known else None,
             "curve": _curve(counted["recorded"], service) if known else [],
@@ -115,6 +118,7 @@ class AdminState:
                     "per_hour": _per_hour(events, time.time()),
                     "reports": {report.name: plain(asdict(report)) for report in reports},
                     "paces": _paces(everything),
+                    "sizes": facts_of_sizes(everything, service.study),
                     "disputed": self._disputed(events),
                     "comments": self._comments(everything),
                     "recorded": recorded(service.collection, service.session.goal),
@@ -141,15 +145,20 @@ class AdminState:
         rows = np.union1d(commented, np.flatnonzero(events.flagged == 1))
         rows = rows[events.live[rows]]
         kept = ("annotator", "answer", "comment", "flagged", "at")
-        items = self.service.items
+        newest = [events[row] for row in rows[::-1][:TALKED].tolist()]
         return {
             "found": len(rows),
             "newest": [
                 {name: getattr(event, name) for name in kept}
-                | {"items": [item_shown(items, n) for n in (event.left, event.right)]}
-                for event in (events[row] for row in rows[::-1][:TALKED].tolist())
+                | {"items": [self._commented(event, item) for item in event.items]}
+                for event in newest
             ],
         }
+
+    def _commented(self, event: Judgement, item: int) -> dict[str, Any]:
+        """An item of an answer, with its `choice`: `best`, `worst`, or empty."""
+        choices = {event.best: "best", event.worst: "worst"}
+        return {**item_shown(self.service.items, item), "choice": choices.get(item, "")}
 
 
 def _figures(report: dict[str, Any] | None) -> list[dict[str, Any] | None]:

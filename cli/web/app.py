@@ -29,7 +29,7 @@ from cli.web.pages import Pages, People
 from cli.web.ranking_rows import SORTS, View
 from cli.web.replies import drawn_page, refusal, tables_of
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
-from sortnet.preference import ANSWERS, Answer
+from sortnet.preference import ANSWERS, Answer, Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT
 from sortnet.preference.study import ABOUT_ONE, LONGEST, WORDS, Decision
 from store.collections.collection_rows import LONGEST_NAME, is_name
@@ -150,9 +150,10 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
         if given not in GIVEN:
             raise HTTPException(422, f"unknown answer {given!r}; known are {', '.join(GIVEN)}")
         facts, markdown = _facts(body), _flag(body, "markdown")
+        places = _places(body, given)
         try:
             asked = pages.criteria.service_of(criterion).question(name, lease)
-            judgement = asked.answered(name, cast(Answer, given), **facts)
+            judgement = _judgement(asked, name, given, places, facts)
             return JSONResponse(pages.answer(criterion, lease, judgement, markdown))
         except LeaseError as error:
             return JSONResponse({"error": _sentence(error), **pages.next(name, markdown)}, 410)
@@ -312,6 +313,34 @@ def _text(body: dict[str, Any], name: str, longest: int) -> str:
 
 def _criterion(body: dict[str, Any]) -> str | None:
     return None if body.get("criterion") is None else _text(body, "criterion", 200)
+
+
+def _places(body: dict[str, Any], answer: str) -> tuple[int | None, int | None]:
+    """The places of the best and the worst item, from 0; both None unless the answer is `best`."""
+    best, worst = (
+        _checked(body, name, _whole, "not the number of a place") for name in ("best", "worst")
+    )
+    if answer != "best" and (best, worst) != (None, None):
+        raise HTTPException(422, f"the answer {answer!r} has no 'best' and no 'worst'")
+    if answer == "best" and best is None:
+        raise HTTPException(422, "the answer 'best' needs a place as 'best'")
+    if best is not None and best == worst:
+        raise HTTPException(422, f"place {best} cannot be the best and the worst")
+    return best, worst
+
+
+def _judgement(
+    asked: Question,
+    annotator: str,
+    answer: str,
+    places: tuple[int | None, int | None],
+    facts: dict[str, Any],
+) -> Judgement:
+    """An answer as a judgement, with the places of the best and the worst item."""
+    best, worst = places
+    if best is None:
+        return asked.answered(annotator, cast(Answer, answer), **facts)
+    return asked.answered_by_place(annotator, best, worst, **facts)
 
 
 def _decision(body: dict[str, Any], people: People) -> Decision:

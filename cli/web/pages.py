@@ -19,7 +19,7 @@ from store.report.markdown import rendered
 from store.service.criteria import Asked, Criteria
 from store.service.labelling import LabellingService
 
-AT_HAND = 3  # pairs leased to a page: the one shown and the next two
+AT_HAND = 3  # questions leased to a page: the one shown and the next two
 MOST_CHARACTERS = 50_000  # characters of a text on a page; a link opens the full text
 NOTHING = (
     "There is nothing to ask now: all pairs were asked, or are reserved by other annotators. "
@@ -58,7 +58,7 @@ class Pages:
         closed = "" if asked else self.services[0].why_closed(annotator)
         why = f"{remaining[-1].why}." if stop else NOTHING
         return {
-            "pairs": [self._pair(one, markdown) for one in asked],
+            "pairs": [self._shown(one, markdown) for one in asked],
             "question": self.question,
             "instructions": self.instructions["key"],
             "answered": self.criteria.answered(annotator),
@@ -115,15 +115,23 @@ class Pages:
         """Whether an annotator was asked about an item, by any criterion."""
         return any(each.sees(annotator, number) for each in self.services)
 
-    def _pair(self, asked: Asked, markdown: bool) -> dict[str, Any]:
+    def _shown(self, asked: Asked, markdown: bool) -> dict[str, Any]:
+        """A question for a page: `left` and `right` of two items, else `items` and `worst`.
+
+        `worst`: whether the worst item is asked for, too.
+        """
         service, question = asked.service, asked.lease.question
-        return {
+        items = [self.item(number, markdown) for number in question.items]
+        facts = {
             "lease": asked.lease.id,
             "criterion": service.collection.criterion,
             "question": service.study.question,
             "context": self.context(question.left, markdown),
-            **{side: self.item(getattr(question, side), markdown) for side in ("left", "right")},
         }
+        if question.further:
+            return {**facts, "items": items, "worst": service.study.worst}
+        left, right = items
+        return {**facts, "left": left, "right": right}
 
     def item(self, number: int, markdown: bool = False) -> dict[str, Any]:
         """The content of an item for a page; its id only if it has nothing else."""

@@ -16,7 +16,7 @@ _PER_COMPARISON = ("calls", "tokens_in", "tokens_out", "cost")
 
 
 def facts_of_sizes(
-    judgements: Judgements, study: Study, spent: Callable[[I64], dict[str, Any]]
+    judgements: Judgements, study: Study, spent: Callable[[I64], dict[str, Any]] | None = None
 ) -> list[dict[str, Any]]:
     """The facts of each number of items that answers are about, the lowest number first.
 
@@ -26,7 +26,8 @@ def facts_of_sizes(
 
     Args:
         judgements: all of them, including undos.
-        spent: the calls, tokens and cost of some rows, those undone too.
+        spent: the calls, tokens and cost of some rows, those undone too; None: these facts are
+            left out.
 
     Cost: a sort of the judgements.
     """
@@ -43,17 +44,18 @@ def facts_of_sizes(
         n_comparisons = int(np.count_nonzero(size_of_vote == size))
         checked = is_checked & (size_of_vote == size)
         n_checked = int(np.count_nonzero(checked))
-        costs = spent(np.flatnonzero(of_size & (judgements.answer != UNDO)))
-        facts.append({
+        of_questions: dict[str, Any] = {
             "items": size,
             "answers": int(np.count_nonzero(is_answer)),
             "comparisons": n_comparisons,
             "seconds": float(np.median(times)) / 1000 if len(times) else None,
             "accuracy": float(right[checked].mean()) if n_checked else None,
             "checked": n_checked,
-            **costs,
-            **_per_comparison(costs, n_comparisons),
-        })  # fmt: skip
+        }
+        if spent is not None:
+            costs = spent(np.flatnonzero(of_size & (judgements.answer != UNDO)))
+            of_questions |= {**costs, **_per_comparison(costs, n_comparisons)}
+        facts.append(of_questions)
     return facts
 
 

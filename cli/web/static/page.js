@@ -1,15 +1,22 @@
-// The labelling page: shows a pair, takes one key or tap, prefetches the next two.
+// The labelling page: shows a question, takes a key or tap, prefetches the next two questions.
 "use strict";
 
 const BASE = location.pathname;
-const SAID = { tie: "Equally good.", skip: "Skipped.", "cant-say": "Cannot be said." };
+const SAID = { tie: "Equally good.", same: "All the same.", skip: "Skipped.", "cant-say": "Cannot be said." };
 const KEYS = {
   ArrowLeft: "left", 1: "left", ArrowRight: "right", 2: "right", ArrowDown: "tie", 0: "tie",
   " ": "skip", "?": "cant-say", z: "undo", Backspace: "undo", h: "help", c: "comment", f: "flag",
   "+": "zoom-in", "=": "zoom-in", "-": "zoom-out", v: "flip", a: "play-left", s: "play-right",
   d: "diff", m: "markdown",
 };
+// Of a question about more than two items; what the skip and the undo of a pair do, they do here.
+const SET_KEYS = {
+  ...Object.fromEntries(places.map((place) => [place + 1, `place-${place}`])),
+  ArrowDown: "same", 0: "same", "=": "same", " ": "skip", s: "skip", u: "undo",
+  ...Object.fromEntries(["?", "z", "Backspace", "h", "c", "f", "+", "-", "m"].map((key) => [key, KEYS[key]])),
+};
 const ACTS = {
+  ...Object.fromEntries(places.map((place) => [`place-${place}`, () => chooseAt(place)])),
   undo, comment: openRemark, flag: toggleFlag, help: () => $("manual").showModal(),
   "zoom-in": () => zoomBy(STEP), "zoom-out": () => zoomBy(1 / STEP), flip: () => flip(!isFlipped()),
   "play-left": () => play("left"), "play-right": () => play("right"),
@@ -24,12 +31,13 @@ const OUTBOX = `sortnet outbox ${BASE}`, REMARKS = `sortnet remarks ${BASE}`;
 const $ = (id) => document.getElementById(id);
 const button = (what) => document.querySelector(`[data-act=${what}]`);
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+const itemsOf = (asked) => asked.items || [asked.left, asked.right];
 
-let queue = []; // the pairs leased to this page; the first is shown
-let shown = null; // the pair to answer; null while no answer is accepted
+let queue = []; // the questions leased to this page; the first is shown
+let shown = null; // the question to answer; null while no answer is accepted
 let shownAt = 0;
-let drawn = null; // the lease of the pair on the screen
-let drawnItems = ""; // and its two items
+let drawn = null; // the lease of the question on the screen
+let drawnItems = ""; // and its items
 let outbox = JSON.parse(recall("sessionStorage", OUTBOX) || "[]"); // requests that were not acknowledged yet
 let remarks = JSON.parse(recall("sessionStorage", REMARKS) || "{}"); // {lease: {comment, flagged}} until acknowledged
 const answered = new Set(outbox.map((entry) => entry.lease)); // leases that were answered already
@@ -72,17 +80,18 @@ function make(tag, properties, ...children) {
   return made;
 }
 
-function content(side, item) {
+// What a card shows of an item that is called `name`.
+function content(name, item) {
   const parts = [];
   if (item.image) {
-    const image = make("img", { alt: `Image of the ${side} item`, src: BASE + item.image });
+    const image = make("img", { alt: `Image of ${name}`, src: BASE + item.image });
     const frame = make("div", { className: "frame" }, image);
     image.onerror = () => frame.replaceWith("This image cannot be shown.");
     parts.push(frame);
   }
   if (item.audio) {
     const audio = make("audio", { controls: true, preload: "auto", src: BASE + item.audio });
-    audio.setAttribute("aria-label", `Sound of the ${side} item`);
+    audio.setAttribute("aria-label", `Sound of ${name}`);
     audio.onerror = () => audio.replaceWith("This sound cannot be played.");
     parts.push(audio);
   }
@@ -138,34 +147,42 @@ function drawProgress() {
 const isLong = (text) => text !== null && (text.length >= BRIEF || text.includes("\n"));
 
 function drawItems(pair) {
-  const items = JSON.stringify([pair.left, pair.right]);
+  const items = JSON.stringify(itemsOf(pair));
   if (items === drawnItems) return; // only the question is another
   drawnItems = items;
   differing = false;
-  for (const side of ["left", "right"]) {
-    const box = $(side).querySelector(".item");
-    box.replaceChildren(make("div", { className: "inside" }, ...content(side, pair[side])));
-    box.scrollTop = 0;
-  }
+  if (pair.items) drawSet(pair.items, content);
+  else drawSides(pair);
   setZoom(1);
   flip(false);
-  const texts = [pair.left, pair.right].map((item) => item.text);
-  $("pair").classList.toggle("brief", !texts.some(isLong));
+  const texts = itemsOf(pair).map((item) => item.text);
+  for (const id of ["pair", "set"]) $(id).classList.toggle("brief", !texts.some(isLong));
   drawTools(pair, texts);
 }
 
-// Offers only the tools that do something for this pair, in the instructions, too.
+function drawSides(pair) {
+  for (const side of ["left", "right"]) {
+    const box = $(side).querySelector(".item");
+    box.replaceChildren(make("div", { className: "inside" }, ...content(`the ${side} item`, pair[side])));
+    box.scrollTop = 0;
+  }
+}
+
+// Offers only the tools that do something for this question, in the instructions, too.
 function drawTools(pair, texts) {
   const known = [...texts, pair.context?.text ?? null].filter((text) => text !== null);
-  const hasImage = Boolean(pair.left.image || pair.right.image);
+  const hasImage = itemsOf(pair).some((item) => item.image), isPair = !pair.items;
   const offered = {
-    "zoom-in": hasImage, "zoom-out": hasImage, flip: hasImage,
-    "play-left": Boolean(pair.left.audio), "play-right": Boolean(pair.right.audio),
-    diff: texts.every((text) => text !== null && text.length >= COMPARED),
+    "zoom-in": hasImage, "zoom-out": hasImage, flip: isPair && hasImage,
+    "play-left": isPair && Boolean(pair.left.audio), "play-right": isPair && Boolean(pair.right.audio),
+    diff: isPair && texts.every((text) => text !== null && text.length >= COMPARED),
     markdown: known.some((text) => FORMATS.test(text)),
   };
   for (const [what, on] of Object.entries(offered)) button(what).hidden = !on;
-  const listed = { ...offered, play: offered["play-left"] || offered["play-right"], long: known.some(isLong) };
+  const listed = {
+    ...offered, play: offered["play-left"] || offered["play-right"], long: known.some(isLong),
+    pair: isPair, set: !isPair, worst: Boolean(pair.worst), "only-best": !isPair && !pair.worst,
+  };
   for (const row of document.querySelectorAll("[data-tool]")) row.hidden = !listed[row.dataset.tool];
   // Once there were tools their place is kept, or the cards of the next pair would be elsewhere.
   if (Object.values(offered).some(Boolean)) $("tools").hidden = false;
@@ -180,9 +197,12 @@ function drawPressed() {
 
 function draw() {
   const pair = queue[0];
-  $("pair").hidden = !pair;
+  $("pair").hidden = !pair || Boolean(pair.items);
+  $("set").hidden = !pair?.items;
   document.body.classList.toggle("idle", !pair);
-  $("undo").disabled = state.last === null && outbox.length === 0;
+  document.body.classList.toggle("several", Boolean(pair?.items));
+  if (pair?.lease !== drawn) setBest(null);
+  drawUndo();
   drawProgress();
   drawQuestion(pair ? pair.question : state.question);
   if (!pair) drawContext(null);
@@ -190,24 +210,36 @@ function draw() {
   drawContext(pair.context);
   drawItems(pair);
   drawn = pair.lease;
+  if (pair.items) scrollTo(0, 0); // on a phone they are longer than the screen
   drawPressed();
-  $("news").textContent = `Pair ${state.answered + pending() + 1}: ${pair.question}`;
+  $("news").textContent = `${pair.items ? "Question" : "Pair"} ${state.answered + pending() + 1}: ${pair.question}`;
   for (const next of queue.slice(1))
-    for (const item of [next.left, next.right]) if (item.image) new Image().src = BASE + item.image;
+    for (const item of itemsOf(next)) if (item.image) new Image().src = BASE + item.image;
   requestAnimationFrame(() => {
     shown = pair;
     shownAt = performance.now();
   });
 }
 
-const VOTES = ["left", "right", "tie"]; // a skip or "can't say" is no answer
+function drawUndo() {
+  $("undo").disabled = best === null && state.last === null && outbox.length === 0;
+}
+
+const VOTES = ["left", "right", "tie", "best", "same"]; // a skip or "can't say" is no answer
 const pending = () => outbox.reduce((n, entry) => n + (entry.lease ? VOTES.includes(entry.answer) : -1), 0);
 
 function act(what) {
-  if (!button(what).hidden) (ACTS[what] || answer)(what);
+  if (!button(what).hidden && !button(what).disabled) (ACTS[what] || answer)(what);
 }
 
-function answer(what) {
+function chooseAt(place) {
+  if (!shown || performance.now() - shownAt < AT_ONCE) return;
+  choose(place, shown.worst, (chosen) => answer("best", chosen));
+  drawUndo();
+}
+
+// `chosen`: the places of the best and the worst item.
+function answer(what, chosen = {}) {
   if (!shown || performance.now() - shownAt < AT_ONCE) return;
   if (isFlipped()) {
     flip(false);
@@ -217,15 +249,26 @@ function answer(what) {
   }
   answered.add(shown.lease);
   const milliseconds = Math.round(performance.now() - shownAt);
-  put({ path: "/answer", lease: shown.lease, criterion: shown.criterion, answer: what, milliseconds, ...remarks[shown.lease] });
-  $("said").textContent = SAID[what] || `${$(`${what}-title`).innerText} is better.`;
+  put({ path: "/answer", lease: shown.lease, criterion: shown.criterion, answer: what, ...chosen, milliseconds, ...remarks[shown.lease] });
+  $("said").textContent = SAID[what] || inWords(what, chosen);
   queue.shift();
   shown = null;
   draw();
   flush();
 }
 
+function inWords(what, chosen) {
+  if (what !== "best") return `${$(`${what}-title`).innerText} is better.`;
+  const worst = chosen.worst === undefined ? "" : `, ${chosen.worst + 1} the worst`;
+  return `${chosen.best + 1} is the best${worst}.`;
+}
+
+// Takes back what is chosen of the question on the screen, or else the last answer.
 function undo() {
+  if (best !== null) {
+    setBest(null);
+    return drawUndo();
+  }
   if ($("undo").disabled || outbox.some((entry) => entry.path === "/undo")) return;
   shown = null; // until the undone pair is back
   put({ path: "/undo" });
@@ -333,7 +376,7 @@ function faultOf(reply, { path, answer, comment, last, criterion }) {
     const about = answer ? " That answer was not counted." : "";
     return reply.error + about + (comment ? ` Your comment was: ${comment}` : "");
   }
-  if (reply.counted) return `That pair had been answered ${WHERE} (${reply.counted}); your answer here was not counted. Here is the next pair.`;
+  if (reply.counted) return `That question had been answered ${WHERE} (${reply.counted}); your answer here was not counted. Here is the next one.`;
   if (path === "/undo" && !reply.undone && reply.last_of === criterion && reply.last > last) return `Nothing was undone: there is a newer answer ${WHERE}.`;
   return "";
 }
@@ -359,15 +402,15 @@ function take(status, reply, entry) {
   learn(reply.instructions);
   const fresh = reply.pairs.filter((pair) => !answered.has(pair.lease));
   if (path === "/undo" && reply.undone) {
-    $("said").textContent = "Undone: here is the pair again.";
+    $("said").textContent = `Undone: here is the ${fresh[0]?.items ? "question" : "pair"} again.`;
     if (fresh[0] && given.length) remarks[fresh[0].lease] = given.pop();
   }
   if (path !== "/undo") {
     const current = fresh.findIndex((pair) => pair.lease === drawn);
     if (current > 0) fresh.unshift(...fresh.splice(current, 1)); // keep the pair that is being read
     if (current < 0 && shown && !fault) {
-      if (news) fault = `That pair was answered ${WHERE}. Here is the next one.`;
-      else $("said").textContent = "That pair was given to another annotator.";
+      if (news) fault = `That question was answered ${WHERE}. Here is the next one.`;
+      else $("said").textContent = "That question was given to another annotator.";
     }
   }
   queue = fresh;
@@ -429,7 +472,8 @@ document.addEventListener("keydown", (event) => {
   if (event.key === " " && at.closest("button, a, summary, input")) return; // activates it
   if (event.key === "ArrowDown" && at.scrollHeight > at.clientHeight && at.matches(".item, .context, .notice")) return;
   if (event.key.length === 1 && !$("keys").checked) return;
-  const what = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  const keys = queue[0]?.items ? SET_KEYS : KEYS;
+  const what = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   const dialog = document.querySelector("dialog[open]");
   if (!what || (dialog && what !== "help")) return;
   event.preventDefault();
@@ -456,16 +500,18 @@ for (const dialog of document.querySelectorAll("dialog")) {
 $("text").addEventListener("input", keepComment);
 
 // A click on a card answers, unless something in it was meant, or a text is being selected.
-let pressedAt = null;
+let press = { moved: 0, selecting: false };
 document.addEventListener("pointerdown", (event) => {
-  pressedAt = { x: event.clientX, y: event.clientY, selecting: !getSelection().isCollapsed };
+  press = { x: event.clientX, y: event.clientY, moved: 0, selecting: !getSelection().isCollapsed };
 });
-for (const side of ["left", "right"]) {
-  $(side).addEventListener("click", (event) => {
-    const { x, y, selecting } = pressedAt || { x: event.clientX, y: event.clientY };
-    const moved = Math.hypot(event.clientX - x, event.clientY - y) > MOVED;
-    if (event.detail > 1 || moved || selecting || !getSelection().isCollapsed) return;
-    if (!event.target.closest("a, audio, button")) act(side);
+// The click of a tap may be some pixels from where it was: the browser looks for what was meant.
+document.addEventListener("pointerup", (event) => {
+  press.moved = Math.hypot(event.clientX - press.x, event.clientY - press.y);
+});
+for (const id of ["left", "right", ...places.map((place) => `place-${place}`)]) {
+  $(id).addEventListener("click", (event) => {
+    if (event.detail > 1 || press.moved > MOVED || press.selecting || !getSelection().isCollapsed) return;
+    if (!event.target.closest("a, audio, button")) act(id);
   });
 }
 $("keys").checked = recall("localStorage", "sortnet keys") !== "off";

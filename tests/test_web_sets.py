@@ -1,0 +1,174 @@
+"""Questions about more than two items on the page, by HTTP."""
+
+from __future__ import annotations
+
+import pytest
+from collections_made import made_items, sets_of
+from web_made import served
+
+from sortnet.preference.study import Decision
+from store import open_store
+
+N = 12
+
+
+@pytest.fixture
+def collection(tmp_path):
+    with open_store(tmp_path / "s.db") as store:
+        yield sets_of(store, made_items(N, d=1))
+
+
+@pytest.fixture
+def site(collection):
+    with served(collection) as made:
+        yield made
+
+
+def first(site, link: str):
+    return site.client.post(f"{link}/next").json()["pairs"][0]
+
+
+def test_a_question_has_its_items_and_an_answer_names_their_places(site, collection):
+    ana = site.link("ana")
+    texts = site.pages.items.texts
+    places = [(0, 3), (3, 1), (2, 0)]
+    shown = []
+    for best, worst in places:
+        asked = first(site, ana)
+        shown.append([item["text"] for item in asked["items"]])
+        assert set(asked) == {"lease", "criterion", "question", "items", "worst", "context"}
+        assert asked["worst"] is True
+        assert {*asked["items"][0]} == {"text", "html", "image", "audio", "more", "shown"}
+        body = {"lease": asked["lease"], "answer": "best", "best": best, "worst": worst}
+        reply = site.client.post(f"{ana}/answer", {**body, "milliseconds": 1500, "comment": "so"})
+        assert reply.status == 200 and "counted" not in reply.json()
+        again = site.client.post(f"{ana}/answer", body)
+        assert again.json()["answered"] == len(shown)
+    stored = [*collection.judgements()]
+    assert [[texts[item] for item in judgement.items] for judgement in stored] == shown
+    chosen = [
+        (judgement.items.index(judgement.best), judgement.items.index(judgement.worst))
+        for judgement in stored
+    ]
+    assert chosen == places
+    assert {(judgement.milliseconds, judgement.comment) for judgement in stored} == {(1500, "so")}
+
+
+@pytest.mark.parametrize("answer", ["same", "skip", "cant-say"])
+def test_an_answer_of_one_word_is_about_the_whole_set(site, collection, answer):
+    ana = site.link("ana")
+    asked = first(site, ana)
+    reply = site.client.post(f"{ana}/answer", {"lease": asked["lease"], "answer": answer})
+    assert reply.json()["answered"] == (answer == "same")
+    (judgement,) = collection.judgements()
+    assert (judgement.answer, judgement.best, len(judgement.items)) == (answer, None, 4)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"answer": "best"},
+        {"answer": "best", "worst": 1},
+        {"answer": "best", "best": 1, "worst": 1},
+        {"answer": "best", "best": 4, "worst": 1},
+        {"answer": "best", "best": 0, "worst": 4},
+        {"answer": "best", "best": 2**60, "worst": 1},
+        {"answer": "best", "best": -1, "worst": 1},
+        {"answer": "best", "best": True, "worst": 0},
+        {"answer": "best", "best": "0", "worst": 1},
+        {"answer": "best", "best": 0, "worst": [1]},
+        {"answer": "same", "worst": 1},
+        {"answer": "skip", "best": 1, "worst": 2},
+        {"answer": "left"},
+        {"answer": "tie"},
+        {"answer": "undo"},
+    ],
+)
+def test_a_wrong_answer_is_refused_in_one_line_and_nothing_is_stored(site, collection, wrong):
+    ana = site.link("ana")
+    asked = first(site, ana)
+    reply = site.client.post(f"{ana}/answer", {"lease": asked["lease"], **wrong})
+    assert 400 <= reply.status < 500
+    assert reply.json()["error"].strip() and "\n" not in reply.json()["error"]
+    assert [*collection.judgements()] == []
+    assert first(site, ana) == asked
+
+
+def test_a_pair_has_no_best(tmp_path):
+    with (
+        open_store(tmp_path / "p.db") as store,
+        served(store.add_items("pairs", made_items(4, d=1))) as site,
+    ):
+        ana = site.link("ana")
+        asked = first(site, ana)
+        assert "items" not in asked and "worst" not in asked
+        for body in ({"answer": "best", "best": 0, "worst": 1}, {"answer": "same"}):
+            reply = site.client.post(f"{ana}/answer", {"lease": asked["lease"], **body})
+            assert reply.status == 422
+        assert [*site.pages.collection.judgements()] == []
+
+
+def test_an_undo_takes_all_of_an_answer_back_and_asks_the_same_again(site, collection):
+    ana = site.link("ana")
+    asked = first(site, ana)
+    body = {"lease": asked["lease"], "answer": "best", "best": 2, "worst": 0}
+    last = site.client.post(f"{ana}/answer", body).json()["last"]
+    undone = site.client.post(f"{ana}/undo", {"last": last}).json()
+    assert undone["undone"] and undone["answered"] == 0
+    assert undone["pairs"][0]["items"] == asked["items"]
+    assert collection.judgements().live.tolist() == [False, True]
+
+
+def test_the_worst_is_not_asked_for_where_nobody_wants_it(site, collection):
+    ana = site.link("ana")
+    collection.decide(Decision("worst", amount=0))
+    asked = first(site, ana)
+    assert asked["worst"] is False
+    body = {"lease": asked["lease"], "answer": "best", "best": 1}
+    assert site.client.post(f"{ana}/answer", body).status == 200
+    (judgement,) = collection.judgements()
+    assert (judgement.best, judgement.worst) == (judgement.items[1], None)
+
+
+def test_two_annotators_get_no_pair_twice(site):
+    shown = []
+    for name in ("ana", "ben", "eva"):
+        for asked in site.client.post(f"{site.link(name)}/next").json()["pairs"]:
+            texts = [item["text"] for item in asked.get("items", ())]
+            shown.append(frozenset(texts or [asked["left"]["text"], asked["right"]["text"]]))
+    assert len(shown) >= 6
+    for k, one in enumerate(shown):
+        assert all(len(one & other) < 2 for other in shown[:k])
+
+
+def test_media_of_every_item_may_be_read_by_who_is_asked_and_by_nobody_else(tmp_path):
+    texts = tuple("x" * 60_000 + str(k) for k in range(N))
+    with open_store(tmp_path / "s.db") as store:
+        collection = sets_of(store, made_items(N, d=1, texts=texts))
+        with served(collection) as site:
+            ana, ben = site.link("ana"), site.link("ben")
+            for item in first(site, ana)["items"]:
+                assert site.client.get(f"{ana}{item['more']}").status == 200
+                assert site.client.get(f"{ben}{item['more']}").status == 404
+
+
+def test_the_admin_page_says_what_pairs_and_sets_took_and_bought(site, collection):
+    ana = site.link("ana")
+    for seconds in (4, 6, 8):
+        asked = first(site, ana)
+        body = {"lease": asked["lease"], "answer": "best", "best": 0, "worst": 1}
+        more = {"milliseconds": 1000 * seconds, "comment": "see", "flagged": True}
+        assert site.client.post(f"{ana}/answer", {**body, **more}).status == 200
+    collection.decide(Decision("set-size", amount=2))
+    while "items" in (asked := first(site, ana)):  # leased before
+        site.client.post(f"{ana}/answer", {"lease": asked["lease"], "answer": "skip"})
+    body = {"lease": asked["lease"], "answer": "left", "milliseconds": 2000}
+    assert site.client.post(f"{ana}/answer", body).status == 200
+    state = site.client.get(f"{site.admin}/state").json()
+    names = ("items", "answers", "comparisons", "seconds")
+    sizes = [tuple(size[name] for name in names) for size in state["sizes"]]
+    assert sizes == [(2, 1, 1, 2.0), (4, 3, 15, 6.0)]
+    comments = state["comments"]["newest"]
+    assert [item["choice"] for item in comments[0]["items"]] == ["best", "worst", "", ""]
+    tables = site.client.get(f"{site.admin}/tables").json()["html"]
+    assert "the best of 4" in tables and "<td>15</td><td>6.0</td>" in tables
