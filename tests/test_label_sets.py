@@ -1,4 +1,4 @@
-"""Questions about more than two items in the terminal: by keys under a pseudo-terminal, by lines."""
+"""Questions about more than two items in the terminal: by keys, and by lines."""
 
 from __future__ import annotations
 

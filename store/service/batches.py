@@ -79,7 +79,7 @@ def write_batch(
         file: JSON lines for a provider's batch endpoint; it must not exist.
 
     Raises:
-        SortNetError: if there is nothing to ask, questions are about more than two items, or the
+        SortNetError: if there is nothing to ask, the prompt does not take so many items, or the
             file cannot be written; then nothing is leased.
 
     Cost: see `question_set`; the copy of the session takes a replay and a fit.
@@ -92,10 +92,6 @@ def write_batch(
         raise SortNetError(f"a batch of {n * len(orders):,} requests: {LARGEST_BATCH:,} at most")
     if closed := service.why_closed(annotator):
         raise SortNetError(f"{collection.name}: {closed}")
-    set_size = service.study.set_size
-    if set_size > 2:
-        fault = f"a batch asks about two items, not about {set_size}: set the size to 2"
-        raise SortNetError(f"{collection.name}: {fault}")
     prompt = Prompt(judge.prompt)
     if why_not := prompt.why_not_about(service.study.set_size):
         raise SortNetError(f"{judge.model} {why_not}")
