@@ -340,7 +340,9 @@ def test_a_cache_keeps_choices_and_leaves_out_lines_that_cannot_be_one():
     cache.add(keys[3], Verdict("same"))
     cache.add(keys[1], Verdict("skip"))
     with Path("answers.jsonl").open("a") as file:
-        for k, (best, worst) in enumerate([(3, 3), (None, 1), (6, 1), ("B", "C"), (1, -1)]):
+        for k, (best, worst) in enumerate(
+            [(3, 3), (None, 1), (6, 1), ("B", "C"), (1, -1), (1.0, 2)]
+        ):
             line = {"key": f"bad{k}", "answer": "best", "p": None, "best": best, "worst": worst}
             file.write(json.dumps(line) + "\n")
         file.write(json.dumps({"key": "bad9", "answer": "left", "best": 1}) + "\n")
