@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sortnet.judges.asked_pairs import PLACES, Pair, sides_of
+from sortnet.judges.asked_pairs import PLACES, Pair
 from sortnet.judges.model_answers import RESPONSE_FORMAT, verdict_of_reply
 from sortnet.judges.set_choices import SAME, SetChoice, choice_in, is_bare_choice, letter_shares
 from sortnet.judges.verdicts import Verdict, stored_text
@@ -36,7 +36,8 @@ class AnswerForm:
     @classmethod
     def of(cls, pair: Pair) -> AnswerForm:
         """The form of the answer to a question."""
-        return cls(len(sides_of(pair)), bool(pair.get("worst")))
+        n_items = len(pair["items"]) if "items" in pair else 2
+        return cls(n_items, bool(pair.get("worst")))
 
     @property
     def is_of_set(self) -> bool:
