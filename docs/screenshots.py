@@ -94,6 +94,20 @@ def _of_requests(store: Store, driver: webdriver.Chrome, to: Path) -> None:
         admin = f"{url}/admin/{people.admin}"
         show(driver, admin, to / "admin-page.png", size=(1200, 1135), ready="#ranking tbody tr")
         show(driver, f"{url}/a/{people.tokens['ben']}", to / "label-phone.png", size=(390, 780))
+    _of_fours(store, driver, to)
+
+
+def _of_fours(store: Store, driver: webdriver.Chrome, to: Path) -> None:
+    items = describe(read_items(REQUESTS, ignore=[WORTH]))
+    settings = {"holdout": 0, "repeats": 0}  # no pairs
+    collection = store.add_items("fours", items, settings=settings)
+    collection.decide(Decision("question", reason=QUESTION), Decision("set-size", amount=4))
+    collection.annotator("ana")
+    with serving(collection) as (url, people):
+        link = f"{url}/a/{people.tokens['ana']}"
+        fours: dict[str, Any] = {"ready": "#place-0 .item > *", "keys": "2"}
+        show(driver, link, to / "label-four.png", size=(1200, 640), **fours)
+        show(driver, link, to / "label-four-phone.png", size=(390, 780), dark=True, **fours)
 
 
 def _of_photos(store: Store, driver: webdriver.Chrome, to: Path, folder: Path) -> None:

@@ -163,7 +163,7 @@ def test_a_skip_of_a_model_keeps_its_reason(message, finish, why):
     assert parsed(body)["why_empty"] == why
     worker = ModelWorker(Server("http://localhost:1", "judge", None, 1.0, 1.0, Budget()), 0)
     worker.server.client = Answers(body)
-    pair = {"messages": [{"role": "user", "content": "A or B?"}]}
+    pair = {"left": {}, "right": {}, "messages": [{"role": "user", "content": "A or B?"}]}
     (verdict,) = worker.ask([pair])
     assert (verdict.answer, verdict.comment) == ("skip", why)
 

@@ -67,7 +67,8 @@ def test_a_model_is_learned_that_orders_new_items_as_the_people_do():
     found = re.search(r"accuracy on (\d+) judged pairs .* 95 % interval ([\d.]+) to ([\d.]+)", said)
     quality = json.loads(Path("m/model.json").read_text())["info"]["kept"]["figures"]["sortnet"]
     assert f"{found[1]} judged pairs with items" in said
-    assert float(found[2]) < quality < float(found[3])
+    rounding = 0.005
+    assert float(found[2]) - rounding <= quality <= float(found[3]) + rounding
     model = load_ranker("m")
     new = np.random.default_rng(9).normal(size=(50, 3)).astype(np.float32)
     order = model.order(Queries.from_arrays(new, feature_names=["f0", "f1", "f2"]))

@@ -1,6 +1,6 @@
 """Merge sort of all queries at once in tensors that stay on a comparator's device.
 
-`sortnet.comparators.make` decides the device.
+`sortnet.comparators.device` decides the device.
 """
 
 from __future__ import annotations
