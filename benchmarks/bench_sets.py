@@ -7,7 +7,9 @@ queries of TREC DL 2019, and the feature of a session is BM25's score.
 
 from __future__ import annotations
 
+import csv
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,16 +19,22 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
+from scipy.stats import spearmanr
 
 sys.path.append(str(Path(__file__).resolve().parent))
 
 from bench_llm_top import DATA, NDCG, hundreds
 
+from sortnet.items import describe, read_items
 from sortnet.lab.asking_sorts import setwise_heapsort
 from sortnet.lab.simulated_annotators import in_parallel
 from sortnet.metrics import per_query
 from sortnet.preference.base import Judgement, Question
+from sortnet.preference.design import design
 from sortnet.preference.goal import Goal
+from sortnet.preference.history import History
+from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.laplace import fit
 from sortnet.preference.session import Session
 
 CALLS = (50, 100, 200, 300)
@@ -40,6 +48,7 @@ BARS = {
 }  # of NDCG@10 by calls
 BIAS = 0.5  # of the first place over the last, in units of the noise of a pair
 COVERAGE = 0.88
+QUESTIONS = 2_000
 SLOWEST = 20.0  # milliseconds
 Answering: TypeAlias = Callable[[Question], Judgement]
 Noise: TypeAlias = Callable[[int], Any]
@@ -51,14 +60,18 @@ def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
     if DATA.exists():
         for accuracy in BARS:
             rows += quality_rows(accuracy, quick, jobs)
-        rows += other_noise_rows(quick, jobs)
+        rows += [*other_noise_rows(quick, jobs), *humour_rows(quick)]
     return [*rows, *coverage_rows(quick, jobs), *pace_rows(quick)]
 
 
 def noise_of(grades: Any, accuracy: float) -> float:
     """The noise of a utility with which a pair of different grades is answered right so often."""
     gaps = np.abs(grades[:, None] - grades)[np.triu_indices(len(grades), 1)]
-    gaps = gaps[gaps > 0]
+    return noise_of_gaps(gaps[gaps > 0], accuracy)
+
+
+def noise_of_gaps(gaps: Any, accuracy: float) -> float:
+    """The noise of a utility with which pairs of these gaps are answered right so often."""
 
     def excess(log_noise: float) -> float:
         return float(ndtr(gaps / (np.sqrt(2) * np.exp(log_noise))).mean()) - accuracy
@@ -249,6 +262,59 @@ def covered(size: int, noise: str, seed: int) -> float:
     ranking = session.ranking()
     rank = np.argsort(np.argsort(-truth)) + 1
     return float(np.mean((ranking.low <= rank) & (rank <= ranking.high)))
+
+
+def humour_rows(quick: bool) -> list[dict[str, Any]]:
+    """Spearman of texts that nobody compared after equal numbers of questions about the others.
+
+    Answers are drawn by the best-worst-scaling scores with the noise with which the recorded votes
+    agree with them so often; the questions are random.
+    """
+    folder = DATA / "humour"
+    with (folder / "items.tsv").open(encoding="utf-8") as file:
+        items = [*csv.DictReader(file, delimiter="\t")]
+    place = {item["id"]: k for k, item in enumerate(items)}
+    with (folder / "pairs.csv").open(encoding="utf-8") as file:
+        votes = [(place[vote["winner"]], place[vote["loser"]]) for vote in csv.DictReader(file)]
+    score = np.array([float(item["bws_score"]) for item in items])
+    gaps = np.subtract(*score[np.array(votes).T])
+    gaps = gaps[gaps != 0]
+    sd = noise_of_gaps(np.abs(gaps), float(np.mean(gaps > 0)))
+    with tempfile.TemporaryDirectory() as place_of_texts:
+        texts = Path(place_of_texts) / "texts.csv"
+        with texts.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, ["id", "text"], extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(items)
+        X = design(describe(read_items(str(texts), features=())).features)
+    seeds = range(1 if quick else 4)
+    found = np.array([[of_texts(X, score, sd, size, seed) for size in (2, 4)] for seed in seeds])
+    pairs, fours = found.T
+    gain = fours - pairs
+    return [
+        {
+            "what": f"humour, {QUESTIONS:,} random questions about half of the texts: Spearman of "
+            "the other half, fours against pairs",
+            "ours": float(fours.mean()), "peer": float(pairs.mean()), "bar": ">= pairs + .05",
+            "ok": None if quick else bool(gain.mean() >= 0.05),
+            "note": f"{gain.mean():+.3f}, from {gain.min():+.3f} to {gain.max():+.3f} of "
+            f"{len(gain)} draws; noise {sd:.2f}",
+        }
+    ]  # fmt: skip
+
+
+def of_texts(X: Any, score: Any, sd: float, size: int, seed: int) -> float:
+    """Spearman of the texts of one half by answers about the other half."""
+    rng = np.random.default_rng([4, seed])
+    order = rng.permutation(len(score))
+    known, unseen = np.array_split(order, 2)
+    answer = answering(score, lambda places: sd * rng.standard_normal(places))
+    history = History(len(score))
+    sets = [rng.choice(known, size, replace=False).tolist() for _ in range(QUESTIONS)]
+    questions = [Question(a, b, "given", 1.0, 0, tuple(further)) for a, b, *further in sets]
+    history.add(Judgements.of([answer(question) for question in questions]))
+    posterior = fit(X, history.votes(QUESTIONS), 1, seed=seed).posterior
+    return float(spearmanr(posterior.scores[unseen], score[unseen]).statistic)
 
 
 def pace_rows(quick: bool) -> list[dict[str, Any]]:

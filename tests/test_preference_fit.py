@@ -269,12 +269,46 @@ def test_leaving_out_an_annotator_is_what_a_fit_without_them_says():
     fitted = fit(X, votes, 2, scales=scales)
     C, (_, slope, weight) = fitted.posterior.covariance, problem.likelihood(fitted.theta)
     gap, _ = fitted.posterior.difference(votes.left, votes.right)
-    c = problem.reliability
-    mean, variance = unseen_in_blocks(gap, C, votes, c * slope, c**2 * weight)
+    mean, variance = unseen_in_blocks(
+        gap, C, votes, (slope, weight), problem.reliability, problem.side, 15
+    )
     left, right = (side[votes.annotator == 1] for side in (votes.left, votes.right))
     exact = fit(X, others, 2, scales=scales).posterior.difference(left, right)
     assert np.corrcoef(mean[votes.annotator == 1], exact[0])[0, 1] > 0.95
     assert np.allclose(variance[votes.annotator == 1], exact[1], rtol=0.35)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_answers_are_left_out_as_rows_of_a_gaussian_model_are(seed):
+    """Of exact measurements most of all, which a wrong covariance would take out too often."""
+    rng = np.random.default_rng(seed)
+    n, m, people = 6, 40, 2
+    left = rng.integers(n, size=m)
+    right = (left + rng.integers(1, n, size=m)) % n
+    annotator = rng.integers(people, size=m)
+    votes = Votes(left, right, rng.random(m), annotator)
+    c, side = rng.uniform(0.5, 1.5, m), rng.uniform(-1, 1, m)
+    weight, seen = 10.0 ** rng.uniform(-1, 3, m), 3 * rng.standard_normal(m)
+    x = np.zeros((m, n + people))
+    x[np.arange(m), left] += c
+    x[np.arange(m), right] -= c
+    x[np.arange(m), n + annotator] = side
+    prior = np.diag(np.repeat([1 / 4.0, 1 / 0.01], [n, people]))
+
+    def posterior(rows):
+        precision = prior + (x[rows].T * weight[rows]) @ x[rows]
+        C = np.linalg.inv(precision)
+        return C @ (x[rows].T @ (weight[rows] * seen[rows])), C
+
+    mean, C = posterior(np.arange(m))
+    likelihood = weight * (seen - x @ mean), weight
+    gaps, variances = unseen_in_blocks(mean[left] - mean[right], C, votes, likelihood, c, side, n)
+    for who in range(people):
+        own = np.flatnonzero(annotator == who)
+        mean, C = posterior(np.flatnonzero(annotator != who))
+        i, j = left[own], right[own]
+        assert gaps[own] == pytest.approx(mean[i] - mean[j], rel=1e-6, abs=1e-6)
+        assert variances[own] == pytest.approx(C[i, i] + C[j, j] - 2 * C[i, j], rel=1e-6)
 
 
 def test_the_tie_threshold_is_found():

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sortnet.errors import JudgementError
 from sortnet.preference.base import Judgement, Question
 from sortnet.preference.goal import Goal
+from sortnet.preference.history import History
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
 from sortnet.preference.set_choice import set_information
 from sortnet.preference.study import Decision, study_of
@@ -242,3 +247,43 @@ def test_an_excluded_annotator_is_measured_by_answers_about_sets():
     (report,) = session.reports(["eve"], judgements=events)
     assert report.reliability is not None
     assert report.reliability.high < 0
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=25, deadline=None)
+def test_counts_after_undos_are_those_of_the_answers_that_are_left(seed):
+    rng = np.random.default_rng(seed)
+    history, kept = History(9), []
+    for number in range(1, 25):
+        name = f"person-{rng.integers(2)}"
+        last = history.last(name)
+        if last is not None and rng.random() < 0.3:
+            event = replace(last.undo(), number=number)
+            kept = [judgement for judgement in kept if judgement.number != last.number]
+        else:
+            items = rng.permutation(9)[: rng.integers(2, 6)].tolist()
+            left, right, *further = items
+            question = Question(left, right, "bald", 1.0, 0, tuple(further))
+            event = replace(answered(question, name), number=number)
+            if rng.random() < 0.2:
+                event = question.answered(name, "skip", number=number)
+            kept.append(event)
+        history.pairs_of(name)  # so that its log follows each event
+        history.components()
+        history.add(Judgements.of([event]))
+    fresh = History(9)
+    fresh.add(Judgements.of(kept))
+    np.testing.assert_array_equal(history.seen, fresh.seen)
+    np.testing.assert_array_equal(history.seen_usable, fresh.seen_usable)
+    assert (history.n_votes, history.n_asked()) == (fresh.n_votes, fresh.n_asked())
+    for name in ("person-0", "person-1"):
+        assert history.pairs_of(name) == fresh.pairs_of(name)
+        assert history.answered(name) == fresh.answered(name)
+        found = [judgement.items for judgement in history.skipped(name)]
+        assert found == [judgement.items for judgement in fresh.skipped(name)]
+    joined = np.unique(np.stack((history.components(), fresh.components())), axis=1)
+    assert joined.shape[1] == len(np.unique(fresh.components()))
+    votes = history.votes(24).comparisons()
+    expected = fresh.votes(len(kept)).comparisons()
+    np.testing.assert_array_equal(votes.left, expected.left)
+    np.testing.assert_array_equal(votes.target, expected.target)

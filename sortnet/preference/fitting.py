@@ -262,12 +262,14 @@ class SessionFitting:
 
     def _milestone(self, upto: int) -> int:
         """See `milestone`; beside models, people's events count by themselves, too: a few of them
-        measure many answers of models.
+        measure many answers of models. Beside the first of models alone, so do the others' events.
         """
         at = milestone(upto)
         if not self._study.models:
             return at
         with self._lock:
-            people = self._history.not_by(self._study.models, upto)
-        few = milestone(len(people))
-        return max(at, int(people[few - 1]) + 1) if few else at
+            others = self._history.not_by(self._study.models, upto)
+            if not len(others):
+                others = self._history.not_by([*self._history.annotators][:1], upto)
+        few = milestone(len(others))
+        return max(at, int(others[few - 1]) + 1) if few else at

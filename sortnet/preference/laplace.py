@@ -15,7 +15,7 @@ from sortnet.core import F64, I64
 from sortnet.metrics import is_gain
 from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.posterior import Draws, Posterior
-from sortnet.preference.problem import Part, Prior, Problem, Scales, first_guess
+from sortnet.preference.problem import SHARED, Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import MODEL, Votes
 from sortnet.threads import one_blas_thread
@@ -28,6 +28,8 @@ MANY = 20_000  # items from which on those without answers are left out of the e
 _PLENTY = 200_000  # answers by which the scales are chosen, at most
 _ENOUGH = 20  # measurements below which nobody counts as words for that
 _BETTER = 1.0  # standard errors by which words must predict better than measurements
+# Variance of the errors by which models differ, relative to that of the scores, before any answer.
+_DIFFERING = 0.05
 _BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
 
 
@@ -263,18 +265,19 @@ class _Matched(NamedTuple):
     prior: Prior
 
 
-def _match(features: F64, votes: Votes, n_annotators: int, seed: int) -> _Matched:
-    """Match scales, mode and prior to the answers in turn, until they settle."""
+def _match(
+    features: F64, votes: Votes, n_annotators: int, seed: int, guess: float = SHARED
+) -> _Matched:
+    """Match scales, mode and prior to the answers in turn, until they settle.
+
+    The errors that models share are measured by people and known answers. Where only models have
+    answered, these errors are taken to be as large as those by which the models differ. `guess` is
+    the variance of shared errors relative to that of the scores before any answer.
+    """
     n, d = features.shape
     rng = np.random.default_rng(seed)
     prior = first_guess(d)
-    scales = Scales((prior,), np.ones(1), Annotators.average(n_annotators))
-    is_tie = votes.target == 0.5
-    ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
-    between_pairs = bool(is_tie[votes.of_pairs].any())
-    problem = Problem(
-        features, votes, n_annotators, replace(scales, tie=0.3 * between_pairs, ties=ties)
-    )
+    problem = _first_problem(features, votes, n_annotators, seed, prior, guess)
     theta = np.zeros(problem.n_unknowns)
     if not len(votes):
         return _Matched(problem, theta, theta[None], prior)
@@ -286,7 +289,7 @@ def _match(features: F64, votes: Votes, n_annotators: int, seed: int) -> _Matche
         if problem.large:  # where these are estimates, as good as the number of draws
             variance[unjudged] = prior.residual
         before, prior = prior, _matched_prior(prior, theta, variance, d, n, problem.large)
-        shared = problem.matched_shared(theta, variance, before)
+        shared = problem.matched_shared(theta, variance, before, guess)
         problem = replace(problem, scales=problem.matched_scales(theta, variance))
         problem = replace(problem, scales=replace(problem.scales, shared=shared))
         if len(problem.measured):
@@ -297,12 +300,33 @@ def _match(features: F64, votes: Votes, n_annotators: int, seed: int) -> _Matche
         if k % 3 < 2:
             continue
         if problem.compares:
+            if len(problem.measured):
+                # The slopes and weights of measurements have changed with their scales. Answers are
+                # left out of a covariance that they must belong to.
+                theta = problem.newton(theta, prior, steps=2)
+                root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
             people = problem.matched_annotators(theta, problem.to_scores(root), prior, rng)
             problem = replace(problem, scales=replace(problem.scales, annotators=people))
         settled = abs(np.log(prior.total(d) / before.total(d))) < _SETTLED
         if settled and (not problem.compares or k > 3):
             break
     return _Matched(problem, theta, problem.to_scores(root), prior)
+
+
+def _first_problem(
+    features: F64, votes: Votes, n_annotators: int, seed: int, prior: Prior, guess: float
+) -> Problem:
+    """The problem with average annotators; the share of errors of models alone is matched first."""
+    scales = Scales((prior,), np.ones(1), Annotators.average(n_annotators), shared=guess)
+    if len(votes) and votes.only_of_models:
+        beside_one = _match(features, votes.others_beside_one(), n_annotators, seed, _DIFFERING)
+        scales = replace(scales, shared=beside_one.problem.scales.shared)
+    is_tie = votes.target == 0.5
+    ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
+    between_pairs = bool(is_tie[votes.of_pairs].any())
+    return Problem(
+        features, votes, n_annotators, replace(scales, tie=0.3 * between_pairs, ties=ties)
+    )
 
 
 def _stretched(theta: F64, prior: Prior, problem: Problem, people: Annotators) -> tuple[F64, Prior]:

@@ -364,7 +364,7 @@ class Problem:
         side_sd = side_spread((theta**2 + variance)[first : first + self.n_annotators])
         return replace(scales, annotators=replace(scales.annotators, side_sd=side_sd))
 
-    def matched_shared(self, theta: F64, variance: F64, prior: Prior) -> float:
+    def matched_shared(self, theta: F64, variance: F64, prior: Prior, guess: float) -> float:
         """Variance of the errors that models share, relative to the variance of the scores.
 
         MacKay's update, as of the prior. Where nothing says how they differ, it stays near the
@@ -372,14 +372,14 @@ class Problem:
 
         `variance` is of the unknowns.
         """
-        if not self.shared:
+        if not self.shared or self.votes.only_of_models:
             return self.scales.shared
         n_errors = sum(self.features.shape)
         unit = self.scales.shared * self.precision(prior)[-n_errors:]
         square = float(unit @ theta[-n_errors:] ** 2)
         certain = 1 - np.minimum(unit * variance[-n_errors:] / self.scales.shared, 1.0)
         determined = float(certain.sum())
-        return (square + _SHARED_BELIEF * SHARED) / (determined + _SHARED_BELIEF)
+        return (square + _SHARED_BELIEF * guess) / (determined + _SHARED_BELIEF)
 
     def matched_annotators(
         self, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
@@ -468,16 +468,19 @@ class Problem:
         """Means and variances of s_left - s_right without the answers of the same annotator."""
         v, s, c = self.votes.where(some), self.to_scores(theta), self.reliability[some]
         _, slope, weight = self.likelihood(theta)
-        gap, slope, weight = s[v.left] - s[v.right], c * slope[some], c**2 * weight[some]
+        slope, weight = slope[some], weight[some]
+        gap = s[v.left] - s[v.right]
         if not len(v):
             return gap, gap
         if self.large:
+            slope, weight = c * slope, c**2 * weight
             for sets in v.sets:
                 slope[sets.rows], weight[sets.rows] = summed_over_answers(
                     sets.layout, slope[sets.rows], weight[sets.rows]
                 )
             return unseen(gap, _squares(root, v), slope, weight)
-        return unseen_in_blocks(gap, root.T @ root, v, slope, weight)
+        n_items, C = len(self.features), root.T @ root
+        return unseen_in_blocks(gap, C, v, (slope, weight), c, self.side[some], n_items)
 
     def _without_models(self, prior: Prior, rng: np.random.Generator) -> tuple[F64, F64]:
         """The same of the models' answers, by people's answers and gold pairs alone."""

@@ -281,8 +281,8 @@ def about_models(n_models: int, others: bool) -> str:
         return ""
     if n_models > 1:
         return (
-            "only models have answered: what they are wrong about alike is not in the intervals, "
-            "people's answers or gold pairs would measure it"
+            "only models have answered: they are taken to share errors as large as those by which "
+            "they differ, people's answers or gold pairs would measure them"
         )
     return "only a model has answered: what it is wrong about throughout is not in the intervals"
 

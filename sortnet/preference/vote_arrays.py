@@ -66,13 +66,13 @@ class Votes:
     def with_known(self, models: Collection[int], gold: Iterable[Pair]) -> Votes:
         """The same votes, those of models marked, and after them the known answers to gold pairs.
 
-        Without gold pairs models are not marked that answer without people: what they see and
-        their errors cannot be separated. Nothing is added to no votes. Models are numbers of
-        annotators; of a gold pair the better item is the first.
+        Without gold pairs a model is not marked that answers alone: what it sees and its errors
+        cannot be separated. Nothing is added to no votes. Models are numbers of annotators; of a
+        gold pair the better item is the first.
         """
         known = np.array([*gold], np.int64).reshape(-1, 2)
         if not len(known):
-            return self if np.isin(self.annotator, [*models]).all() else self.marked(models)
+            return self.marked(models) if len(np.unique(self.annotator)) > 1 else self
         if not len(self):
             return self
         zeros = np.zeros(len(known), np.int64)
@@ -88,6 +88,16 @@ class Votes:
 
     def _columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         return ((name, column) for name, column in vars(self).items() if column is not None)
+
+    @property
+    def only_of_models(self) -> bool:
+        """Whether there are no answers of people, and no known ones."""
+        return bool(self.of_kind(MODEL).all())
+
+    def others_beside_one(self) -> Votes:
+        """Votes of models, the one with the most answers taken for a person beside the others."""
+        most = np.bincount(self.annotator).argmax()
+        return replace(self, kind=np.where(self.annotator == most, PERSON, MODEL))
 
     @property
     def is_measured(self) -> Bool:
@@ -249,19 +259,46 @@ def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]
     return mean - without * slope, without
 
 
-def unseen_in_blocks(mean: F64, C: F64, votes: Votes, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """As `unseen`, for gaps s_left - s_right without all answers of the same annotator, or without
-    blocks of them if they are many, given the (n + a, n + a) covariance C.
+def unseen_in_blocks(
+    mean: F64,
+    C: F64,
+    votes: Votes,
+    likelihood: tuple[F64, F64],
+    reliability: F64,
+    side: F64,
+    n_items: int,
+) -> tuple[F64, F64]:
+    """Means and variances of gaps s_left - s_right without all answers of the same annotator.
+
+    Answers of an annotator who gave many are left out in blocks. Given the covariance K of z of a
+    block, and the covariance k of its gaps with z, the answers are taken out by
+    k' = k (I - W K)⁻¹, the variances are those of the gaps plus diag(k' W kᵀ), and the means are
+    less k' times the slopes.
+
+    Args:
+        mean: (m,) of the gaps, with all answers.
+        C: (n + a, n + a) covariance of the scores and the side biases.
+        votes: the answers.
+        likelihood: (m,), (m,) slope and weight of each answer's log-likelihood in z, which is
+            reliability (s_left - s_right) + side b; W has the weights.
+        reliability, side: (m,) of each answer.
+        n_items: n.
     """
+    slope, weight = likelihood
     mean, variance = mean.copy(), np.empty_like(mean)
     by_annotator = np.argsort(votes.annotator, kind="stable")
     ends = np.searchsorted(votes.annotator[by_annotator], np.arange(votes.annotator.max() + 1))
     for own in np.split(by_annotator, ends[1:]):
         for block in np.array_split(own, -(-len(own) // _BLOCK) or 1):
-            i, j = votes.left[block], votes.right[block]
-            K = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
-            A = np.eye(len(K)) - K * weight[block]
-            without = np.linalg.solve(A, K)
-            variance[block] = np.maximum(np.diag(without), 1e-12)
+            i, j, c = votes.left[block], votes.right[block], reliability[block]
+            bias, own_side = n_items + votes.annotator[block], side[block]
+            gaps = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
+            with_bias = own_side * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
+            of_bias = np.outer(own_side, own_side) * C[np.ix_(bias, bias)]
+            gaps_with_z = c * gaps + with_bias
+            of_z = c[:, None] * gaps_with_z + c * with_bias.T + of_bias
+            A = np.eye(len(block)) - weight[block][:, None] * of_z
+            without = np.linalg.solve(A.T, gaps_with_z.T).T
+            variance[block] = np.diag(gaps) + np.sum(without * weight[block] * gaps_with_z, axis=1)
             mean[block] -= without @ slope[block]
-    return mean, variance
+    return mean, np.maximum(variance, 1e-12)

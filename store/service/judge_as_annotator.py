@@ -185,6 +185,9 @@ class Judging(WorkerPool[Lease]):
         return {ids[item] for item in question.question.items}
 
     def _pair(self, question: Lease, *, turned: bool) -> Pair:
+        asked = question.question
+        if asked.further:  # what others answered of another size may be asked again
+            check_takes_sets(self.judge, len(asked.items))
         return pair_of(self.service, question, turned=turned)
 
     def _is_fresh(self, question: Lease) -> bool:
