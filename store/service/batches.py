@@ -79,8 +79,8 @@ def write_batch(
         file: JSON lines for a provider's batch endpoint; it must not exist.
 
     Raises:
-        SortNetError: if there is nothing to ask, the prompt does not take so many items, or the
-            file cannot be written; then nothing is leased.
+        SortNetError: if there is nothing to ask, the prompt is for two items and questions are
+            about more, or the file cannot be written; then nothing is leased.
 
     Cost: see `question_set`; the copy of the session takes a replay and a fit.
     """
