@@ -42,11 +42,12 @@ def asked(session: Session, n_questions: int, people: int = 2) -> list[tuple[str
 
 @pytest.mark.parametrize("goal", [Goal(), Goal(top=5)], ids=["order", "top"])
 @pytest.mark.parametrize("size", [3, 4, 6])
-def test_nobody_is_asked_about_an_item_or_a_pair_twice(size, goal):
+def test_nobody_compares_an_item_with_itself_or_a_pair_twice(size, goal):
     session = Session(None, 30, seed=1, set_size=size, goal=goal, repeats=0.0)
     questions = asked(session, 40)
     for annotator in ("person-0", "person-1"):
-        pairs = [pair for who, q in questions if who == annotator for pair in q.pairs]
+        answers = [answered(q, who) for who, q in questions if who == annotator]
+        pairs = [frozenset(pair) for answer in answers for pair in answer.comparisons()]
         assert len(pairs) == len({*pairs})
     for _, question in questions:
         assert len({*question.items}) == len(question.items)
@@ -55,6 +56,14 @@ def test_nobody_is_asked_about_an_item_or_a_pair_twice(size, goal):
         else:  # late in a session few further items are free
             assert 3 <= len(question.items) <= size
     assert {len(question.items) for _, question in questions[:8]} <= {2, size}
+
+
+def test_every_pair_of_few_items_can_be_compared_though_sets_leave_some_out():
+    session = Session(None, 8, seed=0, set_size=4, repeats=0.0, holdout=0.0)
+    questions = asked(session, 100, people=1)
+    answers = [answered(question, who) for who, question in questions]
+    compared = {frozenset(pair) for answer in answers for pair in answer.comparisons()}
+    assert len(compared) == 8 * 7 // 2
 
 
 def test_questions_are_within_groups_without_retired_items_and_none_that_is_taken():

@@ -146,7 +146,7 @@ class History:
     def n_asked(self) -> int:
         """The number of pairs answered, summed over annotators, by a sort of the judgements."""
         rows = np.flatnonzero(self.events.live & (self.events.answer != UNDO))
-        at, keys = self._pairs_of(rows)
+        at, keys = self._pairs_of(rows, compared=True)
         annotator = self.events.annotator[rows[at]]
         order = np.lexsort((annotator, keys))
         is_first = (np.diff(keys[order], prepend=-1) != 0) | (
@@ -295,20 +295,30 @@ class History:
         left, right = self.events.left[rows], self.events.right[rows]
         return unordered(left, right)
 
-    def _pairs_of(self, rows: I64) -> tuple[I64, I64]:
-        """Every pair of the items of each row: the place of the row among these, and the pair."""
+    def _pairs_of(self, rows: I64, *, compared: bool = False) -> tuple[I64, I64]:
+        """The pairs of the items of each row: the place of the row among these rows, and the pair.
+
+        Args:
+            compared: leave out pairs of items between the best and the worst, which are in question
+                together, but which the answer does not compare.
+        """
         is_set = self.events.is_set[rows]
         if not is_set.any():
             return np.arange(len(rows)), self._keys(rows)
         items = self.events.items(rows)
         first, second = np.triu_indices(items.shape[1], 1)
-        there = items[:, second] >= 0
-        at = np.nonzero(there)[0]
-        return at, unordered(items[:, first][there], items[:, second][there])
+        is_pair = items[:, second] >= 0
+        if compared:
+            best, worst = self.events.best[rows][:, None], self.events.worst[rows][:, None]
+            is_chosen = (items == best) | (items == worst)
+            has_choice = best >= 0
+            is_pair &= ~has_choice | is_chosen[:, first] | is_chosen[:, second]
+        at = np.nonzero(is_pair)[0]
+        return at, unordered(items[:, first][is_pair], items[:, second][is_pair])
 
-    def _pair_lists(self, rows: I64) -> list[list[int]]:
-        """Every pair of the items of each row, row by row."""
-        at, keys = self._pairs_of(rows)
+    def _pair_lists(self, rows: I64, *, compared: bool = False) -> list[list[int]]:
+        """The pairs of the items of each row, row by row; see `_pairs_of`."""
+        at, keys = self._pairs_of(rows, compared=compared)
         ends = np.searchsorted(at, np.arange(1, len(rows)))
         return [part.tolist() for part in np.split(keys, ends)] if len(rows) else []
 
@@ -360,13 +370,14 @@ class History:
         """Tell a log its annotator's events."""
         about, undo = self._about(rows)
         columns = (about, undo, self._usable(about))
-        pair_lists = self._pair_lists(about)
-        rows_of_columns = zip(*(c.tolist() for c in columns), strict=True)
-        for (row, taken_back, usable), pairs in zip(rows_of_columns, pair_lists, strict=True):
-            if taken_back:
-                log.take_back(row, pairs)
+        questions = [tuple(sorted(pairs)) for pairs in self._pair_lists(about)]
+        compared = self._pair_lists(about, compared=True)
+        facts = zip(*(column.tolist() for column in columns), questions, compared, strict=True)
+        for row, is_undone, is_usable, question, pairs in facts:
+            if is_undone:
+                log.take_back(row, question, pairs)
             else:
-                log.add(row, pairs, usable)
+                log.add(row, question, pairs, is_usable)
 
     def _holdout_counted(self) -> dict[int, int]:
         """The number of answers to each pair of the hold-out that has any, oldest first."""
@@ -388,7 +399,8 @@ class History:
 class _AnnotatorLog:
     """The judgements of one annotator, by their rows; pairs are packed, the lower number first.
 
-    A question is known by all pairs of its items.
+    A question is known by all pairs of its items. An answer counts for the pairs that it compares:
+    two items between the best and the worst may still be asked about.
     """
 
     def __init__(self) -> None:
@@ -397,9 +409,8 @@ class _AnnotatorLog:
         self.once: dict[tuple[int, ...], int] = {}  # the rows of questions answered once
         self.again: dict[tuple[int, ...], int] = {}  # of answers undone, not answered again
 
-    def add(self, row: int, pairs: list[int], usable: bool) -> None:
+    def add(self, row: int, question: tuple[int, ...], pairs: list[int], usable: bool) -> None:
         self.rows.append(row)
-        question = tuple(sorted(pairs))
         is_new = not any(pair in self.pairs for pair in pairs)
         for pair in pairs:
             self.pairs[pair] = self.pairs.get(pair, 0) + 1
@@ -409,8 +420,7 @@ class _AnnotatorLog:
         elif usable:
             self.once.pop(question, None)
 
-    def take_back(self, row: int, pairs: list[int]) -> None:
-        question = tuple(sorted(pairs))
+    def take_back(self, row: int, question: tuple[int, ...], pairs: list[int]) -> None:
         for pair in pairs:
             self.pairs[pair] -= 1
             if not self.pairs[pair]:

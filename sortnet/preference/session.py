@@ -201,8 +201,8 @@ class Session:
     ) -> list[Question]:
         """The next k questions for an annotator; fewer, or none, if nothing is left to ask.
 
-        A question whose answer was undone comes first, unchanged. Nobody is asked about a pair
-        twice, except for repeats; two questions about sets have one item in common at most.
+        A question whose answer was undone comes first, unchanged. Nobody compares a pair twice,
+        except for repeats: an answer about a set compares the best and the worst with each item.
 
         Args:
             annotator: their name.
