@@ -8,11 +8,13 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 from lowest import lowest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import sortnet
 from cli.main import main
@@ -152,6 +154,20 @@ def test_constraints_are_plain_pins_that_any_index_can_serve():
         line for line in lines if not re.fullmatch(r"#.*|[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", line)
     ]
     assert odd == []
+
+
+def test_pins_can_be_installed_with_the_first_release_of_the_lowest_python():
+    """Else pip searches for minutes for what no version of a pinned package can give."""
+    first = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    pinned = pins()
+    too_new = [
+        distribution.name
+        for distribution in distributions()
+        if canonical(distribution.name) in pinned
+        and (needed := distribution.metadata.get("Requires-Python"))
+        and not SpecifierSet(needed).contains(first)
+    ]
+    assert too_new == []
 
 
 @pytest.mark.parametrize("asked", requirements(), ids=str)
