@@ -22,11 +22,12 @@ from results_made import value_of
 
 import sortnet
 from sortnet.errors import SortNetError
+from sortnet.judges.answer_cache import AnswerCache, answer_key
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_pairs import PLACES
 from sortnet.judges.function import verdict_on_set
 from sortnet.judges.set_choices import choice_in, letter_shares
-from sortnet.judges.verdicts import Fault, Refused, verdict_of
+from sortnet.judges.verdicts import Fault, Refused, Verdict, verdict_of
 from sortnet.preference import Judgement
 from store import open_store
 from store.service.judge_as_annotator import EndReason
@@ -268,7 +269,8 @@ def test_both_orders_ask_a_set_in_the_reverse_order_of_places():
 
 
 def test_a_prompt_of_ones_own_without_items_is_refused_and_one_with_items_is_asked():
-    Path("two.jinja").write_text("{{ left.text }} or {{ right.text }}?")
+    columns = "{% for name, value in left.shown.items() %}{{ name }}{% endfor %}"
+    Path("two.jinja").write_text(columns + "{{ left.text }} or {{ right.text }}?")
     asked = model()
     with serving(asked) as url:
         options = ("--model", "judge", "--prompt", "two.jinja")
@@ -324,6 +326,29 @@ def test_a_cache_answers_the_same_places_only():
     assert facts["cached"] == len(cached) == 12 - (len(asked.prompts) - n_calls)
     assert any(one.further for one in cached)
     assert {(one.items, one.answer, one.best, one.worst) for one in cached} <= keys
+
+
+def test_a_cache_keeps_choices_and_leaves_out_lines_that_cannot_be_one():
+    cache = AnswerCache("answers.jsonl")
+    messages = [{"role": "user", "content": "Which?"}]
+    forms = [AnswerForm(), AnswerForm(4), AnswerForm(4, worst=True), AnswerForm(3, worst=True)]
+    keys = [answer_key("m", messages, {}, structured=False, form=form) for form in forms]
+    assert len({*keys}) == 4
+    assert keys[0] == answer_key("m", messages, {}, structured=False)  # as before there were sets
+    verdict = Verdict("best", best=3, worst=0, comment="D > B > C > A")
+    cache.add(keys[2], verdict)
+    cache.add(keys[3], Verdict("same"))
+    cache.add(keys[1], Verdict("skip"))
+    with Path("answers.jsonl").open("a") as file:
+        for k, (best, worst) in enumerate(
+            [(3, 3), (None, 1), (6, 1), ("B", "C"), (1, -1), (1.0, 2)]
+        ):
+            line = {"key": f"bad{k}", "answer": "best", "p": None, "best": best, "worst": worst}
+            file.write(json.dumps(line) + "\n")
+        file.write(json.dumps({"key": "bad9", "answer": "left", "best": 1}) + "\n")
+    again = AnswerCache("answers.jsonl")
+    assert again.get(keys[2]) == verdict and again.get(keys[3]) == Verdict("same")
+    assert len(again) == 2
 
 
 def test_a_batch_has_questions_about_sets_and_takes_their_answers():
@@ -572,6 +597,15 @@ def test_a_function_that_cannot_be_called_with_four_is_refused_at_once(judge, wh
     with pytest.raises(SortNetError, match=why):
         sortnet.sort(TEXTS, judge=judge, set_size=4, store="f.db")
     assert not Path("f.db").exists()
+
+
+def test_an_estimate_refuses_what_sort_refuses_and_shows_a_prompt_of_four():
+    with pytest.raises(SortNetError, match="answers about two items, not about 4"):
+        sortnet.estimate(TEXTS, judge=lambda left, right: "left", set_size=4)
+    judge = sortnet.LanguageModel("judge", server="http://127.0.0.1:9")
+    expected = sortnet.estimate(TEXTS, judge=judge, set_size=4, max_calls=5)
+    assert [place for place, _ in ITEM.findall(expected.prompt)] == [*"ABCD"]
+    assert expected.calls["judge"].tokens_out == 10 * expected.calls["judge"].calls
 
 
 def test_a_function_with_defaults_can_be_called_with_four():

@@ -1,10 +1,11 @@
-"""Judges that are no person: language models, programs and functions, asked about pairs.
+"""Judges that are no person: language models, programs and functions, asked about items.
 
     LanguageModel | Program | Function  --connect()-->  JudgeConnection  --its workers-->  Verdicts
 
 A description of a judge says whom to ask; it holds no connection and no key. A `JudgeConnection`
-has workers, each of which answers some pairs at a time, and counts what was spent. A `WorkerPool`
-distributes questions among the workers; its subclasses in `store` choose and store them.
+has workers, each of which answers some questions at a time, and counts what was spent. A
+`WorkerPool` distributes questions among the workers; its subclasses in `store` choose and store
+them.
 
 A judge by data is another thing: `sortnet.learning.judges` looks grades and answers up.
 """

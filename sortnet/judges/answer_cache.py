@@ -153,5 +153,7 @@ def _is_choice(answer: object, best: object, worst: object) -> bool:
     """Whether the places of the best and the worst go with an answer."""
     if answer != "best":
         return best is None and worst is None
-    places = range(len(PLACES))
-    return best in places and (worst is None or (worst in places and worst != best))
+    chosen = [best] if worst is None else [best, worst]
+    are_numbers = all(isinstance(place, int) and not isinstance(place, bool) for place in chosen)
+    are_places = are_numbers and {*chosen} <= {*range(len(PLACES))}
+    return are_places and len({*chosen}) == len(chosen)
