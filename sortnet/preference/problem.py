@@ -368,18 +368,24 @@ class Problem:
         """Variance of the errors that models share, relative to the variance of the scores.
 
         MacKay's update, as of the prior. Where nothing says how they differ, it stays near the
-        guess.
+        guess. Scores that are larger than their prior expects, such as those of judges who never
+        contradict each other, say nothing of the errors: both are divided by the scores' excess.
 
         `variance` is of the unknowns.
         """
         if not self.shared or self.votes.only_of_models:
             return self.scales.shared
         n_errors = sum(self.features.shape)
-        unit = self.scales.shared * self.precision(prior)[-n_errors:]
-        square = float(unit @ theta[-n_errors:] ** 2)
-        certain = 1 - np.minimum(unit * variance[-n_errors:] / self.scales.shared, 1.0)
-        determined = float(certain.sum())
-        return (square + _SHARED_BELIEF * guess) / (determined + _SHARED_BELIEF)
+        precision = self.precision(prior)[:n_errors]
+
+        def matched(some: slice, share: float, belief: float) -> float:
+            square = float(precision @ theta[some] ** 2) / excess
+            certain = 1 - np.minimum(precision * variance[some] / share, 1.0)
+            return (square + _SHARED_BELIEF * belief) / (float(certain.sum()) + _SHARED_BELIEF)
+
+        excess = 1.0
+        excess = matched(slice(n_errors), 1.0, 1.0)
+        return matched(slice(-n_errors, None), self.scales.shared, guess)
 
     def matched_annotators(
         self, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
