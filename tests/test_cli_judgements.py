@@ -50,6 +50,15 @@ def test_judgements_are_listed_with_what_became_of_them():
     assert rows[0]["at"].endswith("+00:00") and rows[1]["at"] is None
 
 
+def test_a_comment_of_two_lines_is_listed_in_one():
+    with open_store("s.db") as store:
+        store.collection("args").append(
+            [Judgement("eva", 0, 2, "skip", comment="Best: A\nWorst: A")]
+        )
+    last = invoke("judgements", "list", "args").stdout.splitlines()[-1]
+    assert last.endswith("Best: A Worst: A")
+
+
 def test_nothing_said_yet_is_said():
     result = invoke("judgements", "list", "copy")
     assert (result.stdout, result.exit_code) == ("", 0)

@@ -499,6 +499,9 @@ SET_FAULTS = {
     '"items": ["i0", "i1", "i2"], "answer": "best"': "`best` must be set",
     '"items": ["i0", "i1", "i2"], "answer": "same", "worst": "i0"': "is the worst, but none is",
     '"items": ["i0", "i1", "i2"], "answer": "good"': "unknown answer 'good'",
+    '"items": ["i0", "i1", "i2"], "best": "i0", "p": 0.7': "a p is for two items, and there are 3",
+    '"left": "i0", "right": "i1", "answer": "best"': "'best' is no answer about two items",
+    '"left": "i0", "right": "i1", "answer": "same"': "'same' is no answer about two items",
     '"items": ["i0", "i1", "i2"]': "needs left, right and answer, or winner and loser, or items",
 }
 

@@ -497,6 +497,9 @@ def test_notes_say_which_batches_are_open():
     give([answered(line) for line in requests("b.jsonl")])
     printed = done("label", "t", "--read-batch", "answers.jsonl", "--json")
     assert notes_of(printed) == [f"3 questions of batch {batch['name']} have no answer yet"]
+    give([answered(line) for line in requests()][:2])
+    printed = done("label", "t", "--read-batch", "answers.jsonl", "--json")
+    assert notes_of(printed) == [f"1 question of batch {batch['name']} has no answer yet"]
 
 
 def test_damaged_answers_are_lines_or_one_error_and_never_stored_twice():

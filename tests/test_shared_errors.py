@@ -356,3 +356,23 @@ def test_a_program_is_a_model_until_somebody_says_otherwise(tmp_path, monkeypatc
     assert "model" not in done("annotators", "list", "c").split("robot")[1].splitlines()[0]
     done("ask", "c", "--kind", "robot", "model")
     assert "models        robot" in done("ask", "c")
+
+
+def test_models_that_never_contradict_each_other_share_no_larger_errors_for_it():
+    """Answers without noise make the scores large, and say nothing of errors in common."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 20))
+    scores = X @ rng.standard_normal(20)
+    left = rng.integers(30, size=600)
+    right = (left + rng.integers(1, 30, size=600)) % 30
+    better, worse = np.argsort(-scores)[:2], np.argsort(scores)[:2]
+    votes = Votes(
+        np.concatenate((left, better)),
+        np.concatenate((right, worse)),
+        np.concatenate(((scores[left] > scores[right]).astype(float), np.ones(2))),
+        np.concatenate((np.arange(600) % 3, np.full(2, 3))),
+        None,
+        np.concatenate((np.full(600, MODEL), np.full(2, GOLD))),
+    )
+    scales = choose_scales(X, votes, 4)
+    assert scales.shared < 2 * problem.SHARED

@@ -29,7 +29,7 @@ from store import Collection, Lease, Store, open_store
 from store.database import upgrade
 from store.database.engine import Database
 from store.service.labelling import LabellingService
-from store.service.questions import check_set_size
+from store.service.questions import change_questions, check_set_size
 
 N_ITEMS = 9
 ON_BOTH = settings(
@@ -279,6 +279,16 @@ def test_a_size_that_no_group_has_is_refused() -> None:
     check_set_size(items, 3)
     with pytest.raises(DataError, match="about 4 items, but there are only 3 in the largest group"):
         check_set_size(items, 4)
+    with pytest.raises(DataError, match="about 3 items, but there are only 2 in the largest group"):
+        check_set_size(items, 3, retired=[1])
+
+
+def test_a_size_beyond_the_items_that_are_not_retired_is_refused(collection: Collection) -> None:
+    collection.decide(*(Decision("retire", item=item) for item in range(4)))
+    n_left = N_ITEMS - 4
+    change_questions(collection, None, None, [Decision("set-size", amount=n_left)])
+    with pytest.raises(DataError, match=f"there are only {n_left}: ask about fewer"):
+        change_questions(collection, None, None, [Decision("set-size", amount=n_left + 1)])
 
 
 def answer_all(service: LabellingService, who: str, most: int = 1000) -> list[Question]:

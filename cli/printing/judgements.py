@@ -102,7 +102,8 @@ def _fact(row: dict[str, Any], name: str) -> str:
     fact = row[name]
     if isinstance(fact, float):
         return f"{fact:.3g}"
-    return cut(printable(fact or "-"), _COMMENT)
+    comment = " ".join((fact or "-").split())  # a model's answer about four items has two lines
+    return cut(printable(comment), _COMMENT)
 
 
 _MORE = ("p", "cost", "comment")  # columns if any judgement has them

@@ -108,7 +108,10 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
     }
     text = [", ".join(parts)]
     text += [f"{criterion}: {line}" if criterion else line for criterion, line in statuses]
-    notes = [f"{count(n, 'question')} of batch {name} have no answer yet" for name, n in left]
+    notes = [
+        f"{count(n, 'question')} of batch {name} {'has' if n == 1 else 'have'} no answer yet"
+        for name, n in left
+    ]
     return Result("batch_answers", value, text=text, notes=notes)
 
 

@@ -368,18 +368,22 @@ class Problem:
         """Variance of the errors that models share, relative to the variance of the scores.
 
         MacKay's update, as of the prior. Where nothing says how they differ, it stays near the
-        guess.
+        guess. Scores that are larger than their prior expects, such as those of judges who never
+        contradict each other, say nothing of the errors: both are divided by the scores' excess.
 
         `variance` is of the unknowns.
         """
         if not self.shared or self.votes.only_of_models:
             return self.scales.shared
         n_errors = sum(self.features.shape)
-        unit = self.scales.shared * self.precision(prior)[-n_errors:]
-        square = float(unit @ theta[-n_errors:] ** 2)
-        certain = 1 - np.minimum(unit * variance[-n_errors:] / self.scales.shared, 1.0)
-        determined = float(certain.sum())
-        return (square + _SHARED_BELIEF * guess) / (determined + _SHARED_BELIEF)
+        precision = self.precision(prior)[:n_errors]
+        scores, errors = slice(n_errors), slice(-n_errors, None)
+        excess = _matched_variance(
+            float(precision @ theta[scores] ** 2), precision * variance[scores], 1.0
+        )
+        square = float(precision @ theta[errors] ** 2) / excess
+        unsure = precision * variance[errors] / self.scales.shared
+        return _matched_variance(square, unsure, guess)
 
     def matched_annotators(
         self, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
@@ -551,6 +555,18 @@ class Problem:
         d = self.features.shape[1]
         scale = np.log(prior.total(d) / first_guess(d).total(d))
         return float(log_p - 0.5 * (scale / _HYPER) ** 2)
+
+
+def _matched_variance(square: float, unsure: F64, guess: float) -> float:
+    """MacKay's update of a variance, relative to the present prior.
+
+    Args:
+        square: sum of the squared unknowns, in units of the prior.
+        unsure: of each unknown, the share of its prior variance that the answers have left.
+        guess: the variance before any answer, which counts as a few unknowns.
+    """
+    n_determined = float(np.sum(1 - np.minimum(unsure, 1.0)))
+    return (square + _SHARED_BELIEF * guess) / (n_determined + _SHARED_BELIEF)
 
 
 def _squares(root: F64, votes: Votes) -> F64:

@@ -22,6 +22,7 @@ from sortnet.preference.base import (
     LONGEST_COMMENT,
     LONGEST_META,
     MOST_ITEMS,
+    SET_ANSWERS,
     SET_FIELDS,
     Probabilities,
     check_choice,
@@ -391,6 +392,8 @@ def _line(
         asked, answer = _of_winner(where, cells, items, id)
     elif cells.keys() >= _NEEDED[0]:
         asked, answer = _of_answer(where, cells, items)
+        if answer in SET_ANSWERS:
+            _refuse(where, f"{answer!r} is no answer about two items")
     else:
         asked, answer, choice = _of_set(where, cells, items)
     if (answer == "undo") != ("undoes" in cells):
@@ -438,6 +441,8 @@ def _of_set(
 ) -> tuple[tuple[int, ...], Answer, dict[str, int]]:
     """The items of a row about more than two, the answer, and the items that it chooses."""
     asked = _items_of(where, cells["items"], items)
+    if "p" in cells:
+        _refuse(where, f"a p is for two items, and there are {len(asked)}")
     choice = {name: _item(where, cells[name], items) for name in ("best", "worst") if name in cells}
     answer: Answer = cells.get("answer", "best")
     if answer not in ANSWERS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,18 +103,24 @@ def change_questions(
         _refuse_all(collection, goal.top)
     for decision in decisions:
         if decision.kind == "set-size":
-            check_set_size(collection.items(), int(decision.amount or 2))
+            retired = collection.study().retired
+            check_set_size(collection.items(), int(decision.amount or 2), retired)
     if decisions:
         collection.decide(*decisions)
 
 
-def check_set_size(items: Items, set_size: int) -> None:
+def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> None:
     """Refuse questions about more items than any group has; smaller groups are asked about fewer.
+
+    Args:
+        retired: items that nobody is asked about.
 
     Raises:
         DataError: if there are fewer items, or all groups have fewer.
     """
-    n_items = max(Counter(items.groups or ("",) * len(items)).values(), default=0)
+    groups = Counter(items.groups or ("",) * len(items))
+    groups.subtract(items.groups[item] if items.groups else "" for item in retired)
+    n_items = max(groups.values(), default=0)
     if set_size > max(n_items, 2):
         where = "" if items.groups is None else " in the largest group"
         raise DataError(
