@@ -55,7 +55,7 @@ WRITING_OF = {
     "experiment": {"folds", "holdout", "study", "context"},
     "items": {"add", "remove", "retire", "restore"},
     "judgements": {"import"},
-    "annotators": {"exclude", "revoke", "pause", "gold"},
+    "annotators": {"probabilities", "exclude", "revoke", "pause", "gold"},
 }
 
 

@@ -95,7 +95,7 @@ def test_answers_are_kept_while_the_server_of_the_store_is_away(
     add_items(killed.url)
     model = Model(lambda text: float(text.split()[-1]))
     with serving(model) as url:
-        options = [] if by == "program" else ["--both-orders"]
+        options = [] if by == "program" else ["--both-orders", "--until", 1e-9]
         server = None if by == "program" else url
         result = label(killed.url, "--workers", workers, *options, model=server)
     assert result.exit_code == 0, result.output
@@ -151,7 +151,8 @@ def test_an_answer_whose_commit_had_no_reply_is_counted_and_stored_once(
         collection = store.collection("c")
         stored = [(j.left, j.right) for j in collection.judgements()]
         assert len(stored) == len({*stored}) == 8
-        assert [decision.kind for decision in collection.decisions()] == ["model"]
+        kinds = [decision.kind for decision in collection.decisions()]
+        assert kinds == ["model", "p-measurement"]
 
 
 def without_reply(method: Any) -> Any:
