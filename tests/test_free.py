@@ -59,7 +59,10 @@ def test_a_container_s_limit_counts_without_the_files_that_it_keeps_in_memory(
         "anon 2\nfile 9\ninactive_file 50000000\nactive_file 7\n\nodd\n"
     )
     assert memory._left_in_groups()[:1] == left
-    assert memory.free_memory() == min(left, default=memory.free_memory())
+    if left:
+        assert memory.free_memory() == left[0]
+    else:  # what the machine has free, which another program changes at any moment
+        assert memory.free_memory() > 150_000_007
 
 
 @pytest.mark.parametrize(
