@@ -56,8 +56,8 @@ def top_rows(
     most = 60 if quick else MOST
     seeds = range(1 if quick else runs)
     tasks = [partial(until_sure, kind, errs, seed, most) for seed in seeds]
-    found = np.array(in_parallel(tasks, jobs, lambda text: None))
-    calls, right, coverage, stopped = found[:, :4].T
+    runs_by_seed = np.array(in_parallel(tasks, jobs, lambda text: None))
+    calls, right, coverage, stopped = runs_by_seed[:, :4].T
     judge = f"100 jokes, goal top 10, a judge with{'' if errs else 'out'} errors, {kind}"
     rows: list[dict[str, Any]] = [
         {
@@ -70,18 +70,18 @@ def top_rows(
         }
     ]  # fmt: skip
     for column, look in enumerate(LOOKS, 4):
-        factor = found[:, column] / (calls - look)
-        told = np.isfinite(factor) & (calls > look)
-        near = (factor > 1 / 1.5) & (factor < 1.5) & told
-        held = (factor > 3**-0.5) & (factor < 3**0.5) & told
+        factor = runs_by_seed[:, column] / (calls - look)
+        went_on = np.isfinite(factor) & (calls > look)
+        near = (factor > 1 / 1.5) & (factor < 1.5) & went_on
+        held = (factor > 3**-0.5) & (factor < 3**0.5) & went_on
         rows.append(
             {
                 "what": f"{judge}: estimates after {look} answers within a factor of 1.5",
                 "ours": int(near.sum()), "bar": "8 of 10",
-                "ok": None if quick or bar is None else bool(near.sum() >= 0.8 * told.sum()),
-                "note": f"of {told.sum()} runs that went on; a range of a factor of 3 holds what "
-                f"was needed in {held.sum()}; estimates of the answers left to what was needed: "
-                + ", ".join(f"{one:.2f}" for one in factor[told]),
+                "ok": None if quick or bar is None else bool(near.sum() >= 0.8 * went_on.sum()),
+                "note": f"of {went_on.sum()} runs that went on; a range of a factor of 3 holds "
+                f"what was needed in {held.sum()}; estimates of the answers left to what was needed: "
+                + ", ".join(f"{one:.2f}" for one in factor[went_on]),
             }
         )  # fmt: skip
     return rows

@@ -94,7 +94,7 @@ def test_who_has_answered_before_keeps_shares_until_told():
     assert "the p of annotator 'program' is a measurement already" in again
 
 
-def test_a_ranking_of_before_says_that_it_was_computed_anew_until_somebody_decides():
+def test_a_ranking_of_before_says_that_it_was_computed_again_until_somebody_decides():
     with open_store("s.db") as store:
         collection = store.collection("c")
         for name in ("model", "ana"):

@@ -64,7 +64,7 @@ def standing_notes(
     return notes if criterion is None else [f"{criterion}: {note}" for note in notes]
 
 
-def _computed_anew(service: LabellingService) -> str:
+def _note_on_shares_of_votes(service: LabellingService) -> str:
     """A sentence on models whose probabilities are shares of votes, as all were in SortNet 0.4."""
     names = service.models_of_before()
     if not names:
@@ -72,8 +72,8 @@ def _computed_anew(service: LabellingService) -> str:
     who = printable(", ".join(names))
     command = ["sortnet", "annotators", "probabilities", service.collection.name, names[0]]
     return (
-        f"computed anew, as models' errors are measured since SortNet 0.5; p of {who} still counts "
-        f"as a share of votes: {printable(shlex.join(command))} measurement changes that"
+        f"computed again, as models' errors are measured since SortNet 0.5; p of {who} still "
+        f"counts as a share of votes: {printable(shlex.join(command))} measurement changes that"
     )
 
 
@@ -85,8 +85,8 @@ def _standing_lines(service: LabellingService, *, verbose: bool) -> list[str]:
     lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
     if remaining.apart:
         lines.append(remaining.apart)
-    if computed_anew := _computed_anew(service):
-        lines.append(computed_anew)
+    if note := _note_on_shares_of_votes(service):
+        lines.append(note)
     if not verbose:
         return lines
     set_size = service.study.set_size

@@ -225,18 +225,18 @@ class SessionAsking:
     def _question(
         self, to: _Asked, items: Sequence[int], strategy: str, probability: float = 1.0
     ) -> Question:
-        """Items as a question; their places depend on the annotator."""
+        """A question about the items; their places depend on the annotator."""
+        left, right, *further = self._in_places(to.annotator, sorted(items))
+        model = self._fitting.fitted_at
+        return Question(left, right, strategy, float(probability), model, tuple(further))
+
+    def _in_places(self, annotator: str, items: list[int]) -> list[int]:
+        """The items in the order in which the annotator sees them, whenever they are asked."""
+        rng = np.random.default_rng((self._seed, crc32(annotator.encode()), *items))
         if len(items) > 2:
-            seed_of_set = self._seed, crc32(to.annotator.encode()), *sorted(items)
-            places = np.random.default_rng(seed_of_set).permutation(sorted(items)).tolist()
-            left, right, *further = places
-            model = self._fitting.fitted_at
-            return Question(left, right, strategy, float(probability), model, tuple(further))
-        low, high = sorted(items)
-        seed = self._seed, crc32(to.annotator.encode()), low, high
-        side = np.random.default_rng(seed).random()
-        left, right = (low, high) if side < 0.5 else (high, low)
-        return Question(left, right, strategy, float(probability), self._fitting.fitted_at)
+            return [*map(int, rng.permutation(items))]
+        is_as_numbered = rng.random() < 0.5
+        return items if is_as_numbered else items[::-1]
 
     def _merge_pass(self) -> MergePass:
         """The current merge sort, rebuilt from the answers after an undo."""

@@ -63,16 +63,15 @@ class Criteria:
             questions = [question for question in questions if _items_of(question) not in leased]
             leases += service.lease(annotator, questions)
             by_all += [Asked(service, lease) for lease in leases]
-        of_items: dict[tuple[int, ...], list[Asked]] = {}
-        for one in by_all:
-            of_items.setdefault(one.items, []).append(one)
-        chosen = list(dict.fromkeys(one.items for one in asked))
-        started = [items for items in of_items if items not in chosen]
-        return [
-            one
-            for items in started + chosen
-            for one in sorted(of_items[items], key=lambda one: self.services.index(one.service))
-        ]
+        questions_of: dict[tuple[int, ...], list[Asked]] = {}
+        for question_asked in by_all:
+            questions_of.setdefault(question_asked.items, []).append(question_asked)
+        chosen = list(dict.fromkeys(question_asked.items for question_asked in asked))
+        started = [items for items in questions_of if items not in chosen]
+        ordered: list[Asked] = []
+        for items in started + chosen:
+            ordered += sorted(questions_of[items], key=lambda q: self.services.index(q.service))
+        return ordered
 
     def service_of(self, criterion: str | None) -> LabellingService:
         """The service of that criterion; a StudyError if there is none."""
