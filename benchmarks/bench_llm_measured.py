@@ -80,7 +80,8 @@ def top_rows(
                 "ours": int(near.sum()), "bar": "8 of 10",
                 "ok": None if quick or bar is None else bool(near.sum() >= 0.8 * went_on.sum()),
                 "note": f"of {went_on.sum()} runs that went on; a range of a factor of 3 holds "
-                f"what was needed in {held.sum()}; estimates of the answers left to what was needed: "
+                f"what was needed in {held.sum()}; "
+                "estimates of the answers left to what was needed: "
                 + ", ".join(f"{one:.2f}" for one in factor[went_on]),
             }
         )  # fmt: skip
