@@ -13,8 +13,8 @@ from sortnet.comparators import make_comparator
 from sortnet.config import GONE, Config, Settings, settings_of
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.rankers.base import name_of, settings_for
 from sortnet.rankers.from_model import settings_from_model
+from sortnet.rankers.registry import name_of, settings_for
 
 OWN = {  # the parameters that are no settings of a run, and their defaults
     "ranker": "sortnet",

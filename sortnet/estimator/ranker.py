@@ -30,7 +30,9 @@ from sortnet.explain.attribution import feature_shares, some_queries
 from sortnet.files import shown
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Empty, Gain, evaluate
-from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.fit_ranker import fit_ranker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model, as_model
 from sortnet.tables.rows import listed
 from sortnet.threads import limit_threads
@@ -239,7 +241,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         callbacks: Sequence[Callback] | None = None,
         init_model: SortNetRanker | Model | str | Path | None = None,
     ) -> Self:
-        """Learn to sort the queries of X; see `sortnet.rankers.base.fit_ranker`.
+        """Learn to sort the queries of X; see `sortnet.rankers.fit_ranker.fit_ranker`.
 
         Args:
             X: (n_docs, n_columns).
