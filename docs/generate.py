@@ -116,11 +116,11 @@ def estimator_init() -> str:
     from sortnet.estimator.parameters import DEFAULT_PARAMETERS
 
     annotations = _setting_annotations() | _OWN_PARAMETER_TYPES
-    lines = ["def __init__(", "    self,", "    *,"]
+    lines = ["@parameters.refuse_unknown", "def __init__(", "    self,", "    *,"]
     for name, default in DEFAULT_PARAMETERS.items():
         literal = json.dumps(default) if isinstance(default, str) else repr(default)
         lines.append(f"    {name}: {annotations[name]} = {literal},")
-    lines += ["    **unknown: Never,", ") -> None:", "    parameters.refuse_unknown(unknown)"]
+    lines.append(") -> None:")
     lines += [f"    self.{name} = {name}" for name in DEFAULT_PARAMETERS]
     return "\n".join([*lines, "", ""])
 

@@ -248,7 +248,7 @@ def test_a_subclass_with_fewer_parameters_survives_clone():
 def test_type_checkers_see_the_type_of_every_parameter():
     hints = get_type_hints(SortNetRanker.__init__)
     settings = {name: s for name, s in settings_of(Config).items() if name != "seed"}
-    assert hints.keys() - {"return", "unknown"} == settings.keys() | OWN.keys()
+    assert hints.keys() - {"return"} == settings.keys() | OWN.keys()
     for name, setting in settings.items():
         types = set(get_args(hints[name])) or {hints[name]}
         assert setting.optional == (type(None) in types), name

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from numbers import Integral, Real
 from types import NoneType
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from sortnet.files import shown
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.registry import name_of, settings_for
 
+P = ParamSpec("P")
 OWN = {  # the parameters that are no settings of a run, and their defaults
     "ranker": "sortnet",
     "validation_fraction": 0.2,
@@ -53,20 +55,28 @@ DEFAULT_PARAMETERS = {
 } | OWN
 
 
-def refuse_unknown(names: Iterable[str]) -> None:
-    """Refuse parameters that do not exist.
+def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
+    """Let `__init__` refuse unknown parameters with advice on what to give instead.
 
     Raises:
-        TypeError: naming the first unknown parameter, and the parameter of SortNetRanker in its
-            place if the name is known from an earlier version or from another library.
+        TypeError: naming an unknown parameter, and the parameter of SortNetRanker in its place if
+            the name is known from an earlier version or from another library.
     """
-    for name in names:
-        advice = ""
-        if name in GONE:
-            advice = f"; it is gone: {GONE[name]}"
-        elif name in _OTHER_LIBRARIES:
-            advice = f"; here it is {_OTHER_LIBRARIES[name]}"
-        raise TypeError(f"SortNetRanker has no parameter {name!r}{advice}")
+
+    @wraps(init)
+    def checked_init(*args: P.args, **parameters: P.kwargs) -> None:
+        for name in parameters:
+            if name in DEFAULT_PARAMETERS:
+                continue
+            advice = ""
+            if name in GONE:
+                advice = f"; it is gone: {GONE[name]}"
+            elif name in _OTHER_LIBRARIES:
+                advice = f"; here it is {_OTHER_LIBRARIES[name]}"
+            raise TypeError(f"SortNetRanker has no parameter {name!r}{advice}")
+        init(*args, **parameters)
+
+    return checked_init
 
 
 def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = None) -> Settings:

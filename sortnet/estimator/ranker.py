@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Never, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -111,11 +111,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     _sample: Queries | None  # of the validation part, for feature_importances_
     _shares: F64 | None
 
-    # `make fix` writes the signature from the settings; type checkers refuse an unknown parameter.
+    # `make fix` writes `__init__` from the settings.
     # [[[cog
     # import cog, generate
     # cog.out(generate.estimator_init())
     # ]]]
+    @parameters.refuse_unknown
     def __init__(
         self,
         *,
@@ -163,9 +164,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tune: bool | Mapping[str, Sequence[Any]] = False,
         verbose: int = 0,
         n_jobs: int | None = None,
-        **unknown: Never,
     ) -> None:
-        parameters.refuse_unknown(unknown)
         self.quality = quality
         self.relevant_from = relevant_from
         self.gain = gain
