@@ -90,22 +90,35 @@ def sort(
             which returns `left`, `right`, `tie`, `skip`, or the probability that the left one is
             better, see `Function` about more than two; or several judges by name, which answer in
             turn.
+
+        The questions:
+
         question: what is asked; None: `Which is better?`.
         instructions: how to judge, in Markdown.
-        top: number of the best items that are wanted; None: the order of all.
-        wrong: share of the pairs, or of the top items, that may still be expected wrong.
         set_size: number of items of a question, 2 to 6; None: as it was, in a new collection 2. Of
             more than two the best and the worst are asked for.
+        seed: seed of the choice of questions.
+
+        The end:
+
+        top: number of the best items that are wanted; None: the order of all.
+        wrong: share of the pairs, or of the top items, that may still be expected wrong.
         max_calls: calls of each judge in this collection, those of earlier calls of `sort` counted;
             None: until the goal is reached.
+
+        The answers:
+
         store: file or URL of the store; None: one that is forgotten when the process ends.
-        name: of the collection; None: a hash of the items and the question. More items may be
+        name: name of the collection; None: a hash of the items and the question. More items may be
             passed under one name, but none left out.
-        text, id, group: columns of a table; only items of one group are compared.
-        ignore: columns of a table that are no features.
-        seed: of the choice of questions.
         progress: a function that gets texts; False: nothing is shown; None: a line in a terminal
             or notebook.
+
+        The columns of a table:
+
+        text, id, group: columns of the items' texts, ids and groups; only items of one group are
+            compared.
+        ignore: columns that are no features.
 
     Raises:
         SortNetError: on items, a judge or a store that cannot be used; if the judge fails three
@@ -460,17 +473,23 @@ def _ask_all(
 
 def _calls_left(connection: JudgeConnection, n_left: int, end: LabellingEnd) -> int:
     """Calls of a judge that are left after a round; of one with a budget those of the budget."""
-    if connection.budget is not None and connection.budget.max_calls is not None:
-        return connection.budget.max_calls - connection.budget.calls
+    budget = connection.budget
+    if budget is not None and budget.limits.max_calls is not None:
+        return budget.limits.max_calls - budget.calls
     return n_left - end.answered
 
 
 def _limit_calls(connection: JudgeConnection, n_left: int | None) -> None:
-    """Let the judge's budget, if it has one, allow no more calls than are left."""
+    """Let the judge's budget, if it has one, allow no more calls than are left.
+
+    A judge without a call left is not asked, so that its budget does not matter.
+    """
     budget = connection.budget
-    if budget is not None and n_left is not None:
-        allowed = n_left if budget.max_calls is None else min(budget.max_calls, n_left)
-        budget.max_calls = allowed
+    if budget is None or n_left is None or n_left <= 0:
+        return
+    most = budget.limits.max_calls
+    n_allowed = n_left if most is None else min(most, n_left)
+    budget.limits = replace(budget.limits, max_calls=n_allowed)
 
 
 def calls_of(service: LabellingService, annotator: str) -> int:
