@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,19 +94,30 @@ def change_questions(
 
     Raises:
         DataError: on a goal of a top that has room for all items, or a question about more items
-            than there are.
+            than there are; then no criterion is added.
     """
+    changed: Collection | None = collection
     if criterion is not None:
         criteria = {asked.criterion: asked for asked in collection.asked()}
-        collection = criteria.get(criterion) or collection.add_criterion(criterion)
+        changed = criteria.get(criterion)
+    _check_goal_and_set_size(changed or collection, goal, decisions)
+    if changed is None:
+        assert criterion is not None
+        changed = collection.add_criterion(criterion)
+    if decisions:
+        changed.decide(*decisions)
+
+
+def _check_goal_and_set_size(
+    collection: Collection, goal: Goal | None, decisions: Sequence[Decision]
+) -> None:
+    """Refuse a top that has room for all items, and questions about more items than there are."""
     if goal is not None and goal.top:
         _refuse_all(collection, goal.top)
     for decision in decisions:
         if decision.kind == "set-size":
             retired = collection.study().retired
             check_set_size(collection.items(), int(decision.amount or 2), retired)
-    if decisions:
-        collection.decide(*decisions)
 
 
 def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> None:
@@ -118,15 +129,25 @@ def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> 
     Raises:
         DataError: if there are fewer items, or all groups have fewer.
     """
-    groups = Counter(items.groups or ("",) * len(items))
-    groups.subtract(items.groups[item] if items.groups else "" for item in retired)
-    n_items = max(groups.values(), default=0)
+    n_items = size_of_largest_group(items, retired)
     if set_size > max(n_items, 2):
         where = "" if items.groups is None else " in the largest group"
         raise DataError(
             f"a question about {set_size} items, but there are only {n_items}{where}: ask about "
             "fewer"
         )
+
+
+def size_of_largest_group(items: Items, retired: Iterable[int] = ()) -> int:
+    """The number of items in the largest group, or of all where there are no groups.
+
+    Args:
+        retired: items that nobody is asked about, and that do not count.
+    """
+    groups = items.groups or ("",) * len(items)
+    n_items = Counter(groups)
+    n_items.subtract(groups[item] for item in retired)
+    return max(n_items.values(), default=0)
 
 
 def question_facts(collection: Collection) -> list[dict[str, Any]]:
@@ -155,12 +176,13 @@ def _facts(collection: Collection) -> dict[str, Any]:
 
 
 def _refuse_all(collection: Collection, top: int) -> None:
-    """Refuse a top that has room for all items."""
+    """Refuse a top that has room for all items that are not retired."""
     items = collection.items()
-    n = max(Counter(items.groups or ("",) * len(items)).values(), default=0)
-    if top >= n:
+    n_items = size_of_largest_group(items, collection.study().retired)
+    if top >= n_items:
         where = "" if items.groups is None else " in the largest group"
-        raise DataError(f"--goal: top {top} of {count(n, 'item')}{where}: all of them are the top")
+        n_of = count(n_items, "item")
+        raise DataError(f"--goal: top {top} of {n_of}{where}: all of them are the top")
 
 
 def _instructions_of(file: str) -> str:
