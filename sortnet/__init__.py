@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sortnet.errors import SortNetError
     from sortnet.estimator import SortNetRanker
     from sortnet.judges import Function, LanguageModel, Limits, Price, Program
-    from sortnet.rankers.base import load_ranker
+    from sortnet.rankers.load_ranker import load_ranker
     from sortnet.rankers.model import Model
     from sortnet.tables.letor import read_letor
     from sortnet.tables.letor_writer import write_letor
@@ -60,7 +60,7 @@ _NAMES_OF_MODULE = {
     "sortnet.errors": ("SortNetError",),
     "sortnet.estimator": ("SortNetRanker",),
     "sortnet.judges": ("Function", "LanguageModel", "Limits", "Price", "Program"),
-    "sortnet.rankers.base": ("load_ranker",),
+    "sortnet.rankers.load_ranker": ("load_ranker",),
     "sortnet.rankers.model": ("Model",),
     "sortnet.tables.letor": ("read_letor",),
     "sortnet.tables.letor_writer": ("write_letor",),

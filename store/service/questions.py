@@ -96,16 +96,14 @@ def change_questions(
         DataError: on a goal of a top that has room for all items, or a question about more items
             than there are; then no criterion is added.
     """
-    changed: Collection | None = collection
-    if criterion is not None:
+    if criterion is None:
+        _check_goal_and_set_size(collection, goal, decisions)
+    else:
         criteria = {asked.criterion: asked for asked in collection.asked()}
-        changed = criteria.get(criterion)
-    _check_goal_and_set_size(changed or collection, goal, decisions)
-    if changed is None:
-        assert criterion is not None
-        changed = collection.add_criterion(criterion)
+        _check_goal_and_set_size(criteria.get(criterion, collection), goal, decisions)
+        collection = criteria.get(criterion) or collection.add_criterion(criterion)
     if decisions:
-        changed.decide(*decisions)
+        collection.decide(*decisions)
 
 
 def _check_goal_and_set_size(
@@ -113,7 +111,7 @@ def _check_goal_and_set_size(
 ) -> None:
     """Refuse a top that has room for all items, and questions about more items than there are."""
     if goal is not None and goal.top:
-        _refuse_all(collection, goal.top)
+        _refuse_top_of_all(collection, goal.top)
     for decision in decisions:
         if decision.kind == "set-size":
             retired = collection.study().retired
@@ -129,29 +127,29 @@ def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> 
     Raises:
         DataError: if there are fewer items, or all groups have fewer.
     """
-    n_items = size_of_largest_group(items, retired)
-    if set_size > max(n_items, 2):
-        where = "" if items.groups is None else " in the largest group"
+    n_largest, where = largest_group(items, retired)
+    if set_size > max(n_largest, 2):
         raise DataError(
-            f"a question about {set_size} items, but there are only {n_items}{where}: ask about "
+            f"a question about {set_size} items, but there are only {n_largest}{where}: ask about "
             "fewer"
         )
 
 
-def size_of_largest_group(items: Items, retired: Iterable[int] = ()) -> int:
-    """The number of items in the largest group, or of all where there are no groups.
+def largest_group(items: Items, retired: Iterable[int] = ()) -> tuple[int, str]:
+    """The number of items in the largest group, and words for where they are, if there are groups.
 
     Args:
-        retired: items that nobody is asked about, and that do not count.
+        retired: items that are not counted.
     """
-    groups = items.groups or ("",) * len(items)
-    n_items = Counter(groups)
-    n_items.subtract(groups[item] for item in retired)
-    return max(n_items.values(), default=0)
+    if items.groups is None:
+        return len(items) - len({*retired}), ""
+    sizes = Counter(items.groups)
+    sizes.subtract(items.groups[item] for item in retired)
+    return max(sizes.values(), default=0), " in the largest group"
 
 
 def question_facts(collection: Collection) -> list[dict[str, Any]]:
-    """What annotators are asked, for each criterion of a collection or for its only question."""
+    """Facts about what annotators are asked, for each criterion or for the only question."""
     return [_facts(criterion) for criterion in collection.asked()]
 
 
@@ -175,14 +173,13 @@ def _facts(collection: Collection) -> dict[str, Any]:
     }
 
 
-def _refuse_all(collection: Collection, top: int) -> None:
+def _refuse_top_of_all(collection: Collection, top: int) -> None:
     """Refuse a top that has room for all items that are not retired."""
-    items = collection.items()
-    n_items = size_of_largest_group(items, collection.study().retired)
-    if top >= n_items:
-        where = "" if items.groups is None else " in the largest group"
-        n_of = count(n_items, "item")
-        raise DataError(f"--goal: top {top} of {n_of}{where}: all of them are the top")
+    n_largest, where = largest_group(collection.items(), collection.study().retired)
+    if top >= n_largest:
+        raise DataError(
+            f"--goal: top {top} of {count(n_largest, 'item')}{where}: all of them are the top"
+        )
 
 
 def _instructions_of(file: str) -> str:
