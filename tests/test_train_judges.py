@@ -521,7 +521,7 @@ def test_a_resumed_run_may_ask_for_no_logprobs(begun):
         done("train", "--resume", "--out", "model", "--no-logprobs")
     assert stored() == N
     with open_store("s.db") as store:
-        run = store.run(json.loads(Path("model", "model.json").read_text())["run"])
+        run = store.run(sortnet.load_ranker("model").info["run"])
         assert run.judge["logprobs"] is False
 
 
