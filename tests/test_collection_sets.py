@@ -23,7 +23,7 @@ from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.set_answers import ALIKE, CHOICES
 from sortnet.preference.shared_votes import SharedVotes, set_comparisons
 from sortnet.preference.study import Decision, Study, study_of
-from sortnet.rankers.base import load_ranker
+from sortnet.rankers.load_ranker import load_ranker
 from store import open_store
 from store.report.question_sizes import facts_of_sizes
 from store.service.criteria import Criteria

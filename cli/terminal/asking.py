@@ -135,7 +135,7 @@ class Asking:
         return reply
 
     def _is_enough(self) -> bool:
-        return self.service.known and self.service.remaining.stop
+        return self.service.is_fitted and self.service.remaining.stop
 
     def _store(self, lease: Lease, given: Reply) -> str:
         try:
@@ -163,7 +163,7 @@ class Asking:
     def _standing(self) -> str:
         remaining = self.service.remaining
         parts = [self.service.collection.name, self.annotator, f"{self.answered} answered"]
-        if not self.service.known:
+        if not self.service.is_fitted:
             parts.append("fitting the answers")
         elif remaining.stop:
             parts.append("the goal is reached")

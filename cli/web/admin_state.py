@@ -58,7 +58,7 @@ class AdminState:
         service, session = self.service, self.service.session
         counted, tokens = self._counts(), self._people.tokens
         study = service.study
-        known = service.known
+        known = service.is_fitted
         return ranking_rows(service, view) | {
             "items": len(service.items),
             "answers": session.n_votes,

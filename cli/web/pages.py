@@ -49,7 +49,7 @@ class Pages:
     def next(self, annotator: str, markdown: bool = False) -> dict[str, Any]:
         """An annotator's progress and next pairs, with renewed leases; texts also as HTML."""
         asked, last = self.criteria.next(annotator, AT_HAND), self.criteria.last(annotator)
-        known = all(each.known for each in self.services)
+        known = all(each.is_fitted for each in self.services)
         remaining = [each.remaining for each in self.services]
         left = [0 if each.stop else each.questions for each in remaining]
         stop = known and all(each.stop for each in remaining)

@@ -46,7 +46,7 @@ def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
     Cost: that of the rows. The first page after a fit also takes a sort of all items, unless they
     are shown as ranked, and the first one of a search a pass over them.
     """
-    if not service.known:
+    if not service.is_fitted:
         return {"ranking": [], "found": 0, "page": 1, "pages": 1}
     items, ranking = service.items, service.ranking
     found = _found(items, ranking, view.sort, view.down, view.find.strip().casefold())
