@@ -64,18 +64,22 @@ def ask_in_turn(
 def _calls_after(connection: JudgeConnection, n_left: int, end: LabellingEnd) -> int:
     """Calls that a judge has left after a turn: by its budget, or a call for each answer."""
     budget = connection.budget
-    if budget is not None and budget.max_calls is not None:
-        return budget.max_calls - budget.calls
+    if budget is not None and budget.limits.max_calls is not None:
+        return budget.limits.max_calls - budget.calls
     return n_left - end.answered
 
 
 def _limit_calls(connection: JudgeConnection, n_allowed: int) -> None:
-    """Let the judge's budget, if it has one, allow no more than that many calls."""
+    """Let the judge's budget, if it has one, allow no more than that many calls.
+
+    A judge without a call left is not asked, so that its budget does not matter.
+    """
     budget = connection.budget
-    if budget is None:
+    if budget is None or n_allowed <= 0:
         return
-    if budget.max_calls is None or budget.max_calls > n_allowed:
-        budget.max_calls = n_allowed
+    most = budget.limits.max_calls
+    if most is None or most > n_allowed:
+        budget.limits = replace(budget.limits, max_calls=n_allowed)
 
 
 def _calls_so_far(service: LabellingService, annotator: str) -> int:

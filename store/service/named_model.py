@@ -22,7 +22,7 @@ def load_model(model: str, progress: Progress, threads: int | None = None) -> Ra
     Raises:
         SortNetError: if there is no such model, or the name is a collection's.
     """
-    from sortnet.rankers.base import load_ranker
+    from sortnet.rankers.load_ranker import load_ranker
 
     progress(f"loading {model}")
     set_threads(threads)
