@@ -85,3 +85,238 @@ def sort(
 
         question: what is asked; None: `Which is better?`.
         instructions: how to judge, in Markdown.
+        set_size: number of items of a question, 2 to 6; None: as it was, in a new collection 2.
+            Questions about more than two ask for the best and the worst item.
+        seed: seed of the choice of questions.
+
+        The end:
+
+        top: number of the best items that are wanted; None: the order of all.
+        wrong: share of the pairs, or of the top items, that may still be expected wrong.
+        max_calls: calls of each judge in this collection, earlier calls of `sort` counted; None:
+            until the goal is reached.
+
+        The answers:
+
+        store: file or URL of the store; None: one that is forgotten when the process ends.
+        name: name of the collection; None: a hash of the items and the question. More items may be
+            passed under one name, but none left out.
+        progress: a function that gets texts; False: nothing is shown; None: a line in a terminal
+            or notebook.
+
+        The columns of a table:
+
+        text, id, group: columns of the items' texts, ids and groups; only items of one group are
+            compared.
+        ignore: columns that are no features.
+
+    Raises:
+        SortNetError: on items, a judge or a store that cannot be used; if the judge fails three
+            times in a row, saying how many answers are kept.
+        Exception: of a function that raises three times in a row, as it is, with a note of how
+            many answers are kept.
+
+    Cost: the judge's, and about 10 ms a question for a thousand items.
+
+    >>> result = sort(["a", "ccc", "bb"], judge=lambda left, right: len(left) / len(left + right))
+    >>> result.frame["item"].tolist()
+    ['ccc', 'bb', 'a']
+    """
+    check_whole_number("max_calls", max_calls)
+    _check_texts(question=question, instructions=instructions)
+    judges = judges_by_name(judge)
+    given_items = items_from(items, text=text, id=id, group=group, ignore=ignore)
+    goal = _goal(given_items, top, wrong)
+    _check_set_size(given_items, set_size)
+    value_of_id = given_items.value_of_id()
+    connections = {
+        annotator: machine_judge.connect(f"judge {annotator}", value_of_id)
+        for annotator, machine_judge in judges.items()
+    }
+    if set_size is not None and set_size > 2:
+        for connection in connections.values():
+            check_takes_sets(connection, set_size)
+    with (
+        shown_progress(progress) as show,
+        open_store(_process_store() if store is None else store) as opened,
+    ):
+        collection = collection_to_sort(
+            opened, name, given_items, question, instructions, seed, show
+        )
+        _decide_set_size(collection, set_size)
+        with closing(LabellingService(collection, goal=goal, record=True)) as service:
+            show("fitting the answers so far")
+            service.settle()
+            n_answers_before = service.session.n_votes
+            end = ask_in_turn(service, connections, max_calls, show)
+            n_answers = service.session.n_votes
+            return SortedItems(
+                frame=ranking_frame(service.ranking, given_items, service.items.ids),
+                name=collection.name,
+                store=opened.database.url,
+                reason=EndReason.GOAL if end is None else end.reason,
+                status=service.remaining.why,
+                answered=n_answers - n_answers_before,
+                answered_in_all=n_answers,
+                spent={
+                    annotator: connection.spent_facts()
+                    for annotator, connection in connections.items()
+                },
+                seed=seed,
+                goal=goal,
+            )
+
+
+@dataclass(frozen=True)
+class SortEstimate:
+    """What a call of `sort` would take; nothing was asked, sent or stored.
+
+    Attributes:
+        questions: expected number of questions to the goal, or to `max_calls`.
+        calls: estimated calls of each language model by name, with tokens and cost.
+        prompt: an example of what a language model would be sent; None without a language model.
+    """
+
+    questions: int
+    calls: Mapping[str, CallEstimate]
+    prompt: str | None
+
+    def __str__(self) -> str:
+        parts = [f"about {count(self.questions, 'question')}"]
+        parts += [f"{name}: {calls}" for name, calls in self.calls.items()]
+        return "; ".join(parts)
+
+
+def estimate(
+    items: Any,
+    *,
+    judge: OneJudge | Mapping[str, OneJudge],
+    question: str | None = None,
+    instructions: str | None = None,
+    top: int | None = None,
+    wrong: float = WRONG,
+    set_size: int | None = None,
+    max_calls: int | None = None,
+    text: str | None = None,
+    id: str | None = None,
+    group: str | None = None,
+    ignore: Sequence[str] = (),
+    seed: int = 0,
+) -> SortEstimate:
+    """Estimate what `sort` with the same arguments takes, from no answers at all.
+
+    Raises:
+        SortNetError: as `sort`.
+
+    Cost: a simulated session.
+
+    >>> print(estimate(["a", "bb", "ccc"], judge=lambda left, right: "left"))
+    about 3 questions
+    """
+    check_whole_number("max_calls", max_calls)
+    _check_texts(question=question, instructions=instructions)
+    judges = judges_by_name(judge)
+    given_items = items_from(items, text=text, id=id, group=group, ignore=ignore)
+    goal = _goal(given_items, top, wrong)
+    _check_set_size(given_items, set_size)
+    if set_size is not None and set_size > 2:
+        for annotator, machine_judge in judges.items():
+            # A language model is checked below, where its prompts are made.
+            if not isinstance(machine_judge, LanguageModel):
+                check_takes_sets(machine_judge.connect(f"judge {annotator}"), set_size)
+    with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "estimate.db")) as opened:
+        collection = collection_to_sort(
+            opened, None, given_items, question, instructions, seed, lambda text: None
+        )
+        _decide_set_size(collection, set_size)
+        with closing(LabellingService(collection, goal=goal)) as service:
+            service.settle()
+            expected_questions = service.remaining.questions
+            examples = example_pairs(service, _EXAMPLES)
+    n_items = len(given_items.items)
+    n_questions = n_items * (n_items - 1) // 2
+    if expected_questions is not None:
+        n_questions = min(expected_questions, n_questions)
+    if max_calls is not None:
+        n_questions = min(n_questions, max_calls * len(judges))
+    questions_a_judge = math.ceil(n_questions / len(judges))
+    calls: dict[str, CallEstimate] = {}
+    prompt: str | None = None
+    for annotator, machine_judge in judges.items():
+        if isinstance(machine_judge, LanguageModel):
+            calls[annotator] = estimate_calls(machine_judge, questions_a_judge, examples)
+            if prompt is None:
+                prompt = Prompt(machine_judge.prompt).of(examples[0])
+    return SortEstimate(n_questions, calls, prompt)
+
+
+def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, MachineJudge]:
+    """The judges by the names under which their answers are stored.
+
+    Raises:
+        SortNetError: on something that is no judge, or no judge at all.
+
+    >>> list(judges_by_name({"length": lambda left, right: "left"}))
+    ['length']
+    """
+    if isinstance(judge, Mapping):
+        if not judge:
+            raise SortNetError("judge: there is none")
+        return {str(name): described(one_judge) for name, one_judge in judge.items()}
+    machine_judge = described(judge)
+    return {_annotator_name(machine_judge): machine_judge}
+
+
+def _annotator_name(judge: MachineJudge) -> str:
+    """The name of a judge: its model and variant, its command, or its function's name."""
+    name = judge.annotator
+    if isinstance(judge, LanguageModel) and judge.variant:
+        name = f"{name} {judge.variant}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_NAME - 9].strip()} {digest}"
+
+
+def _check_texts(**texts: object) -> None:
+    for name, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise SortNetError(f"{name}: {shown(text)} is no text")
+
+
+def _goal(given_items: GivenItems, top: int | None, wrong: float) -> Goal:
+    """The goal of the session.
+
+    Raises:
+        SortNetError: on an impossible number, or a top that has room for all items.
+    """
+    check_whole_number("top", top)
+    if not isinstance(wrong, int | float) or not 0 < wrong < 1:
+        raise SortNetError(f"wrong: {shown(wrong)} is no share between 0 and 1")
+    if top is None:
+        return Goal(wrong)
+    n_largest, where = largest_group(given_items.items)
+    if top >= n_largest:
+        raise DataError(f"top: {top} of {count(n_largest, 'item')}{where}: all of them are the top")
+    return Goal(wrong, top)
+
+
+def _check_set_size(given_items: GivenItems, set_size: int | None) -> None:
+    """Refuse an impossible number of items of a question."""
+    check_whole_number("set_size", set_size, least=2, most=MOST_ITEMS)
+    if set_size is not None:
+        check_set_size(given_items.items, set_size)
+
+
+def _decide_set_size(collection: Collection, set_size: int | None) -> None:
+    """Let questions be about that many items from now on; None: as before."""
+    if set_size is not None and set_size != collection.study().set_size:
+        collection.decide(Decision("set-size", amount=set_size))
+
+
+@cache
+def _process_store() -> Path:
+    """File of the store of this process, which is removed at its end."""
+    folder = tempfile.mkdtemp(prefix="sortnet-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder, "sort.db")
