@@ -6,7 +6,6 @@ import json
 import shlex
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_made import FAST, done, fault, letor, quick_training
+from forked_made import ForkedScript, exit_code_of
 from model_made import Model, serving
 from starlette.responses import JSONResponse
 
@@ -208,7 +208,7 @@ def test_a_function_killed_between_answers_is_asked_no_answered_pair_again():
     script = SCRIPT.format(
         tests=str(Path(__file__).parent), dies_at=(3, 30), n=N, settings=SETTINGS
     )
-    codes = [subprocess.run([sys.executable, "-c", script]).returncode for _ in range(3)]
+    codes = [exit_code_of(script) for _ in range(3)]
     assert codes == [-signal.SIGKILL, -signal.SIGKILL, 0]
     lines = [line.split("|", 1) for line in Path("asked").read_text().splitlines()]
     of_process: dict[str, list[str]] = {}
@@ -245,12 +245,11 @@ def test_a_run_by_a_language_model_that_is_killed_goes_on_without_repeats():
     model = Model(words_in, faults=[*[None] * n_answered, hangs])
     with serving(model) as url:
         script = MODEL_SCRIPT.format(url=url, n=N, settings=SETTINGS)
-        process = subprocess.Popen([sys.executable, "-c", script])
-        while process.poll() is None and len(model.prompts) <= n_answered:
-            time.sleep(0.01)
-        process.kill()
+        with ForkedScript(script) as process:
+            while process.poll() is None and len(model.prompts) <= n_answered:
+                time.sleep(0.01)
         is_killed.set()
-        assert process.wait() == -signal.SIGKILL and stored() == n_answered
+        assert process.returncode == -signal.SIGKILL and stored() == n_answered
         trained = resume("model", options=OPTIONS)
     assert stored() == N and trained.best["quality"] > 0.7
     # The call that was under way is made again, no other.

@@ -1,4 +1,4 @@
-"""What annotators of a collection are asked: the questions of its criteria, and changes of them."""
+"""The questions that annotators of a collection are asked, by its criteria, and their changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class QuestionChanges:
     """Changes of what annotators are asked; None and empty: no change.
 
     Attributes:
-        question: the question that is asked of each pair.
+        question: the question about each pair.
         instructions: a file of Markdown, or `none`.
         criterion: the criterion that is changed; a new one is added.
         goal: when the asking is to stop.
@@ -59,7 +59,7 @@ class QuestionChanges:
         if self.question is not None:
             decisions.append(Decision("question", reason=self.question))
         if self.instructions is not None:
-            text = _instructions_of(self.instructions)
+            text = _read_instructions(self.instructions)
             decisions.append(Decision("instructions", reason=text))
         for kind, amount in self._amounts():
             decisions.append(Decision(kind, amount=amount))
@@ -155,7 +155,9 @@ def question_facts(collection: Collection) -> list[dict[str, Any]]:
 
 def _facts(collection: Collection) -> dict[str, Any]:
     study = collection.study()
-    deadline = datetime.fromtimestamp(study.deadline, UTC).isoformat() if study.deadline else None
+    deadline: str | None = None
+    if study.deadline:
+        deadline = datetime.fromtimestamp(study.deadline, UTC).isoformat()
     return {
         "name": collection.name,
         "criterion": collection.criterion,
@@ -182,7 +184,7 @@ def _refuse_top_of_all(collection: Collection, top: int) -> None:
         )
 
 
-def _instructions_of(file: str) -> str:
+def _read_instructions(file: str) -> str:
     """The text of a file; empty if it is called `none`."""
     if file == "none":
         return ""
