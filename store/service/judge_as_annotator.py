@@ -273,8 +273,8 @@ class Judging(WorkerPool[Lease]):
             n_left = self.service.remaining.range_left
         else:
             n_left = str(self.number - self.answered)
-        left = "" if n_left in ("", "0") else f"{n_left} left"
-        return f"{self.answered} answered", left
+        n_left_text = "" if n_left in ("", "0") else f"{n_left} left"
+        return f"{self.answered} answered", n_left_text
 
     def _reason(self) -> tuple[EndReason, str]:
         remaining = self.service.remaining
