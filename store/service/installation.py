@@ -28,9 +28,9 @@ class Installation:
     """The results of the checks.
 
     Attributes:
-        version: of SortNet.
+        version: version of SortNet.
         system: Python and the system that it runs on.
-        executable: of Python.
+        executable: path of Python.
         devices: names of the devices that work, the CPU first.
         auto_device: the device that `auto` takes.
         threads: number of cores, and threads of each library.

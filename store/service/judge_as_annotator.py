@@ -101,7 +101,7 @@ class Judging(WorkerPool[Lease]):
 
     Attributes:
         service: chooses the questions and stores the answers.
-        annotator: as whom the judge answers.
+        annotator: name under which the answers are stored.
         number: number of questions to answer; None: until the goal is reached.
         n_preferences: answers that are neither skips nor can't-says.
     """

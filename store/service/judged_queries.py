@@ -28,7 +28,7 @@ class Source:
     """A collection as it was after some of its judgements, as data of a run.
 
     Attributes:
-        name: of the collection.
+        name: name of the collection.
         events: the number of the last judgement that counts; None: all.
 
     >>> str(Source("essays", 120)), Source.parse("collection:essays#120")

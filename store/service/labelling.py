@@ -48,7 +48,7 @@ def new_session(
         overrides: arguments of `Session` in place of the collection's settings.
 
     Raises:
-        StoreError: if the collection has criteria, each of which has a session.
+        StoreError: if the collection has criteria, which have a session each.
     """
     collection.check_one_question()
     study = study or collection.study()
@@ -98,7 +98,7 @@ class LabellingService:
 
     Attributes:
         session, study, items: the session, the study's present state, and the items to sort.
-        ranking, remaining: of the last fit; before the first one, by the features alone.
+        ranking, remaining: results of the last fit; before the first fit, by the features alone.
         fault: the error of the last fit, else empty.
         last_number: the number of the last judgement that was read.
 
@@ -194,7 +194,7 @@ class LabellingService:
             self.collection.release(annotator, sorted(self._own_leases.get(annotator, ())))
 
     def sees(self, annotator: str, item: int) -> bool:
-        """Whether an item is in a live question of an annotator, or in one that they answered.
+        """Whether an item is in a live or an answered question of an annotator.
 
         Cost: a pass over the judgements; a transaction if the item is in no judgement.
         """
@@ -237,7 +237,7 @@ class LabellingService:
             last = self.session.last(annotator)
             if last is None or self.study.why_closed(annotator, 0):
                 return None
-            self._leases_of_service(annotator, live_leases)  # takes over those of ended processes
+            self._leases_of_service(annotator, live_leases)  # takes over leases of ended processes
             self.release(annotator)
             undo = self.collection.undo(annotator, last.number)
             self.sync()
@@ -474,7 +474,7 @@ class LabellingService:
         return any(lease.expires < soon or lease.process != process for lease in leases)
 
     def _replay(self, judgements: Judgements) -> None:
-        """Add judgements to the session, and keep those of excluded annotators beside it."""
+        """Add judgements to the session, and keep judgements of excluded annotators."""
         if not len(judgements):
             return
         self.session.replay(judgements)

@@ -135,8 +135,8 @@ class RunJudge:
     Args:
         judge: who is asked.
         run: keeps the answers.
-        documents: of each part, in the order of their numbers.
-        question: what is asked.
+        documents: the documents of each part, in the order of their numbers.
+        question: the question about each pair.
         seed: decides which document of a pair is shown left.
         judgements: answers that may be given in all.
         again: the command or the call that resumes the run.
@@ -259,7 +259,7 @@ class RunJudge:
         return ", ".join(phrases)
 
     def _answers(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-        """(m,) the probability that each document of i is better than that of j; NaN: no answer."""
+        """(m,) the probability that document i[k] is better than j[k]; NaN without an answer."""
         lower = np.minimum(i, j).tolist()
         higher = np.maximum(i, j).tolist()
         pairs = [(split, low, high) for low, high in zip(lower, higher, strict=True)]

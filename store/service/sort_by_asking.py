@@ -46,7 +46,7 @@ from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import open_store
 
 _LONGEST_NAME = 60  # characters of a command that is an annotator's name
-_EXAMPLES = 50  # prompts of which an estimate takes the mean length
+_EXAMPLES = 50  # prompts whose mean length an estimate takes
 
 
 def sort(
@@ -98,7 +98,7 @@ def sort(
 
         The answers:
 
-        store: file or URL of the store; None: one that is forgotten when the process ends.
+        store: file or URL of the store; None: a temporary store, removed when the process ends.
         name: name of the collection; None: a hash of the items and the question. More items may be
             passed under one name, but none left out.
         progress: a function that gets texts; False: nothing is shown; None: a line in a terminal
