@@ -328,16 +328,25 @@ class LabellingService:
             return
         if self.session.quick:
             self._try_fit()
-            is_running = self._forecasting is not None and self._forecasting.is_alive()
-            if not is_running and self.session.forecast_due:
+            if self.session.forecast_due:
                 # A forecast takes longer than a small fit, and nobody waits for it.
-                self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
-                self._forecasting.start()
-            return
+                self._start_forecast()
+        else:
+            self._start_fit(keep_net=keep_net, pause=pause)
+
+    def _start_forecast(self) -> None:
+        """Renew the forecast in a thread, unless a thread does so already."""
+        is_running = self._forecasting is not None and self._forecasting.is_alive()
+        if not is_running:
+            self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
+            self._forecasting.start()
+
+    def _start_fit(self, *, keep_net: bool, pause: bool) -> None:
+        """Fit the model in a thread, unless a thread does so already or fits pause."""
         with self._lock:
             is_running = self._fitting is not None and self._fitting.is_alive()
-            may_start = not pause or time.monotonic() >= self._pause_until
-            if may_start and not is_running:
+            is_pausing = pause and time.monotonic() < self._pause_until
+            if not is_running and not is_pausing:
                 # A daemon: a process that ends need not wait for a fit, which writes nothing.
                 fit = partial(self._try_fit, keep_net=keep_net)
                 self._fitting = threading.Thread(target=fit, daemon=True)
