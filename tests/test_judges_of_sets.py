@@ -511,6 +511,19 @@ def test_a_program_that_answers_pairs_only_is_given_up_and_stores_nothing_about_
         assert store.collection("c").leases() == []
 
 
+def test_a_program_that_ends_at_a_question_about_four_is_told_what_its_line_has():
+    code = 'def answer(q):\n    return {"answer": q["left"] and "left"}\n'
+    run = invoke("label", "c", "--as", "tool", "--judge", program(code))
+    assert run.exit_code == 2
+    assert (
+        "KeyError: 'left'; it was asked about 4 items, so that its line has items in place of left "
+        "and right: read items, or set the size to 2"
+    ) in run.stderr
+    done("ask", "c", "--set-size", 2)
+    run = invoke("label", "c", "--as", "tool", "--judge", program("def answer(q): boom\n"))
+    assert "NameError" in run.stderr and "read items" not in run.stderr
+
+
 # Functions.
 
 
