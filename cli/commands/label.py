@@ -17,7 +17,7 @@ from cli.judges.judge_options import (
 )
 from cli.options import GoalType, Whole, lease_option, store_and_json
 from cli.printing.results import print_result
-from cli.terminal.labelling_run import LabelOptions, ask_by, label_criteria
+from cli.terminal.labelling_run import LabelOptions, asker_of, label_criteria
 from sortnet.errors import SortNetError
 from store.service.existing_store import open_collection
 
@@ -45,7 +45,7 @@ def label(
     lease: float,
     store: str | None,
     as_json: bool,
-    **how: Any,
+    **judge_values: Any,
 ) -> None:
     """Say which of two items of the collection NAME is better, pair by pair, one key per answer.
 
@@ -89,7 +89,7 @@ def label(
       sortnet label essays --model gpt-x --write-batch requests.jsonl
       sortnet label essays --read-batch answers.jsonl
     """
-    judges = each_judge(how, annotator)
+    judges = each_judge(judge_values, annotator)
     judge = judges[0]
     if judge["place"] is not None and is_asked(judge):
         raise click.UsageError("--place is for people: leave out --judge and --model")
@@ -110,17 +110,20 @@ def label(
             show_prompt_or_estimate(collection, judge, number, until, as_json=as_json)
         return
     options = LabelOptions(number, until, lease, judge)
-    asks = {
-        annotator or machine["model"] or _login(): ask_by(machine, in_turn=len(judges) > 1)
-        for machine in judges
+    askers = {
+        annotator or judge_options["model"] or _login(): asker_of(
+            judge_options, in_turn=len(judges) > 1
+        )
+        for judge_options in judges
     }
     with open_collection(store, name, write=True) as collection:
-        labelled = label_criteria(collection, asks, options, as_json=as_json)
+        labelled = label_criteria(collection, askers, options, as_json=as_json)
     if faults := [facts["fault"] for facts in labelled if facts.get("fault")]:
         raise SortNetError(f"{'--judge' if judge['judge'] else '--model'}: {faults[0]}")
 
 
 def _login() -> str:
+    """The login name of the user."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
