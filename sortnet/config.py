@@ -150,7 +150,7 @@ class Settings:
     """Settings of any ranker: its measure and its seed.
 
     Attributes:
-        kind: name of the ranker, see `sortnet.rankers.base.KINDS`.
+        kind: name of the ranker, see `sortnet.rankers.registry.KINDS`.
         takes_judged: whether the ranker learns from judged pairs; if not, they are refused.
         takes_weights: whether the ranker uses weights of documents; if not, they are refused.
         grids: default grids of `tune`, see there.

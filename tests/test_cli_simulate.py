@@ -79,6 +79,13 @@ def test_votes_of_a_file_are_asked_for_and_the_rest_is_foretold():
         assert row["questions"] == 30 and row["accuracy"] > 0.8
 
 
+def test_votes_of_a_file_answer_questions_about_four():
+    typed = ("--protocol", "votes", "--votes", "votes.tsv", "--items-file", "items.csv")
+    rows = value_of(done("experiment", "simulate", *typed, "--strategy", "sets-4", "--json"))
+    assert [(row["strategy"], row["questions"]) for row in rows] == [("sets-4", 7)]
+    assert rows[0]["accuracy"] > 0.8
+
+
 @pytest.mark.parametrize(
     ("typed", "words"),
     [

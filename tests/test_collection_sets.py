@@ -22,7 +22,7 @@ from sortnet.preference.base import unordered_pair
 from sortnet.preference.judgement_table import Judgements, SharedVotes, set_comparisons
 from sortnet.preference.set_answers import ALIKE, CHOICES
 from sortnet.preference.study import Decision, Study, study_of
-from sortnet.rankers.base import load_ranker
+from sortnet.rankers.load_ranker import load_ranker
 from store import open_store
 from store.report.question_sizes import facts_of_sizes
 from store.service.criteria import Criteria

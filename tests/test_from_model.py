@@ -24,8 +24,8 @@ from sortnet.learning.iteration_steps import IterationSteps
 from sortnet.learning.training import NONE
 from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
-from sortnet.rankers.base import load_ranker
 from sortnet.rankers.from_model import settings_from_model
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model, fit
 from store import Run, open_store
 from store.training import training_run

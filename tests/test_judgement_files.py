@@ -14,14 +14,14 @@ from sortnet.errors import DataError, SortNetError
 from sortnet.preference import Judgement
 from sortnet.preference.base import SET_FIELDS
 from store import Collection, Store
+from store.collections.judgement_cells import CELL_READERS
 from store.collections.judgement_files import (
-    _FACTS,
     FIELDS,
     Imported,
     export_judgements,
     import_judgements,
-    read_lines,
 )
+from store.collections.judgement_lines import read_lines
 
 ODD_IDS = ("plain", "a,b", 'say "x"', "line\nbreak", "tab\there", "ünï ☃", "\u2028", " pad ")
 
@@ -59,7 +59,7 @@ def votes(collection: Collection) -> list[tuple[object, ...]]:
 
 
 def test_every_field_of_a_judgement_is_read_again() -> None:
-    assert {*FIELDS} == {*_FACTS, "id", "annotator", "left", "right", "answer"}
+    assert {*FIELDS} == {*CELL_READERS, "id", "annotator", "left", "right", "answer"}
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])

@@ -17,7 +17,7 @@ from sortnet.comparators.losses import hinge, lambdarank, listnet, plackett_luce
 from sortnet.core import Queries
 from sortnet.errors import DataError, DivergedError
 from sortnet.metrics import Metric, per_query
-from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.listwise import ListwiseSettings
 
 LOSSES = (ranknet, listnet, lambdarank)

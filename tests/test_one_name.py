@@ -83,12 +83,12 @@ def test_of_two_processes_that_find_the_leases_of_a_killed_one_the_first_has_the
     with holding(url) as theirs:
         pass
     one, other = LabellingService(collection), LabellingService(collection)
-    look = other._look
+    read_changes = other._read_changes
     first: list[Lease] = []
 
-    def look_then_lose() -> list[Lease]:
+    def read_then_lose() -> list[Lease]:
         """Let the first process, which is our parent, take over what the second has seen."""
-        live = look()
+        live = read_changes()
         if not first:
             parent = Process.here()._replace(
                 pid=os.getppid(), process_start=process_start(os.getppid())
@@ -98,7 +98,7 @@ def test_of_two_processes_that_find_the_leases_of_a_killed_one_the_first_has_the
                 first.extend(one.next("bot", 3))
         return live
 
-    monkeypatch.setattr(other, "_look", look_then_lose)
+    monkeypatch.setattr(other, "_read_changes", read_then_lose)
     mine = other.next("bot", 3)
     assert ids(first) == theirs and len(mine) == 3
     assert not {*theirs} & {*ids(mine)}

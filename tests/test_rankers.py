@@ -23,16 +23,10 @@ from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.parameters import settings_from
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import (
-    KINDS,
-    VARIANTS,
-    Ranker,
-    fit_ranker,
-    kind_settings,
-    name_of,
-    settings_for,
-)
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.model_folder import write_folder
+from sortnet.rankers.registry import KINDS, VARIANTS, kind_settings, name_of, settings_for
 from sortnet.rankers.tuning import tune
 
 TEST = "fold/test.txt"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sortnet.errors import JudgementError
 from sortnet.lab.asking_sorts import merge_sort, quicksort, setwise_heapsort
 from sortnet.lab.recorded_votes import (
+    _Urn,
     accuracy,
     majority,
     simulate_votes,
@@ -27,7 +28,7 @@ from sortnet.lab.simulated_annotators import (
     spearman,
     summary,
 )
-from sortnet.preference.base import Judgement
+from sortnet.preference.base import Judgement, Question
 from sortnet.preference.session import Session
 from sortnet.preference.vote_arrays import Votes
 
@@ -257,6 +258,41 @@ def test_recorded_votes_teach_a_session_the_held_out_pairs():
         assert min(late) > 0.85
     again = simulate_votes(X, known, ["random"], [4, 60], seeds=2)
     assert again == [r for r in results if r.strategy == "random"]
+
+
+def test_recorded_votes_answer_questions_about_four():
+    scores = np.random.default_rng(1).permutation(16).astype(float)
+    known = votes_of(scores, list(combinations(range(16), 2)), 3)
+    results = simulate_votes(np.empty((16, 0)), known, ["default", "sets-4"], [20, 40], seeds=3)
+    assert {r.questions for r in results} == {20, 40}
+    fours, pairs = (
+        np.mean([r.accuracy for r in results if (r.strategy, r.questions) == (name, 40)])
+        for name in ("sets-4", "default")
+    )
+    assert fours > 0.9 > pairs
+
+
+def urn_of(rows):
+    """Votes as (preferred item, other item), to be drawn in a fixed order."""
+    left, right = np.array(rows).T
+    return _Urn(Votes.of_one(left, right, np.ones(len(rows))), np.random.default_rng(0))
+
+
+def test_the_best_of_four_has_most_votes_the_worst_fewest_and_each_vote_is_used_once():
+    urn = urn_of([(2, 0), (2, 1), (2, 3), (0, 1), (3, 0), (3, 1)])
+    question = Question(0, 1, "given", 1.0, further=(2, 3))
+    answer = urn.answer(question, "ana")
+    assert (answer.annotator, answer.best, answer.worst) == ("ana", 2, 1)
+    assert urn.answer(question, "ana").answer == "cant-say"
+    assert urn.n_answers == 1
+
+
+def test_a_pair_without_a_vote_is_half_a_win_and_four_equal_items_are_the_same():
+    four = Question(0, 1, "given", 1.0, further=(2, 3))
+    answer = urn_of([(1, 0), (1, 2), (3, 2), (0, 2), (0, 3)]).answer(four, "ana")
+    assert (answer.best, answer.worst) == (1, 2)  # 2, 2.5, 0 and 1.5 wins
+    ring = urn_of([(0, 1), (1, 2), (2, 3), (3, 0)])
+    assert ring.answer(four, "ana").answer == "same"
 
 
 def test_groups_of_votes_are_collections_that_the_seeds_take_in_turn():

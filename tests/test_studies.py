@@ -29,7 +29,7 @@ from sortnet.lab.splits import OfficialFold
 from sortnet.lab.studies import SIZES, STUDIES, Point, Size, frame_of, points_of
 from sortnet.lab.synthetic import MadeClasses
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.diagnostics import rank_changes
 from store.plots import curves

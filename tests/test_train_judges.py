@@ -362,11 +362,11 @@ def test_a_prompt_that_was_changed_since_is_another_one_until_the_run_has_ended(
 
 def test_a_key_from_a_function_is_asked_for_again_and_one_of_a_variable_is_not(begun, monkeypatch):
     monkeypatch.setenv("MY_KEY", KEY)
-    for k, named in enumerate(({"key": lambda: KEY}, {"key_variable": "MY_KEY"})):
+    for k, named in enumerate(({"key": lambda: KEY}, {"key": "MY_KEY"})):
         with serving(Model(words_in, key=KEY, faults=[500] * 3)) as url:
             judge = sortnet.LanguageModel("judge", url, patience=0, **named)
             begun(judge, out=f"m{k}")
-            if "key" in named:
+            if callable(named["key"]):
                 with pytest.raises(SortNetError, match="key comes from a function, which is not"):
                     resume(f"m{k}", options=OPTIONS)
                 resume(f"m{k}", judge=judge, options=OPTIONS)
@@ -456,7 +456,9 @@ def test_numbers_alone_are_refused_for_a_language_model_not_for_a_function():
 
 
 def test_an_estimate_asks_and_writes_nothing(tmp_path):
-    model = sortnet.LanguageModel("m", "http://127.0.0.1:9", both_orders=True, price_in=1.0)
+    model = sortnet.LanguageModel(
+        "m", "http://127.0.0.1:9", both_orders=True, price=sortnet.Price(1.0)
+    )
     found = estimate(
         "products.csv", judge=model, question="Longer?", options=OPTIONS, judgements=70
     )
@@ -483,7 +485,7 @@ OF_0_4 = {
         ({"judge": "python a.py"}, sortnet.Program("python a.py", workers=2, patience=9.0)),
         (
             {"model": "m", "server": "http://s", "key": "MY_KEY", "prompt_hash": Prompt().hash},
-            sortnet.LanguageModel("m", "http://s", key_variable="MY_KEY", workers=2, patience=9.0),
+            sortnet.LanguageModel("m", "http://s", key="MY_KEY", workers=2, patience=9.0),
         ),
     ],
 )

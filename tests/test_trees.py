@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from sortnet.core import Queries
 from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
-from sortnet.rankers.base import fit_ranker, load_ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.forest import Forest, ForestRanker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.model_folder import write_folder
 from sortnet.rankers.trees import TreeSettings
 

@@ -10,7 +10,7 @@ import click
 from cli.options import Real, Whole
 
 if TYPE_CHECKING:
-    from sortnet.judges import LanguageModel, Program
+    from sortnet.judges import LanguageModel, Price, Program
     from sortnet.judges.connection import JudgeConnection
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -169,7 +169,7 @@ def judge_of(values: Mapping[str, Any]) -> LanguageModel | Program | None:
     Raises:
         SortNetError: if the command, a parameter of the request or a price cannot be one.
     """
-    from sortnet.judges import LanguageModel, Program
+    from sortnet.judges import LanguageModel, Limits, Program
     from sortnet.judges.request import parse_request
 
     if values["judge"] is not None:
@@ -185,24 +185,31 @@ def judge_of(values: Mapping[str, Any]) -> LanguageModel | Program | None:
     return LanguageModel(
         values["model"],
         values["server"] or "",
-        key_variable=values["key"],
+        key=values["key"],
         prompt=values["prompt"],
-        both_orders=values["both_orders"],
+        request=parse_request(values["request"]),
+        structured=values["structured"],
         logprobs=not values["no_logprobs"],
+        both_orders=values["both_orders"],
+        limits=Limits(values["max_calls"], values["max_tokens"], values["max_cost"]),
+        price=_price_of(values),
+        answer_cache=values["answer_cache"],
         workers=values["workers"],
         timeout=values["timeout"],
         patience=values["store_patience"],
-        max_calls=values["max_calls"],
-        max_tokens=values["max_tokens"],
-        max_cost=values["max_cost"],
-        price_in=values["price_in"],
-        price_out=values["price_out"],
         insecure=values["insecure"],
-        request=parse_request(values["request"]),
-        structured=values["structured"],
-        answer_cache=values["answer_cache"],
-        prices=values["prices"],
+    )
+
+
+def _price_of(values: Mapping[str, Any]) -> Price:
+    """The price of tokens that the options give; the price in a table is not looked up yet."""
+    from sortnet.judges import Price
+
+    return Price(
+        values["price_in"],
+        values["price_out"],
         currency=values["currency"],
+        table=values["prices"],
     )
 
 
@@ -243,14 +250,7 @@ def refuse_together(values: Mapping[str, Any]) -> None:
     for option in _OF_A_MODEL:
         if values[option] and not values["model"] and not only_shows(values):
             raise click.UsageError(f"--{option.replace('_', '-')} is for --model")
-    if values["max_cost"] is not None and not _has_price(values):
+    if values["max_cost"] is None:
+        return
+    if not _price_of(values).looked_up(values["model"] or "").is_known:
         raise click.UsageError("--max-cost needs --price-in or --price-out, or a table of prices")
-
-
-def _has_price(values: Mapping[str, Any]) -> bool:
-    """Whether the model has a price: an option's, or one of the table of prices."""
-    from sortnet.judges.prices import price_in_table
-
-    if values["price_in"] is not None or values["price_out"] is not None:
-        return True
-    return price_in_table(values["model"] or "", values["prices"]) is not None

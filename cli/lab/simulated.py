@@ -58,9 +58,11 @@ def simulate(plot: str | None, as_json: bool, **options: Any) -> None:
     ids: true scores between 0 and 5, answers with noise 1.4865 (the protocol of the ASAP paper).
     features: scores that are linear in normal features. votes: questions are answered by the
     recorded votes of a file; the figure is the share of held-out pairs, a fifth of all, that are
-    in the order of the majority. Text features are computed as in `sortnet items add`; numeric
-    columns of the items' file are left out. --votes is read as `sortnet judgements import` reads
-    its FILE, and needs no annotators.
+    in the order of the majority. A question about a set takes a vote on each of its pairs: the
+    best item has the most of them, the worst the fewest. Sorts and `top` are for true scores only.
+    Text features are computed as in `sortnet items add`; numeric columns of the items' file are
+    left out. --votes is read as `sortnet judgements import` reads its FILE, and needs no
+    annotators.
 
     \b
     Examples:

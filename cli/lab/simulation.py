@@ -100,7 +100,7 @@ class Simulation:
 
         from cli.inputs.votes import read_votes
         from sortnet.items import describe, read_items
-        from sortnet.lab.recorded_votes import simulate_votes
+        from sortnet.lab.recorded_votes import pairs_of_a_question, simulate_votes
         from sortnet.lab.simulated_annotators import summary
 
         if self.votes_file is None or self.items_file is None:
@@ -109,7 +109,7 @@ class Simulation:
         votes, group = read_votes(Path(self.votes_file), items, self.by)
         features = describe(items, progress=progress).features.astype("float64")
         n_votes = len(votes) if group is None else int(np.bincount(group).min())
-        most = n_votes // 2
+        most = n_votes // 2 // pairs_of_a_question(self._strategies())
         usual = tuple(budget for budget in _VOTES if budget <= most) or (max(1, most),)
         results = simulate_votes(
             features,

@@ -173,7 +173,7 @@ class Asking:
         return outcome
 
     def _is_at_goal(self) -> bool:
-        return self.service.known and self.service.remaining.stop
+        return self.service.is_fitted and self.service.remaining.stop
 
     def _store(self, lease: Lease, reply: Reply) -> str:
         """Store an answer; return it, or why it was not stored."""
@@ -209,7 +209,7 @@ class Asking:
     def _status_line(self) -> str:
         remaining = self.service.remaining
         parts = [self.service.collection.name, self.annotator, f"{self.answered} answered"]
-        if not self.service.known:
+        if not self.service.is_fitted:
             parts.append("fitting the answers")
         elif remaining.stop:
             parts.append("the goal is reached")

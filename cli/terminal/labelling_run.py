@@ -122,7 +122,7 @@ def _services_to_label(
         if n_left == 0 or any(facts["quit"] for facts in labelled):
             return
         with closing(_fitted_service(collection, options)) as service:
-            is_done = service.known and service.remaining.stop
+            is_done = service.is_fitted and service.remaining.stop
             if collection.criterion is None or not is_done:
                 yield service, n_left
 

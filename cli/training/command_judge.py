@@ -15,8 +15,6 @@ from store.training.asked_judge import AskedJudge
 from store.training.train_or_resume import RunOptions
 from store.training.training_estimate import estimate
 
-# {name of an option: the attribute of a judge}, where the names differ
-_ATTRIBUTES = {"judge": "command", "key": "key_variable", "store_patience": "patience"}
 _NO_ATTRIBUTES = ("show_prompt", "estimate", "question")  # options that are no attributes
 
 
@@ -25,8 +23,8 @@ def _option(name: str) -> str:
     return "--" + name.removeprefix("store_").replace("_", "-")
 
 
-_OPTIONS = {_ATTRIBUTES.get(name, name): _option(name) for name in NAMES}
-_OPTIONS |= {name: _option(name) for name in ("judge", "question", "judgements", "store")}
+_OPTIONS = {name: _option(name) for name in (*NAMES, "question", "judgements", "store")}
+_OPTIONS["logprobs"] = _option("no_logprobs")
 
 
 def judge_of_command(ctx: click.Context) -> AskedJudge:
@@ -41,10 +39,11 @@ def judge_of_command(ctx: click.Context) -> AskedJudge:
     _refuse_unrelated(values, typed)
     changes = None
     if values["resume"]:
-        changed = typed.difference(_NO_ATTRIBUTES)
-        changes = {_ATTRIBUTES.get(name, name): values[name] for name in changed}
+        changes = {name: values[name] for name in typed.difference(_NO_ATTRIBUTES)}
         if "request" in changes:
             changes["request"] = parse_request(changes["request"])
+        if "no_logprobs" in changes:
+            changes["logprobs"] = not changes.pop("no_logprobs")
     judge = None if only_shows(values) else judge_of(values)
     return AskedJudge(
         judge=judge, question=values["question"] or None, changes=changes, names=_OPTIONS

@@ -13,7 +13,7 @@ from cli.training.command_options import settings_set
 from cli.training.data_and_origin import say_data
 from sortnet.core import Progress
 from sortnet.core.shard import Group
-from sortnet.rankers.base import name_of, settings_for
+from sortnet.rankers.registry import name_of, settings_for
 from store.training.fit_kind import FittedKind, fit_kind
 from store.training.job import TrainingJob
 from store.training.origin import Origin

@@ -64,19 +64,19 @@ class AdminState:
         session = service.session
         statistics = self._current_statistics()
         study = service.study
-        has_fit = service.known
+        is_fitted = service.is_fitted
         state = ranking_rows(service, view)
         state["items"] = len(service.items)
         state["answers"] = session.n_votes
         for name in ("per_hour", "agreement", "sizes", "disputed", "comments"):
             state[name] = statistics[name]
         state["enough"] = ENOUGH_SHARED
-        state["remaining"] = _remaining(service) if has_fit else None
-        state["curve"] = _curve(statistics["recorded"], service) if has_fit else []
+        state["remaining"] = _remaining(service) if is_fitted else None
+        state["curve"] = _curve(statistics["recorded"], service) if is_fitted else []
         state["goal"] = session.goal.wrong
         state["top"] = session.goal.top
         state["wanted"] = str(session.goal)
-        state["groups"] = _groups(service) if has_fit else []
+        state["groups"] = _groups(service) if is_fitted else []
         state["people"] = [
             self._annotator_state(name, token, statistics)
             for name, token in self._people.tokens.items()

@@ -57,7 +57,7 @@ def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
 def _ranking(service: LabellingService, form: str) -> str:
     """The current ranking; without rows before the first fit."""
     frame = ranking_frame(service.ranking, service.items)
-    if not service.known:
+    if not service.is_fitted:
         frame = frame.head(0)
     return text_of(Result("ranking", rows_of(frame), csv=frame), form)
 

@@ -56,7 +56,7 @@ class Pages:
         asked = self.criteria.next(annotator, AT_HAND)
         last = self.criteria.last(annotator)
         # First whether there are fits: a fit may end meanwhile.
-        is_fitted = all(service.known for service in self.services)
+        is_fitted = all(service.is_fitted for service in self.services)
         remaining = [service.remaining for service in self.services]
         closed = "" if asked else self.services[0].why_closed(annotator)
         stop = is_fitted and all(criterion.stop for criterion in remaining)

@@ -46,7 +46,7 @@ def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
     Cost: proportional to the rows of the page. The first page after a fit also takes a sort of all
     items, unless they are shown as ranked; the first page of a search takes a pass over all items.
     """
-    if not service.known:
+    if not service.is_fitted:
         return {"ranking": [], "found": 0, "page": 1, "pages": 1}
     items, ranking = service.items, service.ranking
     matching = _matching_items(items, ranking, view.sort, view.down, view.find.strip().casefold())

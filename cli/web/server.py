@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cli.web.guard import Guard
 from cli.web.pages import Pages, People
-from store.service.labelling import short_turns
+from store.service.short_turns import short_turns
 
 READ_EVERY = 1.0  # seconds between two reads of the store
 _END_OF_HEAD = re.compile(rb"\n\r?\n")

@@ -68,7 +68,7 @@ def estimate_calls(
     length = sum(len(prompt.of(pair)) // CHARACTERS for pair in examples) / len(examples)
     tokens_in = int(calls * max(1.0, length))
     tokens_out = int(calls * sum(AnswerForm.of(pair).tokens for pair in examples) / len(examples))
-    price = model.price()
+    price = model.price_of_tokens()
     cost = price.of(tokens_in, tokens_out)
     return CallEstimate(n_pairs, calls, tokens_in, tokens_out, cost, price.currency, fewest, most)
 
@@ -76,4 +76,5 @@ def estimate_calls(
 def _calls(model: LanguageModel, n_pairs: int) -> int:
     """Calls for a number of pairs, at most the limit."""
     calls = n_pairs * (2 if model.both_orders else 1)
-    return calls if model.max_calls is None else min(calls, model.max_calls)
+    most = model.limits.max_calls
+    return calls if most is None else min(calls, most)

@@ -20,22 +20,24 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sortnet.errors import SortNetError
+from sortnet.files import shown
 from sortnet.judges.answer_cache import AnswerCache, answer_key
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_pairs import Pair, sides_of
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.http_client import Connections, HttpAnswer
-from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
+from sortnet.judges.limits import MOST_WORKERS, Limits, check_number, check_whole_number
 from sortnet.judges.model_answers import (
     message_of,
     parsed,
     tokens_of,
 )
-from sortnet.judges.prices import Price, check_currency, default_prices_file, price_in_table
+from sortnet.judges.prices import Price, default_prices_file
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import (
     check_request,
+    has_secret,
     is_random,
     part_of_judge,
     request_body,
@@ -58,6 +60,7 @@ _OF_A_SCHEMA = re.compile(r"response_format|json_schema|schema|structured", re.I
 
 _OF_TWO = AnswerForm()
 KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key by default
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -71,34 +74,40 @@ class LanguageModel:
     Args:
         model: its name on the server; its answers are stored under this name.
         server: URL, such as `http://localhost:8000`.
-        key_variable: environment variable that has the server's key; None: `SORTNET_KEY`, which
-            may be missing.
-        key: function that returns the key, in place of a variable. A key is never stored or shown.
+        key: name of the environment variable that has the server's key, or a function that returns
+            the key; None: `SORTNET_KEY`, which may be missing. A key is never stored or shown.
+
+        The question:
+
         prompt: file of a Jinja template; None: SortNet's own prompts. A template without
             `{{ items }}` is for two items only.
-        logprobs: whether log-probabilities are asked for; where the server gives them, they are
-            the answer.
-        both_orders: whether each question is asked a second time, with its items in the reverse
-            order of places, and both answers are kept.
-        workers: calls at once.
-        timeout: seconds for one call.
-        patience: seconds in all for which a busy server is asked again.
-        max_calls, max_tokens, max_cost: limits; no call is made after one is reached.
-        price_in, price_out: price of a million tokens of prompts, and of answers; None: those of
-            the table of prices, if it has the model.
-        insecure: whether a server without https may be asked that is not on this machine.
         request: parameters of every request, such as `{"temperature": 0.7, "seed": 1}`; None leaves
             one out. They are stored with the answers, and a model with other ones is another judge.
         structured: whether the answer is asked for by JSON schema; a server that takes none is
             asked for a letter.
+        logprobs: whether log-probabilities are asked for; where the server gives them, they are
+            the answer.
+        both_orders: whether each question is asked a second time, with its items in the reverse
+            order of places, and both answers are kept.
+
+        The cost:
+
+        limits: calls, tokens and cost after which no call is made.
+        price: price of the tokens, or the table that has the price; by default the user's table
+            `~/.config/sortnet/prices.toml`, if it exists.
         answer_cache: file of answers that several collections share; None: none is shared.
-        prices: table of prices in TOML or JSON; None: `~/.config/sortnet/prices.toml`, if it is
-            there.
-        currency: of `price_in`, `price_out` and `max_cost`; None: the table's.
+
+        The calls:
+
+        workers: calls at once.
+        timeout: seconds for one call.
+        patience: seconds in all for which a busy server is asked again.
+        insecure: whether a server without https may be asked that is not on this machine.
 
     Raises:
-        SortNetError: on a key given as a text, a number out of range, a limit of the cost without a
-            price, or a request that has a secret or what SortNet sets.
+        SortNetError: on a text that cannot be the name of a variable as `key`, a number out of
+            range, a limit of the cost without a price, or a request that has a secret or a
+            parameter that SortNet sets.
 
     >>> LanguageModel("qwen3", server="http://localhost:8000").annotator
     'qwen3'
@@ -106,46 +115,32 @@ class LanguageModel:
 
     model: str
     server: str
-    key_variable: str | None = None
-    key: Callable[[], str] | None = field(default=None, repr=False)
+    key: str | Callable[[], str] | None = field(default=None, repr=False)
     prompt: str | None = None
+    request: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    structured: bool = False
     logprobs: bool = True
     both_orders: bool = False
+    limits: Limits = field(default_factory=Limits)
+    price: Price = field(default_factory=Price)
+    answer_cache: str | None = None
     workers: int = 1
     timeout: float = 60.0
     patience: float = 600.0
-    max_calls: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    price_in: float | None = None
-    price_out: float | None = None
     insecure: bool = False
-    request: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    structured: bool = False
-    answer_cache: str | None = None
-    prices: str | None = None
-    currency: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "request", check_request(self.request))
-        check_currency(self.currency)
-        if self.key is not None and not callable(self.key):
-            raise SortNetError(
-                f"key: give a function that returns the key, or set {KEY_VARIABLE}; a text could "
-                "be printed or stored"
-            )
+        _check_key(self.key)
+        _check_type("limits", self.limits, Limits)
+        _check_type("price", self.price, Price)
         check_whole_number("workers", self.workers, most=MOST_WORKERS)
         check_number("timeout", self.timeout, may_be_zero=False)
         check_number("patience", self.patience)
-        check_whole_number("max_calls", self.max_calls)
-        check_whole_number("max_tokens", self.max_tokens)
-        check_number("max_cost", self.max_cost, may_be_zero=False)
-        check_number("price_in", self.price_in)
-        check_number("price_out", self.price_out)
-        if not self.price().is_known and self.max_cost is not None:
+        if self.limits.max_cost is not None and not self.price_of_tokens().is_known:
             raise SortNetError(
                 f"max_cost needs price_in or price_out, or a price of {self.model!r} in "
-                f"{self.prices or default_prices_file()}"
+                f"{self.price.table or default_prices_file()}"
             )
 
     @property
@@ -170,38 +165,24 @@ class LanguageModel:
         about = json.dumps([prompt, parameters, self.structured], sort_keys=True)
         return hashlib.sha256(about.encode()).hexdigest()[:8]
 
-    def price(self) -> Price:
-        """Price of the tokens: the model's own, else the one of the table of prices.
+    def price_of_tokens(self) -> Price:
+        """Price of the tokens: the numbers of `price`, else the price in the table.
 
         Raises:
             SortNetError: if the table cannot be used, or its prices have another currency.
         """
-        if self.price_in is not None or self.price_out is not None:
-            return Price(self.price_in, self.price_out, currency=self.currency)
-        price = price_in_table(self.model, self.prices) or Price()
-        if self.currency not in (None, price.currency) and price.currency is not None:
-            table = self.prices or default_prices_file()
-            raise SortNetError(f"{table}: prices are in {price.currency}, not in {self.currency}")
-        return replace(price, currency=price.currency or self.currency)
+        return self.price.looked_up(self.model)
 
     def budget(self) -> Budget:
         """Limits and prices of the calls; nothing is spent yet."""
-        price = self.price()
-        return Budget(
-            max_calls=self.max_calls,
-            max_tokens=self.max_tokens,
-            max_cost=self.max_cost,
-            price_in=price.price_in,
-            price_out=price.price_out,
-            currency=price.currency,
-        )
+        return Budget(self.limits, self.price_of_tokens())
 
     def facts(self) -> dict[str, Any]:
         """What is stored with each answer: the prompt's hash, the request and the currency."""
         facts: dict[str, Any] = {"prompt": Prompt(self.prompt).hash}
         if self.request:
             facts["request"] = dict(self.request)
-        price = self.price()
+        price = self.price_of_tokens()
         if price.is_known and price.currency is not None:
             facts["currency"] = price.currency
         return facts
@@ -246,14 +227,15 @@ class LanguageModel:
 
     def _secret(self) -> str | None:
         """The key; None if there is none, which only a variable that was named forbids."""
-        if self.key is not None:
-            secret: str | None = self.key()  # as it is typed; a caller need not keep to it
+        secret: str | None
+        if callable(self.key):
+            secret = self.key()  # as it is typed; a caller need not keep to it
             source = "the function"
         else:
-            variable = self.key_variable or KEY_VARIABLE
-            secret, source = os.environ.get(variable, "").strip() or None, variable
-            if secret is None and self.key_variable is not None:
-                raise SortNetError(f"the variable {variable}, which is to have the key, is not set")
+            source = self.key or KEY_VARIABLE
+            secret = os.environ.get(source, "").strip() or None
+            if secret is None and self.key is not None:
+                raise SortNetError(f"the variable {source}, which is to have the key, is not set")
         if secret is not None and not isinstance(secret, str):
             raise SortNetError(f"key: the function returned {type(secret).__name__}, no text")
         if secret is not None and not (secret.isascii() and secret.isprintable()):
@@ -261,6 +243,39 @@ class LanguageModel:
         if secret is not None and secret in json.dumps(dict(self.request)):
             raise SortNetError("request: it has the server's key, and a request is stored")
         return secret
+
+
+def _check_key(key: object) -> None:
+    """Refuse a key that is neither a function nor the name of a variable, without showing it.
+
+    The name of a variable is stored with a run. So a text of small letters, which a key may be too,
+    has to be the name of a variable that is set.
+
+    Raises:
+        SortNetError: saying what to give.
+    """
+    if key is None or callable(key):
+        return
+    if isinstance(key, str) and not has_secret(key) and _is_variable(key):
+        return
+    raise SortNetError(
+        "key: give the name of an environment variable, or a function that returns the key; the "
+        "key itself could be printed or stored"
+    )
+
+
+def _is_variable(text: str) -> bool:
+    return text in os.environ or _VARIABLE.fullmatch(text) is not None
+
+
+def _check_type(name: str, value: object, kind: type) -> None:
+    """Refuse an argument of another type.
+
+    Raises:
+        SortNetError: naming the argument.
+    """
+    if not isinstance(value, kind):
+        raise SortNetError(f"{name}: {shown(value)} is no sortnet.{kind.__name__}")
 
 
 @dataclass

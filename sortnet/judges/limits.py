@@ -1,8 +1,9 @@
-"""Checks of the numbers that a judge is described by."""
+"""Numbers that describe a judge: limits of its calls, and checks of all numbers."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from sortnet.errors import SortNetError
 from sortnet.files import shown
@@ -43,3 +44,29 @@ def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
         return
     least = "from 0" if may_be_zero else "above 0"
     raise SortNetError(f"{name}: {shown(value)} is no number {least}")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a language model, after which no call is made; None: no such limit.
+
+    Attributes:
+        max_calls: number of calls of the server.
+        max_tokens: tokens of prompts and answers together.
+        max_cost: cost, in the currency of the price.
+
+    Raises:
+        SortNetError: on a number out of range.
+
+    >>> Limits(max_calls=100).max_calls
+    100
+    """
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+
+    def __post_init__(self) -> None:
+        check_whole_number("max_calls", self.max_calls)
+        check_whole_number("max_tokens", self.max_tokens)
+        check_number("max_cost", self.max_cost, may_be_zero=False)

@@ -7,12 +7,13 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_irregular, shown
+from sortnet.judges.limits import check_number
 
 LONGEST_CURRENCY = 10  # characters
 _LARGEST_FILE = 1 << 20  # bytes
@@ -22,12 +23,17 @@ _OF_A_TABLE = ("currency", "models")
 
 @dataclass(frozen=True)
 class Price:
-    """Price of the tokens of a model.
+    """Price of the tokens of a model: numbers, or a table that has them.
 
     Attributes:
-        price_in, price_out: of a million tokens of prompts, and of answers; None: not known.
+        price_in, price_out: price of a million tokens of prompts, and of answers; None: not known.
+        currency: currency of the price; None: not known, or the table's.
+        table: file of prices in TOML or JSON, where no number is given; None: the user's own table,
+            `~/.config/sortnet/prices.toml`, if it exists.
         batch: share of the price that is paid in a batch.
-        currency: None: it is not known.
+
+    Raises:
+        SortNetError: on a number out of range, or what is no currency.
 
     >>> Price(2.0, 8.0, currency="EUR").of(1_000_000, 500_000)
     6.0
@@ -37,11 +43,18 @@ class Price:
 
     price_in: float | None = None
     price_out: float | None = None
-    batch: float = 1.0
     currency: str | None = None
+    table: str | None = None
+    batch: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("price_in", self.price_in)
+        check_number("price_out", self.price_out)
+        check_currency(self.currency)
 
     @property
     def is_known(self) -> bool:
+        """Whether it has a number."""
         return self.price_in is not None or self.price_out is not None
 
     def of(self, tokens_in: int, tokens_out: int) -> float | None:
@@ -49,6 +62,24 @@ class Price:
         if not self.is_known:
             return None
         return (tokens_in * (self.price_in or 0) + tokens_out * (self.price_out or 0)) / 1e6
+
+    def looked_up(self, model: str) -> Price:
+        """This price if it has a number, else the price of a model in the table.
+
+        Raises:
+            SortNetError: if the table cannot be used, or its prices have another currency.
+        """
+        if self.is_known:
+            return self
+        price = price_in_table(model, self.table)
+        if price is None:
+            return self
+        if price.currency is None:
+            return replace(price, currency=self.currency)
+        if self.currency not in (None, price.currency):
+            table = self.table or default_prices_file()
+            raise SortNetError(f"{table}: prices are in {price.currency}, not in {self.currency}")
+        return price
 
     def in_batch(self) -> Price:
         """The price of the same tokens in a batch."""
@@ -147,8 +178,8 @@ def _price(entry: object, currency: str | None, where: str) -> Price:
     if entry.get("in") is None and entry.get("out") is None:
         raise SortNetError(f"{where}: give `in` and `out`, prices of a million tokens")
     return Price(
-        entry.get("in"), entry.get("out"), entry.get("batch", 1.0),
-        currency=entry.get("currency", currency),
+        entry.get("in"), entry.get("out"), entry.get("currency", currency),
+        batch=entry.get("batch", 1.0),
     )  # fmt: skip
 
 

@@ -1,40 +1,50 @@
-"""Replay recorded votes as a simulated annotator."""
+"""Recorded votes as simulated annotators: which held-out pairs do sessions predict with them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations, cycle
 from typing import NamedTuple
 
 import numpy as np
 
 from sortnet.core import F64, I64, Progress
 from sortnet.errors import JudgementError
-from sortnet.lab.simulated_annotators import N_ANNOTATORS, in_parallel
-from sortnet.preference.base import Answer, Pair, by_pair, unordered_pair
+from sortnet.lab.simulated_annotators import N_ANNOTATORS, SET_SIZES, in_parallel
+from sortnet.preference.base import Judgement, Pair, Question, by_pair, unordered_pair
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
 from sortnet.preference.vote_arrays import Votes
 
 HELD_OUT = 0.2  # share of the pairs that accuracy is measured on
-_MANY = 150  # items above which a session is asked in batches,
-_MORE = 0.1  # each as large as this share of the votes so far
+VOTE_STRATEGIES = (*STRATEGIES, *SET_SIZES)
+_MANY = 150  # items above which a session is asked in batches
+_BATCH = 0.1  # size of a batch, as a share of the answers so far
+_LIKE_LABEL = {"default", *SET_SIZES}  # strategies with the hold-out and repeats of `sortnet label`
 
 
 @dataclass(frozen=True)
 class HeldOutAccuracy:
-    """Share of the held-out pairs that a session predicts after a number of votes."""
+    """Share of the held-out pairs that a session predicts after a number of answers."""
 
     strategy: str
     seed: int
-    questions: int  # that got a vote
+    questions: int  # answered by recorded votes
     accuracy: float
+
+
+class _Collection(NamedTuple):
+    """Items that are compared with each other, and the votes on them."""
+
+    features: F64
+    votes: Votes
 
 
 def simulate_votes(
     features: F64,
-    known: Votes,
+    votes: Votes,
     strategies: Sequence[str],
     budgets: Sequence[int],
     *,
@@ -44,18 +54,21 @@ def simulate_votes(
     jobs: int = 1,
     progress: Progress = lambda text: None,
 ) -> list[HeldOutAccuracy]:
-    """Accuracy on held-out pairs by the number of votes used, for every strategy.
+    """Accuracy on held-out pairs by the number of answers used, for every strategy.
 
-    A fifth of the pairs is held out, other ones for every seed. Sessions ask about the other pairs
-    and get one of the votes given on the pair, each vote once. A held-out pair is predicted if the
-    session orders it as the majority of its votes does; pairs without a majority do not count, and
-    a tie of the session counts half.
+    A fifth of the pairs is held out, other ones for every seed. Sessions ask about the other pairs.
+    A question about two items is answered with a vote on the pair, and each vote is used once. A
+    question about a set takes one vote on each of its pairs: the item with the most votes is the
+    best, the item with the fewest is the worst.
+
+    A held-out pair is predicted if the session orders it as the majority of its votes does; pairs
+    without a majority do not count, and a tie of the session counts half.
 
     Args:
         features: (n, d).
-        known: the votes; a pair can be asked as often as it has votes, by four annotators at most.
-        strategies: of `sortnet.preference.strategies.STRATEGIES`.
-        budgets: numbers of votes after which accuracy is measured.
+        votes: a pair can be asked as often as it has votes, by four annotators at most.
+        strategies: of `VOTE_STRATEGIES`.
+        budgets: numbers of answers after which accuracy is measured.
         group: (m,) of each vote, if every group is a separate collection: the seeds take them in
             turn. None: all votes are about one collection.
         seeds: number of splits.
@@ -65,82 +78,116 @@ def simulate_votes(
     Raises:
         JudgementError: on an unknown strategy, or too few votes.
 
-    Cost: above 150 unknowns a session is refitted each time there are a tenth more answers.
+    Cost: above 150 items a session is refitted each time there are a tenth more answers.
     """
     for name in strategies:
-        if name not in STRATEGIES:
-            raise JudgementError(f"unknown strategy {name!r}; known are {', '.join(STRATEGIES)}")
+        if name not in VOTE_STRATEGIES:
+            known = ", ".join(VOTE_STRATEGIES)
+            raise JudgementError(f"unknown strategy {name!r}; known are {known}")
     if not budgets or not strategies or seeds < 1 or min(budgets) < 1:
         raise JudgementError("a simulation takes a strategy, a vote and a seed")
-    groups = _groups(features, known, group)[:seeds]
-    # About how many votes four annotators can be asked for, without the held-out pairs.
-    each = (np.minimum(np.bincount(_pairs(votes)[2]), N_ANNOTATORS) for _, votes in groups)
-    most = min(int((1 - HELD_OUT) * found.sum()) for found in each)
+    collections = _collections(features, votes, group)[:seeds]
+    most = min(_most_answers(collection.votes, strategies) for collection in collections)
     if max(budgets) > most:
         raise JudgementError(f"{max(budgets)} votes are to be used, and there are {most}")
     tasks = [
-        partial(_one, *groups[k % len(groups)], name, k, budgets=sorted(set(budgets)), seed=seed)
+        partial(
+            _run_session,
+            collections[k % len(collections)],
+            name,
+            k,
+            budgets=sorted(set(budgets)),
+            seed=seed,
+        )
         for name in strategies
         for k in range(seeds)
     ]
     return [row for rows in in_parallel(tasks, jobs, progress) for row in rows]
 
 
-def _groups(features: F64, known: Votes, group: I64 | None) -> list[tuple[F64, Votes]]:
-    """The features and votes of each group, its items numbered from 0."""
+def pairs_of_a_question(strategies: Sequence[str]) -> int:
+    """The number of pairs of the largest question that one of the strategies asks.
+
+    >>> pairs_of_a_question(["random"]), pairs_of_a_question(["default", "sets-4"])
+    (1, 6)
+    """
+    largest = max(SET_SIZES.get(name, 2) for name in strategies)
+    return largest * (largest - 1) // 2
+
+
+def _collections(features: F64, votes: Votes, group: I64 | None) -> list[_Collection]:
+    """A collection of each group of votes, its items numbered from 0."""
     if group is None:
-        return [(features, known)]
-    groups = []
-    for this in np.unique(group):
-        votes = known.where(group == this)
-        there, ends = np.unique(np.stack((votes.left, votes.right)), return_inverse=True)
-        left, right = ends.reshape(2, -1)
-        groups.append((features[there], Votes.of_one(left, right, votes.target)))
-    return groups
+        return [_Collection(features, votes)]
+    collections = []
+    for number in np.unique(group):
+        of_group = votes.where(group == number)
+        sides = np.stack((of_group.left, of_group.right))
+        items, renumbered = np.unique(sides, return_inverse=True)
+        left, right = renumbered.reshape(2, -1)
+        renumbered_votes = Votes.of_one(left, right, of_group.target)
+        collections.append(_Collection(features[items], renumbered_votes))
+    return collections
 
 
-def accuracy(scores: F64, known: Votes) -> float:
+def _most_answers(votes: Votes, strategies: Sequence[str]) -> int:
+    """About how many answers four annotators can give without the votes on held-out pairs."""
+    votes_on_pair = np.bincount(_pairs(votes)[2])
+    usable = int((1 - HELD_OUT) * np.minimum(votes_on_pair, N_ANNOTATORS).sum())
+    return usable // pairs_of_a_question(strategies)
+
+
+def accuracy(scores: F64, votes: Votes) -> float:
     """Share of the votes for a side that agree with the scores; equal scores count half."""
-    known = known.where(known.target != 0.5)
-    difference = scores[known.left] - scores[known.right]
-    return float(np.mean((1 + np.sign(difference) * np.sign(known.target - 0.5)) / 2))
+    decided = votes.where(votes.target != 0.5)
+    difference = scores[decided.left] - scores[decided.right]
+    agreement = np.sign(difference) * np.sign(decided.target - 0.5)  # -1, 0 or 1
+    return float(np.mean((1 + agreement) / 2))
 
 
-def majority(known: Votes) -> Votes:
+def majority(votes: Votes) -> Votes:
     """One vote per pair: its majority; pairs without a majority are left out."""
-    low, high, pair = _pairs(known)
-    up = np.where(known.left < known.right, known.target, 1 - known.target)
-    share = np.bincount(pair, up) / np.bincount(pair)
+    low, high, pair = _pairs(votes)
+    for_low = np.where(votes.left < votes.right, votes.target, 1 - votes.target)
+    share = np.bincount(pair, for_low) / np.bincount(pair)
     return Votes.of_one(low, high, (np.sign(share - 0.5) + 1) / 2).where(share != 0.5)
 
 
-def _pairs(known: Votes) -> tuple[I64, I64, I64]:
-    """The pairs, lower number first, and the index of each vote's pair."""
-    ends = np.sort(np.stack((known.left, known.right), axis=1), axis=1)
-    pairs, of = np.unique(ends, axis=0, return_inverse=True)
-    return pairs[:, 0], pairs[:, 1], of.reshape(-1)
+def _pairs(votes: Votes) -> tuple[I64, I64, I64]:
+    """The lower and the higher item of each pair, and the number of each vote's pair."""
+    sides = np.sort(np.stack((votes.left, votes.right), axis=1), axis=1)
+    pairs, pair_of_vote = np.unique(sides, axis=0, return_inverse=True)
+    return pairs[:, 0], pairs[:, 1], pair_of_vote.reshape(-1)
 
 
-def _one(
-    features: F64, known: Votes, strategy: str, k: int, *, budgets: Sequence[int], seed: int
+def _run_session(
+    collection: _Collection, strategy: str, k: int, *, budgets: Sequence[int], seed: int
 ) -> list[HeldOutAccuracy]:
+    """Accuracy of one session after each number of answers, with one division of the pairs."""
     rng = np.random.default_rng([seed, k])
-    low, high, pair = _pairs(known)
-    held_out = rng.random(len(low)) < HELD_OUT
-    test = majority(known.where(held_out[pair]))
+    votes = collection.votes
+    low, high, pair = _pairs(votes)
+    is_held_out = rng.random(len(low)) < HELD_OUT
+    test = majority(votes.where(is_held_out[pair]))
     if not len(test):
         raise JudgementError(f"{len(low)} pairs are too few to hold some out")
-    urn = _Urn(known.where(~held_out[pair]), rng)
-    holdout, repeats = (0.1, 0.05) if strategy == "default" else (0.0, 0.0)
-    among = np.stack((low, high), axis=1)[~held_out]
+    urn = _Urn(votes.where(~is_held_out[pair]), rng)
+    holdout, repeats = (0.1, 0.05) if strategy in _LIKE_LABEL else (0.0, 0.0)
     session = Session(
-        features, seed=k, strategy=strategy, holdout=holdout, repeats=repeats, among=among
+        collection.features,
+        seed=k,
+        strategy="default" if strategy in SET_SIZES else strategy,
+        holdout=holdout,
+        repeats=repeats,
+        among=np.stack((low, high), axis=1)[~is_held_out],
+        set_size=SET_SIZES.get(strategy, 2),
     )
+    annotators = cycle(f"person-{number}" for number in range(N_ANNOTATORS))
     results: list[HeldOutAccuracy] = []
     for budget in budgets:
-        _ask_until(session, urn, budget)
-        found = accuracy(session.ranking().score, test)
-        results.append(HeldOutAccuracy(strategy, k, urn.drawn, found))
+        _ask_until(session, urn, annotators, budget)
+        predicted = accuracy(session.ranking().score, test)
+        results.append(HeldOutAccuracy(strategy, k, urn.n_answers, predicted))
     return results
 
 
@@ -158,39 +205,69 @@ class _Vote(NamedTuple):
 
 
 class _Urn:
-    """The votes of every pair, to be drawn one by one."""
+    """The votes on every pair, from which answers are drawn; each vote is drawn once.
 
-    def __init__(self, known: Votes, rng: np.random.Generator) -> None:
-        self.drawn = self.turn = 0
-        order = rng.permutation(len(known))
-        columns = (known.left[order], known.right[order], known.target[order])
-        votes = map(_Vote, *(column.tolist() for column in columns))
-        self._votes_on = by_pair(votes)
+    Attributes:
+        n_answers: number of answers for which there were votes.
+    """
 
-    def draw(self, left: int, right: int) -> Answer:
-        """Draw a vote on a pair, as an answer to these sides."""
-        votes = self._votes_on[unordered_pair(left, right)]
-        if not votes:
-            return "cant-say"
-        self.drawn += 1
-        vote = votes.pop()
-        share = vote.target if vote.left == left else 1 - vote.target
-        return "tie" if share == 0.5 else "left" if share == 1 else "right"
+    def __init__(self, votes: Votes, rng: np.random.Generator) -> None:
+        self.n_answers = 0
+        order = rng.permutation(len(votes))
+        columns = (votes.left[order], votes.right[order], votes.target[order])
+        self._votes_on = by_pair(map(_Vote, *(column.tolist() for column in columns)))
+        self._rng = rng
+
+    def answer(self, question: Question, annotator: str) -> Judgement:
+        """Answer a question by votes that are drawn; "can't say" where none is left."""
+        wins = self._wins(question.items)
+        if wins is None:
+            return question.answered(annotator, "cant-say")
+        self.n_answers += 1
+        if len(wins) > 2:
+            return self._answer_about_set(question, annotator, wins)
+        if wins[0] == wins[1]:
+            return question.answered(annotator, "tie")
+        return question.answered(annotator, "left" if wins[0] > wins[1] else "right")
+
+    def _answer_about_set(self, question: Question, annotator: str, wins: F64) -> Judgement:
+        """The best and the worst item by their wins; among equals the place is drawn."""
+        if np.ptp(wins) == 0:
+            return question.answered(annotator, "same")
+        best = int(self._rng.choice(np.flatnonzero(wins == wins.max())))
+        worst = int(self._rng.choice(np.flatnonzero(wins == wins.min())))
+        return question.answered_by_place(annotator, best, worst)
+
+    def _wins(self, items: Sequence[int]) -> F64 | None:
+        """How many votes prefer each item to another one; None if no pair has a vote left.
+
+        A pair without a vote is half a win for each of its items.
+        """
+        wins = np.zeros(len(items))
+        has_vote = False
+        for i, j in combinations(range(len(items)), 2):
+            votes = self._votes_on.get(unordered_pair(items[i], items[j]))
+            share = 0.5
+            if votes:
+                has_vote = True
+                vote = votes.pop()
+                share = vote.target if vote.left == items[i] else 1 - vote.target
+            wins[i] += share
+            wins[j] += 1 - share
+        return wins if has_vote else None
 
 
-def _ask_until(session: Session, urn: _Urn, budget: int) -> None:
-    """Ask four annotators in turn, until `budget` votes are drawn or no question is left."""
-    passed = 0
-    while urn.drawn < budget and passed < N_ANNOTATORS:
-        annotator = f"person-{urn.turn % N_ANNOTATORS}"
-        urn.turn += 1
-        at_once = 1
-        if session.n_items > _MANY:  # it is refitted after each batch of answers
-            at_once = min(max(1, int(_MORE * urn.drawn)), budget - urn.drawn)
-        questions = session.ask(annotator, at_once)
-        passed = 0 if questions else passed + 1
-        for q in questions:
-            answer = urn.draw(q.left, q.right)
-            session.tell(q.answered(annotator, answer))
-        if at_once > 1:
+def _ask_until(session: Session, urn: _Urn, annotators: Iterator[str], budget: int) -> None:
+    """Ask annotators in turn, until there are `budget` answers or no question is left."""
+    n_without_question = 0
+    while urn.n_answers < budget and n_without_question < N_ANNOTATORS:
+        annotator = next(annotators)
+        batch = 1
+        if session.n_items > _MANY:
+            batch = min(max(1, int(_BATCH * urn.n_answers)), budget - urn.n_answers)
+        questions = session.ask(annotator, batch)
+        n_without_question = 0 if questions else n_without_question + 1
+        for question in questions:
+            session.tell(urn.answer(question, annotator))
+        if batch > 1:
             session.refit()

@@ -24,8 +24,9 @@ from sortnet.config import TRAINING, Settings, setting
 from sortnet.core import F32, F64, Progress, Queries
 from sortnet.core.pairs import packed
 from sortnet.learning.pairs_to_ask import pairs_of_grades
-from sortnet.rankers.base import Ranker, library_of, order_by, scaling_setting
+from sortnet.rankers.base import Ranker, order_by, scaling_setting
 from sortnet.rankers.model_folder import Array, Saved
+from sortnet.rankers.registry import library_of
 
 if TYPE_CHECKING:
     from sortnet.comparators.base import Margin

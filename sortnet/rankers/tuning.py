@@ -18,7 +18,7 @@ from sortnet.config import MEASURES, Config, Settings, choose_quality, settings_
 from sortnet.core import Queries
 from sortnet.data.divide import joined, query_folds
 from sortnet.errors import DataError, SortNetError
-from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]]  # the values of each setting to try
 Trial: TypeAlias = dict[str, Any]

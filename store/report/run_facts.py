@@ -35,7 +35,8 @@ def model_facts(folder: str) -> dict[str, Any]:
     Raises:
         ModelError: if the folder has no model, or a damaged one.
     """
-    from sortnet.rankers.base import load_ranker, name_of
+    from sortnet.rankers.load_ranker import load_ranker
+    from sortnet.rankers.registry import name_of
 
     ranker = load_ranker(folder)
     names, describer = ranker.feature_names, ranker.describer

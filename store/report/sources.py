@@ -87,7 +87,7 @@ def _namer(run: Run) -> Callable[[str], str]:
 
 
 def _model(run: Run, folder: str | None) -> Ranker:
-    from sortnet.rankers.base import load_ranker
+    from sortnet.rankers.load_ranker import load_ranker
 
     if folder is None:
         raise ModelError(f"run {run.id} kept no model")

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from sortnet.errors import SortNetError
-from sortnet.judges import Function, LanguageModel, Program
+from sortnet.judges import Function, LanguageModel, Limits, Price, Program
 from sortnet.judges.any_judge import MachineJudge
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import part_of_judge
 
-# {attribute of a judge: its name in a record}, where these differ
-_NAMES = {"command": "judge", "key_variable": "key", "patience": "store_patience"}
-# Attributes that are no JSON values: a function, and a function that returns a key.
-_NOT_STORED = {LanguageModel: ("key",), Program: (), Function: ("function", "name")}
 _KEY_FUNCTION = "key_is_from_function"
 # Names in a record that a resumed run cannot change: the answers would be of two judges.
 _ALIKE = ("model", "function", "question", "both_orders", "prompt_hash")
@@ -28,28 +23,86 @@ def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
     >>> record["model"], record["key"], record["key_is_from_function"]
     ('qwen3', None, True)
     """
-    names = [field.name for field in fields(judge) if field.name not in _NOT_STORED[type(judge)]]
-    record = {_NAMES.get(name, name): getattr(judge, name) for name in names}
     if isinstance(judge, LanguageModel):
-        record["request"] = dict(judge.request)
-        record |= {"prompt_hash": Prompt(judge.prompt).hash, _KEY_FUNCTION: judge.key is not None}
-    if isinstance(judge, Function):
-        record["function"] = judge.annotator
-    return {**record, "question": question}
+        return {**_record_of_model(judge), "question": question}
+    if isinstance(judge, Program):
+        record: dict[str, Any] = {
+            "judge": judge.command,
+            "timeout": judge.timeout,
+            "workers": judge.workers,
+            "batch": judge.batch,
+            "store_patience": judge.patience,
+        }
+        return {**record, "question": question}
+    return {"function": judge.annotator, "workers": judge.workers, "question": question}
+
+
+def _record_of_model(model: LanguageModel) -> dict[str, Any]:
+    return {
+        "model": model.model,
+        "server": model.server,
+        "key": model.key if isinstance(model.key, str) else None,
+        _KEY_FUNCTION: callable(model.key),
+        "prompt": model.prompt,
+        "prompt_hash": Prompt(model.prompt).hash,
+        "request": dict(model.request),
+        "structured": model.structured,
+        "logprobs": model.logprobs,
+        "both_orders": model.both_orders,
+        "max_calls": model.limits.max_calls,
+        "max_tokens": model.limits.max_tokens,
+        "max_cost": model.limits.max_cost,
+        "price_in": model.price.price_in,
+        "price_out": model.price.price_out,
+        "currency": model.price.currency,
+        "prices": model.price.table,
+        "answer_cache": model.answer_cache,
+        "workers": model.workers,
+        "timeout": model.timeout,
+        "store_patience": model.patience,
+        "insecure": model.insecure,
+    }
 
 
 def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
     """The judge of a record; in place of its function stands a function that cannot be called."""
     if record.get("function") is not None:
         return Function(_function_of_earlier, record["function"], record["workers"])
-    kind = LanguageModel if record.get("judge") is None else Program
-    attributes = {field.name: _NAMES.get(field.name, field.name) for field in fields(kind)}
-    attributes = {
-        attribute: name
-        for attribute, name in attributes.items()
-        if name in record and attribute not in _NOT_STORED[kind]
-    }
-    return kind(**{attribute: record[name] for attribute, name in attributes.items()})
+    if record.get("judge") is not None:
+        return Program(
+            record["judge"],
+            timeout=record["timeout"],
+            workers=record["workers"],
+            batch=record["batch"],
+            patience=record["store_patience"],
+        )
+    return _recorded_model(record)
+
+
+def _recorded_model(record: Mapping[str, Any]) -> LanguageModel:
+    """The language model of a record; what version 0.4 did not record is as by default."""
+    return LanguageModel(
+        record["model"],
+        record["server"],
+        key=record["key"],
+        prompt=record["prompt"],
+        request=record.get("request", {}),
+        structured=record.get("structured", False),
+        logprobs=record.get("logprobs", True),
+        both_orders=record["both_orders"],
+        limits=Limits(record["max_calls"], record["max_tokens"], record["max_cost"]),
+        price=Price(
+            record["price_in"],
+            record["price_out"],
+            currency=record.get("currency"),
+            table=record.get("prices"),
+        ),
+        answer_cache=record.get("answer_cache"),
+        workers=record["workers"],
+        timeout=record["timeout"],
+        patience=record["store_patience"],
+        insecure=record["insecure"],
+    )
 
 
 def _function_of_earlier(left: object, right: object) -> str:

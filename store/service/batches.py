@@ -95,7 +95,7 @@ def write_batch(
     prompt = Prompt(judge.prompt)
     if why_not := prompt.why_not_about(service.study.set_size):
         raise SortNetError(f"{judge.model} {why_not}")
-    price = judge.price().in_batch()
+    price = judge.price_of_tokens().in_batch()
     about = {
         "model": judge.model,
         "facts": judge.facts(),

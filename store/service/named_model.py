@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def load_model(model: str, progress: Progress, threads: int | None = None) -> Ranker:
     """The model of a folder, which is to run in that number of threads."""
-    from sortnet.rankers.base import load_ranker
+    from sortnet.rankers.load_ranker import load_ranker
 
     progress(f"loading {model}")
     set_threads(threads)

@@ -97,16 +97,23 @@ def change_questions(
             than there are.
     """
     if criterion is not None:
-        criteria = {asked.criterion: asked for asked in collection.asked()}
-        collection = criteria.get(criterion) or collection.add_criterion(criterion)
+        collection = _criterion_of(collection, criterion)
     if goal is not None and goal.top:
-        _refuse_all(collection, goal.top)
+        _refuse_top_of_all(collection, goal.top)
     for decision in decisions:
         if decision.kind == "set-size":
             retired = collection.study().retired
             check_set_size(collection.items(), int(decision.amount or 2), retired)
     if decisions:
         collection.decide(*decisions)
+
+
+def _criterion_of(collection: Collection, name: str) -> Collection:
+    """The criterion of a collection, added if it is new."""
+    for criterion in collection.asked():
+        if criterion.criterion == name:
+            return criterion
+    return collection.add_criterion(name)
 
 
 def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> None:
@@ -118,19 +125,29 @@ def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> 
     Raises:
         DataError: if there are fewer items, or all groups have fewer.
     """
-    groups = Counter(items.groups or ("",) * len(items))
-    groups.subtract(items.groups[item] if items.groups else "" for item in retired)
-    n_items = max(groups.values(), default=0)
-    if set_size > max(n_items, 2):
-        where = "" if items.groups is None else " in the largest group"
+    n_largest, where = largest_group(items, retired)
+    if set_size > max(n_largest, 2):
         raise DataError(
-            f"a question about {set_size} items, but there are only {n_items}{where}: ask about "
+            f"a question about {set_size} items, but there are only {n_largest}{where}: ask about "
             "fewer"
         )
 
 
+def largest_group(items: Items, retired: Iterable[int] = ()) -> tuple[int, str]:
+    """The number of items in the largest group, and words for where they are, if there are groups.
+
+    Args:
+        retired: items that are not counted.
+    """
+    if items.groups is None:
+        return len(items) - len({*retired}), ""
+    sizes = Counter(items.groups)
+    sizes.subtract(items.groups[item] for item in retired)
+    return max(sizes.values(), default=0), " in the largest group"
+
+
 def question_facts(collection: Collection) -> list[dict[str, Any]]:
-    """What annotators are asked, for each criterion of a collection or for its only question."""
+    """Facts about what annotators are asked, for each criterion or for the only question."""
     return [_facts(criterion) for criterion in collection.asked()]
 
 
@@ -154,13 +171,13 @@ def _facts(collection: Collection) -> dict[str, Any]:
     }
 
 
-def _refuse_all(collection: Collection, top: int) -> None:
+def _refuse_top_of_all(collection: Collection, top: int) -> None:
     """Refuse a top that has room for all items."""
-    items = collection.items()
-    n = max(Counter(items.groups or ("",) * len(items)).values(), default=0)
-    if top >= n:
-        where = "" if items.groups is None else " in the largest group"
-        raise DataError(f"--goal: top {top} of {count(n, 'item')}{where}: all of them are the top")
+    n_largest, where = largest_group(collection.items())
+    if top >= n_largest:
+        raise DataError(
+            f"--goal: top {top} of {count(n_largest, 'item')}{where}: all of them are the top"
+        )
 
 
 def _instructions_of(file: str) -> str:

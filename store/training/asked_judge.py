@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,8 @@ class AskedJudge:
     Attributes:
         judge: who is asked; None: nobody, or whoever a resumed run asked before.
         question: what is asked; None: as before, in a new run `Which is better?`.
-        changes: {attribute: value} of the judge of a resumed run, in place of `judge`, which a
-            run that is new takes; None: `judge` is taken whole.
+        changes: {name: value} of the record of a resumed run's judge, see `judge_record`, in place
+            of `judge`, which a new run takes; None: `judge` is taken whole.
         names: {argument: how messages call it}, where that is not its name.
 
     Raises:
@@ -189,7 +189,7 @@ class AskedJudge:
 
     def _name_of(self, judge: MachineJudge) -> str:
         """What messages call a judge; empty: its own name."""
-        argument = {Program: "command", LanguageModel: "model", Function: ""}[type(judge)]
+        argument = {Program: "judge", LanguageModel: "model", Function: ""}[type(judge)]
         return self.names.get(argument, "")
 
     def _judge_and_question(
@@ -227,7 +227,7 @@ class AskedJudge:
             return
         if not is_stored_whole(stored):
             raise _not_stored("a judge whose key comes from a function", folder.path)
-        told_by_store = "command" if isinstance(judge, Program) else "server"
+        told_by_store = "judge" if isinstance(judge, Program) else "server"
         if not (is_own_store or told_by_store in (self.changes or ())):
             raise SortNetError(
                 f"{folder} names a store that is not yours by default: give "
@@ -236,19 +236,18 @@ class AskedJudge:
 
     def _resumed(self, stored: Mapping[str, Any]) -> tuple[MachineJudge, str]:
         """The judge and the question of a resumed run, with what was passed now."""
+        question = self.question or stored["question"]
         judge = recorded_judge(stored)
         if self.changes is None:
-            judge = self.judge or judge
-        else:
-            attributes = {field.name for field in fields(judge)}
-            for argument in self.changes:
-                if argument not in attributes:
-                    raise SortNetError(
-                        "cannot resume the run, it was started with another judge, which has no "
-                        f"{self._name(argument)}"
-                    )
-            judge = replace(judge, **self.changes)
-        return judge, self.question or stored["question"]
+            return self.judge or judge, question
+        names_of_judge = record_of(judge, question).keys()
+        for argument in self.changes:
+            if argument not in names_of_judge:
+                raise SortNetError(
+                    "cannot resume the run, it was started with another judge, which has no "
+                    f"{self._name(argument)}"
+                )
+        return recorded_judge({**stored, **self.changes}), question
 
 
 def _other(name: str) -> SortNetError:

@@ -10,7 +10,8 @@ from typing import Any
 from sortnet.config import Config, Settings, settings_of
 from sortnet.core import Queries
 from sortnet.metrics import Metric, evaluate
-from sortnet.rankers.base import Ranker, fit_ranker
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.sortnet import ALONE
 from sortnet.threads import set_threads
 from store.report.conventions import conventions_of, metrics_of
@@ -74,7 +75,7 @@ def fit_kind(
     Args:
         data: the paths, as of `train`.
         out: the folder of the model.
-        settings: of the kind of ranker, see `sortnet.rankers.base.settings_for`.
+        settings: of the kind of ranker, see `sortnet.rankers.registry.settings_for`.
         overwrite: whether a model in the folder is replaced.
         options: store, columns, cache, threads and watcher.
 

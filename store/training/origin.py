@@ -12,7 +12,7 @@ from typing import Any
 
 from sortnet.core import Progress
 from sortnet.errors import ModelError, SortNetError
-from sortnet.rankers.base import load_ranker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model, as_model
 from store.report.origins import from_which
 from store.runs.remembered_data import remembered

@@ -24,7 +24,7 @@ def run_of_folder(folder: str, store: str | None) -> tuple[str, str | None]:
         StoreError: if no run made the model, or the store does not have it.
         ModelError: on a damaged folder.
     """
-    from sortnet.rankers.base import load_ranker
+    from sortnet.rankers.load_ranker import load_ranker
     from store.training.run_folder import Folder
 
     record = Folder(folder).run()
