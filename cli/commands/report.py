@@ -92,7 +92,7 @@ def _check_options(is_collection: bool, as_json: bool, **options: Any) -> None:
     """Refuse options that are not for a run, or not for a collection."""
     if not is_collection and (as_json or options["top"] is not None):
         option = "--json" if as_json else "--top"
-        raise click.UsageError(f"{option} is for a collection; of a run: sortnet show RUN --json")
+        raise click.UsageError(f"{option} is for a collection; for a run: sortnet show RUN --json")
     if is_collection and (options["model"] or options["data"]):
         raise click.UsageError("--model and --data are for a run")
     if as_json and options["output"] is not None:

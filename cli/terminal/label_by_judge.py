@@ -121,5 +121,5 @@ def show_prompt_or_estimate(
         show_estimate(model, number, examples, as_json=as_json)
         return
     if remaining.questions is None:
-        raise SortNetError("--estimate: how many questions are left is not known: give --number")
+        raise SortNetError("--estimate: the number of questions left is not known: give --number")
     show_estimate(model, remaining.questions, examples, remaining.likely_range, as_json=as_json)

@@ -44,7 +44,7 @@ def place_item(
     service.release(asking.annotator)
     search = _Search(asking, front, items.ids.index(id), number)
     if not search.pivots:
-        raise SortNetError(f"item {id!r} may be compared with no other")
+        raise SortNetError(f"item {id!r} cannot be compared with any other item")
     try:
         rank = search.rank()
     except _Stopped:

@@ -55,7 +55,7 @@ def _refuse_unrelated(values: Mapping[str, Any], typed: set[str]) -> None:
     if is_asked(values) or only_shows(values):
         refuse_together(values)
         if values["ranker"] != "sortnet":
-            raise click.UsageError("a sortnet alone asks a judge: leave out --ranker")
+            raise click.UsageError("only --ranker sortnet asks a judge")
     elif typed and not values["resume"]:
         option = _option(min(typed))
         instead = ""
@@ -76,6 +76,6 @@ def show_prompt_or_estimate(
     if values["show_prompt"]:
         print_prompt(estimated.prompt, as_json=values["as_json"])
     elif estimated.calls is None:
-        raise click.UsageError("--estimate needs --judgements N, how many answers there are")
+        raise click.UsageError("--estimate needs --judgements N, the number of answers")
     else:
         print_estimate(estimated.calls, as_json=values["as_json"])

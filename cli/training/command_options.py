@@ -50,20 +50,20 @@ def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
     """Refuse options that only a SortNet has, as only it is stored as a run."""
     if any(values[name] for name in _OPTIONS_OF_RUNS):
         raise click.UsageError(
-            "--resume, --from, --preset, --no-tune and --log are of a sortnet alone"
+            "--resume, --from, --preset, --no-tune and --log are for --ranker sortnet only"
         )
     if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise click.UsageError(f"one process fits {values['ranker']}: leave torchrun out")
+        raise click.UsageError(f"{values['ranker']} is fitted by one process: leave torchrun out")
 
 
 def run_settings(ctx: click.Context) -> dict[str, Any]:
     """The settings of a run: from the preset, from the settings' options, and from `--set`."""
     values = ctx.params
     preset = PRESETS[values["preset"]] if values["preset"] else {}
-    return {**preset, **typed_settings(ctx), **settings_set(Config(), values["extra"])}
+    return {**preset, **typed_settings(ctx), **parse_typed_settings(Config(), values["extra"])}
 
 
-def settings_set(settings: Settings, typed: Sequence[str]) -> dict[str, Any]:
+def parse_typed_settings(settings: Settings, typed: Sequence[str]) -> dict[str, Any]:
     """{setting: its value} of settings that are typed as `NAME=VALUE`.
 
     Raises:

@@ -9,7 +9,7 @@ from cli.inputs.column_options import named_columns
 from cli.options import typed_settings
 from cli.printing.conventions import convention_notes, measures
 from cli.printing.results import Result, Step, print_result
-from cli.training.command_options import settings_set
+from cli.training.command_options import parse_typed_settings
 from cli.training.data_and_origin import say_data
 from sortnet.core import Progress
 from sortnet.core.shard import Group
@@ -46,7 +46,7 @@ def fit_and_print(ctx: click.Context) -> None:
     """Fit the ranker that the command line asks for, and print its measures."""
     values = ctx.params
     settings = settings_for(values["ranker"]).changed(**typed_settings(ctx))
-    settings = settings.changed(**settings_set(settings, values["extra"]))
+    settings = settings.changed(**parse_typed_settings(settings, values["extra"]))
     with progress() as status:
         options = RunOptions(
             store=values["store"],

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cli.web.curve import drawn_curve
+from cli.web.curve import draw_curve
 from cli.web.pages import People
 from cli.web.ranking_rows import View, item_cell, ranking_rows
 from sortnet.files import plain
@@ -86,13 +86,13 @@ class AdminState:
         state["gold"] = self._gold_pairs()
         return state
 
-    def shown(self, view: View) -> dict[str, Any]:
+    def template_variables(self, view: View) -> dict[str, Any]:
         """Variables of the template of the tables; `study` is what annotators are asked."""
         state = self.state(view)
         study = self.service.study
         return {
             "state": state,
-            "curve": drawn_curve(state),
+            "curve": draw_curve(state),
             "view": view,
             "study": {
                 "question": study.question,

@@ -27,7 +27,7 @@ from cli.web.fault_notes import FaultNotes
 from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
 from cli.web.pages import Pages, People
 from cli.web.ranking_rows import SORTS, View
-from cli.web.replies import drawn_page, refusal, tables_of
+from cli.web.replies import refusal, render_page, render_tables
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer, Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT
@@ -70,7 +70,7 @@ def make_app(
         """Let the collection of the token answer; the first one refuses unknown tokens."""
         parts = scope["path"].removeprefix(scope["root_path"]).split("/")
         token = parts[2] if len(parts) > 2 else ""
-        matching = (app for people, app in apps if people.know(token))
+        matching = (app for people, app in apps if people.knows(token))
         _, first_app = apps[0]
         await next(matching, first_app)(scope, receive, send)
 
@@ -129,7 +129,7 @@ def _noting_faults(faults: FaultNotes, handler: Handler, *, writes: bool) -> Han
         writes: whether the handler's success shows that the store can be written.
     """
 
-    def noting(name: str, request: Request, body: dict[str, Any]) -> Response:
+    def handle(name: str, request: Request, body: dict[str, Any]) -> Response:
         try:
             reply = handler(name, request, body)
         except StoreError as error:
@@ -139,7 +139,7 @@ def _noting_faults(faults: FaultNotes, handler: Handler, *, writes: bool) -> Han
             faults.end("storing", "answers are stored again")
         return reply
 
-    return noting
+    return handle
 
 
 def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
@@ -152,7 +152,7 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
     def page(name: str, request: Request, body: dict[str, Any]) -> Response:
         question = pages.question
         facts = {"collection": pages.collection.name, "annotator": name, "question": question}
-        return drawn_page("page.html", **facts)
+        return render_page("page.html", **facts)
 
     def instructions(name: str, request: Request, body: dict[str, Any]) -> Response:
         return JSONResponse(pages.instructions)
@@ -198,13 +198,13 @@ def _unless_revoked(pages: Pages, handler: Handler) -> Handler:
     is checked after the handler.
     """
 
-    def checked(name: str, request: Request, body: dict[str, Any]) -> Response:
+    def handle(name: str, request: Request, body: dict[str, Any]) -> Response:
         reply = handler(name, request, body)
         if name in pages.services[0].study.revoked:
             raise HTTPException(403, REVOKED)
         return reply
 
-    return checked
+    return handle
 
 
 def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
@@ -218,15 +218,15 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
         facts = {"collection": pages.collection.name, "base": request.url.path}
         criteria = [name for name in states if name]
-        return drawn_page("admin.html", **facts, criteria=criteria, people_heads=PEOPLE_HEADS)
+        return render_page("admin.html", **facts, criteria=criteria, people_heads=PEOPLE_HEADS)
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
         return JSONResponse(state_in_view(request).state(_view(request)))
 
     def tables(_: str, request: Request, body: dict[str, Any]) -> Response:
         base = request.url.path.removesuffix("/tables")
-        facts = state_in_view(request).shown(_view(request))
-        return JSONResponse(tables_of(base, request.query_params.get("known"), facts))
+        facts = state_in_view(request).template_variables(_view(request))
+        return JSONResponse(render_tables(base, request.query_params.get("known"), facts))
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = _text(body, "name", LONGEST_NAME)

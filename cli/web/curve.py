@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 
-def drawn_curve(state: dict[str, Any]) -> dict[str, Any] | None:
+def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
     """The curve that the template draws, with places in percent of the plot.
 
     None if there are fewer than two points. With a top, the goal is a probability and not a share,
@@ -20,23 +20,24 @@ def drawn_curve(state: dict[str, Any]) -> dict[str, Any] | None:
         name: [(point["answers"], point[name]) for point in points if point[name] is not None]
         for name in ("holdout", "expected")
     }
-    most_answers: int = max(4, *(point["answers"] for point in points))
+    max_answers: int = max(4, *(point["answers"] for point in points))
     shares = [share for line in lines.values() for _, share in line]
     if goal is not None:
         shares.append(goal)
-    least_share: float = min(0.5, math.floor(10 * min(shares)) / 10)
+    min_share: float = min(0.5, math.floor(10 * min(shares)) / 10)
 
     def x(answers: float) -> float:
-        return 100 * answers / most_answers
+        return 100 * answers / max_answers
 
     def y(share: float) -> float:
-        return 100 * (1 - share) / (1 - least_share)
+        return 100 * (1 - share) / (1 - min_share)
 
-    tenths = range(10, round(10 * least_share) - 1, -2 if least_share < 0.5 else -1)
+    # The lines of the grid: every tenth of the shares, or every other tenth if they are many.
+    tenths = range(10, round(10 * min_share) - 1, -2 if min_share < 0.5 else -1)
     return {
         "lines": {name: [(x(n), y(share)) for n, share in line] for name, line in lines.items()},
         "shares": [(y(tenth / 10), f"{10 * tenth} %") for tenth in tenths],
-        "answers": [(x(n), n) for n in range(0, most_answers + 1, _step(most_answers))],
+        "answers": [(x(n), n) for n in range(0, max_answers + 1, _step(max_answers))],
         "goal": None if goal is None else y(goal),
         "text": _sentence(points[-1], state),
     }

@@ -50,16 +50,16 @@ class Names:
     With `any_address` every IP address is allowed too, for a server that listens on all addresses:
     an attacker can rebind names, but not addresses.
 
-    >>> Names(frozenset({"localhost:8000"}), any_address=True).know("192.0.2.7:8000")
+    >>> Names(frozenset({"localhost:8000"}), any_address=True).allows("192.0.2.7:8000")
     True
-    >>> Names(frozenset({"localhost:8000"})).know("evil.example:8000")
+    >>> Names(frozenset({"localhost:8000"})).allows("evil.example:8000")
     False
     """
 
     hosts: frozenset[str]
     any_address: bool = False
 
-    def know(self, host: str) -> bool:
+    def allows(self, host: str) -> bool:
         return host.lower() in self.hosts or (self.any_address and _is_address(host))
 
     def refusal(self, host: str) -> str:
@@ -98,7 +98,7 @@ class Rate:
     _allowances: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def allows(self, name: str) -> bool:
-        """Whether a request of that name, which is counted, is within the limit now."""
+        """Count a request of that name; return whether it is within the limit."""
         now = self.clock()
         allowance, since = self._allowances.get(name, (self.at_once, now))
         allowance = min(self.at_once, allowance + (now - since) * self.per_second)
@@ -199,7 +199,7 @@ class Guard:
     def _fault(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         """Status and text if the head of the request is refused, else None."""
         host = headers.get("host", "")
-        if not self.names.know(host):
+        if not self.names.allows(host):
             return 421, self.names.refusal(host)
         if len(scope["path"]) > LONGEST_PATH:
             return 414, f"the address is longer than {LONGEST_PATH} characters"

@@ -242,7 +242,7 @@ class People:
         """`admin` if the token is the admin's, or None."""
         return "admin" if self.is_admin(token) else None
 
-    def know(self, token: str) -> bool:
+    def knows(self, token: str) -> bool:
         """Whether the token is an annotator's or the admin's."""
         return token in self._names or self.is_admin(token)
 

@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 
-def drawn_page(template: str, **facts: Any) -> HTMLResponse:
+def render_page(template: str, **facts: Any) -> HTMLResponse:
     """A page made of a template."""
     return HTMLResponse(_templates().get_template(template).render(facts))
 
 
-def tables_of(base: str, known: str | None, facts: dict[str, Any]) -> dict[str, Any]:
+def render_tables(base: str, known: str | None, facts: dict[str, Any]) -> dict[str, Any]:
     """The tables of the admin page as HTML, its `study`, and a key of both.
 
     HTML and study are None if the page knows them: `known` is the key of what it shows.
@@ -37,7 +37,7 @@ def refusal(
     if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", ""):
         root = request.state.root
         heading = "No such page" if code == 404 else "That did not work"
-        page = drawn_page("fault.html", heading=heading, text=why[:1].upper() + why[1:], root=root)
+        page = render_page("fault.html", heading=heading, text=why[:1].upper() + why[1:], root=root)
         page.status_code = code
         page.headers.update(headers or {})
         return page
