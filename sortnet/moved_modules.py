@@ -29,6 +29,8 @@ NEW_NAMES = {
     "sortnet.sorting.gpu": "sortnet.sorting.merge_sort_on_device",
     "sortnet.sorting.levels": "sortnet.sorting.merge_sort_levels",
     "sortnet.types": "sortnet.core",
+    "store.collections.other_tools": "store.collections.formats.foreign_rows",
+    "store.collections.preference_records": "store.collections.formats.chosen",
 }
 # {module: {function that was in it up to 0.4: its module now}}
 MOVED_FUNCTIONS = {

@@ -70,6 +70,14 @@ def _write(
         f"{count(earlier.n_open, 'question')} of batch {earlier.name} are open"
         for earlier in earlier_batches
     ]
+    if batch.cached:
+        verb = "was" if batch.cached == 1 else "were"
+        notes.append(f"{count(batch.cached, 'question')} {verb} answered from the cache")
+    if batch.limit:
+        notes.append(f"{batch.limit} ended the batch: fewer questions were written")
+    if batch.file is None:
+        text = f"{printable(name)}: no question is left to write"
+        return Result("batch", asdict(batch), text=[text], notes=notes)
     n_questions = count(batch.questions, "question")
     text = (
         f"{printable(name)}: {n_questions} of batch {batch.name} in {batch.file}: "

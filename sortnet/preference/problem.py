@@ -32,9 +32,10 @@ _SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # with odds be
 _FACTORS = (0.3, 1.0, 3.0)
 _MOST_PRIORS = 8
 _LIKELY = 0.02
-# Variance of the errors that models share, relative to the variance of the scores: before any
-# answer, and the number of unknowns that this guess counts for.
+# Variance of the errors that models share, relative to the variance of the scores: beside many
+# answers of people, and the number of unknowns that this guess counts for.
 SHARED = 0.5
+UNKNOWN = float("nan")
 _SHARED_BELIEF = 3.0
 _CERTAIN = 4.0  # reliability of a gold pair's known answer
 # Relative fall of the loss after which there is no other Newton step. Each squares the distance to
@@ -68,7 +69,8 @@ class Scales:
         priors, odds: of the scores, those that are likely; (k,) their probabilities.
         annotators: their reliabilities and blind shares, and the prior spread of their side biases.
         tie, ties: the tie threshold, and the share of ties among the answers.
-        shared: variance of the errors that models share, relative to the variance of the scores.
+        shared: variance of the errors that models share, relative to the variance of the scores;
+            `UNKNOWN` if there were no answers of models beside others.
     """
 
     priors: tuple[Prior, ...]

@@ -95,18 +95,25 @@ class Remaining:
 def range_in_words(fewest: int | None, most: int | None) -> str:
     """A range of numbers, rounded outwards.
 
-    >>> range_in_words(3, 12), range_in_words(63, 142), range_in_words(63, None)
-    ('3 to 12', '60 to 150', 'more than 60')
-    >>> range_in_words(7, 7), range_in_words(None, None)
-    ('7', '')
+    Of a range that is wider than a factor of 3, one end is left out: its upper end, or the lower
+    end if that says almost nothing.
+
+    >>> range_in_words(63, 142), range_in_words(63, 400), range_in_words(63, None)
+    ('60 to 150', 'at least 60', 'at least 60')
+    >>> range_in_words(1, 12), range_in_words(7, 7), range_in_words(None, None)
+    ('at most 12', '7', '')
     """
     if fewest is None:
         return ""
     low = fewest // _step(fewest) * _step(fewest)
     if most is None:
-        return f"more than {low:,}"
+        return f"at least {low:,}"
     high = -(-most // _step(most)) * _step(most)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    if low == high:
+        return f"{low:,}"
+    if most <= _WIDEST * fewest:
+        return f"{low:,} to {high:,}"
+    return f"at least {low:,}" if fewest >= _WIDEST else f"at most {high:,}"
 
 
 def _step(number: int) -> int:

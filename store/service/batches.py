@@ -23,14 +23,15 @@ import numpy as np
 from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.files import refuse_output, write_file
 from sortnet.judges import LanguageModel
+from sortnet.judges.answer_cache import AnswerCache
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines, request_line
+from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines
 from sortnet.judges.estimate import CallEstimate
-from sortnet.judges.language_model import TOO_LONG, TOPS
+from sortnet.judges.language_model import TOO_LONG
 from sortnet.judges.model_answers import CHARACTERS, parsed
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
-from sortnet.judges.request import request_body, without_secrets
+from sortnet.judges.request import without_secrets
 from sortnet.judges.verdicts import Fault, Verdict, stored_meta, stored_text
 from sortnet.messages import note, printable
 from sortnet.preference import Question
@@ -40,12 +41,14 @@ from sortnet.preference.session import Session
 from store.collections.batches import Batch
 from store.collections.collection import Collection
 from store.collections.leases import Lease
-from store.service.judge_as_annotator import mark_model, pair_of
+from store.service.batch_requests import BatchRequests
+from store.service.judge_as_annotator import mark_model
 from store.service.labelling import LabellingService, new_session
 
 LARGEST_BATCH = 50_000  # requests, as many as providers take
 _ATTEMPTS = 5  # at the questions, if other processes lease the same pairs meanwhile
 _TOGETHER = 200  # answers of one transaction
+_RELEASED_TOGETHER = 10_000  # leases of one statement, as databases limit its length
 _MOST_NOTES = 20  # lines about single answers
 
 
@@ -56,16 +59,20 @@ class WrittenBatch:
     Attributes:
         name: of the batch.
         annotator: as whom the model answers.
-        questions: number of pairs.
-        estimate: of the calls.
-        file: of the requests.
+        questions: number of questions in the file.
+        estimate: calls, tokens and cost of the requests in the file.
+        file: path of the requests; None: the cache answered all questions, and none was written.
+        cached: number of questions that the cache of answers answered.
+        limit: the limit that ended the batch, in words; empty if none did.
     """
 
     name: str
     annotator: str
     questions: int
     estimate: CallEstimate
-    file: str
+    file: str | None
+    cached: int = 0
+    limit: str = ""
 
 
 def write_batch(
@@ -75,30 +82,28 @@ def write_batch(
 
     Args:
         service: fitted to the answers so far.
-        n: number of questions; fewer are written if there are fewer, or a quota is smaller.
+        n: number of questions; fewer are written if there are fewer, a quota is smaller, the
+            model's limits of calls, tokens and cost leave no room by the estimate, or its cache of
+            answers has some of them, which are stored at once.
         file: JSON lines for a provider's batch endpoint; it must not exist.
 
     Raises:
         SortNetError: if there is nothing to ask, the prompt is for two items and questions are
-            about more, or the file cannot be written; then nothing is leased.
+            about more, a limit allows no question, or the file cannot be written; then nothing
+            is leased.
 
     Cost: see `question_set`; the copy of the session takes a replay and a fit.
     """
-    _refuse_existing(file)
+    prompt = Prompt(judge.prompt)
+    _refuse_batch(service, judge, prompt, annotator, n, file)
     collection = service.collection
     is_new = annotator not in (one.name for one in collection.annotators())
-    orders = (False, True) if judge.both_orders else (False,)
-    if n * len(orders) > LARGEST_BATCH:
-        raise SortNetError(f"a batch of {n * len(orders):,} requests: {LARGEST_BATCH:,} at most")
-    if closed := service.why_closed(annotator):
-        raise SortNetError(f"{collection.name}: {closed}")
-    prompt = Prompt(judge.prompt)
-    if why_not := prompt.why_not_about(service.study.set_size):
-        raise SortNetError(f"{judge.model} {why_not}")
     price = judge.price_of_tokens().in_batch()
+    cache = None if judge.answer_cache is None else AnswerCache(judge.answer_cache)
+    facts = judge.facts()
     about = {
         "model": judge.model,
-        "facts": judge.facts(),
+        "facts": facts,
         "structured": judge.structured,
         "price_in": price.price_in,
         "price_out": price.price_out,
@@ -108,23 +113,13 @@ def write_batch(
     name, leases = _leased(service, annotator, n, about)
     if not leases:
         raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
-    n_characters = tokens_out = 0
+    requests = BatchRequests(service, judge, name, facts, prompt, price, cache)
 
     def write(path: Path) -> None:
-        nonlocal n_characters, tokens_out
         with path.open("w", encoding="utf-8", newline="") as lines:
-            for lease in leases:
-                for turned in orders:
-                    pair = pair_of(service, lease, turned=turned)
-                    form = AnswerForm.of(pair)
-                    n_characters += len(prompt.of(pair))
-                    tokens_out += form.tokens
-                    body = request_body(
-                        judge.model, prompt.messages(pair), judge.request, n_tops=TOPS[0],
-                        response_format=form.response_format if judge.structured else None,
-                    )  # fmt: skip
-                    id = RequestId(name, lease.id, 2 if turned else 1)
-                    lines.write(request_line(id, body))
+            lines.writelines(requests.lines(leases))
+        if not requests.n_questions and not requests.cached:
+            raise SortNetError(f"{requests.limit} allows no question")
 
     try:
         write_file(file, write)
@@ -133,12 +128,82 @@ def write_batch(
         if is_new:
             collection.forget(annotator)
         raise
-    n_requests = len(leases) * len(orders)
-    tokens_in = n_characters // CHARACTERS
-    collection.set_batch(name, about | {"tokens": tokens_in // n_requests})
-    cost = price.of(tokens_in, tokens_out)
-    estimate = CallEstimate(len(leases), n_requests, tokens_in, tokens_out, cost, price.currency)
-    return WrittenBatch(name, annotator, len(leases), estimate, file)
+    for start in range(0, len(requests.left_out), _RELEASED_TOGETHER):
+        some = requests.left_out[start : start + _RELEASED_TOGETHER]
+        collection.release(annotator, [lease.id for lease in some])
+    _store_cached(service, annotator, name, requests)
+    if requests.n_questions:
+        tokens = requests.tokens_in // requests.n_requests
+        collection.set_batch(name, about | {"tokens": tokens})
+    else:
+        Path(file).unlink()
+    return WrittenBatch(
+        name,
+        annotator,
+        requests.n_questions,
+        requests.estimate(),
+        file if requests.n_questions else None,
+        cached=len(requests.cached),
+        limit=requests.limit,
+    )
+
+
+def _refuse_batch(
+    service: LabellingService,
+    judge: LanguageModel,
+    prompt: Prompt,
+    annotator: str,
+    n: int,
+    file: str,
+) -> None:
+    """Refuse a batch that cannot be written, before questions are chosen.
+
+    Raises:
+        SortNetError: saying why.
+    """
+    refuse_output(file)
+    if Path(file).exists():
+        raise SortNetError(f"cannot write {file!r}: it exists: name another file")
+    n_requests = n * (2 if judge.both_orders else 1)
+    if n_requests > LARGEST_BATCH:
+        raise SortNetError(f"a batch of {n_requests:,} requests: {LARGEST_BATCH:,} at most")
+    if closed := service.why_closed(annotator):
+        raise SortNetError(f"{service.collection.name}: {closed}")
+    if why_not := prompt.why_not_about(service.study.set_size):
+        raise SortNetError(f"{judge.model} {why_not}")
+
+
+def _store_cached(
+    service: LabellingService, annotator: str, batch: str, requests: BatchRequests
+) -> None:
+    """Store the answers of the cache under the leases of their questions."""
+    if not requests.cached:
+        return
+    with service.collection.locked():
+        for lease, verdicts in requests.cached:
+            for order, verdict in enumerate(verdicts, 1):
+                id = RequestId(batch, lease.id, order)
+                _store_verdict(service, annotator, id, lease.question, verdict)
+    service.sync()
+
+
+def _store_verdict(
+    service: LabellingService,
+    annotator: str,
+    id: RequestId,
+    question: Question,
+    verdict: Verdict,
+) -> bool:
+    """Store an answer to a request; whether it is new."""
+    collection = service.collection
+    mark_model(service, annotator)
+    if id.order == 1:
+        return service.answer(id.lease, verdict.judgement(question, annotator)).new
+    second = verdict.judgement(question.turned, annotator)
+    second = replace(second, at=collection.clock())
+    # By the id it is not appended twice.
+    digest = hashlib.sha256(str(id).encode()).hexdigest()[:16]
+    return bool(collection.append([second], ids=[digest]))
 
 
 def open_batches(collection: Collection) -> list[Batch]:
@@ -281,7 +346,8 @@ class BatchAnswers:
         try:
             question = service.collection.question_of_batch(batch.name, id.lease)
             form = AnswerForm(len(question.items), batch.about.get("worst", False))
-            is_new = self._store(service, batch, id, question, _verdict(line, batch, form))
+            verdict = _verdict(line, batch, form)
+            is_new = _store_verdict(service, batch.annotator, id, question, verdict)
         except Fault as fault:
             self.failed += 1
             if id.order == 1:
@@ -303,25 +369,6 @@ class BatchAnswers:
         else:
             self.repeated += 1
             self._note(f"line {line.number}: its question was answered before")
-
-    def _store(
-        self,
-        service: LabellingService,
-        batch: Batch,
-        id: RequestId,
-        question: Question,
-        verdict: Verdict,
-    ) -> bool:
-        """Store an answer; whether it is new."""
-        collection, annotator = service.collection, batch.annotator
-        mark_model(service, annotator)
-        if id.order == 1:
-            return service.answer(id.lease, verdict.judgement(question, annotator)).new
-        second = verdict.judgement(question.turned, annotator)
-        second = replace(second, at=collection.clock())
-        # By the id it is not appended twice.
-        digest = hashlib.sha256(str(id).encode()).hexdigest()[:16]
-        return bool(collection.append([second], ids=[digest]))
 
     def _free_unanswered(self) -> None:
         """Give back the pairs whose requests failed."""
@@ -418,9 +465,3 @@ def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     facts: dict[str, Any] = {"cost": price.of(*tokens), "meta": stored_meta(meta)}
     verdict = form.verdict(reply, text, facts)
     return verdict or Verdict("skip", comment=stored_text(text), **facts)
-
-
-def _refuse_existing(file: str) -> None:
-    refuse_output(file)
-    if Path(file).exists():
-        raise SortNetError(f"cannot write {file!r}: it exists: name another file")

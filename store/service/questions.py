@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,26 +94,28 @@ def change_questions(
 
     Raises:
         DataError: on a goal of a top that has room for all items, or a question about more items
-            than there are.
+            than there are; then no criterion is added.
     """
-    if criterion is not None:
-        collection = _criterion_of(collection, criterion)
+    if criterion is None:
+        _check_goal_and_set_size(collection, goal, decisions)
+    else:
+        criteria = {asked.criterion: asked for asked in collection.asked()}
+        _check_goal_and_set_size(criteria.get(criterion, collection), goal, decisions)
+        collection = criteria.get(criterion) or collection.add_criterion(criterion)
+    if decisions:
+        collection.decide(*decisions)
+
+
+def _check_goal_and_set_size(
+    collection: Collection, goal: Goal | None, decisions: Sequence[Decision]
+) -> None:
+    """Refuse a top that has room for all items, and questions about more items than there are."""
     if goal is not None and goal.top:
         _refuse_top_of_all(collection, goal.top)
     for decision in decisions:
         if decision.kind == "set-size":
             retired = collection.study().retired
             check_set_size(collection.items(), int(decision.amount or 2), retired)
-    if decisions:
-        collection.decide(*decisions)
-
-
-def _criterion_of(collection: Collection, name: str) -> Collection:
-    """The criterion of a collection, added if it is new."""
-    for criterion in collection.asked():
-        if criterion.criterion == name:
-            return criterion
-    return collection.add_criterion(name)
 
 
 def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> None:
@@ -172,8 +174,8 @@ def _facts(collection: Collection) -> dict[str, Any]:
 
 
 def _refuse_top_of_all(collection: Collection, top: int) -> None:
-    """Refuse a top that has room for all items."""
-    n_largest, where = largest_group(collection.items())
+    """Refuse a top that has room for all items that are not retired."""
+    n_largest, where = largest_group(collection.items(), collection.study().retired)
     if top >= n_largest:
         raise DataError(
             f"--goal: top {top} of {count(n_largest, 'item')}{where}: all of them are the top"
