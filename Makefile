@@ -10,7 +10,9 @@ WORKERS ?= 3
 PARALLEL = -n $(WORKERS) --dist worksteal
 
 BIN := $(VENV)/bin
-PAGES = $(sort $(wildcard docs/*.md docs/*/*.md))
+# What cog writes into: pages, and the signature of SortNetRanker.
+PAGES = README.md $(sort $(wildcard docs/*.md docs/*/*.md))
+WRITTEN = $(PAGES) sortnet/estimator/ranker.py
 PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
@@ -45,7 +47,7 @@ imports: $(VENV)/.installed-dev
 
 # What cog writes is taken from the code of this checkout.
 pages: $(VENV)/.installed-dev
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog --check --diff -I docs README.md $(PAGES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog --check --diff -I docs $(WRITTEN)
 
 # `check` builds it too, in a test that looks at what was built.
 docs: pages  ## build the documentation into site/, warnings are errors
@@ -68,7 +70,7 @@ test-lowest: $(VENV)-lowest/.installed  ## the quick tests on the lowest version
 fix: $(VENV)/.installed-dev  ## format, mend what ruff can, renew what cog writes in the pages
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog -r -I docs README.md $(PAGES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog -r -I docs $(WRITTEN)
 
 notebooks: $(VENV)/.installed-dev  ## run the notebooks and store their outputs in them (ARGS=02)
 	$(BIN)/python notebooks/stored_outputs.py $(ARGS)

@@ -19,7 +19,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from cli.main import main
-from sortnet.rankers.base import load_ranker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.tables.rows import read_rows
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ukpconvarg1"

@@ -19,7 +19,7 @@ import numpy as np
 from bench_judged import sortnet
 from scipy.stats import spearmanr
 
-from sortnet.rankers.base import load_ranker
+from sortnet.rankers.load_ranker import load_ranker
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "humour"
 BAR = 0.50

@@ -29,6 +29,16 @@ NEW_NAMES = {
     "sortnet.sorting.gpu": "sortnet.sorting.merge_sort_on_device",
     "sortnet.sorting.levels": "sortnet.sorting.merge_sort_levels",
     "sortnet.types": "sortnet.core",
+    "store.collections.other_tools": "store.collections.formats.foreign_rows",
+    "store.collections.preference_records": "store.collections.formats.chosen",
+}
+# {module: {function that was in it up to 0.4: its module now}}
+MOVED_FUNCTIONS = {
+    "sortnet.rankers.base": {
+        "fit_ranker": "sortnet.rankers.fit_ranker",
+        "load_ranker": "sortnet.rankers.load_ranker",
+        "settings_for": "sortnet.rankers.registry",
+    },
 }
 
 
@@ -49,14 +59,29 @@ class _OldNames(MetaPathFinder, Loader):
         def attribute(name: str) -> Any:
             if name.startswith("__"):  # which the import system asks for
                 raise AttributeError(name)
-            warnings.warn(
-                f"{module.__name__} is {new_name} now; the old name goes with the next version",
-                DeprecationWarning,
-                stacklevel=2,
-            )
+            _warn(module.__name__, new_name)
             return getattr(import_module(new_name), name)
 
         module.__getattr__ = attribute  # type: ignore[method-assign]
+
+
+def moved_function(module: str, name: str) -> Any:
+    """A function that earlier versions had in this module, with a DeprecationWarning.
+
+    Raises:
+        AttributeError: if no such function was in the module.
+    """
+    if name not in MOVED_FUNCTIONS[module]:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    new_module = MOVED_FUNCTIONS[module][name]
+    _warn(f"{module}.{name}", f"{new_module}.{name}")
+    return getattr(import_module(new_module), name)
+
+
+def _warn(old_name: str, new_name: str) -> None:
+    """Warn that a name goes with the next version; the warning names the caller's line."""
+    text = f"{old_name} is {new_name} now; the old name goes with the next version"
+    warnings.warn(text, DeprecationWarning, stacklevel=3)
 
 
 def find_old_names() -> None:

@@ -21,52 +21,66 @@ from store.database.schema import AnswerRow, Base, CollectionRow, IterationRow, 
 if TYPE_CHECKING:
     import pandas as pd
 
-_KINDS = {int: "int64", float: "float64", bool: "bool", str: "str"}
 _TIME: Final = "datetime64[us, UTC]"
+_DTYPES = {int: "int64", float: "float64", bool: "bool", str: "str", datetime: _TIME}
+_DTYPES_WITH_MISSING = {**_DTYPES, int: "Int64", bool: "boolean"}
 
 
-def _kinds(table: type[Base], names: Iterable[str]) -> dict[str, str]:
-    """The types of a table's columns in a frame; whole numbers and flags that may be missing."""
-    kinds = {}
-    for column in (table.__table__.columns[name] for name in names):
-        kind = _KINDS.get(column.type.python_type, "object")
-        kind = {"int64": "Int64", "bool": "boolean"}.get(kind, kind) if column.nullable else kind
-        kinds[column.name] = _TIME if column.type.python_type is datetime else kind
-    return kinds
+def _dtypes(table: type[Base], names: Iterable[str]) -> dict[str, str]:
+    """The dtypes of a table's columns in a frame."""
+    dtypes = {}
+    for name in names:
+        column = table.__table__.columns[name]
+        of_type = _DTYPES_WITH_MISSING if column.nullable else _DTYPES
+        dtypes[column.name] = of_type.get(column.type.python_type, "object")
+    return dtypes
 
 
 RUN_COLUMNS = {
-    **_kinds(RunRow, ["id", "status", "created", "finished"]),
-    **{"iterations": "int64", "best_iteration": "Int64", "best_quality": "float64"},
-    **_kinds(IterationRow, ["tp", "vp"]),
-    **_kinds(RunRow, ["command", "seed", "out", "host", "pid"]),
-    **_kinds(RunRow, ["config", "versions", "data", "kept"]),
+    **_dtypes(RunRow, ["id", "status", "created", "finished"]),
+    "iterations": "int64",
+    "best_iteration": "Int64",
+    "best_quality": "float64",
+    **_dtypes(IterationRow, ["tp", "vp"]),
+    **_dtypes(RunRow, ["command", "seed", "out", "host", "pid"]),
+    **_dtypes(RunRow, ["config", "versions", "data", "kept"]),
 }
-ITERATION_COLUMNS = _kinds(
+ITERATION_COLUMNS = _dtypes(
     IterationRow,
-    [c for c in IterationRow.__annotations__ if c not in ("run", "measures", "observed")],
+    [name for name in IterationRow.__annotations__ if name not in ("run", "measures", "observed")],
 )
 COLLECTION_COLUMNS = {
-    **_kinds(CollectionRow, ["name", "created"]),
-    **dict.fromkeys(["items", "annotators", "judgements"], "int64"),
-    **_kinds(CollectionRow, ["source", "root", "seed", "settings"]),
+    **_dtypes(CollectionRow, ["name", "created"]),
+    "items": "int64",
+    "annotators": "int64",
+    "judgements": "int64",
+    **_dtypes(CollectionRow, ["source", "root", "seed", "settings"]),
 }
-_NAMED = ("annotator", "left", "right")  # shown by name, stored by number
-_FACTS = [field.name for field in fields(Judgement) if field.name not in (*_NAMED, *SET_FIELDS)]
+_STORED_BY_NUMBER = ("annotator", "left", "right")  # frames have names and ids
+_FACTS = [
+    field.name for field in fields(Judgement) if field.name not in (*_STORED_BY_NUMBER, *SET_FIELDS)
+]
 # A column per field of a judgement, with the items' ids, and whether it was undone later.
 JUDGEMENT_COLUMNS = {
     "number": "int64",
-    **dict.fromkeys(_NAMED, "str"),
-    **_kinds(JudgementRow, _FACTS),
-    **{"at": _TIME, "undone": "bool", "excluded": "bool", "group": "str"},
+    **dict.fromkeys(_STORED_BY_NUMBER, "str"),
+    **_dtypes(JudgementRow, _FACTS),
+    "at": _TIME,
+    "undone": "bool",
+    "excluded": "bool",
+    "group": "str",
 }
 # Further columns if there are answers about more than two items, which have no left and right.
 SET_COLUMNS = {"items": "object", "best": "str", "worst": "str"}
 _ANSWER_FACTS = ["answer", "p", "milliseconds", "cost", "comment", "flagged", "meta"]
 ANSWER_COLUMNS = {
-    **dict.fromkeys(["split", "qid"], "str"),
-    **dict.fromkeys(["left", "right", "left_place", "right_place"], "int64"),
-    **_kinds(AnswerRow, _ANSWER_FACTS),
+    "split": "str",
+    "qid": "str",
+    "left": "int64",
+    "right": "int64",
+    "left_place": "int64",
+    "right_place": "int64",
+    **_dtypes(AnswerRow, _ANSWER_FACTS),
     "at": _TIME,
 }
 OBSERVE_FIRST = (
@@ -80,16 +94,17 @@ PAIR_NUMBERS = {
     "times": None,
 }
 OUTCOMES = ("right", "wrong")
-_SIDES = ("left", "right")
 
 
 def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
-    """A frame of these columns and types, even without rows."""
+    """A frame of rows with columns {name: dtype}; the dtypes hold even without rows."""
     import pandas as pd
 
-    values = {name: [getattr(row, name) for row in rows] for name in columns}
     return pd.DataFrame(
-        {name: pd.Series(values[name], dtype=kind) for name, kind in columns.items()}
+        {
+            name: pd.Series([getattr(row, name) for row in rows], dtype=dtype)
+            for name, dtype in columns.items()
+        }
     )
 
 
@@ -98,9 +113,15 @@ def judgements_frame(
     items: Mapping[str, str | None],
     excluded: Container[str],
 ) -> pd.DataFrame:
-    """One row per judgement; {id: group} of the items, and annotators that do not count.
+    """One row per judgement.
 
-    The columns `items`, `best` and `worst` are there if a judgement is about more than two items.
+    The frame has the columns `items`, `best` and `worst` if a judgement is about more than two
+    items.
+
+    Args:
+        judgements: all judgements, including undos.
+        items: {id: group} of all items, in the order of their numbers.
+        excluded: names of the excluded annotators.
     """
     import pandas as pd
 
@@ -109,37 +130,43 @@ def judgements_frame(
         for name in JUDGEMENT_COLUMNS
         if name not in ("undone", "excluded", "group")
     }
-    names, groups = list(items), list(items.values())
+    ids, groups = list(items), list(items.values())
     values["group"] = [groups[item] for item in values["left"]]
     is_set = judgements.is_set.tolist()
-    kinds = JUDGEMENT_COLUMNS
+    dtypes = JUDGEMENT_COLUMNS
     if any(is_set):
-        kinds = kinds | SET_COLUMNS
-        values |= _set_values(judgements, names)
+        dtypes = {**dtypes, **SET_COLUMNS}
+        values |= _values_of_sets(judgements, ids)
     for side in ("left", "right"):
-        sides = zip(values[side], is_set, strict=True)
-        values[side] = [None if of_set else names[item] for item, of_set in sides]
+        values[side] = [
+            None if in_set else ids[item] for item, in_set in zip(values[side], is_set, strict=True)
+        ]
     values["undone"] = (~judgements.live).tolist()
     values["excluded"] = [name in excluded for name in values["annotator"]]
-    at = pd.Series(values.pop("at"), dtype="float64")
-    columns = {name: pd.Series(values[name], dtype=kinds[name]) for name in values}
-    columns["at"] = pd.to_datetime(at, unit="s", utc=True).astype(_TIME)
-    return pd.DataFrame(columns, columns=list(kinds))
+    times = _times(values.pop("at"))
+    columns = {name: pd.Series(values[name], dtype=dtypes[name]) for name in values}
+    return pd.DataFrame({**columns, "at": times}, columns=list(dtypes))
 
 
-def _set_values(judgements: Judgements, names: Sequence[str]) -> dict[str, list[Any]]:
-    """The values of `SET_COLUMNS`: ids of items, None in rows about two."""
-    values: dict[str, list[Any]] = {
-        name: [None if item is None else names[item] for item in judgements.values(name)]
-        for name in ("best", "worst")
+def _values_of_sets(judgements: Judgements, ids: Sequence[str]) -> dict[str, list[Any]]:
+    """The values of `SET_COLUMNS`; None in rows about two items."""
+    lefts, rights, furthers = (judgements.values(name) for name in ("left", "right", "further"))
+    return {
+        "best": [None if item is None else ids[item] for item in judgements.values("best")],
+        "worst": [None if item is None else ids[item] for item in judgements.values("worst")],
+        "items": [
+            [ids[item] for item in (left, right, *further)] if further else None
+            for left, right, further in zip(lefts, rights, furthers, strict=True)
+        ],
     }
-    values["items"] = [
-        [names[item] for item in (left, right, *further)] if further else None
-        for left, right, further in zip(
-            *(judgements.values(name) for name in ("left", "right", "further")), strict=True
-        )
-    ]
-    return values
+
+
+def _times(seconds: list[Any]) -> pd.Series[Any]:
+    """A column of times from seconds since 1970."""
+    import pandas as pd
+
+    floats = pd.Series(seconds, dtype="float64")
+    return pd.to_datetime(floats, unit="s", utc=True).astype(_TIME)
 
 
 def answers_frame(
@@ -148,60 +175,64 @@ def answers_frame(
     """One row per answer of a judge about a run's documents.
 
     Args:
-        answers: of each split, `JudgeAnswer` objects.
-        queries: of each split, the first document of each query, and the queries' names.
+        answers: `JudgeAnswer` objects of each split.
+        queries: for each split the first document of each query, and the queries' names.
     """
     import pandas as pd
 
     values: dict[str, list[Any]] = {name: [] for name in ANSWER_COLUMNS}
-    for split, of_split in answers.items():
-        first, qids = queries[split]
-        left, right = (np.array([getattr(a, side) for a in of_split], np.int64) for side in _SIDES)
-        query = np.searchsorted(first, left, side="right") - 1
-        values["split"] += [split] * len(of_split)
-        values["qid"] += [qids[k] for k in query]
+    for split, answers_of_split in answers.items():
+        first_documents, qids = queries[split]
+        left = np.array([answer.left for answer in answers_of_split], np.int64)
+        right = np.array([answer.right for answer in answers_of_split], np.int64)
+        query = np.searchsorted(first_documents, left, side="right") - 1
+        values["split"] += [split] * len(answers_of_split)
+        values["qid"] += [qids[number] for number in query]
         values["left"] += left.tolist()
         values["right"] += right.tolist()
-        values["left_place"] += (left - first[query]).tolist()
-        values["right_place"] += (right - first[query]).tolist()
+        values["left_place"] += (left - first_documents[query]).tolist()
+        values["right_place"] += (right - first_documents[query]).tolist()
         for name in (*_ANSWER_FACTS, "at"):
-            values[name] += [getattr(answer, name) for answer in of_split]
-    at = pd.Series(values.pop("at"), dtype="float64")
+            values[name] += [getattr(answer, name) for answer in answers_of_split]
+    times = _times(values.pop("at"))
     columns = {name: pd.Series(values[name], dtype=ANSWER_COLUMNS[name]) for name in values}
-    columns["at"] = pd.to_datetime(at, unit="s", utc=True).astype(_TIME)
-    return pd.DataFrame(columns, columns=list(ANSWER_COLUMNS))
+    return pd.DataFrame({**columns, "at": times}, columns=list(ANSWER_COLUMNS))
 
 
 def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """One row per iteration; each of `measures` becomes a column `<split>_<metric>`."""
+    """One row per iteration, with a column `<split>_<metric>` for each of its measures."""
     import pandas as pd
 
     frame = typed(rows, ITERATION_COLUMNS)
-    measured = [
-        {
-            f"{split}_{metric}": value
-            for split, values in (row.measures or {}).items()
-            for metric, value in values.items()
-        }
-        for row in rows
-    ]
-    return frame.join(pd.DataFrame(measured, index=frame.index, dtype="float64"))
+    measures = [_measures(row) for row in rows]
+    return frame.join(pd.DataFrame(measures, index=frame.index, dtype="float64"))
+
+
+def _measures(row: Any) -> dict[str, float]:
+    return {
+        f"{split}_{metric}": value
+        for split, values in (row.measures or {}).items()
+        for metric, value in values.items()
+    }
 
 
 def measure_names(iterations: pd.DataFrame) -> list[str]:
-    """The metrics that a frame of iterations has columns for, in their order.
+    """The metrics of the columns of a frame of iterations, in the order of the columns.
 
     >>> import pandas as pd
     >>> measure_names(pd.DataFrame({"train_loss": [0.1], "train_map": [0.5], "vali_map": [0.4]}))
     ['map']
     """
-    own = [c for c in iterations.columns if c not in ITERATION_COLUMNS]
-    parts = (str(c).partition("_") for c in own)
-    return list(dict.fromkeys(name for split, _, name in parts if split in SPLITS))
+    names: list[str] = []
+    for column in iterations.columns:
+        split, _, name = str(column).partition("_")
+        if column not in ITERATION_COLUMNS and split in SPLITS and name not in names:
+            names.append(name)
+    return names
 
 
 def conventions(config: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """The conventions of a run's measures by its settings; None if these do not define them.
+    """The conventions of a run's measures by its settings; None if the settings lack them.
 
     >>> conventions({"gain": "linear", "relevant_from": 1, "empty": "skip"}, ["ndcg@5"])
     'gain r, discount log2(1+rank); queries without a relevant document left out'
@@ -210,10 +241,10 @@ def conventions(config: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
     if not names or not {"gain", "relevant_from", "empty"} <= set(config):
         return None
-    given = {name: config[name] for name in ("gain", "relevant_from")}
-    found = [metrics.parse_metric(name, **given) for name in names]
-    # The number of empty queries is not stored: that part of the line is cut off.
-    line = metrics.conventions(found, config["empty"], 0, 0)
+    gain, relevant_from = config["gain"], config["relevant_from"]
+    parsed = [metrics.parse_metric(name, gain=gain, relevant_from=relevant_from) for name in names]
+    # The number of empty queries is not stored: this part of the line is cut off.
+    line = metrics.conventions(parsed, config["empty"], 0, 0)
     return line.removesuffix(": 0 of 0")
 
 
@@ -222,7 +253,7 @@ def pair_columns(
 ) -> dict[str, NDArray[Any]]:
     """The result of `read_table` as columns of a frame; split and query as codes.
 
-    `first` are the first documents of the split's queries, `codes` those of their names.
+    `first` are the first documents of the split's queries, `codes` the codes of the queries' names.
     """
     winner, loser = table[:, 0], table[:, 1]
     query = np.searchsorted(first, winner, side="right") - 1
@@ -235,8 +266,8 @@ def pair_columns(
         "winner_place": (winner - start).astype(np.int32),
         "loser_place": (loser - start).astype(np.int32),
     }
-    for at, name in enumerate(PAIR_NUMBERS, start=2):
-        columns[name] = table[:, at].astype(np.int32)
+    for column, name in enumerate(PAIR_NUMBERS, start=2):
+        columns[name] = table[:, column].astype(np.int32)
     return columns
 
 
@@ -251,11 +282,14 @@ def pairs_frame(
     for part in parts:
         start, end = end, end + len(part["winner"])
         for name, values in part.items():
-            if name not in columns or len(columns[name]) < end:  # others may write meanwhile
-                wider = np.empty(max(n_rows, end), values.dtype)
-                wider[:start] = columns.get(name, wider)[:start]
-                columns[name] = wider
-            columns[name][start:end] = values
+            column = columns.get(name)
+            if column is None or len(column) < end:
+                # More than `n_rows` rows: another process writes while this one reads.
+                longer = np.empty(max(n_rows, end), values.dtype)
+                if column is not None:
+                    longer[:start] = column[:start]
+                column = columns[name] = longer
+            column[start:end] = values
     columns = {name: values[:end] for name, values in columns.items()}
     for name, categories in (("split", SPLITS), ("qid", names)):
         columns[name] = pd.Categorical.from_codes(
@@ -270,10 +304,10 @@ def pairs_frame(
 def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
     """The pairs of `Run.pairs_frame` that were wrong after iteration 0, which sorts at random.
 
-    `times` counts the iterations from 1 on; `attrs` has how many there are, as `counted`.
+    `times` counts the iterations from 1 on; `attrs["counted"]` is the number of these iterations.
 
     Raises:
-        DataError: on pairs of an older version, which did not record in which iterations.
+        DataError: on pairs of an older version, which did not record the iterations.
 
     >>> import pandas as pd
     >>> wrong_in = {"first_wrong": [0, 0, 1], "last_wrong": [0, 2, 1], "times": [1, 3, 1]}
@@ -300,13 +334,19 @@ def counted_iterations(pairs: pd.DataFrame) -> str:
     >>> counted_iterations(after_the_first(pairs))
     'in the 3 iterations from 1 on'
     """
-    n = pairs.attrs["counted"]
-    return "in iteration 1, the only one counted" if n == 1 else f"in the {n} iterations from 1 on"
+    n_counted = pairs.attrs["counted"]
+    if n_counted == 1:
+        return "in iteration 1, the only one counted"
+    return f"in the {n_counted} iterations from 1 on"
 
 
-def code_type(n: int) -> type[np.signedinteger[Any]]:
-    """The smallest type that pandas would choose for the codes of that many categories."""
-    return next(t for t in (np.int8, np.int16, np.int32) if n < np.iinfo(t).max)
+def code_type(n_categories: int) -> type[np.signedinteger[Any]]:
+    """The smallest type that pandas would choose for the codes of the categories."""
+    if n_categories < np.iinfo(np.int8).max:
+        return np.int8
+    if n_categories < np.iinfo(np.int16).max:
+        return np.int16
+    return np.int32
 
 
 def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
@@ -314,38 +354,37 @@ def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
     from sortnet.sorting.diagnostics import MARGIN_EDGES
 
     bins = list(pairwise([0.0, *MARGIN_EDGES, np.inf]))
-    found = [
-        (iteration, split, outcome, *edges, pairs)
-        for iteration, split, facts in _observed(rows)
-        for outcome in OUTCOMES
-        for edges, pairs in zip(bins, facts["margins"][outcome], strict=True)
-    ]
-    return _long(found, outcome=OUTCOMES, low="float64", high="float64", pairs="int64")
+    long_rows = []
+    for iteration, split, diagnostics in _observed(rows):
+        for outcome in OUTCOMES:
+            numbers = diagnostics["margins"][outcome]
+            for (low, high), n_pairs in zip(bins, numbers, strict=True):
+                long_rows.append((iteration, split, outcome, low, high, n_pairs))
+    return _long(long_rows, outcome=OUTCOMES, low="float64", high="float64", pairs="int64")
 
 
 def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row per iteration, split and two bins of ranks, upper before lower: compared, wrong."""
     from sortnet.sorting.diagnostics import RANK_BINS
 
-    bins = combinations_with_replacement(enumerate(RANK_BINS), 2)
-    two = [(i, j, upper, lower) for (i, upper), (j, lower) in bins]
-    found = [
-        (iteration, split, upper, lower, compared[i][j], wrong[i][j])
-        for iteration, split, facts in _observed(rows)
-        for compared, wrong in [(facts["ranks"]["compared"], facts["ranks"]["wrong"])]
-        for i, j, upper, lower in two
-    ]
-    return _long(found, upper=RANK_BINS, lower=RANK_BINS, compared="int64", wrong="int64")
+    bin_pairs = list(combinations_with_replacement(enumerate(RANK_BINS), 2))
+    long_rows = []
+    for iteration, split, diagnostics in _observed(rows):
+        compared = diagnostics["ranks"]["compared"]
+        wrong = diagnostics["ranks"]["wrong"]
+        for (i, upper), (j, lower) in bin_pairs:
+            long_rows.append((iteration, split, upper, lower, compared[i][j], wrong[i][j]))
+    return _long(long_rows, upper=RANK_BINS, lower=RANK_BINS, compared="int64", wrong="int64")
 
 
 def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """One row per iteration and split: the share of cyclic triples among those sampled."""
-    found = [
-        (iteration, split, facts["cycles"]["share"], facts["cycles"]["sampled"])
-        for iteration, split, facts in _observed(rows)
-        if "cycles" in facts
+    """One row per iteration and split: the share of the sampled triples that are cyclic."""
+    long_rows = [
+        (iteration, split, diagnostics["cycles"]["share"], diagnostics["cycles"]["sampled"])
+        for iteration, split, diagnostics in _observed(rows)
+        if "cycles" in diagnostics
     ]
-    return _long(found, share="float64", sampled="int64")
+    return _long(long_rows, share="float64", sampled="int64")
 
 
 def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
@@ -353,10 +392,10 @@ def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
 
     Args:
         query: one query, as `Queries.take([k])` returns it.
-        before, after: (n_docs,) document numbers, best first, as `Sorting.order`.
+        before, after: (n_docs,) document numbers, best first, such as `Sorting.order`.
 
     Raises:
-        DataError: if it is not one query, or an order is not of its documents.
+        DataError: if it is not one query, or an order is not an order of its documents.
 
     >>> q = Queries.from_arrays([[1.0], [2.0]], [0, 1], docids=["a", "b"])
     >>> order_frame(q, np.array([0, 1]), np.array([1, 0])).to_dict("list")
@@ -366,32 +405,40 @@ def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
 
     if len(query) != 1:
         raise DataError(f"{query.source}: {len(query)} queries; an order is shown of one")
-    everyone = np.arange(query.n_docs)
-    if not all(np.array_equal(np.sort(order), everyone) for order in (before, after)):
+    documents = np.arange(query.n_docs)
+    if not all(np.array_equal(np.sort(order), documents) for order in (before, after)):
         raise DataError(f"{query.source}: an order is not one of its {query.n_docs} documents")
     docids = [""] * query.n_docs if query.docids is None else query.docids.tolist()
     names = [docid or f"row {row}" for docid, row in zip(docids, query.rows, strict=True)]
-    ranks = {"before": np.argsort(before) + 1, "after": np.argsort(after) + 1}
-    frame = pd.DataFrame({"document": pd.Series(names, dtype="str"), "grade": query.grades} | ranks)
+    frame = pd.DataFrame(
+        {
+            "document": pd.Series(names, dtype="str"),
+            "grade": query.grades,
+            "before": np.argsort(before) + 1,
+            "after": np.argsort(after) + 1,
+        }
+    )
     frame.attrs["qid"] = str(query.qids[0])
     return frame
 
 
 def _observed(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]]:
-    """(iteration, split, diagnostics) of all rows that have any."""
+    """(iteration, split, diagnostics) of all rows with diagnostics."""
     for row in rows:
         for split in SPLITS:
-            if facts := (row.observed or {}).get(split):
-                yield row.iteration, split, facts
+            diagnostics = (row.observed or {}).get(split)
+            if diagnostics:
+                yield row.iteration, split, diagnostics
 
 
-def _long(rows: Sequence[Any], **kinds: str | Sequence[str]) -> pd.DataFrame:
-    """A frame of iteration, split and further columns, each of a type or an ordered category."""
+def _long(rows: Sequence[Any], **columns: str | Sequence[str]) -> pd.DataFrame:
+    """A frame of iteration, split and further columns {name: dtype, or ordered categories}."""
     import pandas as pd
 
-    columns = {"iteration": "int64", "split": SPLITS, **kinds}
-    types = {
-        name: kind if isinstance(kind, str) else pd.CategoricalDtype(list(kind), ordered=True)
-        for name, kind in columns.items()
-    }
-    return pd.DataFrame(rows, columns=list(columns)).astype(types)
+    dtypes: dict[str, Any] = {}
+    for name, dtype in {"iteration": "int64", "split": SPLITS, **columns}.items():
+        if isinstance(dtype, str):
+            dtypes[name] = dtype
+        else:
+            dtypes[name] = pd.CategoricalDtype(list(dtype), ordered=True)
+    return pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)

@@ -1,4 +1,4 @@
-"""Show progress: a line of a terminal, or the output of a notebook's cell, that is replaced."""
+"""Show progress in a line of a terminal, or in the output of a notebook's cell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from sortnet.core import Progress
 from sortnet.messages import cut, printable
 
-# None: a terminal's line or a notebook's output, where there is one; False: nowhere.
+# A function that gets each text; False: nowhere; None: a terminal or a notebook, if there is one.
 ProgressOption: TypeAlias = Callable[[str], None] | bool | None
 
 
@@ -20,14 +20,17 @@ def shown_progress(option: ProgressOption = None) -> Iterator[Progress]:
     """Show texts of progress until the end.
 
     Args:
-        option: a function that gets each text; False: nothing is shown; None or True: a notebook's
-            output or the terminal of stderr shows the last one, where there is one.
+        option: a function that gets each text; False: nothing is shown; None or True: the last text
+            is shown in a notebook's output or on the terminal of stderr, if there is one.
     """
     if callable(option):
         yield option
-    elif option is False:
+        return
+    if option is False:
         yield lambda text: None
-    elif (display := _notebook_display()) is not None:
+        return
+    display = _notebook_display()
+    if display is not None:
         yield from _in_notebook(display)
     elif sys.stderr is not None and sys.stderr.isatty():
         yield from _in_terminal()
@@ -36,7 +39,7 @@ def shown_progress(option: ProgressOption = None) -> Iterator[Progress]:
 
 
 def _notebook_display() -> Callable[..., Any] | None:
-    """The function that displays an object in a notebook's cell; None outside of notebooks."""
+    """The function that displays an object in a notebook's cell; None outside notebooks."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):

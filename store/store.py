@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_N_LISTED = 10  # ids of runs in a message
+
+
 def new_run_id() -> str:
-    """Twelve hexadecimal digits for a new run."""
+    """Make the id of a new run: twelve hexadecimal digits."""
     return uuid4().hex[:12]
 
 
@@ -48,8 +51,8 @@ def open_store(url: str | Path | URL | None = None, *, write: bool = True) -> St
         write: if False, writing fails, and an old schema is read as if it were new.
 
     Raises:
-        StoreError: if it cannot be reached or written, is another program's database or of a newer
-            schema, or is empty and opened to read.
+        StoreError: if the store cannot be reached or written, is another program's database or of
+            a newer schema, or is empty and opened to read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/runs.db") as store:
@@ -70,10 +73,10 @@ class Store:
         self.copy: Path | None = None
         self.database = Database(url, write=False)
         try:
-            current = self._look(write=write)
+            is_current = self._look(write=write)
             if write:
                 self.database = self.database.to_write()
-            if write and not current:
+            if write and not is_current:
                 with self.database.transaction(write=True) as connection:
                     self.copy = upgrade.upgrade(connection, name=self.database.name)
         except BaseException:
@@ -81,21 +84,26 @@ class Store:
             raise
 
     def _look(self, *, write: bool) -> bool:
-        """Whether the schema is the newest; refuses other programs' databases before any change."""
+        """Whether the schema is the newest; refuses other programs' databases before any change.
+
+        An older schema that is only read is shown as the newest by views.
+        """
         if write and not self.database.exists:
             return False
-        # Opening to write would wait for other writers.
+        views: list[str] = []
+        # To open the database to write would wait for other writers.
         with self.database.transaction() as connection:
-            found = upgrade.look(connection, name=self.database.name)
-            if found is None and not write:
+            revision = upgrade.look(connection, name=self.database.name)
+            if revision is None and not write:
                 raise StoreError(
                     f"{self.database.name} is empty: sortnet train or sortnet items add fills it"
                 )
-            current = found == upgrade.NEWEST
-            views = [] if current or write else list(upgrade.as_newest(connection))
+            is_current = revision == upgrade.NEWEST
+            if not is_current and not write:
+                views = list(upgrade.as_newest(connection))
         if views:
             self.database.before_reading(*views)
-        return current
+        return is_current
 
     def __enter__(self) -> Store:
         return self
@@ -134,15 +142,15 @@ class Store:
                 documents and features of both parts are added.
             out: the folder of the run's model.
             judge: options of the program or model that the run asks, as JSON values.
-            run_id: a new id from `new_run_id`; None: the run gets one.
+            run_id: an id from `new_run_id`; None: a new id.
         """
-        splits: dict[Split, Queries] = {"train": train, "vali": vali}
         data = data or {}
-        facts: dict[str, Mapping[str, Any]] = {
-            split: {**_facts(queries), **data.get(split, {})} for split, queries in splits.items()
+        facts_of_data: dict[str, Mapping[str, Any]] = {
+            "train": {**_facts(train), **data.get("train", {})},
+            "vali": {**_facts(vali), **data.get("vali", {})},
         }
         for part, values in data.items():
-            facts.setdefault(part, values)  # a test part, which no run reads
+            facts_of_data.setdefault(part, values)  # a test part, which no run reads
         row = {
             "id": run_id or new_run_id(),
             "created": utc_now(),
@@ -151,58 +159,68 @@ class Store:
             "config": plain(config),
             "seed": int(seed),
             "versions": plain(versions),
-            "data": plain(facts),
+            "data": plain(facts_of_data),
             "out": None if out is None else str(out),
             "judge": None if judge is None else plain(judge),
             **this_process(),
         }
         with self.database.transaction(write=True) as connection:
             number = connection.execute(insert(RunRow).returning(RunRow.number), row).scalar_one()
-            for split, queries in splits.items():
-                _insert_queries(connection, number, split, queries)
+            _insert_queries(connection, number, "train", train)
+            _insert_queries(connection, number, "vali", vali)
         return Run(self.database, number)
 
     def has_run(self, run_id: str) -> bool:
-        """Whether the store has the run of that whole id."""
+        """Whether the store has a run with this whole id."""
         query = select(func.count()).where(RunRow.id == run_id)
         return self.database.retrying(lambda db: db.execute(query).scalar_one() > 0)
 
     def run(self, id_or_prefix: str) -> Run:
-        """A run by its id or a prefix of it; `last` is the one started last.
+        """A run by its id or a prefix of it; `last` is the run that started last.
 
-        A StoreError lists the runs if there is no such run, or more than one.
+        Raises:
+            StoreError: listing the runs, if there is no such run, or more than one.
         """
         with self.database.transaction() as connection:
             newest_first = select(RunRow.number, RunRow.id).order_by(RunRow.number.desc())
             rows = connection.execute(newest_first).all()
         prefix = id_or_prefix.lower()
-        fits = [row for row in rows if prefix and row.id.startswith(prefix)]
         if id_or_prefix == "last":
-            fits = list(rows[:1])
-        if len(fits) == 1:
-            return Run(self.database, fits[0].number)
-        fault = f"{len(fits)} runs begin with" if fits else "no run"
-        known = ", ".join(row.id for row in (fits or rows)[:10]) or "none yet"
-        raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {known}")
+            matching = list(rows[:1])
+        else:
+            matching = [row for row in rows if prefix and row.id.startswith(prefix)]
+        if len(matching) == 1:
+            return Run(self.database, matching[0].number)
+        fault = f"{len(matching)} runs begin with" if matching else "no run"
+        ids = [row.id for row in (matching or rows)[:_N_LISTED]]
+        runs = ", ".join(ids) or "none yet"
+        raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {runs}")
 
     def runs_frame(self) -> pd.DataFrame:
-        """One row per run, the newest first, with its number of iterations and its best.
+        """One row per run, the newest first, with its number of iterations and its best iteration.
 
-        `phase` is that of `store.runs.run.phase_of`.
+        `phase` is described in `store.runs.run.phase_of`.
         """
         import pandas as pd
 
         with self.database.transaction() as connection:
-            rows = connection.execute(_runs()).all()
+            rows = connection.execute(_runs_query()).all()
         frame = frames.typed(rows, frames.RUN_COLUMNS)
         statuses = [status_of(row) for row in rows]
-        phases = [phase_of(*pair) for pair in zip(statuses, frame["config"], strict=True)]
+        phases = [
+            phase_of(status, config)
+            for status, config in zip(statuses, frame["config"], strict=True)
+        ]
         frame["status"] = pd.Series(statuses, dtype="str")
         frame.insert(2, "phase", pd.Series(phases, dtype="str"))
         return frame
 
     def collection(self, name: str, *, clock: Callable[[], float] = time.time) -> Collection:
-        """The collection of that name, else a StoreError; `clock` gives seconds since 1970."""
+        """The collection with a name; `clock` gives seconds since 1970.
+
+        Raises:
+            StoreError: if there is no such collection.
+        """
         return Collection(self.database, name, clock=clock)
 
     def add_items(
@@ -216,14 +234,14 @@ class Store:
         columns: Mapping[str, Any] | None = None,
         pairs: I64 | None = None,
     ) -> Collection:
-        """Add items to a collection, which is created if there is none of that name.
+        """Add items to a collection, which is created if it does not exist.
 
         Args:
             update: whether items with a known id are replaced, or refused.
-            seed, settings: of a new collection's sessions; an existing one keeps its own.
+            seed, settings: of a new collection's sessions; an existing collection keeps its own.
             columns: the role of each column of the file, kept in the settings as `columns`.
             pairs: (m, 2) the only pairs that may be asked, as numbers in the collection, the lower
-                first; added to those there are.
+                number first; added to the pairs of earlier calls.
 
         Raises:
             StoreError: on a new name with a colon, on an id that occurs twice or is known, on
@@ -231,13 +249,14 @@ class Store:
         """
         checked_name("collection", name)
         with self.database.transaction(write=True) as connection:
-            # Locked, not only found: others may be adding to it.
-            found = select(CollectionRow.number).where(CollectionRow.name == name)
-            number = connection.execute(found.with_for_update()).scalar()
+            # The row is locked, because other processes may add items too.
+            query = select(CollectionRow.number).where(CollectionRow.name == name)
+            number = connection.execute(query.with_for_update()).scalar()
             if number is None:
                 checked_new(name)
-                facts = plain(settings or {})
-                number = make_collection(connection, name, seed=seed, settings=facts)
+                number = make_collection(
+                    connection, name, seed=seed, settings=plain(settings or {})
+                )
             rows = ItemRows(self.database, number, name)
             with rows.within_locked(connection):
                 rows.refuse_criterion()
@@ -245,10 +264,7 @@ class Store:
                     rows.allow_pairs(pairs)
                 rows.insert_items(items, replace=update)
             if columns is not None:
-                this = select(CollectionRow.settings).where(CollectionRow.number == number)
-                facts = connection.execute(this).scalar_one() | {"columns": plain(columns)}
-                written = sql_update(CollectionRow).where(CollectionRow.number == number)
-                connection.execute(written.values(settings=facts))
+                _store_columns(connection, number, columns)
         return self.collection(name)
 
     def collections_frame(self) -> pd.DataFrame:
@@ -258,9 +274,9 @@ class Store:
         with self.database.transaction() as connection:
             rows = connection.execute(collections_query()).all()
         frame = frames.typed(rows, frames.COLLECTION_COLUMNS)
-        names = {row.number: row.feature_names for row in rows}
-        features = [len(names[row.items_of or row.number]) for row in rows]
-        frame.insert(3, "features", pd.Series(features, dtype="int64"))
+        feature_names = {row.number: row.feature_names for row in rows}
+        n_features = [len(feature_names[row.items_of or row.number]) for row in rows]
+        frame.insert(3, "features", pd.Series(n_features, dtype="int64"))
         return frame
 
 
@@ -271,6 +287,14 @@ def _facts(queries: Queries) -> dict[str, Any]:
         "n_docs": queries.n_docs,
         "n_features": queries.n_features,
     }
+
+
+def _store_columns(connection: Connection, collection: int, columns: Mapping[str, Any]) -> None:
+    """Store the roles of columns in the settings of a collection."""
+    query = select(CollectionRow.settings).where(CollectionRow.number == collection)
+    settings = {**connection.execute(query).scalar_one(), "columns": plain(columns)}
+    change = sql_update(CollectionRow).where(CollectionRow.number == collection)
+    connection.execute(change.values(settings=settings))
 
 
 def _insert_queries(connection: Connection, run: int, split: Split, queries: Queries) -> None:
@@ -285,20 +309,22 @@ def _insert_queries(connection: Connection, run: int, split: Split, queries: Que
         connection.execute(insert(QueryRow), rows)
 
 
-def _runs() -> Any:
-    """Every run with its number of iterations, the best of them and the newest sizes."""
-    of_run = IterationRow.run == RunRow.number
+def _runs_query() -> Any:
+    """A query of all runs with their number of iterations, best iteration and newest sizes."""
+    is_of_run = IterationRow.run == RunRow.number
 
-    def last(column: Any, *only: Any) -> Any:
-        newest = select(column).where(of_run, *only).order_by(IterationRow.iteration.desc())
-        return newest.limit(1).scalar_subquery().label(column.name)
+    def newest(column: Any, *conditions: Any) -> Any:
+        """The value of a column in the newest iteration for which all conditions hold."""
+        values = select(column).where(is_of_run, *conditions)
+        values = values.order_by(IterationRow.iteration.desc())
+        return values.limit(1).scalar_subquery().label(column.name)
 
-    best = IterationRow.best
+    n_iterations = select(func.count()).where(is_of_run).scalar_subquery()
     return select(
         RunRow.__table__,
-        select(func.count()).where(of_run).scalar_subquery().label("iterations"),
-        last(IterationRow.iteration, best).label("best_iteration"),
-        last(IterationRow.quality, best).label("best_quality"),
-        last(IterationRow.tp),
-        last(IterationRow.vp),
+        n_iterations.label("iterations"),
+        newest(IterationRow.iteration, IterationRow.best).label("best_iteration"),
+        newest(IterationRow.quality, IterationRow.best).label("best_quality"),
+        newest(IterationRow.tp),
+        newest(IterationRow.vp),
     ).order_by(RunRow.number.desc())

@@ -12,7 +12,8 @@ from sortnet.errors import DataError
 from sortnet.metrics import Metric, per_query
 from sortnet.rankers import adarank as module
 from sortnet.rankers.adarank import AdaRankSettings, adarank
-from sortnet.rankers.base import fit_ranker, order_by
+from sortnet.rankers.base import order_by
+from sortnet.rankers.fit_ranker import fit_ranker
 
 
 def made(seed: int, n: int = 12, d: int = 3, noise: float = 0.3) -> Queries:

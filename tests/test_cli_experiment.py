@@ -19,7 +19,8 @@ from cli.main import main
 from sortnet.data import read_fold
 from sortnet.lab import cells as cells_module
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import fit_ranker, settings_for
+from sortnet.rankers.fit_ranker import fit_ranker
+from sortnet.rankers.registry import settings_for
 
 
 @pytest.fixture(scope="module")

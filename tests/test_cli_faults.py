@@ -285,7 +285,7 @@ def test_ctrl_c_before_anything_is_learned_is_one_line_and_leaves_nothing(home, 
 
 def test_a_message_is_put_on_one_line_and_a_fault_of_the_program_is_not_hidden(home, monkeypatch):
     broken = Mock(side_effect=[SortNetError("first\n  second"), ZeroDivisionError])
-    monkeypatch.setattr("sortnet.rankers.base.load_ranker", broken)
+    monkeypatch.setattr("sortnet.rankers.load_ranker.load_ranker", broken)
     assert fault("rank", "m", "fold/test.txt") == "sortnet: first second\n"
     with pytest.raises(ZeroDivisionError):
         invoke("rank", "m", "fold/test.txt")

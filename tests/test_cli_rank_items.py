@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 
 from sortnet.data import read_queries
 from sortnet.items import Items, read_items
-from sortnet.rankers.base import load_ranker
+from sortnet.rankers.load_ranker import load_ranker
 
 LIGHTS = np.linspace(0, 1, 24)
 

@@ -24,7 +24,7 @@ from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision
-from sortnet.rankers.base import load_ranker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.posterior_ranker import PosteriorRanker
 from store import open_store
 from store.service.judged_queries import JudgedData, Source, read_judged

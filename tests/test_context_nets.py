@@ -17,7 +17,9 @@ from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.learning.training import OPTIMIZERS
 from sortnet.rankers import context_rankers as rankers
-from sortnet.rankers.base import fit_ranker, load_ranker, settings_for
+from sortnet.rankers.fit_ranker import fit_ranker
+from sortnet.rankers.load_ranker import load_ranker
+from sortnet.rankers.registry import settings_for
 
 SMALL = {"hidden": (8, 6), "units": "selu"}
 FORMS = [

@@ -6,7 +6,7 @@ from collections_made import made_items
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortnet import LanguageModel
+from sortnet import LanguageModel, Limits
 from sortnet.judges.asked_pairs import pair_of_items
 from sortnet.judges.estimate import estimate_calls
 from sortnet.preference.stopping import Remaining
@@ -33,7 +33,7 @@ def test_the_range_holds_the_number_and_is_at_most_three_times_as_wide(questions
 @given(st.integers(1, 500), st.booleans(), st.one_of(st.none(), st.integers(1, 300)))
 def test_an_estimate_says_the_range_in_calls(n_pairs, both_orders, max_calls):
     url = "http://localhost:1"
-    model = LanguageModel("judge", url, both_orders=both_orders, max_calls=max_calls)
+    model = LanguageModel("judge", url, both_orders=both_orders, limits=Limits(max_calls))
     guess = remaining(n_pairs, None, None).likely_range
     estimate = estimate_calls(model, n_pairs, [PAIR], guess)
     assert estimate.fewest_calls <= estimate.calls <= estimate.most_calls

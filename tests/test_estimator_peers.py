@@ -21,7 +21,7 @@ from sortnet import Queries, SortNetRanker
 from sortnet.config import Config, settings_of
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.arrays import Features
-from sortnet.estimator.parameters import OWN, Parameters
+from sortnet.estimator.parameters import DEFAULT_PARAMETERS, OWN
 from sortnet.explain.attribution import explain_pair, feature_shares
 from sortnet.metrics import evaluate
 from sortnet.threads import limit_threads
@@ -215,14 +215,44 @@ def fitted_threads():
     return seen
 
 
-def test_type_checkers_see_every_parameter():
-    hints = get_type_hints(Parameters)
+class WithOneMore(SortNetRanker):
+    """A subclass with a parameter of its own, which passes the other parameters on."""
+
+    def __init__(self, *, boost=1.0, **parameters):
+        super().__init__(**parameters)
+        self.boost = boost
+
+
+class WithFewer(SortNetRanker):
+    """A subclass that decides all parameters but one."""
+
+    def __init__(self, *, epochs=3):
+        super().__init__(epochs=epochs, committee=1)
+
+
+def test_a_subclass_with_one_more_parameter_survives_clone():
+    ranker = clone(WithOneMore(boost=2.0, committee=3))
+    assert (ranker.boost, ranker.committee) == (2.0, 3)
+    assert ranker.get_params().keys() == SortNetRanker().get_params().keys() | {"boost"}
+    assert ranker.set_params(lr=0.5, boost=3.0).lr == 0.5
+    with pytest.raises(TypeError, match="no parameter 'hiden'"):
+        WithOneMore(hiden=3)
+
+
+def test_a_subclass_with_fewer_parameters_survives_clone():
+    ranker = clone(WithFewer(epochs=7))
+    assert (ranker.epochs, ranker.committee) == (7, 1)
+    assert ranker.get_params() == {"epochs": 7}
+
+
+def test_type_checkers_see_the_type_of_every_parameter():
+    hints = get_type_hints(SortNetRanker.__init__)
     settings = {name: s for name, s in settings_of(Config).items() if name != "seed"}
-    assert hints.keys() == settings.keys() | OWN.keys()
+    assert hints.keys() - {"return"} == settings.keys() | OWN.keys()
     for name, setting in settings.items():
-        taken = set(get_args(hints[name])) or {hints[name]}
-        assert setting.optional == (type(None) in taken), name
-        assert setting.values in (*taken, hints[name]) or name == "hidden", name
+        types = set(get_args(hints[name])) or {hints[name]}
+        assert setting.optional == (type(None) in types), name
+        assert setting.values in (*types, hints[name]) or name == "hidden", name
 
 
 # importances
@@ -440,5 +470,5 @@ def test_the_page_for_who_comes_from_elsewhere_names_what_is_there():
     page = (ROOT / "docs/how-to/lightgbm.md").read_text()
     rows = re.findall(r"^\| .+? \| (.+?) \|", page, re.M)
     told = {name for cell in rows for name in re.findall(r"`(\w+)[=`]", cell)}
-    parameters = Parameters.__annotations__.keys() | {"eval_metric"}  # of `fit`
+    parameters = DEFAULT_PARAMETERS.keys() | {"eval_metric"}  # of `fit`
     assert len(told & parameters) > 8 and told <= parameters | set(sortnet.__all__)

@@ -19,7 +19,7 @@ from sortnet import SortNetRanker
 from sortnet.errors import DataError
 from sortnet.estimator.arrays import Features
 from sortnet.explain.columns import feature_names
-from sortnet.rankers.base import load_ranker
+from sortnet.rankers.load_ranker import load_ranker
 
 SETTINGS = {"max_iter": 2, "epochs": 2, "committee": 1, "comparator": "directranker"}
 OPTIONS = ("--max-iter", "2", "--set", "epochs=2", "--committee", "1")

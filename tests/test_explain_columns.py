@@ -55,7 +55,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture
 def learned(folder, monkeypatch):
     """The model and its queries; the folder is the working directory."""
-    from sortnet.rankers.base import load_ranker
+    from sortnet.rankers.load_ranker import load_ranker
 
     monkeypatch.chdir(folder)
     model = load_ranker("model")

@@ -15,7 +15,7 @@ from sortnet import load_ranker
 from sortnet.comparators.directranker import Polynomial
 from sortnet.core import Queries
 from sortnet.errors import DataError
-from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.pairwise import PairwiseSettings
 
 

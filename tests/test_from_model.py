@@ -24,8 +24,8 @@ from sortnet.learning.iteration_steps import IterationSteps
 from sortnet.learning.training import NONE
 from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
-from sortnet.rankers.base import load_ranker
 from sortnet.rankers.from_model import settings_from_model
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model, fit
 from store import Run, open_store
 from store.training import training_run
@@ -256,7 +256,7 @@ def test_resuming_from_another_model_is_refused():
         (("--start", "fresh"), "start=fresh begins each training from random weights"),
         (("--out", "old"), "give another folder with --out"),
         (("--out", "./old/", "--overwrite"), "give another folder with --out"),
-        (("--ranker", "ranksvm"), "are of a sortnet alone"),
+        (("--ranker", "ranksvm"), "are for --ranker sortnet only"),
         (("--from", "nothing"), "no model there"),
     ],
 )

@@ -26,7 +26,8 @@ from sortnet.errors import DataError, SortNetError
 from sortnet.items import Columns, Items, read_items
 from sortnet.items.item_groups import read_pairs
 from store import open_store
-from store.collections.judgement_files import FIELDS, import_judgements, read_lines
+from store.collections.judgement_files import FIELDS, import_judgements
+from store.collections.judgement_lines import read_lines
 
 TESTS = Path(__file__).resolve().parent
 LETOR = (

@@ -14,7 +14,7 @@ from sortnet.data import fingerprint, read_queries
 from sortnet.errors import DataError, ModelError
 from sortnet.items import read_items
 from sortnet.rankers import model_folder
-from sortnet.rankers.base import load_ranker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.tables.rows import read_rows
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

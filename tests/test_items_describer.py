@@ -17,7 +17,7 @@ from sortnet.errors import DataError, ModelError
 from sortnet.estimator import SortNetRanker
 from sortnet.items import Describer, Items, describe
 from sortnet.items.saved import arrays_of, load_describer, to_json
-from sortnet.rankers.base import load_ranker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model
 
 

@@ -21,7 +21,7 @@ from sortnet.learning.judges import (
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.metrics import Metric, evaluate
-from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.pairwise import PairwiseSettings
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting import sort

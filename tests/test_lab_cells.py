@@ -21,7 +21,8 @@ from sortnet.lab.entries import ENTRIES, entries_named, entry_of, grid_of
 from sortnet.lab.executor import work_out_all
 from sortnet.lab.splits import HoldOut, folds_of
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import KINDS, VARIANTS, fit_ranker, name_of, settings_for
+from sortnet.rankers.fit_ranker import fit_ranker
+from sortnet.rankers.registry import KINDS, VARIANTS, name_of, settings_for
 from store import open_store
 from store.lab.cell_rows import StoredCell, keep_cell, kept_cells
 

@@ -23,7 +23,9 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 
 from sortnet.errors import SortNetError
 from sortnet.judges.budget import Budget
+from sortnet.judges.limits import Limits
 from sortnet.judges.model_answers import letter_in, parsed, probability
+from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault
 from sortnet.preference.likelihood import genuine
@@ -466,7 +468,7 @@ def test_a_soft_answer_counts_as_its_share_of_both_words():
 
 
 def test_spending_is_counted_told_with_its_rate_and_ends():
-    spent = Budget(max_calls=2, price_in=2.0)
+    spent = Budget(Limits(max_calls=2), Price(2.0))
     spent.call()
     spent.add(500_000, 7)
     assert spent.cost == spent.cost_of(500_000, 7) == 1.0

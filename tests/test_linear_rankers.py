@@ -15,7 +15,7 @@ from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.explain.attribution import explain_pair
 from sortnet.rankers import linear
-from sortnet.rankers.base import fit_ranker, name_of
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.linear import (
     ErrSettings,
     EsSettings,
@@ -25,6 +25,7 @@ from sortnet.rankers.linear import (
     ranksvm,
     regression,
 )
+from sortnet.rankers.registry import name_of
 
 
 def made(seed: int, n: int = 20, noise: float = 0.0) -> Queries:

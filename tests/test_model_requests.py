@@ -316,11 +316,9 @@ def test_prices_of_another_currency_or_model_are_not_taken():
     half = price_in_table("judge", "p.toml").in_batch()
     assert (half.price_in, half.price_out, half.currency) == (500.0, 1000.0, "EUR")
     with pytest.raises(SortNetError, match="prices are in EUR, not in USD"):
-        sortnet.LanguageModel("judge", "http://localhost:1", prices="p.toml", currency="USD")
-    own = sortnet.LanguageModel(
-        "judge", "http://localhost:1", prices="p.toml", price_in=7.0, currency="USD"
-    )
-    assert (own.price().price_in, own.price().currency) == (7.0, "USD")
+        sortnet.Price(table="p.toml", currency="USD").looked_up("judge")
+    own = sortnet.Price(7.0, table="p.toml", currency="USD").looked_up("judge")
+    assert (own.price_in, own.currency) == (7.0, "USD")
 
 
 def test_two_collections_share_a_cache_and_pay_once():

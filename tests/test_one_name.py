@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from collections_made import Clock, answer_lease, made_items
+from forked_made import ForkedScript
 from results_made import value_of
 
 import store.collections.leases as lease_rows
@@ -46,15 +46,8 @@ sys.stdin.read()
 @contextmanager
 def holding(url: str) -> Iterator[list[str]]:
     """The ids of leases that a living process has; it is killed at the end."""
-    command = [sys.executable, "-c", HOLDS, url]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, env=env) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().split()
-        finally:
-            process.kill()
+    with ForkedScript(HOLDS, url) as process:
+        yield process.stdout.readline().split()
 
 
 def ids(leases: list[Lease]) -> list[str]:
@@ -83,12 +76,12 @@ def test_of_two_processes_that_find_the_leases_of_a_killed_one_the_first_has_the
     with holding(url) as theirs:
         pass
     one, other = LabellingService(collection), LabellingService(collection)
-    look = other._look
+    read_changes = other._read_changes
     first: list[Lease] = []
 
-    def look_then_lose() -> list[Lease]:
+    def read_then_lose() -> list[Lease]:
         """Let the first process, which is our parent, take over what the second has seen."""
-        live = look()
+        live = read_changes()
         if not first:
             parent = Process.here()._replace(
                 pid=os.getppid(), process_start=process_start(os.getppid())
@@ -98,7 +91,7 @@ def test_of_two_processes_that_find_the_leases_of_a_killed_one_the_first_has_the
                 first.extend(one.next("bot", 3))
         return live
 
-    monkeypatch.setattr(other, "_look", look_then_lose)
+    monkeypatch.setattr(other, "_read_changes", read_then_lose)
     mine = other.next("bot", 3)
     assert ids(first) == theirs and len(mine) == 3
     assert not {*theirs} & {*ids(mine)}
@@ -164,17 +157,8 @@ def test_two_label_at_once_under_one_name_ask_no_pair_twice(
     typed = ["label", "many", "--as", "bot", "--number", "50", "--json", "--store", url]
     typed += ["--until", "0.001", "--judge", shlex.join(words)]
     code = "from cli.main import main; main()"
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, *typed, "--workers", workers],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=env,
-        )
-        for workers in ("1", "3")
-    ]
-    results = [value_of(process.communicate(timeout=600)[0])[0] for process in both]
+    both = [ForkedScript(code, *typed, "--workers", workers) for workers in (1, 3)]
+    results = [value_of(process.communicate()[0])[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     asked = Counter((tmp_path / "asked").read_text().splitlines())
     assert max(asked.values()) == 1 and len(asked) == 100

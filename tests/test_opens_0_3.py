@@ -24,7 +24,7 @@ from results_made import value_of
 
 from sortnet import SortNetRanker, load_ranker, read_queries
 from sortnet.comparators import DirectRanker
-from sortnet.rankers.base import name_of
+from sortnet.rankers.registry import name_of
 from store import open_store
 from store.database.upgrade import NEWEST
 from store.lab.cell_rows import kept_cells

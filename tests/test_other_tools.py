@@ -12,7 +12,7 @@ from collections_made import made_items
 
 from sortnet.errors import DataError
 from sortnet.items import Items
-from store.collections.judgement_files import read_lines
+from store.collections.judgement_lines import read_lines
 
 ABC = made_items(3, ids=("a", "b", "c"), texts=("An A.", "A b!", "C"))
 # Two prompts whose replies have texts in common.

@@ -10,7 +10,7 @@ from test_listwise import made
 
 from sortnet.comparators import DirectRanker
 from sortnet.core import Queries
-from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.pairwise import PairwiseSettings, chosen_pairs
 
 

@@ -13,7 +13,7 @@ from matplotlib.text import Text
 
 from sortnet.errors import DataError
 from store.plots import critical_difference_diagram, curves, p_value_matrix
-from store.plots.comparisons import alike
+from store.plots.comparisons import indistinguishable_runs
 
 RNG = np.random.default_rng(4)
 
@@ -102,7 +102,7 @@ def test_bars_join_the_rankers_that_do_not_differ():
 def test_two_rankers_share_a_bar_exactly_if_their_ranks_are_near(seed):
     rng = np.random.default_rng(seed)
     ranks = np.sort(rng.integers(2, 20, 8) / 2)
-    bars = alike(ranks, 2.2)
+    bars = indistinguishable_runs(ranks, 2.2)
     for i, j in combinations(range(8), 2):
         joined = any(low <= i and j <= high for low, high in bars)
         assert joined == (ranks[j] - ranks[i] <= 2.2)

@@ -11,7 +11,8 @@ from sortnet.errors import DataError
 from sortnet.explain.attribution import explain_pair
 from sortnet.preference.laplace import fit as fit_scores
 from sortnet.preference.vote_arrays import Votes
-from sortnet.rankers.base import fit_ranker, load_ranker
+from sortnet.rankers.fit_ranker import fit_ranker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.posterior_ranker import PosteriorSettings, Scores
 from sortnet.sorting import sort
 from sortnet.sorting.diagnostics import cyclic_triples

@@ -22,8 +22,9 @@ from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.session import Session
 from store import Store
-from store.collections.judgement_files import export_judgements, import_judgements, read_lines
-from store.collections.preference_records import preference_records
+from store.collections.formats.chosen import preference_records
+from store.collections.judgement_files import export_judgements, import_judgements
+from store.collections.judgement_lines import read_lines
 from store.service.judged_queries import annotator_weights
 
 REPLIES = made_items(

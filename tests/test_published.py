@@ -12,7 +12,7 @@ from sortnet.errors import MetricError
 from sortnet.lab.published import DATA, data_of, published, published_for
 from sortnet.lab.tool_conventions import CONVENTIONS
 from sortnet.metrics import parse_metric
-from sortnet.rankers.base import KINDS, VARIANTS
+from sortnet.rankers.registry import KINDS, VARIANTS
 
 PUBLISHED = list(published().itertuples(index=False))
 JOURNAL_TEXT = Path(__file__).parents[2] / "shared/papers/001_cfce2a31f4c2c7ec.txt"

@@ -23,16 +23,10 @@ from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.parameters import settings_from
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import (
-    KINDS,
-    VARIANTS,
-    Ranker,
-    fit_ranker,
-    kind_settings,
-    name_of,
-    settings_for,
-)
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.model_folder import write_folder
+from sortnet.rankers.registry import KINDS, VARIANTS, kind_settings, name_of, settings_for
 from sortnet.rankers.tuning import tune
 
 TEST = "fold/test.txt"
@@ -448,7 +442,7 @@ def test_train_takes_settings_of_the_other_kind(parts):
         (("--ranker", "ranksvm", "--set", "C=x"), "C: 'x' is not a number"),
         (("--ranker", "ranksvm", "--set", "C"), "--set takes NAME=VALUE, got 'C'"),
         (("--ranker", "ranksvm", "--set", "C=-1"), "C must be above 0, got -1.0"),
-        (("--ranker", "ranksvm", "--resume"), "are of a sortnet alone"),
+        (("--ranker", "ranksvm", "--resume"), "are for --ranker sortnet only"),
         (("--set", "C=1"), "of kind sortnet has no setting 'C'"),
         (("--units", "relu"), "--units is gone: --set units=relu"),
     ],

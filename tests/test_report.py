@@ -379,7 +379,7 @@ def test_a_run_of_an_older_version_has_its_pictures_but_those_it_kept_nothing_fo
         page = Page(render(made))
     assert len(page.of("img")) == len(PLOTS) - 3
     for plot in PLOTS:
-        if plot.draw in ("margins", "mistakes_by_rank", "cycles"):
+        if plot.function in ("margins", "mistakes_by_rank", "cycles"):
             assert f"{plot.title}: nothing to draw" in page.words
     assert "not recorded" in page.words  # the data's fingerprints
 

@@ -10,8 +10,9 @@ from sortnet.context.attention import SetEncoder
 from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError
 from sortnet.rankers import set_transformer
-from sortnet.rankers.base import fit_ranker, load_ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.listwise import ListwiseSettings
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.set_transformer import SetSettings
 
 FORMS = [{"points": 0}, {"points": 3}]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import os
 import shlex
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forked_made import ForkedScript
 from model_made import Model, serving
 
 import sortnet
@@ -77,7 +76,9 @@ def test_no_more_calls_are_made_than_max_calls_over_all_calls_of_sort(both_order
 def test_above_max_cost_nothing_is_sent():
     judged = model()
     with serving(judged) as url:
-        judge = sortnet.LanguageModel("judge", server=url, price_in=1e6, max_cost=150.0)
+        judge = sortnet.LanguageModel(
+            "judge", server=url, price=sortnet.Price(1e6), limits=sortnet.Limits(max_cost=150.0)
+        )
         found = sortnet.sort(TEXTS, judge=judge, progress=False)
         n_calls = len(judged.prompts)
         (spent,) = found.spent.values()
@@ -89,7 +90,9 @@ def test_above_max_cost_nothing_is_sent():
 def test_an_estimate_sends_nothing_and_shows_what_would_be_sent():
     judged = model()
     with serving(judged) as url:
-        judge = sortnet.LanguageModel("judge", server=url, price_in=1e6, both_orders=True)
+        judge = sortnet.LanguageModel(
+            "judge", server=url, price=sortnet.Price(1e6), both_orders=True
+        )
         expected = sortnet.estimate(TEXTS, judge=judge, question="Which is nicer?", max_calls=9)
     assert not judged.prompts and not list(Path().iterdir())
     assert expected.prompt.startswith("Which is nicer?") and TEXTS[0] in expected.prompt
@@ -114,7 +117,7 @@ def test_a_key_reaches_the_server_and_nothing_else(monkeypatch):
     with serving(judged) as url:
         judges = [sortnet.LanguageModel("judge", server=url, key=lambda: KEY)]
         monkeypatch.setenv("OWN_KEY", KEY)
-        judges.append(sortnet.LanguageModel("judge", server=url, key_variable="OWN_KEY"))
+        judges.append(sortnet.LanguageModel("judge", server=url, key="OWN_KEY"))
         for number, judge in enumerate(judges):
             found = sortnet.sort(
                 TEXTS, judge=judge, max_calls=3 + number, store="s.db", progress=False
@@ -126,8 +129,10 @@ def test_a_key_reaches_the_server_and_nothing_else(monkeypatch):
             sortnet.sort(TEXTS, judge=judges[1], max_calls=9, store="s.db", progress=False)
         assert "4711" not in str(raised.value) and "***" in str(raised.value)
     assert all(KEY.encode() not in file.read_bytes() for file in Path().iterdir())
-    with pytest.raises(SortNetError, match="give a function that returns the key") as raised:
-        sortnet.LanguageModel("judge", server=url, key=KEY)
+    for text in (KEY, "hf_0123456789abcdef", "aB3dE5f7", "AKIA0123456789ABCDEF", ""):
+        with pytest.raises(SortNetError, match="or a function that returns the key") as raised:
+            sortnet.LanguageModel("judge", server=url, key=text)
+        assert not text or text not in str(raised.value)
     assert KEY not in str(raised.value)
     monkeypatch.delenv("OWN_KEY")
     with pytest.raises(SortNetError, match="the variable OWN_KEY, which is to have the key"):
@@ -188,14 +193,28 @@ def test_a_server_that_hangs_is_given_up_after_its_timeout():
 @pytest.mark.parametrize(
     "named",
     [
-        {"max_calls": 0}, {"max_tokens": 0}, {"max_cost": 0, "price_in": 1}, {"max_cost": 1},
         {"workers": 0}, {"workers": 65}, {"workers": True}, {"timeout": 0}, {"timeout": "a"},
-        {"patience": -1}, {"price_in": float("nan")},
+        {"patience": -1}, {"limits": 30}, {"price": 0.15},
     ],
 )  # fmt: skip
 def test_a_number_that_a_model_cannot_have_is_refused_at_once(named):
     with pytest.raises(SortNetError, match=next(iter(named))):
         sortnet.LanguageModel("judge", server="http://localhost:1", **named)
+
+
+@pytest.mark.parametrize("named", [{"max_calls": 0}, {"max_tokens": 0}, {"max_cost": 0}])
+def test_a_limit_that_cannot_be_is_refused_at_once(named):
+    with pytest.raises(SortNetError, match=next(iter(named))):
+        sortnet.Limits(**named)
+
+
+def test_a_price_that_cannot_be_and_a_limit_of_the_cost_without_a_price_are_refused_at_once():
+    with pytest.raises(SortNetError, match="price_in: nan is no number from 0"):
+        sortnet.Price(float("nan"))
+    with pytest.raises(SortNetError, match="max_cost needs price_in or price_out"):
+        sortnet.LanguageModel(
+            "judge", server="http://localhost:1", limits=sortnet.Limits(max_cost=1.0)
+        )
 
 
 @pytest.mark.parametrize(
@@ -265,9 +284,7 @@ print(found.answered_in_all)
 
 def test_a_killed_process_that_asked_a_model_is_gone_on_with():
     judged = model()
-    Path("run.py").write_text(SORT)
-    path = os.pathsep.join([str(Path(sortnet.__file__).parents[1]), *sys.path])
-    processes: list[subprocess.Popen] = []
+    processes: list[ForkedScript] = []
 
     def kill(body):
         processes[-1].send_signal(signal.SIGKILL)
@@ -278,13 +295,7 @@ def test_a_killed_process_that_asked_a_model_is_gone_on_with():
         for killed_at in (8, 6, None):
             if killed_at is not None:
                 judged.faults = [None] * killed_at + [kill]
-            command = [sys.executable, "run.py", url]
-            processes.append(
-                subprocess.Popen(
-                    command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )  # fmt: skip
+            processes.append(ForkedScript(SORT, url))
             answered, _ = processes[-1].communicate()
     assert [process.returncode for process in processes] == [-signal.SIGKILL, -signal.SIGKILL, 0]
     # Two workers: at a kill at most two calls were under way, whose answers nobody had.

@@ -30,7 +30,7 @@ from sortnet.lab.studies import STUDIES, frame_of, points_of
 from sortnet.lab.study_plan import SIZES, Point, Size
 from sortnet.lab.synthetic import MadeClasses
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.diagnostics import rank_changes
 from store.plots import curves

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from sortnet.core import Queries
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import fit_ranker, settings_for
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.forest import Forest
+from sortnet.rankers.registry import settings_for
 from sortnet.rankers.stumps import best_stump, boosted, by_exponential, by_fidelity
 
 

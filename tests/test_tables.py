@@ -17,7 +17,7 @@ from sortnet.data import read_fold, read_queries
 from sortnet.estimator.arrays import Features
 from sortnet.items import Columns, describe, read_items
 from sortnet.items.given_items import items_from
-from sortnet.rankers.base import load_ranker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.tables.roles import feature_matrix
 from sortnet.tables.rows import read_rows, rows_of_frame
 from sortnet.tables.values import numbers_of

@@ -14,8 +14,10 @@ from sortnet.config import Config, choose_quality
 from sortnet.errors import SortNetError
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.metrics import check_can_choose, evaluate, parse_metric
-from sortnet.rankers.base import check_same_features, load_ranker, settings_for
 from sortnet.rankers.better_ranker import better_ranker
+from sortnet.rankers.fit_ranker import check_same_features
+from sortnet.rankers.load_ranker import load_ranker
+from sortnet.rankers.registry import settings_for
 from sortnet.tables.letor_writer import write_letor
 from store import open_store
 from store.training import RunOptions, Watcher, resume, train, watch

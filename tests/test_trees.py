@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from sortnet.core import Queries
 from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
-from sortnet.rankers.base import fit_ranker, load_ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.forest import Forest, ForestRanker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.model_folder import write_folder
 from sortnet.rankers.trees import TreeSettings
 
@@ -116,7 +117,7 @@ def grown(draw):
     return nodes
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(grown(), min_size=1, max_size=4), st.integers(0, 99))
 def test_a_forest_is_the_sum_of_its_trees(forest, seed):
     rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ from sortnet.items import Items
 from sortnet.preference.base import TARGETS
 from sortnet.preference.vote_arrays import Votes
 from sortnet.tables.rows import no_column
-from store.collections.judgement_files import read_lines
+from store.collections.judgement_lines import read_lines
 
 
 def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Votes, I64 | None]:

@@ -10,7 +10,7 @@ import click
 from cli.options import Real, Whole
 
 if TYPE_CHECKING:
-    from sortnet.judges import LanguageModel, Program
+    from sortnet.judges import LanguageModel, Price, Program
     from sortnet.judges.connection import JudgeConnection
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -42,7 +42,7 @@ _FIRST = (
         "--workers",
         type=Whole(1, 64),
         default=1,
-        help="Copies of the program, or calls, at once.",
+        help="Number of copies of the program, or of calls, at once.",
     ),
     click.option(
         "--batch",
@@ -57,9 +57,9 @@ _LAST = (
         "--request",
         metavar="KEY=VALUE",
         multiple=True,
-        help="Parameter of each request, as temperature=0.7; may be given several times.",
+        help="Parameter of each request, such as temperature=0.7; repeatable.",
     ),
-    click.option("--structured", is_flag=True, help="Ask for an answer by JSON schema."),
+    click.option("--structured", is_flag=True, help="Ask for answers that fit a JSON schema."),
     click.option("--answer-cache", metavar="FILE", help="File of answers that collections share."),
     click.option("--show-prompt", is_flag=True, help="Show the prompt of a question; ask nothing."),
     click.option("--estimate", is_flag=True, help="Show calls, tokens and cost; ask nothing."),
@@ -69,10 +69,13 @@ _LAST = (
     click.option(
         "--both-orders", is_flag=True, help="Ask each question in both orders, and keep both."
     ),
-    click.option("--max-calls", type=Whole(1), metavar="N", help="End after that many calls."),
-    click.option("--max-tokens", type=Whole(1), metavar="N", help="End after that many tokens."),
+    click.option("--max-calls", type=Whole(1), metavar="N", help="End after N calls."),
+    click.option("--max-tokens", type=Whole(1), metavar="N", help="End after N tokens."),
     click.option(
-        "--max-cost", type=Real(0, min_open=True), metavar="SUM", help="End at that cost."
+        "--max-cost",
+        type=Real(0, min_open=True),
+        metavar="SUM",
+        help="End when the cost reaches SUM.",
     ),
     click.option(
         "--price-in", type=Real(0), metavar="SUM", help="Price of a million prompt tokens."
@@ -91,7 +94,7 @@ _LAST = (
         "store_patience",
         type=Real(0),
         default=600.0,
-        help="Seconds to wait for a server that is busy, or a store that is away.",
+        help="Seconds to wait for a busy server, or an unreachable store.",
     ),
     click.option("--insecure", is_flag=True, help="Allow a server without https."),
 )
@@ -166,7 +169,7 @@ def judge_of(values: Mapping[str, Any]) -> LanguageModel | Program | None:
     Raises:
         SortNetError: if the command, a parameter of the request or a price cannot be one.
     """
-    from sortnet.judges import LanguageModel, Program
+    from sortnet.judges import LanguageModel, Limits, Program
     from sortnet.judges.request import parse_request
 
     if values["judge"] is not None:
@@ -182,24 +185,31 @@ def judge_of(values: Mapping[str, Any]) -> LanguageModel | Program | None:
     return LanguageModel(
         values["model"],
         values["server"] or "",
-        key_variable=values["key"],
+        key=values["key"],
         prompt=values["prompt"],
-        both_orders=values["both_orders"],
+        request=parse_request(values["request"]),
+        structured=values["structured"],
         logprobs=not values["no_logprobs"],
+        both_orders=values["both_orders"],
+        limits=Limits(values["max_calls"], values["max_tokens"], values["max_cost"]),
+        price=_price_of(values),
+        answer_cache=values["answer_cache"],
         workers=values["workers"],
         timeout=values["timeout"],
         patience=values["store_patience"],
-        max_calls=values["max_calls"],
-        max_tokens=values["max_tokens"],
-        max_cost=values["max_cost"],
-        price_in=values["price_in"],
-        price_out=values["price_out"],
         insecure=values["insecure"],
-        request=parse_request(values["request"]),
-        structured=values["structured"],
-        answer_cache=values["answer_cache"],
-        prices=values["prices"],
+    )
+
+
+def _price_of(values: Mapping[str, Any]) -> Price:
+    """The price of tokens that the options give; the price in a table is not looked up yet."""
+    from sortnet.judges import Price
+
+    return Price(
+        values["price_in"],
+        values["price_out"],
         currency=values["currency"],
+        table=values["prices"],
     )
 
 
@@ -240,14 +250,7 @@ def refuse_together(values: Mapping[str, Any]) -> None:
     for option in _OF_A_MODEL:
         if values[option] and not values["model"] and not only_shows(values):
             raise click.UsageError(f"--{option.replace('_', '-')} is for --model")
-    if values["max_cost"] is not None and not _has_price(values):
+    if values["max_cost"] is None:
+        return
+    if not _price_of(values).looked_up(values["model"] or "").is_known:
         raise click.UsageError("--max-cost needs --price-in or --price-out, or a table of prices")
-
-
-def _has_price(values: Mapping[str, Any]) -> bool:
-    """Whether the model has a price: an option's, or one of the table of prices."""
-    from sortnet.judges.prices import price_in_table
-
-    if values["price_in"] is not None or values["price_out"] is not None:
-        return True
-    return price_in_table(values["model"] or "", values["prices"]) is not None

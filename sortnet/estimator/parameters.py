@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from inspect import Parameter, Signature
+from collections.abc import Callable, Mapping
+from functools import wraps
 from numbers import Integral, Real
 from types import NoneType
-from typing import Any, TypedDict
+from typing import Any, ParamSpec
 
 import numpy as np
 
-from sortnet.comparators import MakeOne, make_comparator
+from sortnet.comparators import make_comparator
 from sortnet.config import GONE, Config, Settings, settings_of
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.metrics import Empty, Gain
-from sortnet.rankers.base import name_of, settings_for
 from sortnet.rankers.from_model import settings_from_model
+from sortnet.rankers.registry import name_of, settings_for
 
+P = ParamSpec("P")
 OWN = {  # the parameters that are no settings of a run, and their defaults
     "ranker": "sortnet",
     "validation_fraction": 0.2,
@@ -50,84 +50,33 @@ _OTHER_LIBRARIES = {
 }
 
 
-class Parameters(TypedDict, total=False):
-    """Types of the parameters for editors and type checkers; a test compares the settings."""
-
-    comparator: str | MakeOne | None
-    committee: int
-    trees: int | None
-    depth: int | None
-    hidden: int | Sequence[int] | None
-    units: str | None
-    tau: str | None
-    scaling: str | None
-    loss: str
-    pair_weight: str | None
-    epochs: int | None
-    query_pairs: int | None
-    keep: str
-    patience: int | None
-    batch_size: int | None
-    optimizer: str
-    lr: float
-    schedule: str
-    lr_decay: float
-    lr_decay_epochs: int
-    momentum: float
-    weight_decay: float | None
-    precision: str
-    dropout: float | None
-    quality: str | None
-    relevant_from: int
-    gain: Gain
-    empty: Empty
-    pairs: str | None
-    judgements: int | None
-    start: str
-    max_iter: int | None
-    max_stale: int | None
-    device: str
-    ranker: str
-    validation_fraction: float
-    random_state: int | np.random.RandomState | np.random.Generator | None
-    query: str | None
-    grade: str | None
-    id: str | None
-    single_query: bool
-    tune: bool | Mapping[str, Sequence[Any]]
-    verbose: int
-    n_jobs: int | None
-
-
 DEFAULT_PARAMETERS = {
-    name: s.default for name, s in settings_of(Config).items() if name != "seed"
+    name: setting.default for name, setting in settings_of(Config).items() if name != "seed"
 } | OWN
-SIGNATURE = Signature(
-    [
-        Parameter("self", Parameter.POSITIONAL_ONLY),
-        *(
-            Parameter(name, Parameter.KEYWORD_ONLY, default=v)
-            for name, v in DEFAULT_PARAMETERS.items()
-        ),
-    ]
-)
 
 
-def all_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete parameters with the defaults.
+def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
+    """Let `__init__` refuse unknown parameters with advice on what to give instead.
 
     Raises:
-        TypeError: on an unknown name, with the right name if it is known from other libraries.
+        TypeError: naming an unknown parameter, and the parameter of SortNetRanker in its place if
+            the name is known from an earlier version or from another library.
     """
-    for name in parameters:
-        if name not in DEFAULT_PARAMETERS:
+
+    @wraps(init)
+    def checked_init(*args: P.args, **parameters: P.kwargs) -> None:
+        for name in parameters:
+            if name in DEFAULT_PARAMETERS:
+                continue
             advice = ""
             if name in GONE:
                 advice = f"; it is gone: {GONE[name]}"
             elif name in _OTHER_LIBRARIES:
                 advice = f"; here it is {_OTHER_LIBRARIES[name]}"
             raise TypeError(f"SortNetRanker has no parameter {name!r}{advice}")
-    return DEFAULT_PARAMETERS | dict(parameters)
+        init(*args, **parameters)
+
+    return checked_init
 
 
 def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = None) -> Settings:

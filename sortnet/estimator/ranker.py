@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,12 +25,14 @@ from sortnet.data.grades import in_which_bin
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.estimator import arrays, evaluation, parameters
 from sortnet.estimator.arrays import Features
-from sortnet.estimator.parameters import Parameters, settings_from
+from sortnet.estimator.parameters import settings_from
 from sortnet.explain.attribution import feature_shares, some_queries
 from sortnet.files import shown
 from sortnet.learning.iterations import Callback, Iteration, State
-from sortnet.metrics import evaluate
-from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
+from sortnet.metrics import Empty, Gain, evaluate
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.fit_ranker import fit_ranker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model, as_model
 from sortnet.tables.rows import listed
 from sortnet.threads import limit_threads
@@ -108,9 +111,118 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     _sample: Queries | None  # of the validation part, for feature_importances_
     _shares: F64 | None
 
-    def __init__(self, **params: Unpack[Parameters]) -> None:
-        for name, value in parameters.all_parameters(params).items():
-            setattr(self, name, value)
+    # `make fix` writes `__init__` from the settings.
+    # [[[cog
+    # import cog, generate
+    # cog.out(generate.estimator_init())
+    # ]]]
+    @parameters.refuse_unknown
+    def __init__(
+        self,
+        *,
+        quality: str | None = None,
+        relevant_from: int = 1,
+        gain: Gain = "exp",
+        empty: Empty = "zero",
+        judgements: int | None = None,
+        comparator: str | MakeOne | None = None,
+        committee: int = 8,
+        trees: int | None = None,
+        depth: int | None = None,
+        hidden: int | Sequence[int] | None = None,
+        units: str | None = None,
+        tau: str | None = None,
+        scaling: str | None = None,
+        pairs: str | None = None,
+        start: str = "warm",
+        max_iter: int | None = None,
+        max_stale: int | None = 2,
+        device: str = "auto",
+        loss: str = "logistic",
+        pair_weight: str | None = None,
+        epochs: int | None = None,
+        query_pairs: int | None = 400,
+        keep: str = "quality",
+        patience: int | None = None,
+        batch_size: int | None = None,
+        optimizer: str = "adamw",
+        lr: float = 0.03,
+        schedule: str = "one-cycle",
+        lr_decay: float = 1.0,
+        lr_decay_epochs: int = 1,
+        momentum: float = 0.9,
+        weight_decay: float | None = None,
+        precision: str = "float32",
+        dropout: float | None = None,
+        ranker: str = "sortnet",
+        validation_fraction: float = 0.2,
+        random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+        query: str | None = None,
+        grade: str | None = None,
+        id: str | None = None,
+        single_query: bool = False,
+        tune: bool | Mapping[str, Sequence[Any]] = False,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.quality = quality
+        self.relevant_from = relevant_from
+        self.gain = gain
+        self.empty = empty
+        self.judgements = judgements
+        self.comparator = comparator
+        self.committee = committee
+        self.trees = trees
+        self.depth = depth
+        self.hidden = hidden
+        self.units = units
+        self.tau = tau
+        self.scaling = scaling
+        self.pairs = pairs
+        self.start = start
+        self.max_iter = max_iter
+        self.max_stale = max_stale
+        self.device = device
+        self.loss = loss
+        self.pair_weight = pair_weight
+        self.epochs = epochs
+        self.query_pairs = query_pairs
+        self.keep = keep
+        self.patience = patience
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.lr = lr
+        self.schedule = schedule
+        self.lr_decay = lr_decay
+        self.lr_decay_epochs = lr_decay_epochs
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.precision = precision
+        self.dropout = dropout
+        self.ranker = ranker
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.query = query
+        self.grade = grade
+        self.id = id
+        self.single_query = single_query
+        self.tune = tune
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+
+    # [[[end]]]
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """Names of the parameters for scikit-learn, including those that a subclass passes on.
+
+        scikit-learn reads the `__init__` of the class alone. A subclass with further parameters
+        and `**parameters` also has the parameters of its base class.
+        """
+        names = set[str](super()._get_param_names())
+        signature = inspect.signature(cls.__init__)
+        passes_on = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+        return sorted(names | parameters.DEFAULT_PARAMETERS.keys()) if passes_on else sorted(names)
 
     def fit(
         self,
@@ -128,7 +240,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         callbacks: Sequence[Callback] | None = None,
         init_model: SortNetRanker | Model | str | Path | None = None,
     ) -> Self:
-        """Learn to sort the queries of X; see `sortnet.rankers.base.fit_ranker`.
+        """Learn to sort the queries of X; see `sortnet.rankers.fit_ranker.fit_ranker`.
 
         Args:
             X: (n_docs, n_columns).
@@ -782,10 +894,6 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True  # a sparse matrix becomes an array
         return tags
-
-
-# The signature that scikit-learn, help() and editors read.
-SortNetRanker.__init__.__signature__ = parameters.SIGNATURE  # type: ignore[attr-defined]
 
 
 def _plain(value: Any) -> Any:

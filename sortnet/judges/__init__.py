@@ -12,6 +12,8 @@ A judge by data is another thing: `sortnet.learning.judges` looks grades and ans
 
 from sortnet.judges.function import Function
 from sortnet.judges.language_model import LanguageModel
+from sortnet.judges.limits import Limits
+from sortnet.judges.prices import Price
 from sortnet.judges.program import Program
 
-__all__ = ["Function", "LanguageModel", "Program"]
+__all__ = ["Function", "LanguageModel", "Limits", "Price", "Program"]

@@ -1,4 +1,4 @@
-"""What the calls of a language model have cost, and what they may cost."""
+"""Calls, tokens and cost of a language model so far, and their limits."""
 
 from __future__ import annotations
 
@@ -6,33 +6,46 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from sortnet.judges.limits import Limits
 from sortnet.judges.prices import Price, amount
 from sortnet.judges.verdicts import Enough
 from sortnet.messages import count
 
 
+def exceeded_limit(
+    limits: Limits, *, calls: int, tokens: int, cost: float | None, currency: str | None
+) -> str:
+    """The limit that some calls exceed, in words; empty if they exceed none.
+
+    >>> exceeded_limit(Limits(max_calls=3), calls=4, tokens=900, cost=None, currency=None)
+    'the limit of 3 calls'
+    """
+    if limits.max_calls is not None and calls > limits.max_calls:
+        return f"the limit of {count(limits.max_calls, 'call')}"
+    if limits.max_tokens is not None and tokens > limits.max_tokens:
+        return f"the limit of {count(limits.max_tokens, 'token')}"
+    if limits.max_cost is not None and cost is not None and cost > limits.max_cost:
+        return f"the limit of the cost, {amount(limits.max_cost, currency)},"
+    return ""
+
+
 @dataclass
 class Budget:
-    """Calls, tokens and cost so far, and their limits; None: no such limit. Thread-safe.
+    """Calls, tokens and cost so far, and their limits. Thread-safe.
 
     Attributes:
-        price_in, price_out: of a million tokens of prompts, and of answers.
-        currency: of the prices and of `max_cost`; None: it is not known.
-        cached: answers that took no call, as a cache had them.
+        price: numbers that give the cost of tokens.
+        cached: number of answers that were in a cache and took no call.
 
-    >>> budget = Budget(max_calls=2, price_in=3.0)
+    >>> budget = Budget(Limits(max_calls=2), Price(3.0))
     >>> budget.call()
     >>> budget.add(1_000_000, 7)
     >>> budget.cost, budget.is_spent
     (3.0, False)
     """
 
-    max_calls: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    price_in: float | None = None
-    price_out: float | None = None
-    currency: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    price: Price = field(default_factory=Price)
     calls: int = 0
     cached: int = 0
     tokens_in: int = 0
@@ -42,8 +55,9 @@ class Budget:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restart_clock(self) -> None:
-        """Take the rate of calls from now on: nothing was asked for some time."""
-        self._began, self._calls_before = time.monotonic(), self.calls
+        """Measure the rate of calls from now on: nothing was asked for some time."""
+        self._began = time.monotonic()
+        self._calls_before = self.calls
 
     def call(self) -> None:
         """Count a call that is about to be made.
@@ -52,8 +66,9 @@ class Budget:
             Enough: after the last call that is allowed.
         """
         with self._lock:
-            if why := self.why():
-                raise Enough(why)
+            reached_limit = self.why()
+            if reached_limit:
+                raise Enough(reached_limit)
             self.calls += 1
 
     def take_from_cache(self) -> None:
@@ -69,7 +84,7 @@ class Budget:
 
     def cost_of(self, tokens_in: int, tokens_out: int) -> float | None:
         """Cost of some tokens; None without prices."""
-        return Price(self.price_in, self.price_out).of(tokens_in, tokens_out)
+        return self.price.of(tokens_in, tokens_out)
 
     @property
     def cost(self) -> float | None:
@@ -77,19 +92,27 @@ class Budget:
         return self.cost_of(self.tokens_in, self.tokens_out)
 
     @property
+    def currency(self) -> str | None:
+        """Currency of the cost; None if it is not known."""
+        return self.price.currency
+
+    @property
     def is_spent(self) -> bool:
         """Whether no more calls may be made."""
         return bool(self.why())
 
     def why(self) -> str:
-        """Why no more calls may be made; empty: they may."""
-        tokens, cost = self.tokens_in + self.tokens_out, self.cost
-        if self.max_calls is not None and self.calls >= self.max_calls:
-            return f"the limit of {count(self.max_calls, 'call')} is reached"
-        if self.max_tokens is not None and tokens >= self.max_tokens:
-            return f"the limit of {self.max_tokens:,} tokens is reached: {tokens:,} were used"
-        if self.max_cost is not None and cost is not None and cost >= self.max_cost:
-            limit, spent = amount(self.max_cost, self.currency), amount(cost, self.currency)
+        """The limit that is reached, as a sentence; empty: more calls may be made."""
+        limits = self.limits
+        if limits.max_calls is not None and self.calls >= limits.max_calls:
+            return f"the limit of {count(limits.max_calls, 'call')} is reached"
+        tokens = self.tokens_in + self.tokens_out
+        if limits.max_tokens is not None and tokens >= limits.max_tokens:
+            return f"the limit of {limits.max_tokens:,} tokens is reached: {tokens:,} were used"
+        cost = self.cost
+        if limits.max_cost is not None and cost is not None and cost >= limits.max_cost:
+            limit = amount(limits.max_cost, self.currency)
+            spent = amount(cost, self.currency)
             return f"the limit of the cost, {limit}, is reached: {spent} was spent"
         return ""
 

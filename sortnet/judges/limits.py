@@ -1,8 +1,10 @@
-"""Checks of the numbers that a judge is described by."""
+"""Numbers that describe a judge: limits of its calls, and checks of all numbers."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import TypeGuard
 
 from sortnet.errors import SortNetError
 from sortnet.files import shown
@@ -13,7 +15,7 @@ MOST_WORKERS = 64
 def check_whole_number(
     name: str, value: object, *, least: int = 1, most: int | None = None
 ) -> None:
-    """Refuse a value that is no whole number in a range; None is no value.
+    """Refuse a value that is not a whole number in a range; None is allowed.
 
     Raises:
         SortNetError: naming the argument.
@@ -22,14 +24,14 @@ def check_whole_number(
     """
     if value is None:
         return
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or value < least or (most is not None and value > most):  # type: ignore[operator]
-        end = "" if most is None else f" to {most}"
-        raise SortNetError(f"{name}: {shown(value)} is no whole number from {least}{end}")
+    if _is_whole(value) and value >= least and (most is None or value <= most):
+        return
+    end = "" if most is None else f" to {most}"
+    raise SortNetError(f"{name}: {shown(value)} is no whole number from {least}{end}")
 
 
 def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
-    """Refuse a value that is no finite number from 0, or above 0; None is no value.
+    """Refuse a value that is not a finite number from 0, or above 0; None is allowed.
 
     Raises:
         SortNetError: naming the argument.
@@ -38,8 +40,43 @@ def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
     """
     if value is None:
         return
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and math.isfinite(value) and (value > 0 or (may_be_zero and value == 0)):  # type: ignore[arg-type, operator]
+    if _is_finite(value) and (value > 0 or (value == 0 and may_be_zero)):
         return
     least = "from 0" if may_be_zero else "above 0"
     raise SortNetError(f"{name}: {shown(value)} is no number {least}")
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_finite(value: object) -> TypeGuard[int | float]:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return math.isfinite(value)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a language model, after which no call is made; None: no such limit.
+
+    Attributes:
+        max_calls: number of calls of the server.
+        max_tokens: tokens of prompts and answers together.
+        max_cost: cost, in the currency of the price.
+
+    Raises:
+        SortNetError: on a number out of range.
+
+    >>> Limits(max_calls=100).max_calls
+    100
+    """
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+
+    def __post_init__(self) -> None:
+        check_whole_number("max_calls", self.max_calls)
+        check_whole_number("max_tokens", self.max_tokens)
+        check_number("max_cost", self.max_cost, may_be_zero=False)

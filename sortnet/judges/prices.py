@@ -7,27 +7,33 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_irregular, shown
+from sortnet.judges.limits import check_number
 
 LONGEST_CURRENCY = 10  # characters
 _LARGEST_FILE = 1 << 20  # bytes
-_OF_A_MODEL = ("in", "out", "batch", "currency")
-_OF_A_TABLE = ("currency", "models")
+_KEYS_OF_MODEL = ("in", "out", "batch", "currency")
+_KEYS_OF_TABLE = ("currency", "models")
 
 
 @dataclass(frozen=True)
 class Price:
-    """Price of the tokens of a model.
+    """Price of the tokens of a model: numbers, or a table that has them.
 
     Attributes:
-        price_in, price_out: of a million tokens of prompts, and of answers; None: not known.
+        price_in, price_out: price of a million tokens of prompts, and of answers; None: not known.
+        currency: currency of the price; None: not known, or the table's.
+        table: file of prices in TOML or JSON, where no number is given; None: the user's own table,
+            `~/.config/sortnet/prices.toml`, if it exists.
         batch: share of the price that is paid in a batch.
-        currency: None: it is not known.
+
+    Raises:
+        SortNetError: on a number out of range, or what is no currency.
 
     >>> Price(2.0, 8.0, currency="EUR").of(1_000_000, 500_000)
     6.0
@@ -37,11 +43,18 @@ class Price:
 
     price_in: float | None = None
     price_out: float | None = None
-    batch: float = 1.0
     currency: str | None = None
+    table: str | None = None
+    batch: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("price_in", self.price_in)
+        check_number("price_out", self.price_out)
+        check_currency(self.currency)
 
     @property
     def is_known(self) -> bool:
+        """Whether it has a number."""
         return self.price_in is not None or self.price_out is not None
 
     def of(self, tokens_in: int, tokens_out: int) -> float | None:
@@ -49,6 +62,24 @@ class Price:
         if not self.is_known:
             return None
         return (tokens_in * (self.price_in or 0) + tokens_out * (self.price_out or 0)) / 1e6
+
+    def looked_up(self, model: str) -> Price:
+        """This price if it has a number, else the price of a model in the table.
+
+        Raises:
+            SortNetError: if the table cannot be used, or its prices have another currency.
+        """
+        if self.is_known:
+            return self
+        price = price_in_table(model, self.table)
+        if price is None:
+            return self
+        if price.currency is None:
+            return replace(price, currency=self.currency)
+        if self.currency not in (None, price.currency):
+            table = self.table or default_prices_file()
+            raise SortNetError(f"{table}: prices are in {price.currency}, not in {self.currency}")
+        return price
 
     def in_batch(self) -> Price:
         """The price of the same tokens in a batch."""
@@ -78,14 +109,14 @@ def default_prices_file() -> Path:
 
 
 def price_in_table(model: str, file: str | None = None) -> Price | None:
-    """The price of a model by a table; None if the user's own table does not have the model.
+    """The price of a model in a table; None if the user's own table does not have the model.
 
     Args:
-        file: of the table, in TOML or JSON; None: the user's own, which may be missing.
+        file: table in TOML or JSON; None: the user's own table, which may be missing.
 
     Raises:
-        SortNetError: if the file cannot be read or is no table of prices; if a table that was
-            named does not have the model.
+        SortNetError: if the file cannot be read or is no table of prices, or if a file was named
+            and does not have the model.
     """
     path = default_prices_file() if file is None else Path(file)
     if file is None and not path.is_file():
@@ -101,7 +132,10 @@ def price_in_table(model: str, file: str | None = None) -> Price | None:
 
 
 def check_currency(currency: object, where: str = "currency") -> None:
-    """Refuse what cannot be the name of a currency; None is no name.
+    """Refuse a value that cannot be the name of a currency; None is allowed.
+
+    Args:
+        where: place of the value, for the message.
 
     Raises:
         SortNetError: naming the place.
@@ -110,12 +144,14 @@ def check_currency(currency: object, where: str = "currency") -> None:
     """
     if currency is None:
         return
-    is_text = isinstance(currency, str)
-    if not is_text or not currency.isprintable() or not 0 < len(currency) <= LONGEST_CURRENCY:  # type: ignore[attr-defined, arg-type]
-        raise SortNetError(f"{where}: {shown(currency)} is no currency such as EUR")
+    is_text = isinstance(currency, str) and currency.isprintable()
+    if is_text and 0 < len(str(currency)) <= LONGEST_CURRENCY:
+        return
+    raise SortNetError(f"{where}: {shown(currency)} is no currency such as EUR")
 
 
 def _table(path: Path) -> dict[str, Any]:
+    """The table in a file, checked but for its prices."""
     try:
         refuse_irregular(path, most=_LARGEST_FILE, error=SortNetError)
         text = path.read_text("utf-8")
@@ -127,15 +163,16 @@ def _table(path: Path) -> dict[str, Any]:
         raise SortNetError(f"prices {path}: is no {kind}: {error}") from None
     if not isinstance(table, dict) or not isinstance(table.get("models", {}), dict):
         raise SortNetError(f"prices {path}: has no table `models`")
-    _refuse_unknown(table, _OF_A_TABLE, f"prices {path}")
+    _refuse_unknown(table, _KEYS_OF_TABLE, f"prices {path}")
     check_currency(table.get("currency"), f"prices {path}: currency")
     return table
 
 
 def _price(entry: object, currency: str | None, where: str) -> Price:
+    """The price of a model in a table, whose own currency wins over that of the table."""
     if not isinstance(entry, Mapping):
         raise SortNetError(f"{where}: give `in` and `out`, prices of a million tokens")
-    _refuse_unknown(entry, _OF_A_MODEL, where)
+    _refuse_unknown(entry, _KEYS_OF_MODEL, where)
     check_currency(entry.get("currency"), f"{where}: currency")
     for name in ("in", "out", "batch"):
         value = entry.get(name)
@@ -147,11 +184,12 @@ def _price(entry: object, currency: str | None, where: str) -> Price:
     if entry.get("in") is None and entry.get("out") is None:
         raise SortNetError(f"{where}: give `in` and `out`, prices of a million tokens")
     return Price(
-        entry.get("in"), entry.get("out"), entry.get("batch", 1.0),
-        currency=entry.get("currency", currency),
+        entry.get("in"), entry.get("out"), entry.get("currency", currency),
+        batch=entry.get("batch", 1.0),
     )  # fmt: skip
 
 
 def _refuse_unknown(table: Mapping[str, Any], names: tuple[str, ...], where: str) -> None:
-    if unknown := [name for name in table if name not in names]:
-        raise SortNetError(f"{where}: unknown {shown(unknown[0])}; known are {', '.join(names)}")
+    for name in table:
+        if name not in names:
+            raise SortNetError(f"{where}: unknown {shown(name)}; known are {', '.join(names)}")

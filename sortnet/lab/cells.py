@@ -25,7 +25,8 @@ from sortnet.files import fingerprint
 from sortnet.lab.entries import Entry
 from sortnet.lab.splits import Split
 from sortnet.learning.iterations import Iteration
-from sortnet.rankers.base import Ranker, fit_ranker
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.tuning import tune
 
 # Of the ranker, its data and the iterations that made it, none of most kinds; to JSON.

@@ -10,7 +10,7 @@ from typing import Any
 
 from sortnet.config import PAPER, Setting, Settings, parse_setting, settings_of
 from sortnet.errors import SortNetError
-from sortnet.rankers.base import KINDS, VARIANTS, settings_for
+from sortnet.rankers.registry import KINDS, VARIANTS, settings_for
 from sortnet.rankers.tuning import Grid
 
 

@@ -5,8 +5,8 @@ each names its own: none where the source does not say, or its programs do not d
 hold-outs of 2025 divide a query's documents, so training has seen every test query).
 
 Columns of `published.csv`: data, a key of `DATA`; ranker, the name that the source gives it; kind,
-ours that is the nearest, of `sortnet.rankers.base.KINDS`, or none; measure; value, the mean over
-the parts, and error, its standard error, or none; protocol, what was trained on what; convention, a
+the nearest of `sortnet.rankers.registry.KINDS`, or none; measure; value, the mean over the parts,
+and error, its standard error, or none; protocol, what was trained on what; convention, a
 key of `CONVENTIONS`, or none; source, paper and table.
 """
 

@@ -1,24 +1,14 @@
-"""Rankers of every kind: the registry of kinds, the base class, fitting and loading.
+"""Ranker: the base class of the fitted rankers of every kind.
 
-A ranker is fitted on labelled queries and orders new queries. `KINDS` gives each kind a name and
-a subclass of `sortnet.config.Settings` with
-
-    ranker                                              subclass of `Ranker`, made of `learned`
-    grids, fixed, candidates(train)                     if they differ from the base class
-    solve(train, vali, progress)      -> learned, info  fit on scaled queries
-    read(saved, n_columns)            -> learned        read a folder, `model_folder.Saved`
-
-Every function that takes a ranker takes all kinds. Features are scaled where the settings have a
-`scaling`. Only SortNet has its own `fit` and `load`, in `sortnet.rankers.sortnet` and
-`sortnet.rankers.model`.
+A ranker is fitted on labelled queries and orders new queries. Every function that takes a ranker
+takes rankers of all kinds, see `sortnet.rankers.registry`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
-from importlib import import_module
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,56 +16,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet import __version__
-from sortnet.config import COMPARATOR, SCALINGS, Config, Settings, choose_quality, setting
-from sortnet.core import F32, F64, I64, NamedColumns, Progress, Queries
+from sortnet.config import COMPARATOR, SCALINGS, Settings, setting
+from sortnet.core import F32, F64, I64, NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
-from sortnet.data.scaling import Scaler, fit_scaler, unscaled
-from sortnet.errors import DataError, ModelError
-from sortnet.files import shown
+from sortnet.data.scaling import Scaler
+from sortnet.errors import ModelError
 from sortnet.items.features import Describer
-from sortnet.items.saved import arrays_of, load_describer, to_json
-from sortnet.learning.judges import check_can_be_learned
-from sortnet.rankers.model_folder import Array, Saved, digest_of, read_folder, write_folder
-from sortnet.rankers.saved_scaler import scaler_arrays, take_scaler
+from sortnet.items.saved import arrays_of, to_json
+from sortnet.moved_modules import moved_function
+from sortnet.rankers.model_folder import Array, digest_of, write_folder
+from sortnet.rankers.saved_scaler import scaler_arrays
 from sortnet.sorting.sort import arrangement
 
 if TYPE_CHECKING:
     from sortnet.comparators.base import Margin
 
-KINDS: dict[str, str] = {
-    "sortnet": "sortnet.config:Config",
-    "posterior": "sortnet.rankers.posterior_ranker:PosteriorSettings",
-    "directranker": "sortnet.rankers.pairwise:PairwiseSettings",
-    "ranknet": "sortnet.rankers.listwise:ListwiseSettings",
-    "set-transformer": "sortnet.rankers.set_transformer:SetSettings",
-    "fate": "sortnet.rankers.context_rankers:DenseSettings",
-    "lambdamart": "sortnet.rankers.trees:TreeSettings",
-    "ranksvm": "sortnet.rankers.linear:RankSvmSettings",
-    "err": "sortnet.rankers.linear:ErrSettings",
-    "es-rank": "sortnet.rankers.linear:EsSettings",
-    "rankboost": "sortnet.rankers.stumps:StumpSettings",
-    "adarank-ndcg": "sortnet.rankers.adarank:AdaRankSettings",
-}
-_LOOP = "sortnet.rankers.sortnet"  # module with the `fit` of SortNet
-_MODEL = "sortnet.rankers.model"  # module with the `load` of SortNet
-# Variants: name -> kind, and the settings that differ from the kind's defaults.
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "directranker-neighbours": ("directranker", {"pairs_from": "neighbours"}),
-    "directranker-random": ("directranker", {"pairs_from": "random"}),
-    "setrank": ("set-transformer", {"algorithm": "setrank"}),
-    "feta": ("fate", {"architecture": "feta"}),
-    "listnet": ("ranknet", {"algorithm": "listnet"}),
-    "listnet-star": ("ranknet", {"algorithm": "listnet-star"}),
-    "lambdarank": ("ranknet", {"algorithm": "lambdarank"}),
-    "xendcg": ("lambdamart", {"algorithm": "xendcg"}),
-    "xgboost": ("lambdamart", {"algorithm": "xgboost"}),
-    "iesr-rank": ("es-rank", {"initial": "regression"}),
-    "iesvm-rank": ("es-rank", {"initial": "ranksvm"}),
-    "cmaes-rank": ("es-rank", {"algorithm": "cma"}),
-    "frank": ("rankboost", {"algorithm": "frank"}),
-    "adarank-map": ("adarank-ndcg", {"measure": "map"}),
-}
-_ITEMS = "items."  # prefix of the tensors of a describer
+ITEMS_PREFIX = "items."  # prefix of the tensors of a describer
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +204,7 @@ class Ranker(ABC):
             return self.tensors()
         tensors = self.tensors()
         for name, array in arrays_of(self.describer).items():
-            tensors[f"{_ITEMS}{name}"] = array
+            tensors[f"{ITEMS_PREFIX}{name}"] = array
         return tensors
 
     def _by_scores(self, queries: Queries, start: I64) -> I64:
@@ -277,213 +233,8 @@ def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I
     return start[np.lexsort((-scores[start], query[start]))]
 
 
-def kind_settings(kind: object) -> Any:
-    """The class of settings of a kind of ranker.
+if not TYPE_CHECKING:  # type checkers shall refuse names that this module does not have
 
-    Raises:
-        ModelError: if no kind has that name.
-    """
-    if not isinstance(kind, str) or kind not in KINDS:
-        names = ", ".join([*KINDS, *VARIANTS])
-        raise ModelError(f"unknown kind of ranker {shown(kind)}; known are {names}")
-    module, _, name = KINDS[kind].partition(":")
-    return getattr(import_module(module), name)
-
-
-def settings_for(name: str) -> Settings:
-    """Default settings of a kind of ranker, or of a variant.
-
-    Raises:
-        ModelError: if no kind and no variant has that name.
-
-    >>> settings_for("frank").kind, settings_for("frank").algorithm
-    ('rankboost', 'frank')
-    """
-    kind, changes = _variant(name)
-    settings: Settings = kind_settings(kind)().changed(**changes)
-    return settings
-
-
-def kinds_of_pairs() -> list[str]:
-    """The kinds of rankers that learn from judged pairs with their default settings.
-
-    >>> kinds_of_pairs()
-    ['sortnet', 'posterior', 'directranker']
-    """
-    return [kind for kind in KINDS if settings_for(kind).takes_judged]
-
-
-def _variant(name: object) -> tuple[Any, dict[str, Any]]:
-    """The kind that a name stands for, and the changes of its default settings."""
-    if isinstance(name, str) and name in VARIANTS:
-        return VARIANTS[name]
-    return name, {}
-
-
-def name_of(settings: Settings) -> str:
-    """Name of the variant with these settings, or their kind if no variant fits.
-
-    >>> name_of(settings_for("xgboost"))
-    'xgboost'
-    """
-    values = settings.flat()
-    for name, (kind, changes) in VARIANTS.items():
-        if kind == settings.kind and changes.items() <= values.items():
-            return name
-    return settings.kind
-
-
-def fit_ranker(
-    train: Queries,
-    vali: Queries,
-    config: Settings,
-    *,
-    progress: Progress = lambda text: None,
-    **loop_arguments: Any,
-) -> Ranker:
-    """Fit a ranker of the kind that the settings are for.
-
-    Args:
-        train: labelled queries, not scaled.
-        vali: labelled queries with the same features; settings and epochs are chosen on them.
-        config: settings; a RankQuality left open is chosen first, see `choose_quality`.
-        loop_arguments: arguments that only `sortnet.rankers.sortnet.fit` has, such as `callbacks`.
-
-    Raises:
-        DataError: if the parts have different features, if RankQuality scores every ranking of
-            `vali` alike, or if the kind cannot learn from the training part: no query has documents
-            of two grades, or there are judged pairs or weights that the kind does not take.
-
-    >>> from sortnet.config import Config
-    >>> X = np.arange(12, dtype=np.float32)[:, None]
-    >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> fit_ranker(q, q, Config(scaling="query", max_iter=2)).order(q)[:6].tolist()
-    [5, 4, 3, 2, 1, 0]
-    """
-    ranker: Ranker
-    if config.kind == Config.kind:
-        ranker = import_module(_LOOP).fit(train, vali, config, progress=progress, **loop_arguments)
-    else:
-        check_same_features(train, vali)
-        config = choose_quality(train, vali, config)
-        ranker = _fit(train, vali, config, progress=progress, **loop_arguments)
-    info = dict(ranker.info)
-    if "quality" not in info:
-        info = {"quality": config.quality_of(vali, ranker.order(vali)), **info}
-    return replace(ranker, info=info, describer=train.describer, columns=train.columns)
-
-
-def _fit(train: Queries, vali: Queries, config: Any, *, progress: Progress) -> Ranker:
-    """Fit every candidate of the settings; return the ranker that is best on `vali`."""
-    check_graded(train, config)
-    rankers = list[Ranker]()
-    for candidate in config.candidates(train):
-        scaling = candidate.flat().get("scaling")
-        scaler = unscaled(train.n_features)
-        if scaling is not None:
-            scaler = fit_scaler(scaling, train, seed=config.seed)
-        learned, info = candidate.solve(scaler(train), scaler(vali), progress)
-        names = train.feature_names
-        ranker = candidate.ranker(candidate, scaler, learned, feature_names=names, info=info)
-        rankers.append(ranker)
-    if len(rankers) == 1:
-        return rankers[0]
-    return max(rankers, key=lambda ranker: config.quality_of(vali, ranker.order(vali)))
-
-
-def load_ranker(folder: str | Path, **model_arguments: Any) -> Ranker:
-    """Read the folder of a ranker of any kind.
-
-    `model_arguments` are arguments that only `sortnet.rankers.model.load` has.
-
-    Raises:
-        ModelError: if a file is missing, damaged, foreign, of an unknown kind or another version.
-    """
-    return read_folder(folder, lambda saved: _loaded(saved, model_arguments))
-
-
-def _loaded(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
-    # Versions before 0.3 saved the name of a variant as the kind.
-    kind, changes = _variant(saved.kind)
-    config = {**changes, **saved.about["config"]}
-    saved = replace(saved, kind=kind, about={**saved.about, "config": config})
-    try:
-        settings = kind_settings(kind)
-    except ModelError as error:
-        raise ModelError(f"{saved.path}: {error}") from None
-    items = saved.about.get("items")
-    item_arrays = {}
-    if items is not None:
-        names = [name for name in saved.tensors if name.startswith(_ITEMS)]
-        for name in names:
-            item_arrays[name.removeprefix(_ITEMS)] = saved.tensors.pop(name)
-    ranker: Ranker
-    if settings is Config:
-        ranker = import_module(_MODEL).load(saved, **model_arguments)
-    else:
-        ranker = _load(saved)
-    columns = NamedColumns.from_json(saved.about.get("columns", {}), saved.path)
-    ranker = replace(ranker, columns=columns)
-    if items is None:
-        return ranker
-    try:
-        return replace(ranker, describer=load_describer(items, item_arrays))
-    except ModelError as error:
-        raise ModelError(f"{saved.path}: {error}") from None
-
-
-def _load(saved: Saved) -> Ranker:
-    """Read a ranker of any kind but SortNet."""
-    config: Any = saved.settings(kind_settings(saved.kind))
-    scaler = take_scaler(saved, config.flat().get("scaling"))
-    learned = config.read(saved, scaler.n_columns)
-    ranker: Ranker = config.ranker(
-        config, scaler, learned, feature_names=saved.feature_names, info=saved.info
-    )
-    return ranker
-
-
-def library_of(config: Settings) -> Any:
-    """The library that a kind of ranker is fitted with, `config.library`.
-
-    Raises:
-        DataError: if it is not installed, saying what to install.
-    """
-    library: str = config.library  # type: ignore[attr-defined]
-    try:
-        return import_module(library)
-    except ImportError:
-        raise DataError(
-            f"a ranker of kind {name_of(config)} needs {library}: pip install 'sortnet[{library}]'"
-        ) from None
-
-
-def check_graded(train: Queries, config: Settings) -> None:
-    """Refuse training data that the kind cannot learn from.
-
-    The data need two grades in some query; judged pairs and weights are refused if the kind does
-    not take them.
-
-    Raises:
-        DataError: naming the kinds that take judged pairs.
-    """
-    if train.judged is not None and not config.takes_judged:
-        raise DataError(
-            f"{train.source}: a ranker of kind {name_of(config)} is learned from grades, not from "
-            f"judged pairs; of these learn {', '.join(kinds_of_pairs())}"
-        )
-    if train.weights is not None and not config.takes_weights:
-        raise DataError(f"{train.source}: a ranker of kind {name_of(config)} takes no weights")
-    check_can_be_learned(train)
-
-
-def check_same_features(train: Queries, vali: Queries) -> None:
-    """Refuse two parts whose features differ."""
-    if train.n_features != vali.n_features:
-        raise DataError(
-            f"{train.source} has {train.n_features} features, {vali.source} {vali.n_features}"
-        )
-    if None not in (train.feature_names, vali.feature_names) and (
-        train.feature_names != vali.feature_names
-    ):
-        raise DataError(f"{train.source} and {vali.source} name their features differently")
+    def __getattr__(name: str) -> Any:
+        """Functions that were in this module up to version 0.4."""
+        return moved_function(__name__, name)

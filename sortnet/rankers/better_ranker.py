@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from sortnet.config import Config
 from sortnet.core import Queries
-from sortnet.rankers.base import Ranker, fit_ranker
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.model import Model
 from sortnet.rankers.posterior_ranker import PosteriorSettings
 

@@ -18,8 +18,10 @@ from sortnet.config import Config
 from sortnet.core import F32, F64, I64, Comparator, Queries, Sorting
 from sortnet.core.large_arrays import runs_of_queries
 from sortnet.errors import ModelError
-from sortnet.rankers.base import Ranker, load_ranker, name_of
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.model_folder import Array, Saved, take
+from sortnet.rankers.registry import name_of
 from sortnet.rankers.saved_scaler import take_scaler
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement

@@ -19,8 +19,8 @@ from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.learning.loop import learn_to_sort
 from sortnet.metrics import measured
-from sortnet.rankers.base import check_same_features
 from sortnet.rankers.choose_inputs import choose
+from sortnet.rankers.fit_ranker import check_same_features
 from sortnet.rankers.from_model import checked_settings, first_comparator, with_epochs
 from sortnet.rankers.model import Model, as_model
 

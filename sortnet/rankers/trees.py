@@ -16,8 +16,8 @@ import numpy as np
 from sortnet.config import COMPARATOR, TRAINING, setting
 from sortnet.core import Progress, Queries
 from sortnet.errors import DataError
-from sortnet.rankers.base import library_of
 from sortnet.rankers.forest import Forest, ForestSettings
+from sortnet.rankers.registry import library_of
 
 Tree: TypeAlias = list[tuple[int, float, int, int, bool]]  # see `Forest.of`
 

@@ -15,10 +15,12 @@ from store.collections.collection_rows import CollectionRows, checked_name, with
 from store.database.engine import utc_now
 from store.database.schema import AnnotatorRow, BatchRow, DecisionRow, JudgementRow, LeaseRow
 
-# Statements of every answer are built once: that takes longer than to run them.
+# Statements of every answer are built once: building them takes longer than running them.
 _KEY = select(AnnotatorRow.number).where(
     AnnotatorRow.collection == bindparam("of"), AnnotatorRow.name == bindparam("name")
 )
+
+_N_LISTED = 10  # names of annotators in a message
 
 
 @dataclass(frozen=True)
@@ -38,51 +40,57 @@ class AnnotatorRows(CollectionRows):
         return self._annotators()
 
     def annotator(self, name: str, *, create: bool = True) -> Annotator:
-        """The annotator of that name, created if there is none; without `create` a StoreError."""
+        """The annotator of a name; an unknown annotator is created, or refused without `create`."""
         checked_name("annotator", name)
         if create and not self._annotator_key(name):
             with self.locked():
                 self._annotator_keys([name])
-        if not (annotators := self._annotators(AnnotatorRow.name == name)):
-            names = ", ".join(a.name for a in self.annotators()[:10]) or "none yet"
+        annotators = self._annotators(AnnotatorRow.name == name)
+        if not annotators:
+            known = [annotator.name for annotator in self.annotators()[:_N_LISTED]]
+            names = ", ".join(known) or "none yet"
             raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {names}")
         return annotators[0]
 
     def forget(self, name: str) -> None:
-        """Remove an annotator who said nothing, also of the criteria; others stay."""
+        """Remove an annotator without answers, decisions, batches or open leases.
+
+        An annotator who has any of these, in the collection or in its criteria, stays.
+        """
         with self.locked() as connection:
-            these = select(AnnotatorRow.number).where(
+            query = select(AnnotatorRow.number).where(
                 AnnotatorRow.collection.in_(with_criteria(self.number)),
                 AnnotatorRow.name == name,
             )
-            keys = list(connection.execute(these).scalars())
-            used = (
+            keys = list(connection.execute(query).scalars())
+            uses = (
                 JudgementRow.annotator.in_(keys),
                 DecisionRow.annotator.in_(keys),
                 BatchRow.annotator.in_(keys),
                 LeaseRow.annotator.in_(keys) & LeaseRow.open,  # perhaps of another process
             )
-            if any(connection.execute(select(exists().where(one))).scalar() for one in used):
-                return
+            for use in uses:
+                if connection.execute(select(exists().where(use))).scalar():
+                    return
             connection.execute(delete(LeaseRow).where(LeaseRow.annotator.in_(keys)))
             connection.execute(delete(AnnotatorRow).where(AnnotatorRow.number.in_(keys)))
 
-    def _annotators(self, *only: Any) -> list[Annotator]:
-        """Annotators in the order of creation; `only` are further conditions."""
+    def _annotators(self, *conditions: Any) -> list[Annotator]:
+        """The annotators for whom all conditions hold, in the order of creation."""
         columns = select(AnnotatorRow.name, AnnotatorRow.token, AnnotatorRow.created)
-        these = columns.where(AnnotatorRow.collection == self.number, *only)
+        query = columns.where(AnnotatorRow.collection == self.number, *conditions)
         with self.transaction() as connection:
-            rows = connection.execute(these.order_by(AnnotatorRow.number)).all()
+            rows = connection.execute(query.order_by(AnnotatorRow.number)).all()
         return [Annotator(row.name, row.token, row.created.replace(tzinfo=UTC)) for row in rows]
 
     def _annotator_key(self, name: str) -> int | None:
-        """The key of an annotator; None if there is none of that name."""
-        these = {"of": self.number, "name": checked_name("annotator", name)}
+        """The key of an annotator; None if the collection has no annotator of that name."""
+        parameters = {"of": self.number, "name": checked_name("annotator", name)}
         with self.transaction() as connection:
-            return connection.scalar(_KEY, these)
+            return connection.scalar(_KEY, parameters)
 
     def _annotator_keys(self, names: Iterable[str]) -> dict[str, int]:
-        """The keys of annotators, who are created if they do not exist."""
+        """The keys of annotators by name; unknown annotators are created."""
         return {
             name: self._annotator_key(name) or self._insert_annotator(name)
             for name in dict.fromkeys(names)
@@ -96,12 +104,12 @@ class AnnotatorRows(CollectionRows):
             "token": secrets.token_urlsafe(16),
             "created": utc_now(),
         }
+        insert_row = insert(AnnotatorRow).returning(AnnotatorRow.number)
         with self.locked() as connection:
-            made = insert(AnnotatorRow).returning(AnnotatorRow.number)
-            return int(connection.execute(made, values).scalar_one())
+            return int(connection.execute(insert_row, values).scalar_one())
 
     def _renew_token(self, annotator: int | None) -> None:
-        """Give an annotator a new secret, so that the old link is good for nothing."""
-        this = update(AnnotatorRow).where(AnnotatorRow.number == annotator)
+        """Give an annotator a new secret, so that the old link is refused."""
+        change = update(AnnotatorRow).where(AnnotatorRow.number == annotator)
         with self.locked() as connection:
-            connection.execute(this.values(token=secrets.token_urlsafe(16)))
+            connection.execute(change.values(token=secrets.token_urlsafe(16)))

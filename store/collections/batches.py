@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
 
 from store.collections.annotator_rows import AnnotatorRows
 from store.database.schema import AnnotatorRow, BatchRow, CollectionRow, LeaseRow
@@ -18,10 +18,10 @@ class Batch:
 
     Attributes:
         name: its name, by which the answers are recognised.
-        annotator: as whom the model answers.
+        annotator: the annotator under whose name the model answers.
         created: time in seconds since 1970.
         cancelled: when it was cancelled; None: it was not.
-        n_open: number of questions that are to be answered.
+        n_open: number of questions that have no answer yet.
         about: what is stored with each answer, see `store.service.batches`.
     """
 
@@ -39,7 +39,7 @@ _N_OPEN = (
     .scalar_subquery()
     .label("n_open")
 )
-_BATCHES = select(BatchRow.__table__, AnnotatorRow.name.label("who"), _N_OPEN).join(
+_BATCHES = select(BatchRow.__table__, AnnotatorRow.name.label("annotator_name"), _N_OPEN).join(
     AnnotatorRow, AnnotatorRow.number == BatchRow.annotator
 )
 
@@ -49,54 +49,58 @@ class BatchRows(AnnotatorRows):
 
     def batches(self) -> list[Batch]:
         """All batches, in the order of creation."""
-        these = _BATCHES.where(BatchRow.collection == self.number).order_by(BatchRow.number)
+        query = _BATCHES.where(BatchRow.collection == self.number).order_by(BatchRow.number)
         with self.transaction() as connection:
-            return [_batch(row) for row in connection.execute(these)]
+            return [_batch(row) for row in connection.execute(query)]
 
     def add_batch(self, annotator: str, about: dict[str, Any]) -> str:
         """Add a batch of an annotator; returns its name."""
         name = secrets.token_hex(4)
         with self.locked() as connection:
-            values = {
+            row = {
                 "name": name,
                 "collection": self.number,
                 "annotator": self._annotator_keys([annotator])[annotator],
                 "created": self.clock(),
                 "about": about,
             }
-            connection.execute(insert(BatchRow), values)
+            connection.execute(insert(BatchRow), row)
         return name
 
     def set_batch(self, name: str, about: dict[str, Any]) -> None:
-        """Change what a batch is about."""
-        this = (BatchRow.collection == self.number, BatchRow.name == name)
+        """Set the facts that are stored with each answer to a batch."""
+        change = update(BatchRow).where(*self._is_batch(name)).values(about=about)
         with self.locked() as connection:
-            connection.execute(update(BatchRow).where(*this).values(about=about))
+            connection.execute(change)
 
     def remove_batch(self, name: str) -> None:
         """Remove a batch that was never sent; its questions are taken back."""
         with self.locked() as connection:
             self.cancel_batch(name)
-            this = (BatchRow.collection == self.number, BatchRow.name == name)
-            connection.execute(delete(BatchRow).where(*this))
+            connection.execute(delete(BatchRow).where(*self._is_batch(name)))
 
     def cancel_batch(self, name: str) -> int:
-        """Take back the questions of a batch; returns the number of those that were open."""
+        """Take back the open questions of a batch; returns their number."""
+        open_questions = (LeaseRow.collection == self.number, LeaseRow.batch == name, LeaseRow.open)
         with self.locked() as connection:
-            these = (LeaseRow.collection == self.number, LeaseRow.batch == name, LeaseRow.open)
-            closed = connection.execute(update(LeaseRow).where(*these).values(open=False))
-            this = (BatchRow.collection == self.number, BatchRow.name == name)
-            connection.execute(update(BatchRow).where(*this).values(cancelled=self.clock()))
-        return int(closed.rowcount)
+            close = update(LeaseRow).where(*open_questions).values(open=False)
+            n_closed = int(connection.execute(close).rowcount)
+            cancel = update(BatchRow).where(*self._is_batch(name)).values(cancelled=self.clock())
+            connection.execute(cancel)
+        return n_closed
 
     def collection_of_batch(self, name: str) -> str | None:
-        """The name of the collection in this store that has a batch; None if none has."""
-        these = select(CollectionRow.name).join(
+        """The name of the collection in this store that has a batch; None: no collection has."""
+        query = select(CollectionRow.name).join(
             BatchRow, BatchRow.collection == CollectionRow.number
         )
         with self.transaction() as connection:
-            return connection.execute(these.where(BatchRow.name == name)).scalar()
+            return connection.execute(query.where(BatchRow.name == name)).scalar()
+
+    def _is_batch(self, name: str) -> tuple[ColumnElement[bool], ...]:
+        """The conditions that a row is the batch of this name."""
+        return BatchRow.collection == self.number, BatchRow.name == name
 
 
 def _batch(row: Row[Any]) -> Batch:
-    return Batch(row.name, row.who, row.created, row.cancelled, row.n_open, row.about)
+    return Batch(row.name, row.annotator_name, row.created, row.cancelled, row.n_open, row.about)

@@ -12,6 +12,7 @@ from sqlalchemy import delete, update
 
 from sortnet.errors import JudgementError, StudyError
 from sortnet.preference import Judgement, Question
+from sortnet.preference.base import Pair
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.study import ABOUT_ONE, LINKS, Decision
 from store.collections.batches import BatchRows
@@ -23,7 +24,7 @@ from store.collections.collection_rows import (
 )
 from store.collections.decision_rows import DecisionRows
 from store.collections.judgement_rows import JudgementRows
-from store.collections.leases import Lease, plausible
+from store.collections.leases import Lease, may_be_lease_id
 from store.collections.server_claim import ServerRows
 from store.database.engine import Database
 from store.database.schema import CollectionRow, LeaseRow
@@ -61,14 +62,14 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     A criterion of a collection is a collection too, named `NAME:CRITERION`: it has judgements,
     annotators and decisions of its own, and asks about the items of NAME.
 
-    Operations on one table are those of the classes that it inherits; here are those on several.
+    Operations on one table are in the classes that it inherits, operations on several tables here.
 
     Attributes:
         name: its name.
         number: its key in the tables.
         items_of: the key of the collection that has its items: its own, unless it is a criterion.
-        seed: of its sessions.
-        settings: of its sessions, such as `strategy`, `holdout` and `repeats`.
+        seed: random seed of its sessions.
+        settings: settings of its sessions, such as `strategy`, `holdout` and `repeats`.
         created: time in UTC.
     """
 
@@ -91,15 +92,18 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         return None if self.items_of == self.number else self.name.rpartition(":")[2]
 
     def asked(self) -> list[Collection]:
-        """What annotators are asked about: its criteria in order of creation, itself without."""
+        """The criteria in order of creation; the collection itself if it has no criteria."""
         names = self.criteria()
-        return [Collection(self.database, name, clock=self.clock) for name in names] or [self]
+        if not names:
+            return [self]
+        return [Collection(self.database, name, clock=self.clock) for name in names]
 
     def add_criterion(self, name: str) -> Collection:
-        """A new criterion, by which the items are compared in addition to those there are.
+        """Add a criterion, by which the items are compared besides the other criteria.
 
-        A StoreError on a name that is taken or has a colon; if this is a criterion itself, or has
-        judgements about its own question.
+        Raises:
+            StoreError: on a name that is taken or has a colon; if this is a criterion itself, or
+                has judgements about its own question.
         """
         with self.locked():
             self._insert_criterion(name)
@@ -108,39 +112,43 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def remove(self) -> None:
         """Remove the collection with all its rows and criteria; a criterion leaves the items."""
         with self.locked() as connection:
-            these = CollectionRow.number.in_(with_criteria(self.number))
-            connection.execute(delete(CollectionRow).where(these))  # by the keys, all of theirs
+            is_removed = CollectionRow.number.in_(with_criteria(self.number))
+            # Foreign keys remove the rows of all other tables.
+            connection.execute(delete(CollectionRow).where(is_removed))
 
     def decide(self, *decisions: Decision) -> list[Decision]:
         """Append decisions, all or none; they get new numbers.
 
         `Decision("exclude", "eve", reason="coin tosses")` leaves eve's judgements in the store and
         in exports, but sessions, rankings and training do not count them; the opposite decision
-        undoes it. Questions that were put to an annotator who is out, or about a retired item, are
-        taken back; a renewed link replaces the old one. Known gold pairs are left out.
+        includes them again. Open questions to an excluded or paused annotator, or about a retired
+        item, are taken back; a renewed link replaces the old link. Known gold pairs are left out.
 
-        Annotators, items, goals and instructions of a collection with criteria are decided on for
-        each criterion. Its links are its own.
+        In a collection with criteria, a decision about annotators, items, goals or instructions is
+        made for each criterion, and a decision about links for the collection.
 
         Raises:
             StoreError: on an unknown annotator; if one criterion must be meant.
             StudyError: on an unknown item, or if a decision changes nothing.
         """
-        if (asked := self.asked()) != [self] and not {d.kind for d in decisions} <= LINKS:
-            return self._decide_for(asked, decisions)
-        for name in {d.annotator for d in decisions if d.annotator is not None}:
+        criteria = self.asked()
+        is_about_links = {decision.kind for decision in decisions} <= LINKS
+        if criteria != [self] and not is_about_links:
+            return self._decide_for_each(criteria, decisions)
+        names = {decision.annotator for decision in decisions if decision.annotator is not None}
+        for name in names:
             self.annotator(name, create=False)
         with self.locked():
-            keys = self._annotator_keys(d.annotator for d in decisions if d.annotator)
+            keys = self._annotator_keys(names)
             at = self.clock()
             timed = [replace(decision, at=at) for decision in decisions]
             return self._insert_decisions(timed, keys)
 
-    def _decide_for(
+    def _decide_for_each(
         self, criteria: Sequence[Collection], decisions: Sequence[Decision]
     ) -> list[Decision]:
-        """Decide for each criterion; one of which it holds already is no obstacle for others."""
-        if {d.kind for d in decisions} & ABOUT_ONE:
+        """Decide for each criterion; a StudyError only if the decisions fail for all criteria."""
+        if {decision.kind for decision in decisions} & ABOUT_ONE:
             self.check_one_question()
         names = {decision.annotator for decision in decisions if decision.annotator is not None}
         numbered: list[Decision] = []
@@ -164,11 +172,11 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         return numbered
 
     def counted_judgements(self) -> Judgements:
-        """All judgements, including undos, but those of excluded annotators."""
+        """All judgements, including undos, without the judgements of excluded annotators."""
         return self.judgements().without(self.study().excluded)
 
     def changes(self, after: int, decided: int = 0) -> Changes:
-        """What is new, in one snapshot: judgements and decisions with higher numbers."""
+        """Judgements and decisions numbered above `after` and `decided`, in one snapshot."""
         with self.transaction():
             return Changes(
                 self._judgements(after),
@@ -180,10 +188,10 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def judgements_frame(self) -> pd.DataFrame:
         """One row per judgement: annotator, both items, answer, whether it was undone later.
 
-        Also whether its annotator is excluded, and the items' group if they have groups. Undos
-        are rows too, with the items of the judgement that they undo. Rows about more than two items
-        have `items`, `best` and `worst`, columns that are there if there is such a row, and neither
-        left nor right.
+        Further columns tell whether the annotator is excluded, and the items' group if they have
+        groups. Undos are rows too, with the items of the judgement that they undo. If there are
+        judgements about more than two items, their rows have `items`, `best` and `worst` in place
+        of left and right.
         """
         from store.frames import judgements_frame
 
@@ -205,48 +213,48 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     ) -> list[Lease]:
         """Lease to an annotator the questions with no pair under a live lease, for some seconds.
 
-        Those of their live leases whose ids are in `renew` are renewed and come first, but for
-        those that another process may still ask about. None are leased if the annotator is
-        excluded or paused. `after` is the number of the last judgement known to the caller: a pair
-        that the annotator has answered since is not leased. `batch` names the batch that the
-        questions are written to a file with.
+        Nothing is leased if the annotator is excluded or paused.
+
+        Args:
+            renew: ids of leases that are renewed, and come first, if they are live leases of the
+                annotator that no other process may still ask about.
+            after: the number of the last judgement known to the caller; a pair that the annotator
+                has answered since is not leased.
+            batch: the batch with which the questions are written to a file.
         """
-        # Leases lost in a power cut are simply leased again: no need to wait for the disk. The
-        # answers to a batch, however, are known by its leases.
+        # Questions whose leases are lost in a power cut are leased again: no need to wait for the
+        # disk. The leases of a batch must last, because its answers are recognised by them.
         with self.locked(durable=batch is not None):
             now = self.clock()
             key = self._annotator_keys([annotator])[annotator]
             if self._is_closed(key):
                 return []
             if questions and after is not None:
-                since = self._judgements(after)
-                pairs = {
-                    pair
-                    for answer in since
-                    if answer.annotator == annotator
-                    for pair in answer.pairs
-                }
-                questions = [q for q in questions if pairs.isdisjoint(q.pairs)]
+                answered_pairs: set[Pair] = set()
+                for judgement in self._judgements(after):
+                    if judgement.annotator == annotator:
+                        answered_pairs.update(judgement.pairs)
+                questions = [q for q in questions if answered_pairs.isdisjoint(q.pairs)]
             return self._take_leases(
                 annotator, key, questions, renew, now=now, expires=now + seconds, batch=batch
             )
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
-        """Release an annotator's leases: all, or those of `leases`."""
+        """Release the leases of an annotator whose ids are in `leases`; None: all."""
         with self.locked():
-            these = [LeaseRow.annotator == self._annotator_key(annotator)]
+            conditions = [LeaseRow.annotator == self._annotator_key(annotator)]
             if leases is not None:
-                these.append(LeaseRow.id.in_(leases))
-            self._close_leases(*these)
+                conditions.append(LeaseRow.id.in_(leases))
+            self._close_leases(*conditions)
 
     def answer(self, lease: str, judgement: Judgement, *, after: int | None = None) -> Stored:
         """Store an answer to a leased question; if it is repeated, return the first answer.
 
         The question is taken from the lease. `after` is the number of the last judgement known to
-        the caller, to get those after it.
+        the caller, who gets all later judgements.
 
         Raises:
-            LeaseError: on a lease that is unknown, expired, released or another's.
+            LeaseError: on a lease that is unknown, expired, released or another annotator's.
             JudgementError: on an undo.
         """
         if judgement.undoes is not None:
@@ -255,37 +263,45 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         with self.locked():
             now = self.clock()
             stored = None
-            if plausible(lease) and is_name(annotator):
+            if may_be_lease_id(lease) and is_name(annotator):
                 stored = self._answer_under(lease, annotator)
-            new = stored is None
+            is_new = stored is None
             if stored is None:
-                leased = self._live_lease_of(lease, annotator, now)
-                answer = replace(judgement, **vars(leased.question), at=now)
+                question = self._live_lease_of(lease, annotator, now).question
+                answer = replace(judgement, **vars(question), at=now)
                 keys = self._annotator_keys([annotator])
                 self._close_answered(lease)
                 (stored,) = self._insert_judgements([answer], keys, lease=lease)
             if after is None or stored.number == after + 1:
-                return Stored(stored, new, Judgements.of([stored]))
-            return Stored(stored, new, self._judgements(after))
+                since = Judgements.of([stored])
+            else:
+                since = self._judgements(after)
+            return Stored(stored, is_new, since)
 
     def undo(self, annotator: str, number: int) -> Judgement:
-        """Undo a judgement of that annotator; returns the undo, which is a judgement too.
+        """Undo a judgement of an annotator; returns the undo, which is a judgement too.
 
-        A JudgementError if it does not exist, or is another's, an undo, or undone.
+        Raises:
+            JudgementError: if the judgement does not exist, is another annotator's, is an undo, or
+                is undone.
         """
         with self.locked():
             judgement = self._judgement_to_undo(number)
             undo = replace(judgement.undo(), annotator=annotator, at=self.clock())
-            return self._insert_judgements([undo], self._annotator_keys([annotator]))[0]
+            (stored,) = self._insert_judgements([undo], self._annotator_keys([annotator]))
+            return stored
 
     def append(
         self, judgements: Sequence[Judgement], *, ids: Sequence[str] | None = None
     ) -> list[Judgement]:
         """Append judgements, all or none; they get new numbers.
 
-        An undo refers to the number that the judgement has among them, else to a stored number. By
-        `ids` a later import recognises them; known ones are left out. A JudgementError on an
-        unknown item, or an undo of an unknown judgement.
+        An undo refers to the number that the judgement has among `judgements`, else to a stored
+        number. A later import recognises the judgements by `ids`; judgements with a known id are
+        left out.
+
+        Raises:
+            JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
         with self.locked():
             n_items = self._next_item()
@@ -303,13 +319,13 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def setting(self, name: str, default: Any) -> Any:
         """Get a setting, storing `default` if it is unset.
 
-        The first process to ask sets it: all others get the same.
+        The first process that asks stores its default: all other processes get the same value.
         """
         with self.locked() as connection:
             row = find_collection(connection, self.database.name, self.name)
-            own = {name: default, **row.settings}
+            settings = {name: default, **row.settings}
             if name not in row.settings:
-                this = CollectionRow.number == self.number
-                connection.execute(update(CollectionRow).where(this).values(settings=own))
-        self.settings |= own
-        return own[name]
+                change = update(CollectionRow).where(CollectionRow.number == self.number)
+                connection.execute(change.values(settings=settings))
+        self.settings |= settings
+        return settings[name]

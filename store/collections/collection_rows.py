@@ -16,13 +16,15 @@ from store.database.schema import AnnotatorRow, CollectionRow, ItemRow, Judgemen
 
 LONGEST_NAME = 200
 SHARED = ("strategy", "holdout", "repeats", "columns")  # settings that criteria share
-# Statements of every answer are built once: that takes longer than to run them.
-_LOCKED = select(CollectionRow.number).where(CollectionRow.number == bindparam("of"))
-_LOCKED = _LOCKED.with_for_update()
+_N_LISTED = 10  # names of collections in a message
+# Statements of every answer are built once: building them takes longer than running them.
+_LOCK = (
+    select(CollectionRow.number).where(CollectionRow.number == bindparam("of")).with_for_update()
+)
 
 
 class CollectionRows:
-    """The rows of one collection; the classes below it have the operations on one table each.
+    """The rows of one collection; each class derived from it has the operations on one table.
 
     An operation called by itself runs in a transaction of its own. Called within `transaction` or
     `locked` of the same object, by the same thread, it is a step of that transaction.
@@ -44,7 +46,10 @@ class CollectionRows:
         items_of: int | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.database, self.number, self.name, self.clock = database, number, name, clock
+        self.database = database
+        self.number = number
+        self.name = name
+        self.clock = clock
         self.items_of = number if items_of is None else items_of
         self._open = _Open()
 
@@ -70,7 +75,7 @@ class CollectionRows:
             yield self._open.connection
             return
         with self.database.transaction(write=True, durable=durable) as connection:
-            if connection.execute(_LOCKED, {"of": self.number}).first() is None:
+            if connection.execute(_LOCK, {"of": self.number}).first() is None:
                 raise StoreError(f"{self.database.name}: collection {self.name!r} was removed")
             with self._within(connection, is_locked=True):
                 yield connection
@@ -83,42 +88,45 @@ class CollectionRows:
 
     @contextmanager
     def _within(self, connection: Connection, *, is_locked: bool = False) -> Iterator[None]:
-        self._open.connection, self._open.is_locked = connection, is_locked
+        self._open.connection = connection
+        self._open.is_locked = is_locked
         try:
             yield
         finally:
-            self._open.connection, self._open.is_locked = None, False
+            self._open.connection = None
+            self._open.is_locked = False
 
     def criteria(self) -> list[str]:
         """The full names of the collection's criteria, in the order of creation."""
         with self.transaction() as connection:
-            return _criteria_of(connection, self.number)
+            return _names_of_criteria(connection, self.number)
 
     def check_one_question(self) -> None:
-        """A StoreError if it has criteria, of which one must be meant."""
-        if names := self.criteria():
+        """Raise a StoreError if the collection has criteria: the caller must choose a criterion."""
+        names = self.criteria()
+        if names:
             raise StoreError(
                 f"collection {self.name!r} has criteria: give one of {', '.join(names)}"
             )
 
     def refuse_criterion(self) -> None:
-        """Refuse a criterion where a collection with items must be meant."""
+        """Raise a StoreError if this is a criterion, which has no items of its own."""
+        query = select(CollectionRow.items_of).where(CollectionRow.number == self.number)
         with self.transaction() as connection:
-            these = select(CollectionRow.items_of).where(CollectionRow.number == self.number)
-            is_criterion = connection.execute(these).scalar() is not None
+            is_criterion = connection.execute(query).scalar() is not None
         if is_criterion:
-            of = self.name.rpartition(":")[0]
+            parent = self.name.rpartition(":")[0]
             raise StoreError(
-                f"{self.name!r} is a criterion: its items are those of {of!r}, give that"
+                f"{self.name!r} is a criterion: its items are those of {parent!r}, give that"
             )
 
     def _insert_criterion(self, name: str) -> None:
         """Create a criterion, if the collection has no judgements about its own question."""
-        full = checked_name("criterion", f"{self.name}:{name}")
+        full_name = checked_name("criterion", f"{self.name}:{name}")
         self.refuse_criterion()
         if not is_name(name) or ":" in name:
             raise StoreError(f"criterion {name[:40]!r}: a name is printable, without colons")
-        if full in self.criteria():
+        if full_name in self.criteria():
             raise StoreError(f"collection {self.name!r} has the criterion {name!r} already")
         judged = select(JudgementRow.number).where(JudgementRow.collection == self.number)
         with self.locked() as connection:
@@ -127,10 +135,15 @@ class CollectionRows:
                     f"collection {self.name!r} has judgements about its own question already; "
                     "criteria need one without: sortnet items add the file under another name"
                 )
-            this = select(CollectionRow.seed, CollectionRow.source)
-            of = connection.execute(this.where(CollectionRow.number == self.number)).one()
-            facts = {"seed": of.seed, "source": of.source, "items_of": self.number}
-            make_collection(connection, full, **facts)
+            query = select(CollectionRow.seed, CollectionRow.source)
+            parent = connection.execute(query.where(CollectionRow.number == self.number)).one()
+            make_collection(
+                connection,
+                full_name,
+                seed=parent.seed,
+                source=parent.source,
+                items_of=self.number,
+            )
 
 
 class _Open(threading.local):
@@ -155,7 +168,7 @@ def checked_name(what: str, name: str) -> str:
 
 
 def checked_new(name: str) -> str:
-    """Return the name of a new collection, in which a colon would be that of a criterion."""
+    """Return the name of a new collection, if it is allowed; a colon would name a criterion."""
     if ":" in checked_name("collection", name):
         raise StoreError(
             f"collection {name[:40]!r}: a name has no colon, which is for criteria (NAME:CRITERION)"
@@ -164,6 +177,7 @@ def checked_new(name: str) -> str:
 
 
 def is_name(name: str) -> bool:
+    """Whether collections and annotators may have this name."""
     return 0 < len(name) <= LONGEST_NAME and name == name.strip() and name.isprintable()
 
 
@@ -179,58 +193,65 @@ def make_collection(connection: Connection, name: str, **facts: Any) -> int:
         "seed": 0,
         **facts,
     }
-    made = insert(CollectionRow).returning(CollectionRow.number)
-    return int(connection.execute(made, values).scalar_one())
+    insert_row = insert(CollectionRow).returning(CollectionRow.number)
+    return int(connection.execute(insert_row, values).scalar_one())
 
 
-def _criteria_of(connection: Connection, collection: int) -> list[str]:
-    these = select(CollectionRow.name).where(CollectionRow.items_of == collection)
-    return list(connection.execute(these.order_by(CollectionRow.number)).scalars())
+def _names_of_criteria(connection: Connection, collection: int) -> list[str]:
+    query = select(CollectionRow.name).where(CollectionRow.items_of == collection)
+    return list(connection.execute(query.order_by(CollectionRow.number)).scalars())
 
 
 def with_criteria(collection: int) -> Any:
     """A query of the keys of a collection and of its criteria."""
-    this = or_(CollectionRow.number == collection, CollectionRow.items_of == collection)
-    return select(CollectionRow.number).where(this)
+    return select(CollectionRow.number).where(
+        or_(CollectionRow.number == collection, CollectionRow.items_of == collection)
+    )
 
 
 def settings_of(connection: Connection, row: Any) -> dict[str, Any]:
-    """The settings of a collection's sessions; a criterion has those of its collection, too."""
-    own: dict[str, Any] = row.settings
+    """The settings of a collection's sessions; a criterion inherits those in `SHARED`."""
+    settings: dict[str, Any] = row.settings
     if row.items_of is None:
-        return own
-    settings = select(CollectionRow.settings).where(CollectionRow.number == row.items_of)
-    shared = connection.execute(settings).scalar_one()
-    return {name: shared[name] for name in shared if name in SHARED} | own
+        return settings
+    query = select(CollectionRow.settings).where(CollectionRow.number == row.items_of)
+    of_parent = connection.execute(query).scalar_one()
+    inherited = {name: of_parent[name] for name in of_parent if name in SHARED}
+    return {**inherited, **settings}
 
 
 def collections_query() -> Any:
-    """Every collection with its numbers of items, features, annotators and judgements."""
+    """A query of all collections, with their numbers of items, annotators and judgements."""
     items_of = func.coalesce(CollectionRow.items_of, CollectionRow.number)
-
-    def count(row: Any) -> Any:
-        of_it = select(func.count()).where(
-            row.collection == (items_of if row is ItemRow else CollectionRow.number)
-        )
-        return of_it.scalar_subquery().label(row.__tablename__)
-
-    counts = map(count, (ItemRow, AnnotatorRow, JudgementRow))
+    counts = (
+        _count(ItemRow, items_of),
+        _count(AnnotatorRow, CollectionRow.number),
+        _count(JudgementRow, CollectionRow.number),
+    )
     return select(CollectionRow.__table__, *counts).order_by(CollectionRow.number)
 
 
+def _count(table: Any, collection: Any) -> Any:
+    """A subquery: the number of the collection's rows in a table, under the table's name."""
+    n_rows = select(func.count()).where(table.collection == collection)
+    return n_rows.scalar_subquery().label(table.__tablename__)
+
+
 def find_collection(connection: Connection, store: str, name: str) -> Any:
-    """The row of that collection."""
-    row = None
+    """The row of the collection with a name; a StoreError if there is none."""
     if is_name(name):
-        these = select(CollectionRow.__table__).where(CollectionRow.name == name)
-        row = connection.execute(these).first()
-    if row is None:
-        names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
-        known = ", ".join(names.scalars().fetchmany(10)) or "none yet"
-        of, _, criterion = name.rpartition(":")
-        if of and (row := find_collection(connection, store, of)) is not None:
-            there = ", ".join(_criteria_of(connection, row.number)) or "none"
-            fault = f"collection {of!r} has no criterion {criterion[:40]!r}; criteria: {there}"
-            raise StoreError(f"{store}: {fault}")
-        raise StoreError(f"{store}: no collection {name!r}; collections: {known}")
-    return row
+        query = select(CollectionRow.__table__).where(CollectionRow.name == name)
+        row = connection.execute(query).first()
+        if row is not None:
+            return row
+    parent_name, _, criterion = name.rpartition(":")
+    if parent_name:
+        parent = find_collection(connection, store, parent_name)
+        criteria = ", ".join(_names_of_criteria(connection, parent.number)) or "none"
+        fault = (
+            f"collection {parent_name!r} has no criterion {criterion[:40]!r}; criteria: {criteria}"
+        )
+        raise StoreError(f"{store}: {fault}")
+    names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
+    collections = ", ".join(names.scalars().fetchmany(_N_LISTED)) or "none yet"
+    raise StoreError(f"{store}: no collection {name!r}; collections: {collections}")

@@ -7,14 +7,16 @@ from pathlib import Path
 from sortnet.errors import DataError
 from sortnet.items import Items
 from sortnet.preference.study import Decision
-from store.collections.judgement_files import read_lines
+from store.collections.judgement_lines import read_lines
 
 
 def read_gold(path: str | Path, items: Items, *, remove: bool = False) -> list[Decision]:
     """The gold pairs of a file as decisions, which add or `remove` them.
 
-    Each line names two items by their ids: `winner` and `loser`, or `left`, `right` and `answer`. A
-    DataError names the first line with an error.
+    Each line names two items by their ids: `winner` and `loser`, or `left`, `right` and `answer`.
+
+    Raises:
+        DataError: naming the first line with an error.
     """
     kind = "no-gold" if remove else "gold"
     decisions: dict[tuple[int, int], Decision] = {}
@@ -25,9 +27,11 @@ def read_gold(path: str | Path, items: Items, *, remove: bool = False) -> list[D
                 f"{line.where}: the answer of a gold pair is left or right, not "
                 f"{judgement.answer!r}"
             )
-        sides = judgement.left, judgement.right
-        better, worse = sides if judgement.answer == "left" else sides[::-1]
-        known = decisions.setdefault(judgement.pair, Decision(kind, item=better, other=worse))
-        if known.item != better:
+        better, worse = judgement.left, judgement.right
+        if judgement.answer == "right":
+            better, worse = worse, better
+        decision = Decision(kind, item=better, other=worse)
+        first_decision = decisions.setdefault(judgement.pair, decision)
+        if first_decision.item != better:
             raise DataError(f"{line.where}: an earlier line has the other answer to this pair")
     return list(decisions.values())

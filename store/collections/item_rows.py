@@ -26,82 +26,93 @@ from store.database.schema import (
 )
 
 FEATURE = np.dtype("<f4")  # in the database, whatever the machine's byte order
-# Statements of every answer are built once: that takes longer than to run them.
+# Statements of every answer are built once: building them takes longer than running them.
 _LAST = select(func.max(ItemRow.number)).where(ItemRow.collection == bindparam("of"))
 _REPLACED = ("text", "image", "audio", "features", "group_name", "context", "shown")
 
 
 class ItemRows(CollectionRows):
-    """The items of a collection; those of a criterion are its collection's."""
+    """The items of a collection; a criterion has the items of its collection."""
 
     def items(self) -> Items:
         """All items, in the order of their numbers."""
-        of_collection = select(ItemRow.__table__).where(ItemRow.collection == self.items_of)
+        query = select(ItemRow.__table__).where(ItemRow.collection == self.items_of)
         with self.transaction() as connection:
-            about = self._about()
-            rows = connection.execute(of_collection.order_by(ItemRow.number)).all()
-            return _items_of(about, rows)
+            collection = self._collection_row()
+            rows = connection.execute(query.order_by(ItemRow.number)).all()
+            return _items_of_rows(collection, rows)
 
     def allowed_pairs(self) -> I64 | None:
-        """(m, 2) the only pairs that may be asked, the lower number first; None if all may."""
-        pairs = select(AllowedPairRow.low, AllowedPairRow.high)
-        pairs = pairs.where(AllowedPairRow.collection == self.items_of)
+        """(m, 2) the only pairs that may be asked, the lower number first; None: all pairs."""
+        query = (
+            select(AllowedPairRow.low, AllowedPairRow.high)
+            .where(AllowedPairRow.collection == self.items_of)
+            .order_by(AllowedPairRow.low, AllowedPairRow.high)
+        )
         with self.transaction() as connection:
-            rows = connection.execute(pairs.order_by(AllowedPairRow.low, AllowedPairRow.high)).all()
-            return np.array([tuple(row) for row in rows], np.int64) if rows else None
+            rows = connection.execute(query).all()
+        return np.array([tuple(row) for row in rows], np.int64) if rows else None
 
     def allow_pairs(self, pairs: I64) -> None:
-        """Add pairs that may be asked; known ones stay."""
+        """Add pairs that may be asked; earlier pairs stay."""
         keys = ["collection", "low", "high"]
         insert = upsert(self.database.dialect, AllowedPairRow, keys, ["collection"])
-        rows = [dict(zip(keys, (self.number, *pair), strict=True)) for pair in pairs.tolist()]
+        rows = [
+            {"collection": self.number, "low": low, "high": high} for low, high in pairs.tolist()
+        ]
         if rows:
             with self.locked() as connection:
                 connection.execute(insert, rows)
 
     def insert_items(self, items: Items, *, replace: bool) -> None:
-        """Add items, replacing known ones if `replace`, all or none."""
+        """Add items, all or none; with `replace`, they replace stored items of the same id."""
         with self.locked() as connection:
-            about = self._about()
+            collection = self._collection_row()
             stored_ids = list(self._item_groups())
-            n_replaced = len({*stored_ids} & {*items.ids})
-            facts = {"feature_names": list(items.feature_names), "source": items.source}
+            stored_items_stay = not {*stored_ids} <= {*items.ids}
+            feature_names = list(items.feature_names)
             features, root = items.features, items.root
             try:
                 numbers = places_of(stored_ids, items, update=replace)
-                if n_replaced < len(stored_ids):
-                    features = features[:, columns_of(about.feature_names, items)]
-                    facts["feature_names"] = about.feature_names
-                    root = root_of(None if about.root is None else Path(about.root), items)
+                if stored_items_stay:
+                    feature_names = collection.feature_names
+                    features = features[:, columns_of(feature_names, items)]
+                    stored_root = None if collection.root is None else Path(collection.root)
+                    root = root_of(stored_root, items)
             except DataError as error:
                 raise StoreError(f"collection {self.name!r}: {error}") from None
-            facts["root"] = about.root if root is None else str(root)
             change = update(CollectionRow).where(CollectionRow.number == self.number)
-            connection.execute(change.values(**facts))
-            # Items of a file with none of the columns that are shown keep what they have.
-            replaced = tuple(
-                name for name in _REPLACED if name != "shown" or items.shown is not None
+            change = change.values(
+                feature_names=feature_names,
+                source=items.source,
+                root=collection.root if root is None else str(root),
             )
-            insert = upsert(self.database.dialect, ItemRow, ["collection", "number"], replaced)
-            if rows := _rows(self.number, items, features, numbers):
+            connection.execute(change)
+            rows = _rows_of_items(self.number, items, features, numbers)
+            if rows:
+                replaced = list(_REPLACED)
+                if items.shown is None:
+                    # A file without shown columns does not change what stored items show.
+                    replaced.remove("shown")
+                insert = upsert(self.database.dialect, ItemRow, ["collection", "number"], replaced)
                 connection.execute(insert, rows)
             self._refuse_mixed(items.source)
 
-    def _about(self) -> Any:
+    def _collection_row(self) -> Any:
         """The row of the collection that has the items."""
-        collection = select(CollectionRow.__table__).where(CollectionRow.number == self.items_of)
+        query = select(CollectionRow.__table__).where(CollectionRow.number == self.items_of)
         with self.transaction() as connection:
-            return connection.execute(collection).one()
+            return connection.execute(query).one()
 
     def _item_groups(self) -> dict[str, str | None]:
         """{id: group} of all items, in the order of their numbers, from 0."""
-        items = select(ItemRow.id, ItemRow.group_name).where(ItemRow.collection == self.items_of)
+        query = select(ItemRow.id, ItemRow.group_name).where(ItemRow.collection == self.items_of)
         with self.transaction() as connection:
-            rows = connection.execute(items.order_by(ItemRow.number)).all()
+            rows = connection.execute(query.order_by(ItemRow.number)).all()
         return {row.id: row.group_name for row in rows}
 
     def _next_item(self) -> int:
-        """The number that the next item gets: the count, as no single item is ever removed."""
+        """The number that the next item gets; it is the number of items, which never decreases."""
         with self.transaction() as connection:
             last = connection.execute(_LAST, {"of": self.items_of}).scalar()
         return 0 if last is None else int(last) + 1
@@ -111,95 +122,112 @@ class ItemRows(CollectionRows):
         counts = select(func.count(), func.count(ItemRow.group_name))
         with self.locked() as connection:
             of_collection = counts.where(ItemRow.collection == self.number)
-            n, grouped = connection.execute(of_collection).one()
+            n_items, n_grouped = connection.execute(of_collection).one()
+            if n_grouped == 0:
+                return
             try:
-                all_grouped(["", None] if 0 < grouped < n else [], source)
+                if n_grouped < n_items:
+                    all_grouped(["", None], source)
             except DataError as error:
                 raise StoreError(f"collection {self.name!r}: {error}") from None
-            if not grouped:
-                return
-            together = {
-                _across(JudgementRow, self.number): "judged",
-                _across_sets(JudgementItemRow, self.number): "judged",
-                _across(AllowedPairRow, self.number): "listed",
-            }
-            for pairs, how in together.items():
-                ids = connection.execute(pairs.limit(1)).first()
+            divided_pairs = (
+                ("judged", _pairs_across_groups(JudgementRow, self.number)),
+                ("judged", _pairs_of_sets_across_groups(JudgementItemRow, self.number)),
+                ("listed", _pairs_across_groups(AllowedPairRow, self.number)),
+            )
+            for adjective, query in divided_pairs:
+                ids = connection.execute(query.limit(1)).first()
                 if ids is not None:
-                    fault = f"{ids[0]!r} and {ids[1]!r} are a {how} pair, so they stay in one group"
+                    pair = f"{ids[0]!r} and {ids[1]!r} are a {adjective} pair"
+                    fault = f"{pair}, so they stay in one group"
                     raise StoreError(f"collection {self.name!r}: {source}: {fault}")
             # Questions that were asked under other groups are withdrawn.
-            of_pairs = _across(LeaseRow, self.number).with_only_columns(LeaseRow.number)
-            for numbers in (of_pairs, _across_sets(LeaseItemRow, self.number)):
-                withdrawn = update(LeaseRow).where(LeaseRow.number.in_(numbers))
-                connection.execute(withdrawn.values(open=False))
+            leases_of_pairs = _pairs_across_groups(LeaseRow, self.number)
+            leases_of_pairs = leases_of_pairs.with_only_columns(LeaseRow.number)
+            leases_of_sets = _pairs_of_sets_across_groups(LeaseItemRow, self.number)
+            for numbers in (leases_of_pairs, leases_of_sets):
+                withdraw = update(LeaseRow).where(LeaseRow.number.in_(numbers))
+                connection.execute(withdraw.values(open=False))
 
 
-def _items_of(about: Any, rows: Any) -> Items:
-    """The items in the rows of a collection, whose own row is `about`."""
-    joined = np.frombuffer(b"".join(row.features for row in rows), FEATURE)
+def _items_of_rows(collection: Any, rows: Any) -> Items:
+    """The items in the rows of a collection, given the row of the collection."""
+    features = np.frombuffer(b"".join(row.features for row in rows), FEATURE)
+    contexts = tuple(row.context for row in rows)
+    shown = tuple(row.shown for row in rows)
     return Items(
         ids=tuple(row.id for row in rows),
         texts=tuple(row.text for row in rows),
         images=tuple(row.image for row in rows),
         audio=tuple(row.audio for row in rows),
-        features=joined.reshape(len(rows), len(about.feature_names)).astype(np.float32),
-        feature_names=tuple(about.feature_names),
-        root=None if about.root is None else Path(about.root),
-        source=about.source,
-        groups=all_grouped([row.group_name for row in rows], about.source),
-        contexts=tuple(row.context for row in rows) if any(row.context for row in rows) else None,
-        shown=tuple(row.shown for row in rows) if any(row.shown for row in rows) else None,
+        features=features.reshape(len(rows), len(collection.feature_names)).astype(np.float32),
+        feature_names=tuple(collection.feature_names),
+        root=None if collection.root is None else Path(collection.root),
+        source=collection.source,
+        groups=all_grouped([row.group_name for row in rows], collection.source),
+        contexts=contexts if any(contexts) else None,
+        shown=shown if any(shown) else None,
     )
 
 
-def _across(row: Any, collection: int) -> Any:
-    """The ids of both items of the rows' pairs whose items are of two groups; also of criteria."""
+def _pairs_across_groups(table: Any, collection: int) -> Any:
+    """A query of the pairs of ids in a table whose items are in two groups; also of criteria."""
     first, second = aliased(ItemRow), aliased(ItemRow)
-    left, right = (row.low, row.high) if row is AllowedPairRow else (row.left, row.right)
-    pairs = select(first.id, second.id).select_from(row)
-    pairs = pairs.where(row.collection.in_(with_criteria(collection)))
+    if table is AllowedPairRow:
+        left, right = table.low, table.high
+    else:
+        left, right = table.left, table.right
+    pairs = select(first.id, second.id).select_from(table)
+    pairs = pairs.where(table.collection.in_(with_criteria(collection)))
     pairs = pairs.join(first, (first.collection == collection) & (first.number == left))
     pairs = pairs.join(second, (second.collection == collection) & (second.number == right))
     return pairs.where(first.group_name != second.group_name)
 
 
-def _across_sets(row: Any, collection: int) -> Any:
-    """The ids of two items of one set that are of two groups; also of criteria.
+def _pairs_of_sets_across_groups(table: Any, collection: int) -> Any:
+    """A query of the pairs of ids in one set whose items are in two groups; also of criteria.
 
-    Args:
-        row: of the sets' items, those of judgements or of leases.
+    The table has the items of the sets: of judgements, or of leases. For leases the query gives
+    their numbers in place of the ids.
     """
     first, second = aliased(ItemRow), aliased(ItemRow)
-    one, other = aliased(row), aliased(row)
-    these = with_criteria(collection)
-    if row is JudgementItemRow:
-        in_collection = one.collection.in_(these)
-        of_one_set = (one.collection == other.collection) & (one.number == other.number)
+    first_in_set, second_in_set = aliased(table), aliased(table)
+    collections = with_criteria(collection)
+    if table is JudgementItemRow:
+        in_collection = first_in_set.collection.in_(collections)
+        in_one_set = (first_in_set.collection == second_in_set.collection) & (
+            first_in_set.number == second_in_set.number
+        )
     else:
-        leases = select(LeaseRow.number).where(LeaseRow.collection.in_(these), LeaseRow.open)
-        in_collection = one.lease.in_(leases)
-        of_one_set = one.lease == other.lease
-    pairs = select(first.id, second.id).select_from(one).where(in_collection)
-    pairs = pairs.join(other, of_one_set & (one.place < other.place))
-    pairs = pairs.join(first, (first.collection == collection) & (first.number == one.item))
-    pairs = pairs.join(second, (second.collection == collection) & (second.number == other.item))
-    if row is LeaseItemRow:
-        pairs = pairs.with_only_columns(one.lease)
+        leases = select(LeaseRow.number).where(LeaseRow.collection.in_(collections), LeaseRow.open)
+        in_collection = first_in_set.lease.in_(leases)
+        in_one_set = first_in_set.lease == second_in_set.lease
+    is_first = (first.collection == collection) & (first.number == first_in_set.item)
+    is_second = (second.collection == collection) & (second.number == second_in_set.item)
+    pairs = select(first.id, second.id).select_from(first_in_set).where(in_collection)
+    pairs = pairs.join(second_in_set, in_one_set & (first_in_set.place < second_in_set.place))
+    pairs = pairs.join(first, is_first).join(second, is_second)
+    if table is LeaseItemRow:
+        pairs = pairs.with_only_columns(first_in_set.lease)
     return pairs.where(first.group_name != second.group_name)
 
 
-def _rows(
+def _rows_of_items(
     collection: int, items: Items, features: F32, numbers: dict[str, int]
 ) -> list[dict[str, Any]]:
-    """Rows of the items, by the number of each id."""
-    features_of = (row.tobytes() for row in np.ascontiguousarray(features, FEATURE))
-    media = items.texts, items.images, items.audio
-    optional = (items.groups, items.contexts, items.shown)
-    more = (values or (None,) * len(items) for values in optional)
-    columns = zip(items.ids, *media, features_of, *more, strict=True)
-    common = {"collection": collection}
+    """A row of each item; `numbers` has the number of each id."""
+    no_values = (None,) * len(items)
+    columns = {
+        "id": items.ids,
+        "text": items.texts,
+        "image": items.images,
+        "audio": items.audio,
+        "features": [row.tobytes() for row in np.ascontiguousarray(features, FEATURE)],
+        "group_name": items.groups or no_values,
+        "context": items.contexts or no_values,
+        "shown": items.shown or no_values,
+    }
     return [
-        common | {"number": numbers[row[0]]} | dict(zip(("id", *_REPLACED), row, strict=True))
-        for row in columns
+        {"collection": collection, "number": numbers[id], **dict(zip(columns, values, strict=True))}
+        for id, values in zip(items.ids, zip(*columns.values(), strict=True), strict=True)
     ]

@@ -1,7 +1,4 @@
-"""The judgements of a collection in the database: the one place where one becomes a row and back.
-
-Only here they get their numbers.
-"""
+"""The judgements of a collection in the database, and the numbers that they get there."""
 
 from __future__ import annotations
 
@@ -20,18 +17,18 @@ from sortnet.preference.judgement_table import Judgements
 from store.collections.collection_rows import CollectionRows
 from store.database.schema import AnnotatorRow, JudgementItemRow, JudgementRow, columns_of
 
-_OF = JudgementRow.collection == bindparam("of")
-# Statements of every answer are built once: that takes longer than to run them.
+_IN_COLLECTION = JudgementRow.collection == bindparam("of")
+# Statements of every answer are built once: building them takes longer than running them.
 _JUDGEMENTS = (
     select(*columns_of(Judgement, JudgementRow))
     .join(AnnotatorRow, AnnotatorRow.number == JudgementRow.annotator)
-    .where(_OF)
+    .where(_IN_COLLECTION)
     .order_by(JudgementRow.number)
 )
 _BETWEEN = _JUDGEMENTS.where(
     JudgementRow.number > bindparam("after"), JudgementRow.number <= bindparam("upto")
 )
-_UNDER = _JUDGEMENTS.where(
+_UNDER_LEASE = _JUDGEMENTS.where(
     JudgementRow.lease == bindparam("lease"), AnnotatorRow.name == bindparam("annotator")
 )
 _ITEMS = (
@@ -48,12 +45,12 @@ _ITEMS = (
     )
     .order_by(JudgementItemRow.number, JudgementItemRow.place)
 )
-_LAST = select(func.max(JudgementRow.number)).where(_OF)
+_LAST = select(func.max(JudgementRow.number)).where(_IN_COLLECTION)
 BLOCK = 50_000  # judgements read at once
-_MOST = 2**31 - 1  # of numbers in the table
+_HIGHEST = 2**31 - 1  # number in the table
 _FIELDS = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
 _LEFT, _RIGHT, _NUMBER = (_FIELDS.index(name) for name in ("left", "right", "number"))
-_FEW = 500  # ids that are looked up by the index; for more all ids are read
+_MOST_LOOKED_UP = 500  # ids that are looked up by the index; for more ids, all ids are read
 
 
 class JudgementRows(CollectionRows):
@@ -62,7 +59,7 @@ class JudgementRows(CollectionRows):
     def judgements(self, after: int = 0) -> Judgements:
         """All judgements with a higher number, in order, including undos.
 
-        Cost: about 5 us and 90 bytes each; about 20 us for one about more than two items.
+        Cost: about 5 us and 90 bytes a judgement; about 20 us if it is about more than two items.
         """
         judgements = Judgements()
         for block in self.blocks(after):
@@ -70,7 +67,7 @@ class JudgementRows(CollectionRows):
         return judgements
 
     def blocks(self, after: int = 0) -> Iterator[Judgements]:
-        """The judgements with a higher number that are there now, some at a time, in order."""
+        """The judgements with a higher number that are stored now, in blocks, in order."""
         upto = self.n_judgements
         starts = range(after, upto, BLOCK)
         return (self._judgements(start, min(start + BLOCK, upto)) for start in starts)
@@ -83,53 +80,54 @@ class JudgementRows(CollectionRows):
 
     def judgement_ids(self) -> list[str]:
         """The ids by which an import recognises judgements, in the order of their numbers."""
-        ids = select(JudgementRow.id).where(JudgementRow.collection == self.number)
+        query = select(JudgementRow.id).where(JudgementRow.collection == self.number)
         with self.transaction() as connection:
-            return list(connection.execute(ids.order_by(JudgementRow.number)).scalars())
+            return list(connection.execute(query.order_by(JudgementRow.number)).scalars())
 
-    def _judgements(self, after: int, upto: int = _MOST) -> Judgements:
-        """Judgements with a higher number, up to another one, in order."""
-        these = {"of": self.number, "after": after, "upto": upto}
+    def _judgements(self, after: int, upto: int = _HIGHEST) -> Judgements:
+        """The judgements numbered from `after` + 1 to `upto`, in order."""
+        parameters = {"of": self.number, "after": after, "upto": upto}
         with self.transaction() as connection:
-            rows = connection.execute(_BETWEEN, these).all()
+            rows = connection.execute(_BETWEEN, parameters).all()
             return Judgements.of_rows(self._with_items(connection, rows))
 
     def _answer_under(self, lease: str, annotator: str) -> Judgement | None:
-        """The answer stored under a lease, if it is this annotator's."""
-        these = {"of": self.number, "lease": lease, "annotator": annotator}
+        """The answer of an annotator stored under a lease; None if there is none."""
+        parameters = {"of": self.number, "lease": lease, "annotator": annotator}
         with self.transaction() as connection:
-            rows = connection.execute(_UNDER, these).all()
-            complete = self._with_items(connection, rows)
-            return Judgement(*complete[0]) if complete else None
+            rows = connection.execute(_UNDER_LEASE, parameters).all()
+            complete_rows = self._with_items(connection, rows)
+        return Judgement(*complete_rows[0]) if complete_rows else None
 
     def _with_items(
         self, connection: Connection, rows: Sequence[Row[Any]]
     ) -> Sequence[Sequence[Any]]:
-        """The rows, ascending by number, with the items of those about more than two.
+        """Add the items of judgements about more than two to rows, which ascend by number.
 
-        Rows about pairs alone lack `SET_FIELDS`, as they do in the table.
+        If all rows are about pairs, they lack `SET_FIELDS`, as they do in the table.
         """
-        numbers = [row[_NUMBER] for row in rows if row[_LEFT] is None]
-        if not numbers:
+        numbers_of_sets = [row[_NUMBER] for row in rows if row[_LEFT] is None]
+        if not numbers_of_sets:
             return rows
-        these = {"of": self.number, "first": numbers[0], "last": numbers[-1]}
+        parameters = {"of": self.number, "first": numbers_of_sets[0], "last": numbers_of_sets[-1]}
+        item_rows = connection.execute(_ITEMS, parameters)
         items_of = {
-            number: list(items)
-            for number, items in groupby(connection.execute(_ITEMS, these), lambda item: item[0])
+            number: list(items) for number, items in groupby(item_rows, lambda item: item.number)
         }
-        if len(items_of) != len(numbers):
+        if len(items_of) != len(numbers_of_sets):
             raise StoreError(f"{self.database.name}: a judgement in it has no items")
-        return [
-            (*row, (), None, None)
-            if row[_LEFT] is not None
-            else _row_of_set(row, items_of[row[_NUMBER]])
-            for row in rows
-        ]
+        complete_rows: list[Sequence[Any]] = []
+        for row in rows:
+            if row[_LEFT] is None:
+                complete_rows.append(_row_of_set(row, items_of[row[_NUMBER]]))
+            else:
+                complete_rows.append((*row, (), None, None))
+        return complete_rows
 
     def _judgement_to_undo(self, number: int) -> Judgement:
-        """The judgement of that number, which must exist."""
+        """The judgement with a number; a JudgementError if it does not exist."""
         judgements = self._judgements(number - 1, number)
-        if not len(judgements):
+        if len(judgements) == 0:
             raise JudgementError(f"an undo of judgement {number}, which is not there")
         return judgements[0]
 
@@ -141,59 +139,70 @@ class JudgementRows(CollectionRows):
         ids: Sequence[str] | None = None,
         lease: str | None = None,
     ) -> list[Judgement]:
-        """Append judgements, with new numbers, but those whose ids are known; undos are checked.
+        """Append judgements with new numbers, without those whose ids are stored; check undos.
 
-        The lock is held, so numbers have no gaps, and no lower number is added after a higher one
-        has been read. `annotators` are the keys by name.
+        The lock is held, so numbers have no gaps, and no lower number is added after a higher
+        number has been read. `annotators` are the keys by name.
         """
         with self.locked() as connection:
-            first = self.n_judgements + 1
-            stored = {} if ids is None else self._numbers_by_id(ids)
-            all_ids = [secrets.token_hex(8) for _ in judgements] if ids is None else ids
-            new = list(_renumbered(zip(all_ids, judgements, strict=True), stored, first))
+            first_number = self.n_judgements + 1
+            number_of_stored_id: dict[str, int] = {}
+            if ids is None:
+                ids = [secrets.token_hex(8) for _ in judgements]
+            else:
+                number_of_stored_id = self._numbers_by_id(ids)
+            with_ids = zip(ids, judgements, strict=True)
+            new = list(_renumbered(with_ids, number_of_stored_id, first_number))
             numbered = [judgement for _, judgement in new]
-            self._check_undoes(numbered, first)
-            rows = [
-                self._row_of(judgement, annotators, id=id, lease=lease) for id, judgement in new
-            ]
+            self._check_undoes(numbered, first_number)
+            rows: list[dict[str, Any]] = []
+            item_rows: list[dict[str, Any]] = []
+            for id, judgement in new:
+                row = {
+                    **_columns_of_judgement(judgement),
+                    "collection": self.number,
+                    "annotator": annotators[judgement.annotator],
+                    "id": id,
+                    "lease": lease,
+                }
+                rows.append(row)
+                if judgement.further:
+                    item_rows += self._item_rows(judgement)
             if rows:
                 connection.execute(insert(JudgementRow), rows)
-            items = [item for one in numbered if one.further for item in self._items_of(one)]
-            if items:
-                connection.execute(insert(JudgementItemRow), items)
+            if item_rows:
+                connection.execute(insert(JudgementItemRow), item_rows)
         return numbered
 
-    def _row_of(
-        self, judgement: Judgement, annotators: Mapping[str, int], *, id: str, lease: str | None
-    ) -> dict[str, Any]:
-        """The row of a judgement: its fields, the annotator by their key."""
-        key = annotators[judgement.annotator]
-        of = {"collection": self.number, "annotator": key, "id": id, "lease": lease}
-        facts = {name: value for name, value in vars(judgement).items() if name not in SET_FIELDS}
-        if judgement.further:
-            facts |= {"left": None, "right": None}
-        return facts | of
-
-    def _items_of(self, judgement: Judgement) -> list[dict[str, Any]]:
+    def _item_rows(self, judgement: Judgement) -> list[dict[str, Any]]:
         """The rows of the items of a judgement about more than two."""
         choices = {judgement.best: "best", judgement.worst: "worst"}
-        of = {"collection": self.number, "number": judgement.number}
         return [
-            of | {"place": place, "item": item, "choice": choices.get(item)}
+            {
+                "collection": self.number,
+                "number": judgement.number,
+                "place": place,
+                "item": item,
+                "choice": choices.get(item),
+            }
             for place, item in enumerate(judgement.items)
         ]
 
     def _numbers_by_id(self, ids: Sequence[str]) -> dict[str, int]:
-        """{id: number} of at least those of the ids that are stored."""
-        if len(ids) > _FEW:
+        """{id: number} of the ids that are stored, and perhaps of more stored ids."""
+        if len(ids) > _MOST_LOOKED_UP:
             return dict(zip(self.judgement_ids(), count(1)))
-        these = JudgementRow.collection == self.number, JudgementRow.id.in_(ids)
+        query = select(JudgementRow.id, JudgementRow.number).where(
+            JudgementRow.collection == self.number, JudgementRow.id.in_(ids)
+        )
         with self.transaction() as connection:
-            rows = connection.execute(select(JudgementRow.id, JudgementRow.number).where(*these))
-            return {row.id: row.number for row in rows}
+            return {row.id: row.number for row in connection.execute(query)}
 
     def _check_undoes(self, judgements: Sequence[Judgement], first: int) -> None:
-        """Refuse undos of what is missing, another's or undone; `first` is the first new number."""
+        """Refuse undos of judgements that are missing, another annotator's, or undone already.
+
+        `first` is the first new number.
+        """
         if all(judgement.undoes is None for judgement in judgements):
             return
         earlier: dict[int, Judgement] = {}
@@ -201,7 +210,8 @@ class JudgementRows(CollectionRows):
         with self.transaction() as connection:
             undone = set(connection.execute(undos).scalars())
             for judgement in judgements:
-                if (number := judgement.undoes) is not None:
+                number = judgement.undoes
+                if number is not None:
                     if number < first:
                         earlier[number] = self._judgement_to_undo(number)
                     check_undo(judgement, earlier.get(number), undone=number in undone)
@@ -209,25 +219,42 @@ class JudgementRows(CollectionRows):
                 earlier[judgement.number] = judgement
 
 
-def _row_of_set(row: Sequence[Any], items: Sequence[Any]) -> tuple[Any, ...]:
-    """The row of a judgement about more than two items, with their rows in order of places."""
-    left, right, *further = (item.item for item in items)
-    chosen = {item.choice: item.item for item in items}
+def _columns_of_judgement(judgement: Judgement) -> dict[str, Any]:
+    """The fields of a judgement that are columns; its items only if they are two."""
+    columns = {name: value for name, value in vars(judgement).items() if name not in SET_FIELDS}
+    if judgement.further:
+        columns["left"] = columns["right"] = None
+    return columns
+
+
+def _row_of_set(row: Sequence[Any], item_rows: Sequence[Any]) -> tuple[Any, ...]:
+    """The row of a judgement about more than two items, completed from its items' rows.
+
+    The rows of the items are in the order of their places.
+    """
+    left, right, *further = (item_row.item for item_row in item_rows)
+    item_of_choice = {item_row.choice: item_row.item for item_row in item_rows}
     values = [*row]
-    values[_LEFT], values[_RIGHT] = left, right
-    return (*values, tuple(further), chosen.get("best"), chosen.get("worst"))
+    values[_LEFT] = left
+    values[_RIGHT] = right
+    return (*values, tuple(further), item_of_choice.get("best"), item_of_choice.get("worst"))
 
 
 def _renumbered(
-    judgements: Iterable[tuple[str, Judgement]], known: Mapping[str, int], first: int
+    judgements: Iterable[tuple[str, Judgement]],
+    number_of_stored_id: Mapping[str, int],
+    first: int,
 ) -> Iterator[tuple[str, Judgement]]:
-    """The new judgements numbered from `first`, with undos adjusted to the stored numbers."""
-    moved: dict[int, int] = {}
-    numbers = count(first)
+    """Number the new judgements from `first` on, and adjust undos to the stored numbers."""
+    stored_number: dict[int, int] = {}  # by the number among `judgements`
+    new_numbers = count(first)
     for id, judgement in judgements:
-        number = known[id] if id in known else next(numbers)
-        if id not in known:
-            undoes = judgement.undoes and moved.get(judgement.undoes, judgement.undoes)
+        number = number_of_stored_id.get(id)
+        if number is None:
+            number = next(new_numbers)
+            undoes = judgement.undoes
+            if undoes is not None:
+                undoes = stored_number.get(undoes, undoes)
             yield id, replace(judgement, number=number, undoes=undoes)
         if judgement.number:
-            moved[judgement.number] = number
+            stored_number[judgement.number] = number

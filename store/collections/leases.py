@@ -1,6 +1,6 @@
-"""Leases of questions, so that no two annotators get the same pair at a time.
+"""Leases of questions, so that no two annotators are asked about the same pair at a time.
 
-Also two questions about more than two items have no pair in common while both are open.
+The same holds for questions about more than two items: no two open questions share a pair.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Lease:
     Attributes:
         id: a secret, which allows one answer.
         question: the question.
-        annotator: their name.
-        expires: time after which others may get the pair, in seconds since 1970.
-        process: that asks the question; of an older version all None.
+        annotator: name of the annotator.
+        expires: time after which another annotator may get the pair, in seconds since 1970.
+        process: the process that asks the question; an older version stored all None.
         batch: name of the batch with which the question was written to a file; None: it was not.
     """
 
@@ -42,10 +42,10 @@ class Lease:
     batch: str | None = None
 
     def may_be_taken_over(self, by: Process) -> bool:
-        """Whether a process may ask the question: no other one that may be alive does.
+        """Whether a process may ask the question: no other process that may be alive asks it.
 
-        A lease of another host is left to that host until it expires, and the lease of a batch to
-        the batch.
+        A lease of another host stays with that host until it expires, and the lease of a batch
+        with the batch.
         """
         if self.batch is not None:
             return False
@@ -55,62 +55,63 @@ class Lease:
 _LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
     AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator
 )
-# Statements of every answer are built once: that takes longer than to run them.
-_OF = LeaseRow.collection == bindparam("of")
-# A plain "open", as in the partial index, which no database would use otherwise.
-_LIVE = (_OF, LeaseRow.open, LeaseRow.expires > bindparam("now"))
+# Statements of every answer are built once: building them takes longer than running them.
+_IN_COLLECTION = LeaseRow.collection == bindparam("of")
+# The plain condition "open" is that of the partial index, which databases use for it only.
+_LIVE = (_IN_COLLECTION, LeaseRow.open, LeaseRow.expires > bindparam("now"))
 
 
-class _Read(NamedTuple):
-    """Statements of the same leases: their rows, and the items of those about more than two."""
+class _Queries(NamedTuple):
+    """Queries of the rows of leases, and of the items of those leases about more than two."""
 
     leases: Executable
     items: Executable
 
     @classmethod
-    def where(cls, *only: ColumnElement[bool] | Any) -> _Read:
-        """The statements of the leases under these conditions, in the order of creation."""
-        numbers = select(LeaseRow.number).where(*only)
+    def where(cls, *conditions: ColumnElement[bool] | Any) -> _Queries:
+        """The queries of the leases under all conditions, in the order of creation."""
+        numbers = select(LeaseRow.number).where(*conditions)
         items = select(LeaseItemRow.lease, LeaseItemRow.item)
         return cls(
-            _LEASES.where(*only).order_by(LeaseRow.number),
+            _LEASES.where(*conditions).order_by(LeaseRow.number),
             items.where(LeaseItemRow.lease.in_(numbers)).order_by(
                 LeaseItemRow.lease, LeaseItemRow.place
             ),
         )
 
 
-_ALL_LIVE = _Read.where(*_LIVE)
-_ONE = _Read.where(_OF, LeaseRow.id == bindparam("lease"))
-_CLOSE = update(LeaseRow).where(_OF, LeaseRow.open).values(open=False)
-_EXPIRED = _CLOSE.where(LeaseRow.expires <= bindparam("now"))
-_ANSWERED = _CLOSE.where(LeaseRow.id == bindparam("lease"))
+_ALL_LIVE = _Queries.where(*_LIVE)
+_BY_ID = _Queries.where(_IN_COLLECTION, LeaseRow.id == bindparam("lease"))
+_CLOSE = update(LeaseRow).where(_IN_COLLECTION, LeaseRow.open).values(open=False)
+_CLOSE_EXPIRED = _CLOSE.where(LeaseRow.expires <= bindparam("now"))
+_CLOSE_BY_ID = _CLOSE.where(LeaseRow.id == bindparam("lease"))
 
 
 class LeaseRows(CollectionRows):
     """The leases of a collection's questions."""
 
     def leases(self, annotator: str | None = None) -> list[Lease]:
-        """Live leases of an annotator or of all, in the order of creation."""
+        """The live leases of an annotator, in the order of creation; None: of all annotators."""
         live = self._live_leases(self.clock())
         return [lease for lease in live if annotator in (None, lease.annotator)]
 
     def question(self, lease: str) -> Question:
-        """The question of a lease, live or not; a LeaseError if there is none."""
-        return self._lease_of(lease)[0].question
+        """The question of a lease, live or not; a LeaseError if the lease is unknown."""
+        stored, _ = self._lease_and_whether_open(lease)
+        return stored.question
 
     def question_of_batch(self, batch: str, lease: str) -> Question:
-        """The question of a lease, live or not; a LeaseError if it is not one of the batch."""
-        stored, _ = self._lease_of(lease)
+        """The question of a lease, live or not; a LeaseError if the batch has no such lease."""
+        stored, _ = self._lease_and_whether_open(lease)
         if stored.batch != batch:
             raise LeaseError(f"lease {lease!r} is not of batch {batch}")
         return stored.question
 
     def _live_leases(self, now: float) -> list[Lease]:
         """All live leases, in the order of creation."""
-        these = {"of": self.number, "now": now}
+        parameters = {"of": self.number, "now": now}
         with self.transaction() as connection:
-            return [lease for lease, _ in _leases(connection, _ALL_LIVE, these)]
+            return [lease for lease, _ in _read_leases(connection, _ALL_LIVE, parameters)]
 
     def _take_leases(
         self,
@@ -123,69 +124,69 @@ class LeaseRows(CollectionRows):
         expires: float,
         batch: str | None = None,
     ) -> list[Lease]:
-        """The annotator's renewed leases, and new ones of the free questions; closes expired ones.
+        """Renew leases of the annotator, add leases of free questions, and close expired leases.
 
-        A renewed lease is one of this process from then on. Leases that another process asks about
-        are not renewed: of several that would take over those of a killed one, the first does.
-        `key` is the annotator's.
+        A renewed lease belongs to this process from then on. A lease that another process asks
+        about is not renewed: the first process that renews the lease of a killed process gets it.
+        `key` is the key of the annotator.
         """
-        these = {"of": self.number, "now": now}
+        parameters = {"of": self.number, "now": now}
         with self.locked() as connection:
-            connection.execute(_EXPIRED, these)
+            connection.execute(_CLOSE_EXPIRED, parameters)
             live = self._live_leases(now)
-            taken = {pair for lease in live for pair in lease.question.pairs}
+            leased_pairs = {pair for lease in live for pair in lease.question.pairs}
             process = Process.here()
-            held = [
+            renewed = [
                 replace(lease, expires=expires, process=process)
                 for lease in live
                 if lease.id in renew
                 and lease.annotator == annotator
                 and lease.may_be_taken_over(process)
             ]
-            if held:
-                renewed = (*_LIVE, LeaseRow.id.in_([lease.id for lease in held]))
-                change = update(LeaseRow).where(*renewed)
+            if renewed:
+                is_renewed = LeaseRow.id.in_([lease.id for lease in renewed])
+                change = update(LeaseRow).where(*_LIVE, is_renewed)
                 change = change.values(expires=expires, **process._asdict())
-                connection.execute(change, these)
-            leases: list[Lease] = []
+                connection.execute(change, parameters)
+            added: list[Lease] = []
             for question in questions:
-                if taken.isdisjoint(question.pairs):
-                    taken.update(question.pairs)
+                if leased_pairs.isdisjoint(question.pairs):
+                    leased_pairs.update(question.pairs)
                     id = secrets.token_urlsafe(16)
-                    leases.append(Lease(id, question, annotator, expires, process, batch))
-            if leases:
+                    added.append(Lease(id, question, annotator, expires, process, batch))
+            if added:
                 common = {"collection": self.number, "annotator": key, "created": now}
-                rows = [_row_of(lease) | common for lease in leases]
+                rows = [{**_columns_of_lease(lease), **common} for lease in added]
                 connection.execute(insert(LeaseRow), rows)
-            _insert_items(connection, [lease for lease in leases if lease.question.further])
-        return held + leases
+            _insert_items(connection, [lease for lease in added if lease.question.further])
+        return renewed + added
 
-    def _close_leases(self, *only: ColumnElement[bool]) -> None:
-        """Close open leases; `only` are further conditions."""
+    def _close_leases(self, *conditions: ColumnElement[bool]) -> None:
+        """Close the open leases for which all conditions hold."""
         with self.locked() as connection:
-            connection.execute(_CLOSE.where(*only), {"of": self.number})
+            connection.execute(_CLOSE.where(*conditions), {"of": self.number})
 
     def _close_answered(self, id: str) -> None:
         """Close the lease of a question that is answered."""
         with self.locked() as connection:
-            connection.execute(_ANSWERED, {"of": self.number, "lease": id})
+            connection.execute(_CLOSE_BY_ID, {"of": self.number, "lease": id})
 
-    def _lease_of(self, id: str) -> tuple[Lease, bool]:
-        """The lease of that id, live or not, and whether it is open.
+    def _lease_and_whether_open(self, id: str) -> tuple[Lease, bool]:
+        """The lease with an id, live or not, and whether it is open.
 
         Raises:
-            LeaseError: if there is none.
+            LeaseError: if there is no such lease.
         """
-        if plausible(id):
+        if may_be_lease_id(id):
             with self.transaction() as connection:
-                leases = _leases(connection, _ONE, {"of": self.number, "lease": id})
+                leases = _read_leases(connection, _BY_ID, {"of": self.number, "lease": id})
             if leases:
                 return leases[0]
         raise LeaseError(f"no question was put under lease {id[:LONGEST_ID]!r}")
 
     def _live_lease_of(self, id: str, annotator: str, now: float) -> Lease:
-        """The live lease of that id; a LeaseError if it is another's, expired or closed."""
-        lease, is_open = self._lease_of(id)
+        """The live lease with an id; a LeaseError if it is another's, expired or closed."""
+        lease, is_open = self._lease_and_whether_open(id)
         if lease.annotator != annotator:
             raise LeaseError(f"the question under lease {id!r} was not put to {annotator!r}")
         if lease.expires <= now:
@@ -196,19 +197,21 @@ class LeaseRows(CollectionRows):
         return lease
 
 
-def _leases(
-    connection: Connection, read: _Read, these: Mapping[str, Any]
+def _read_leases(
+    connection: Connection, queries: _Queries, parameters: Mapping[str, Any]
 ) -> list[tuple[Lease, bool]]:
-    """The leases that statements read, and whether each is open; `these` are their parameters."""
-    rows = connection.execute(read.leases, these).all()
-    items: dict[int, list[int]] = {row.number: [] for row in rows if row.low is None}
-    if items:
-        for lease, item in connection.execute(read.items, these):
+    """The leases that the queries find, each with whether it is open."""
+    rows = connection.execute(queries.leases, parameters).all()
+    items: dict[int, list[int]] = {}
+    for row in rows:
+        items[row.number] = [] if row.low is None else [row.left, row.right]
+    if any(row.low is None for row in rows):
+        for lease, item in connection.execute(queries.items, parameters):
             items[lease].append(item)
-    return [(_lease(row, items.get(row.number, (row.left, row.right))), row.open) for row in rows]
+    return [(_lease_of_row(row, items[row.number]), row.open) for row in rows]
 
 
-def _lease(row: Any, items: Sequence[int]) -> Lease:
+def _lease_of_row(row: Any, items: Sequence[int]) -> Lease:
     left, right, *further = items
     question = Question(left, right, row.strategy, row.probability, row.model, tuple(further))
     return Lease(row.id, question, row.name, row.expires, Process.of(row), row.batch)
@@ -218,35 +221,38 @@ def _insert_items(connection: Connection, leases: Sequence[Lease]) -> None:
     """Store the items of new leases of questions about more than two."""
     if not leases:
         return
-    these = select(LeaseRow.id, LeaseRow.number).where(LeaseRow.id.in_([x.id for x in leases]))
-    numbers = {row.id: row.number for row in connection.execute(these)}
+    ids = [lease.id for lease in leases]
+    query = select(LeaseRow.id, LeaseRow.number).where(LeaseRow.id.in_(ids))
+    number_of_id = {row.id: row.number for row in connection.execute(query)}
     rows = [
-        {"lease": numbers[lease.id], "place": place, "item": item}
+        {"lease": number_of_id[lease.id], "place": place, "item": item}
         for lease in leases
         for place, item in enumerate(lease.question.items)
     ]
     connection.execute(insert(LeaseItemRow), rows)
 
 
-def _row_of(lease: Lease) -> dict[str, Any]:
-    """The row of a new lease, but for what all leases that are taken together share."""
+def _columns_of_lease(lease: Lease) -> dict[str, Any]:
+    """The row of a new lease, without the columns that all leases taken together share."""
     question = lease.question
-    facts = {name: value for name, value in vars(question).items() if name != "further"}
-    sides = dict.fromkeys(("low", "high", "left", "right"))
-    if not question.further:
-        low, high = question.pair
-        sides = {"low": low, "high": high, "left": question.left, "right": question.right}
+    is_pair = not question.further
+    low, high = question.pair if is_pair else (None, None)
     return {
         "id": lease.id,
         "expires": lease.expires,
         "open": True,
         "batch": lease.batch,
-        **facts,
-        **sides,
+        "low": low,
+        "high": high,
+        "left": question.left if is_pair else None,
+        "right": question.right if is_pair else None,
+        "strategy": question.strategy,
+        "probability": question.probability,
+        "model": question.model,
         **lease.process._asdict(),
     }
 
 
-def plausible(id: str) -> bool:
-    """Whether it may be an id; anything else from clients never reaches the database."""
+def may_be_lease_id(id: str) -> bool:
+    """Whether a text may be a lease's id; other texts of clients never reach the database."""
     return 0 < len(id) <= LONGEST_ID and id.isascii() and id.isprintable()

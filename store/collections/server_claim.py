@@ -21,29 +21,34 @@ class ServerRows(CollectionRows):
     """The process that serves a collection."""
 
     def serving(self, *, beat: float | None = BEAT) -> ServerClaim:
-        """Claim to serve the collection as the only process, a StoreError if another one does."""
+        """Claim to be the only process that serves the collection.
+
+        Raises:
+            StoreError: if another process serves it.
+        """
         return ServerClaim(self, beat)
 
     def is_served(self) -> bool:
-        """Whether a live process serves it."""
+        """Whether a live process serves the collection."""
         return self._live_server(self.clock()) is not None
 
     def _live_server(self, now: float) -> Any:
         """The row of the live process that serves the collection, or None."""
-        these = select(ServerRow.__table__).where(ServerRow.collection == self.number)
+        query = select(ServerRow.__table__).where(ServerRow.collection == self.number)
         with self.transaction() as connection:
-            server = connection.execute(these).first()
-        if server is None or now - server.heartbeat > SILENT:
+            server = connection.execute(query).first()
+        if server is None or now - server.heartbeat > SILENT or Process.of(server).has_ended():
             return None
-        return None if Process.of(server).has_ended() else server
+        return server
 
     def _claim_server(self, id: str) -> None:
-        """Note this process as the one that serves; a StoreError if another one is alive."""
+        """Store that this process serves; a StoreError if another live process does."""
         with self.locked() as connection:
             now = self.clock()
-            if (other := self._live_server(now)) is not None:
-                who = f"process {other.pid} on {other.host}"
-                raise StoreError(f"collection {self.name!r} is served by {who} already")
+            server = self._live_server(now)
+            if server is not None:
+                process = f"process {server.pid} on {server.host}"
+                raise StoreError(f"collection {self.name!r} is served by {process} already")
             connection.execute(delete(ServerRow).where(ServerRow.collection == self.number))
             row = {"collection": self.number, "id": id, "heartbeat": now, **this_process()}
             connection.execute(insert(ServerRow), row)
@@ -57,9 +62,10 @@ class ServerClaim:
     """
 
     def __init__(self, rows: ServerRows, beat: float | None = BEAT) -> None:
-        self._database, self._clock = rows.database, rows.clock
+        self._database = rows.database
+        self._clock = rows.clock
         id = secrets.token_hex(8)
-        self._mine = (ServerRow.collection == rows.number, ServerRow.id == id)
+        self._is_own_row = (ServerRow.collection == rows.number, ServerRow.id == id)
         rows._claim_server(id)
         self._ended = threading.Event()
         self.lost = threading.Event()
@@ -74,7 +80,7 @@ class ServerClaim:
 
     def beat(self) -> bool:
         """Send a heartbeat; False if the claim is lost."""
-        change = update(ServerRow).where(*self._mine).values(heartbeat=self._clock())
+        change = update(ServerRow).where(*self._is_own_row).values(heartbeat=self._clock())
         with self._database.transaction(write=True, durable=False) as connection:
             return bool(connection.execute(change).rowcount)
 
@@ -82,7 +88,7 @@ class ServerClaim:
         """Release the collection."""
         self._ended.set()
         with self._database.transaction(write=True) as connection:
-            connection.execute(delete(ServerRow).where(*self._mine))
+            connection.execute(delete(ServerRow).where(*self._is_own_row))
 
     def _beat_every(self, seconds: float) -> None:
         while not self._ended.wait(seconds):

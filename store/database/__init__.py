@@ -1,1 +1,1 @@
-"""The database: engine, tables, schema and its migrations."""
+"""The database: engine, schema, upgrade of older schemas, processes of runs."""

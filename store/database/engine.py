@@ -1,4 +1,4 @@
-"""Access to the database: which one (SORTNET_STORE), transactions, and errors in one line."""
+"""Access to the database: its URL (SORTNET_STORE), transactions, and errors in one line."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from sortnet.files import plain
 
 BUSY_SECONDS = 60
 RETRY_SECONDS = 60.0  # in which a server may be restarted
-LONGEST_WAIT = 5.0
+LONGEST_WAIT = 5.0  # seconds between two attempts
 T = TypeVar("T")
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 SECRETS = ("password", "sslpassword")  # parts of a URL's query
-# The beginning of a connection string of keywords, as psql takes it, or a password in one.
+# The beginning of a connection string of keywords, which psql takes, or a password in it.
 _KEYWORDS = re.compile(
     r"\s*(host|hostaddr|port|dbname|user|service|passfile|sslmode)\s*=|.*\b(ssl)?password\s*=",
     re.IGNORECASE | re.DOTALL,
@@ -41,7 +41,7 @@ class Database:
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
         self.url = parse_url(url)
-        self.name = _shown(self.url)
+        self.name = _name_in_messages(self.url)
         self._retry_seconds = RETRY_SECONDS
         with self._faults():
             self.engine = _engine(self.url, write=write)
@@ -76,10 +76,10 @@ class Database:
 
     @contextmanager
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
-        """One transaction: committed on leaving, rolled back on an error.
+        """Open a transaction: committed on leaving, rolled back on an error.
 
-        One that is not `durable` does not wait for the disk, and may be lost in a power cut. The
-        next durable one includes it, so the order of transactions is kept.
+        A transaction that is not `durable` does not wait for the disk, and may be lost in a power
+        cut. The next durable transaction includes it, so the order of transactions is kept.
         """
         engine = self.engine.execution_options(sortnet_write=write, sortnet_durable=durable)
         with self._faults(), engine.begin() as connection:
@@ -93,24 +93,25 @@ class Database:
         `work` must be idempotent: a commit without a reply may have succeeded. A server may be
         away for a minute; after that every call fails at once until it is back.
         """
-        until, wait = time.monotonic() + self._retry_seconds, 0.1
+        last_attempt = time.monotonic() + self._retry_seconds
+        wait = 0.1
         while True:
             try:
                 with self.transaction(write=write) as connection:
-                    done = work(connection)
+                    result = work(connection)
                 self._retry_seconds = RETRY_SECONDS
-                return done
+                return result
             except StoreError as error:
                 if not self.is_away(error):
                     raise
-                if time.monotonic() > until:
+                if time.monotonic() > last_attempt:
                     self._retry_seconds = 0.0
                     raise
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
 
     def is_away(self, error: StoreError) -> bool:
-        """Whether an error of this database says that its server is away, perhaps for a while."""
+        """Whether an error of this database means that its server is unavailable for now."""
         cause = error.__cause__
         return self.dialect != "sqlite" and isinstance(cause, InterfaceError | OperationalError)
 
@@ -126,34 +127,40 @@ class Database:
                 f"{self.name} needs the driver psycopg: pip install 'sortnet[postgresql]'"
             ) from error
         except SQLAlchemyError as error:
-            raise StoreError(f"{self.name}: {self._line(error)}") from error
+            raise StoreError(f"{self.name}: {self._message(error)}") from error
         except SortNetError:
             raise
         except (ValueError, TypeError, RecursionError) as error:  # a broken date, JSON, ...
-            words = " ".join(str(error).split())[:120]
-            raise StoreError(f"{self.name} holds data SortNet does not write: {words}") from error
+            message = _one_line(error)[:120]
+            raise StoreError(f"{self.name} holds data SortNet does not write: {message}") from error
 
-    def _line(self, error: SQLAlchemyError) -> str:
+    def _message(self, error: SQLAlchemyError) -> str:
         """The driver's message on one line, without any password of the URL."""
-        words = " ".join(str(getattr(error, "orig", None) or error).split())
+        message = _one_line(getattr(error, "orig", None) or error)
         for secret in _secrets(self.url):
-            words = words.replace(secret, "***")
-        if "readonly database" in words:
-            words = "it is read-only here; to write, SQLite needs the file and its folder writable"
-        if "no password supplied" in words:
-            words += "; give it by PGPASSWORD, ~/.pgpass, SORTNET_STORE or --store"
-        return words or type(error).__name__
+            message = message.replace(secret, "***")
+        if not message:
+            return type(error).__name__
+        if "readonly database" in message:
+            return "it is read-only here; to write, SQLite needs the file and its folder writable"
+        if "no password supplied" in message:
+            return f"{message}; give it by PGPASSWORD, ~/.pgpass, SORTNET_STORE or --store"
+        return message
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
 
 
 def parse_url(url: str | Path | URL | None = None) -> URL:
-    """A store's URL, from a path, `sqlite:///...` or `postgresql://...`, or the default.
+    """The URL of a store, from a path, `sqlite:///...` or `postgresql://...`, or the default.
 
-    None is the environment's SORTNET_STORE, else `sortnet/sortnet.db` in the user's
-    data folder (XDG_DATA_HOME).
+    The default, for None, is the environment's SORTNET_STORE, else `sortnet/sortnet.db` in the
+    user's data folder (XDG_DATA_HOME).
 
     Raises:
-        StoreError: on any other URL, of which the message shows only the scheme, no password; on
-            a connection string such as `host=... password=...`, of which it shows nothing.
+        StoreError: on any other URL, and on a connection string such as `host=... password=...`.
+            The message shows at most the scheme, never a password.
 
     >>> parse_url("postgresql://ann:secret@db/sortnet").drivername
     'postgresql+psycopg'
@@ -192,14 +199,14 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
 
 
 def stored_url(url: URL) -> str:
-    """A URL to show and store: without a password, which PGPASSWORD may give.
+    """The URL to show and store: without passwords, which PGPASSWORD may give.
 
     >>> stored_url(parse_url("postgresql://ann:secret@db/x?sslmode=require&password=secret"))
     'postgresql+psycopg://ann@db/x?sslmode=require'
     """
-    # URL.set(password=None) would leave it as it is.
-    bare = url._replace(password=None).difference_update_query(SECRETS)
-    return bare.render_as_string(hide_password=False)
+    # URL.set(password=None) would not change the URL.
+    without_secrets = url._replace(password=None).difference_update_query(SECRETS)
+    return without_secrets.render_as_string(hide_password=False)
 
 
 # The password of a connection string of keywords: quoted, perhaps cut, or up to a space.
@@ -207,12 +214,12 @@ _KEYWORD_PASSWORD = re.compile(
     r"(?<![?&\w])((?:ssl)?password\s*=\s*+)(?!\*\*\*)(?:'(?:\\.|[^'\\])*'?|\S+)",
     re.IGNORECASE | re.DOTALL,
 )
-# What begins the host of a URL, also where a path has made one slash of two.
+# The text before the host of a URL, also where a path has merged two slashes to one slash.
 _BEGIN = r"((?:://|\bpostgres(?:ql)?(?:\+\w+)?:/)[^:/@]*)"
 
 
 def without_keyword_passwords(text: str) -> str:
-    """A text without the passwords of connection strings in it, even if these are cut.
+    """Hide the passwords of connection strings in a text, even if the strings are cut.
 
     >>> without_keyword_passwords("'host=db password=secret user=me': no such file")
     "'host=db password=*** user=me': no such file"
@@ -223,7 +230,7 @@ def without_keyword_passwords(text: str) -> str:
 
 
 def without_passwords(word: str) -> str:
-    """A typed word without the password of a URL or a connection string, even if cut or malformed.
+    """Remove the password of a URL or a connection string from a word, even if cut or malformed.
 
     >>> without_passwords("--store=postgresql://ann:p@ss/word@db/x?password=secret&a=b")
     '--store=postgresql://ann@db/x?password=&a=b'
@@ -237,10 +244,10 @@ def without_passwords(word: str) -> str:
 
 
 def reading_uri(path: Path) -> str:
-    """The URI to read a SQLite file without changing it or the files beside it."""
-    beside = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
-    if any(file.exists() and file.stat().st_size for file in beside):
-        mode = "ro"  # there is a writer, or one was killed: "rw" would clean up its files
+    """The URI to read a SQLite file without changing the file or its WAL and journal."""
+    logs = [path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-journal")]
+    if any(log.exists() and log.stat().st_size for log in logs):
+        mode = "ro"  # a process writes, or was killed while it wrote: "rw" would remove the logs
     elif os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         mode = "rw"  # a reader of a WAL database makes files, and removes them in this mode only
     else:
@@ -249,15 +256,17 @@ def reading_uri(path: Path) -> str:
 
 
 def utc_now() -> datetime:
-    """UTC without a zone, as the tables keep it."""
+    """The time in UTC without a zone, which the tables store."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def _shown(url: URL) -> str:
+def _name_in_messages(url: URL) -> str:
     if url.drivername == "sqlite":
         return f"store {url.database}"
-    place = f"{url.host or ''}{f':{url.port}' if url.port else ''}"
-    return f"store postgresql://{place}/{url.database or ''}"
+    server = url.host or ""
+    if url.port:
+        server = f"{server}:{url.port}"
+    return f"store postgresql://{server}/{url.database or ''}"
 
 
 def _refuse_unescaped(text: str, url: URL) -> None:
@@ -270,8 +279,8 @@ def _refuse_unescaped(text: str, url: URL) -> None:
 
 
 def _secrets(url: URL) -> list[str]:
-    given = [part for name in SECRETS for part in url.normalized_query.get(name, ())]
-    return [secret for secret in (url.password, *given) if secret]
+    in_query = [value for name in SECRETS for value in url.normalized_query.get(name, ())]
+    return [secret for secret in (url.password, *in_query) if secret]
 
 
 def _engine(url: URL, *, write: bool) -> Engine:
@@ -285,16 +294,26 @@ def _engine(url: URL, *, write: bool) -> Engine:
     if path.is_dir():
         raise StoreError(f"store {path} is a folder: give a file in it, such as sortnet.db")
     if not write:
-        settings: dict[str, Any] = {"uri": True, "timeout": BUSY_SECONDS, "isolation_level": None}
-        # A new connection per transaction, as other processes may have the file open or not.
-        options |= {"creator": lambda: sqlite3.connect(reading_uri(path), **settings)}
-        engine = create_engine("sqlite://", poolclass=NullPool, **options)
-        event.listen(engine, "begin", _begin_reading)
-        return engine
-    _make_file(path, _shown(url))
+        return _reading_engine(path, options)
+    _make_file(path, _name_in_messages(url))
     engine = create_engine(url, **options)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _reading_engine(path: Path, options: dict[str, Any]) -> Engine:
+    """An engine that only reads a SQLite file.
+
+    It connects for each transaction, because another process may have begun or ended to write.
+    """
+
+    def connect() -> sqlite3.Connection:
+        uri = reading_uri(path)
+        return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, **options)
+    event.listen(engine, "begin", _begin_reading)
     return engine
 
 
@@ -305,8 +324,8 @@ def _make_file(path: Path, name: str) -> None:
         if not path.exists():
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     except OSError as error:
-        what = error.filename or path
-        raise StoreError(f"{name}: cannot make {what}: {error.strerror}") from error
+        failed = error.filename or path
+        raise StoreError(f"{name}: cannot make {failed}: {error.strerror}") from error
 
 
 def _begin_reading(connection: Connection) -> None:
@@ -320,7 +339,7 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
         f"busy_timeout = {BUSY_SECONDS * 1000}",
         "journal_mode = WAL",
         # NORMAL survives a kill but not a power cut. FULL costs one fsync a commit, and an
-        # iteration commits three times. `_begin_sqlite` sets it for every transaction.
+        # iteration commits three times. `_begin_sqlite` chooses between them per transaction.
         "synchronous = FULL",
         "foreign_keys = ON",
     ):
@@ -328,8 +347,8 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A transaction that starts by reading cannot wait for another writer later (SQLite refuses
-    # it at once), so one that will write takes the lock at the start.
+    # SQLite refuses at once a transaction that starts by reading and then waits for another
+    # writer. So a transaction that will write takes the lock at the start.
     options = connection.get_execution_options()
     if not options.get("sortnet_write"):
         connection.exec_driver_sql("BEGIN")

@@ -17,8 +17,8 @@ class Process(NamedTuple):
     Attributes:
         host: name of its machine.
         pid: None in rows of a version that stored no process.
-        process_start: see the function of that name; None in rows of a version that stored none,
-            and of a system that does not say.
+        process_start: see the function `process_start`; None in rows of a version that stored no
+            start, and if the system does not tell it.
     """
 
     host: str | None
@@ -37,12 +37,13 @@ class Process(NamedTuple):
         return cls(socket.gethostname(), pid, process_start(pid))
 
     def has_ended(self) -> bool:
-        """Whether it has certainly ended; False for another host, which is out of sight."""
+        """Whether the process has certainly ended; False on another host, which nobody can tell."""
         if self.host != socket.gethostname() or self.pid is None:
             return False
         start = process_start(self.pid)
-        is_same = start == self.process_start or None in (start, self.process_start)
-        return not (is_same and is_process(self.pid))
+        if start is not None and self.process_start is not None and start != self.process_start:
+            return True  # another process has the same number now
+        return not is_process(self.pid)
 
 
 def this_process() -> dict[str, Any]:
@@ -68,23 +69,27 @@ def in_words(status: str, host: str | None) -> str:
 
 
 def is_process(pid: int) -> bool:
-    """Whether a process of that number is running on this machine."""
+    """Whether a process with this number runs on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # another user's
+        return True  # a process of another user
     return process_start(pid) != "ended"
 
 
 def process_start(pid: int) -> str | None:
-    """When a process started, as a text that no other process of its number has.
+    """The start of a process, as a text that no other process of the same number has.
 
-    `ended` for a zombie; None if the system does not say.
+    `ended` for a zombie; None if the system does not tell it.
     """
     with suppress(OSError, IndexError):
-        # The name of the program, in brackets, may hold anything.
-        facts = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        return "ended" if facts[0] in "ZX" else f"{_BOOT.read_text().strip()} {facts[19]}"
+        # The name of the program, in brackets, may hold spaces and brackets.
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        facts = stat.rpartition(")")[2].split()
+        state, ticks_since_boot = facts[0], facts[19]
+        if state in ("Z", "X"):
+            return "ended"
+        return f"{_BOOT.read_text().strip()} {ticks_since_boot}"
     return None

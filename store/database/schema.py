@@ -32,10 +32,11 @@ CollectionKey = Annotated[int, mapped_column(_TO_COLLECTION, primary_key=True, a
 class RunRow(Base):
     """A training run. Times are UTC; `data` is {split: {path, fingerprint, n_queries, ...}}.
 
-    `host`, `pid` and `process_start` are those of its process, see `store.database.process`.
-    `kept` says which model the folder `out` holds: {kind, measure, figures, reason}, where figures
-    are {kind: figure of its model}; NULL until the run has ended, and in runs before m0011.
-    `judge` has the options of the program or model that the run asks, to resume it; NULL of others.
+    `host`, `pid` and `process_start` are of its process, see `store.database.process`. `kept`
+    says which model the folder `out` holds: {kind, measure, figures, reason}, where figures are
+    {kind: figure of its model}; NULL until the run has ended, and in runs before m0011. `judge` has
+    the options of the program or model that the run asks, to resume it; NULL of a run that asks
+    nobody.
     """
 
     __tablename__ = "runs"
@@ -108,9 +109,9 @@ class PairRow(Base):
     Stores before m0011 did not count all of this: there `first_wrong` is NULL, and the column of
     `last_wrong` has the last iteration that chose the pair, right or wrong.
 
-    A document is of one query, so (run, split, winner, loser) identifies a pair; reading in that
-    order gives the order of `PairSink.pairs` without a sort. No database checks `run`, which takes
-    as long as to store two pairs; runs are never removed.
+    A document is of one query, so (run, split, winner, loser) identifies a pair; reading in this
+    order gives the order of `PairSink.pairs` without a sort. No database checks `run`: the check
+    would take as long as storing two pairs, and runs are never removed.
     """
 
     __tablename__ = "pairs"
@@ -129,7 +130,7 @@ class PairRow(Base):
 
 
 class AnswerRow(Base):
-    """What a program or a model answered about two documents of a run, shown left and right.
+    """An answer of a program or a model about two documents of a run, shown left and right.
 
     Documents are numbered as in `PairRow`. A pair that was asked in both orders has two rows.
     `answer` is one of `sortnet.preference.ANSWERS`; `at` is in seconds since 1970.
@@ -157,14 +158,14 @@ class AnswerRow(Base):
 
 
 class CollectionRow(Base):
-    """A named set of items to sort; `seed` and `settings` are those of its sessions.
+    """A named set of items to sort; `seed` and `settings` are for its sessions.
 
     A criterion of a collection is a row too, without items of its own: `items_of` is the number of
     the collection whose items it asks about.
     """
 
     __tablename__ = "collections"
-    # A number is never reused: a process may still hold that of a removed collection.
+    # A number is never reused: a process may still hold the number of a removed collection.
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     number: Mapped[Key]
@@ -228,8 +229,8 @@ class JudgementRow(Base):
 
     `number` is the place in the collection's order, from 1 and without gaps; imports recognise a
     judgement by its `id`; `at` is in seconds since 1970. `left` and `right` are NULL if there are
-    more than two items, which are then in `JudgementItemRow`: nothing takes such an answer for one
-    about a pair.
+    more than two items, which are then in `JudgementItemRow`: so no reader takes the answer for
+    an answer about a pair.
     """
 
     __tablename__ = "judgements"
@@ -273,7 +274,7 @@ class JudgementItemRow(Base):
 
 
 class DecisionRow(Base):
-    """What an administrator decided, see `sortnet.preference.study`; only ever added.
+    """A decision of an administrator, see `sortnet.preference.study`; never changed or removed.
 
     `number` is the place in the collection's order, from 1 and without gaps; times as in
     `JudgementRow.at`.
@@ -298,9 +299,9 @@ class LeaseRow(Base):
     `low`, `high`, `left` and `right` are NULL if the question is about more than two items, which
     are then in `LeaseItemRow`.
 
-    `host`, `pid` and `process_start` are those of the process that asks the question, see
+    `host`, `pid` and `process_start` are of the process that asks the question, see
     `store.database.process`; NULL in leases from before m0011. `batch` is the name of the batch in
-    which the question was written to a file; NULL of others.
+    which the question was written to a file; NULL of a question that is asked.
     """
 
     __tablename__ = "leases"
@@ -338,8 +339,8 @@ class LeaseRow(Base):
 class BatchRow(Base):
     """Questions that were written to a file for a provider's batch endpoint.
 
-    `about` says whom they are for, and what is stored with each answer, see
-    `store.collections.batches`. Times as in `JudgementRow.at`.
+    `about` has the facts that are stored with each answer, see `store.collections.batches`. Times
+    as in `JudgementRow.at`.
     """
 
     __tablename__ = "batches"
@@ -402,13 +403,13 @@ class CellRow(Base):
 
 
 def columns_of(record: Any, row: type[Base]) -> list[Any]:
-    """The columns of a dataclass's fields; the annotator by their name, to be joined."""
+    """The columns of a dataclass's fields; the annotator's name is in a table to be joined."""
     names = [field.name for field in fields(record) if field.name not in SET_FIELDS]
     return [AnnotatorRow.name if name == "annotator" else getattr(row, name) for name in names]
 
 
 def upsert(dialect: str, table: type[Base], keys: Sequence[str], changed: Iterable[str]) -> Any:
-    """Insert rows; where the keys are there already, change these columns."""
-    made = (sqlite if dialect == "sqlite" else postgresql).insert(table)
-    values = {name: made.excluded[name] for name in changed}
-    return made.on_conflict_do_update(index_elements=keys, set_=values)
+    """A statement that inserts rows, and changes some columns of the rows whose keys exist."""
+    insert = sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+    values = {name: insert.excluded[name] for name in changed}
+    return insert.on_conflict_do_update(index_elements=keys, set_=values)

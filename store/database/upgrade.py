@@ -1,7 +1,7 @@
-"""The schema's version: a new or older database is upgraded, a newer one refused.
+"""Upgrade an empty or older database to the schema; refuse a newer database.
 
-The schema itself is in `schema`. What an older store lacks of it, tables and columns that may be
-NULL, is added by comparing the two; columns that may be NULL by now are made so.
+The schema itself is in `schema`. An upgrade compares it with the database: it adds missing tables
+and columns, which may all be NULL, and lets columns be NULL that the schema allows to be NULL.
 """
 
 from __future__ import annotations
@@ -32,48 +32,57 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
     sqlite = connection.dialect.name == "sqlite"
     if not sqlite:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-    found, copy = look(connection, name=name), None
-    if found == NEWEST:
+    stored_revision = look(connection, name=name)
+    if stored_revision == NEWEST:
         return None
-    if found is not None and sqlite:
-        copy = _copied(Path(connection.engine.url.database or ""), found)
-    # First: a table that is created below may refer to one that is created again here.
-    for new, strict in _strict_columns(connection).items():
-        _loosen(connection, new, strict)
+    copy = None
+    if stored_revision is not None and sqlite:
+        copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
+    # Before new tables are created: they may refer to a table that is created again here.
+    for new, names in _columns_to_let_be_null(connection).items():
+        _let_be_null(connection, new, names)
     Base.metadata.create_all(connection)
-    for new, names in _lacking(connection):
-        for each in (each for each in new.columns if each.name not in names):
-            added = CreateColumn(each).compile(dialect=connection.dialect)
-            connection.execute(text(f"ALTER TABLE {new.name} ADD COLUMN {added}"))
-    if found is None:
+    for new, stored_names in _incomplete_tables(connection):
+        for new_column in new.columns:
+            if new_column.name not in stored_names:
+                definition = CreateColumn(new_column).compile(dialect=connection.dialect)
+                connection.execute(text(f"ALTER TABLE {new.name} ADD COLUMN {definition}"))
+    if stored_revision is None:
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
     connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{NEWEST}'"))
     if sqlite:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-    else:  # of 0.1.0: without it pairs are added three times as fast
-        dropped = "ALTER TABLE pairs DROP CONSTRAINT IF EXISTS pairs_run_fkey"
-        connection.execute(text(dropped))
+    else:
+        # Version 0.1.0 had this constraint; without it pairs are added three times as fast.
+        drop = "ALTER TABLE pairs DROP CONSTRAINT IF EXISTS pairs_run_fkey"
+        connection.execute(text(drop))
     return copy
 
 
 def look(connection: Connection, *, name: str) -> str | None:
-    """The schema's revision, or None for an empty database; refuses any other; changes nothing."""
+    """The revision of the database's schema, None if the database is empty; changes nothing.
+
+    Raises:
+        StoreError: if the database is another program's, or of an unknown revision.
+    """
     if connection.dialect.name == "sqlite":
         owner = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
         if owner not in (0, APPLICATION_ID):
             raise StoreError(f"{name} is another program's (application_id {owner}); give another")
-    found = revision(connection)
-    if found is None:
-        _refuse_foreign(connection, name)
-    elif found < OLDEST:
-        raise StoreError(f"{name} is of a schema ({found}) from before version 0.1.0 ({OLDEST})")
-    elif found > NEWEST:
+    stored_revision = revision(connection)
+    if stored_revision is None:
+        _refuse_foreign_tables(connection, name)
+    elif stored_revision < OLDEST:
         raise StoreError(
-            f"{name} is of a newer schema ({found}) than this SortNet knows "
+            f"{name} is of a schema ({stored_revision}) from before version 0.1.0 ({OLDEST})"
+        )
+    elif stored_revision > NEWEST:
+        raise StoreError(
+            f"{name} is of a newer schema ({stored_revision}) than this SortNet knows "
             f"({NEWEST}); upgrade SortNet"
         )
-    return found
+    return stored_revision
 
 
 def as_newest(connection: Connection) -> Iterator[str]:
@@ -82,45 +91,57 @@ def as_newest(connection: Connection) -> Iterator[str]:
     A temporary view hides each table that lacks columns or does not exist.
     """
     schema = inspect(connection).default_schema_name
-    for new, names in _lacking(connection):
-        old = table(new.name, *map(column, names), schema=schema)
+    for new, stored_names in _incomplete_tables(connection):
+        stored = table(new.name, *map(column, stored_names), schema=schema)
         columns = [
-            old.c[c.name] if c.name in names else cast(null(), c.type).label(c.name)
-            for c in new.columns
+            stored.c[new_column.name]
+            if new_column.name in stored_names
+            else cast(null(), new_column.type).label(new_column.name)
+            for new_column in new.columns
         ]
-        rows = select(*columns).where(true() if names else false())
+        rows = select(*columns).where(true() if stored_names else false())
         query = rows.compile(connection, compile_kwargs={"literal_binds": True})
         yield f"CREATE TEMPORARY VIEW {new.name} AS {query}"
 
 
-def _lacking(connection: Connection) -> Iterator[tuple[Table, set[str]]]:
-    """The tables that lack columns or do not exist, with the names of the columns they have."""
-    known = inspect(connection)
+def _stored_columns(connection: Connection) -> Iterator[tuple[Table, dict[str, bool]]]:
+    """Each table of the schema, and {name: whether it may be NULL} of its columns in the database.
+
+    A table that does not exist has no columns.
+    """
+    inspector = inspect(connection)
     for new in Base.metadata.sorted_tables:
-        there = known.get_columns(new.name) if known.has_table(new.name) else ()
-        names = {column["name"] for column in there}
+        stored = inspector.get_columns(new.name) if inspector.has_table(new.name) else ()
+        yield new, {column["name"]: column["nullable"] for column in stored}
+
+
+def _incomplete_tables(connection: Connection) -> Iterator[tuple[Table, set[str]]]:
+    """The tables that lack columns or do not exist, with the names of their stored columns."""
+    for new, may_be_null in _stored_columns(connection):
+        names = set(may_be_null)
         if not names >= {column.name for column in new.columns}:
             yield new, names
 
 
-def _strict_columns(connection: Connection) -> dict[Table, list[str]]:
+def _columns_to_let_be_null(connection: Connection) -> dict[Table, list[str]]:
     """The columns by table that may be NULL in the schema, but not in the database."""
-    inspector = inspect(connection)
-    strict: dict[Table, list[str]] = {}
-    for new in Base.metadata.sorted_tables:
-        stored = inspector.get_columns(new.name) if inspector.has_table(new.name) else ()
-        required = {each["name"] for each in stored if not each["nullable"]}
-        names = [each.name for each in new.columns if each.nullable and each.name in required]
+    columns_of: dict[Table, list[str]] = {}
+    for new, may_be_null in _stored_columns(connection):
+        names = [
+            column.name
+            for column in new.columns
+            if column.nullable and not may_be_null.get(column.name, True)
+        ]
         if names:
-            strict[new] = names
-    return strict
+            columns_of[new] = names
+    return columns_of
 
 
-def _loosen(connection: Connection, new: Table, names: list[str]) -> None:
-    """Let these columns of a table be NULL.
+def _let_be_null(connection: Connection, new: Table, names: list[str]) -> None:
+    """Let columns of a table be NULL.
 
     SQLite cannot change a column: the table is created again, with all columns of the schema, and
-    filled. When the old table is dropped, no other one may refer to it, as its rows would go, too.
+    filled. No other table may refer to the old table then: its rows would be removed with it.
     """
     if connection.dialect.name != "sqlite":
         for name in names:
@@ -130,8 +151,8 @@ def _loosen(connection: Connection, new: Table, names: list[str]) -> None:
     begin = f"CREATE TABLE {new.name} "
     create = str(CreateTable(new).compile(dialect=connection.dialect))
     create = create.replace(begin, f"CREATE TABLE new_{new.name} ", 1)
-    stored = {each["name"] for each in inspect(connection).get_columns(new.name)}
-    shared = ", ".join(each.name for each in new.columns if each.name in stored)
+    stored_names = {stored["name"] for stored in inspect(connection).get_columns(new.name)}
+    shared = ", ".join(column.name for column in new.columns if column.name in stored_names)
     connection.execute(text(create))
     connection.execute(
         text(f"INSERT INTO new_{new.name} ({shared}) SELECT {shared} FROM {new.name}")
@@ -143,16 +164,19 @@ def _loosen(connection: Connection, new: Table, names: list[str]) -> None:
 
 
 def revision(connection: Connection) -> str | None:
-    """The schema's revision, or None for a database without one of SortNet's."""
+    """The revision of the database's schema; None for a database without SortNet's tables."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
 
 
-def _copied(file: Path, found: str) -> Path:
-    """Copy a SQLite file into its folder, under an unused name."""
-    places = (file.with_name(f"{file.name}.{found}{f'-{k}' if k else ''}") for k in count())
-    to = next(place for place in places if not place.exists())
+def _copy_file(file: Path, stored_revision: str) -> Path:
+    """Copy a SQLite file into its folder, under an unused name that has the revision."""
+    to = file.with_name(f"{file.name}.{stored_revision}")
+    for number in count(1):
+        if not to.exists():
+            break
+        to = file.with_name(f"{file.name}.{stored_revision}-{number}")
     try:
         os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with (
@@ -166,7 +190,8 @@ def _copied(file: Path, found: str) -> Path:
     return to
 
 
-def _refuse_foreign(connection: Connection, name: str) -> None:
-    known = inspect(connection)
-    if taken := sorted(known.get_table_names()) or sorted(known.get_view_names()):
-        raise StoreError(f"{name} has a table {taken[0]!r} that is not SortNet's; give another")
+def _refuse_foreign_tables(connection: Connection, name: str) -> None:
+    inspector = inspect(connection)
+    names = sorted(inspector.get_table_names()) or sorted(inspector.get_view_names())
+    if names:
+        raise StoreError(f"{name} has a table {names[0]!r} that is not SortNet's; give another")

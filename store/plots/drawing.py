@@ -1,4 +1,4 @@
-"""Shared parts of all plots: sizes, colours, lines, bars, the kept iteration."""
+"""Shared parts of all plots: sizes, colours, lines, bars, the mark of the kept iteration."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ PARTS = {"train": "training", "vali": "validation"}
 
 
 def check(frame: pd.DataFrame, columns: Sequence[str], next_step: str) -> None:
+    """Raise a DataError if a frame lacks a column that is drawn, or has no rows."""
     missing = [name for name in columns if name not in frame]
     if missing:
         raise DataError(f"the frame has no column {missing[0]!r}, of which this plot is made")
@@ -37,17 +38,18 @@ def check(frame: pd.DataFrame, columns: Sequence[str], next_step: str) -> None:
 
 
 def of_split(frame: pd.DataFrame, split: str) -> pd.DataFrame:
-    found = frame[frame["split"] == split]
-    if found.empty:
+    """The rows of a split; a DataError if there are none."""
+    of_split = frame[frame["split"] == split]
+    if of_split.empty:
         raise DataError(f"nothing to draw of {split!r}; the frame has {', '.join(SPLITS)}")
-    return found
+    return of_split
 
 
 def new_figure(
     width: float, height: float, rows: int, columns: int, title: str, remark: str | None = None,
     share: bool = False,
 ) -> tuple[Figure, list[Axes]]:  # fmt: skip
-    """A figure of that many panels; sizes in inches."""
+    """A figure of rows and columns of panels; sizes in inches."""
     import textwrap
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -55,13 +57,13 @@ def new_figure(
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    most = int(width * 13)
-    # Break lines between clauses, and within one only if it is longer than a line.
-    clauses = "; ".join(
-        part.replace(" ", "\N{NO-BREAK SPACE}") if len(part) < most else part
-        for part in (remark or "").split("; ")
-    )
-    lines = textwrap.wrap(clauses, most)
+    n_characters = int(width * 13)  # in a line
+    # Break lines between clauses, and within a clause only if it is longer than a line.
+    clauses = [
+        clause.replace(" ", "\N{NO-BREAK SPACE}") if len(clause) < n_characters else clause
+        for clause in (remark or "").split("; ")
+    ]
+    lines = textwrap.wrap("; ".join(clauses), n_characters)
     figure.suptitle("\n".join([title, *lines]), fontsize=10, color=INK)
     panels = list(figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share).flat)
     for axes in panels:
@@ -77,7 +79,7 @@ def new_figure(
 def grid(
     n: int, most: int, title: str, remark: str | None = None, share: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of n panels, at most that many in a row."""
+    """A figure of n panels, at most `most` in a row."""
     columns = min(n, most)
     rows = -(-n // columns)
     figure, panels = new_figure(
@@ -96,10 +98,11 @@ def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | 
 
 
 def by_iteration(axes: Axes, frame: pd.DataFrame) -> None:
-    """Label the axis of iterations, with a line at the one whose comparator is kept."""
+    """Label the axis of iterations, with a line at the iteration whose comparator is kept."""
     axes.set_xlabel("iteration")
     axes.xaxis.set_major_locator(whole_numbers())
-    if (kept := frame.attrs.get("kept")) is not None:
+    kept = frame.attrs.get("kept")
+    if kept is not None:
         axes.axvline(kept, color=FAINT, linestyle=":", linewidth=1.2, zorder=0, gid="kept")
         axes.annotate("kept", (kept, 1), (4, -1), xycoords=axes.get_xaxis_transform(),
                       textcoords="offset points", fontsize=7.5, va="top", color=FAINT)  # fmt: skip
@@ -115,13 +118,15 @@ def legend(figure: Figure, axes: Axes) -> None:
 
 
 def some_of(iterations: list[int], kept: int | None, most: int) -> list[int]:
-    """At most that many: the first, the last, the kept one, and others evenly between."""
+    """At most `most` iterations: evenly spaced from the first to the last, and the kept one."""
     if len(iterations) <= most:
         return iterations
-    chosen = {iterations[round(k)] for k in np.linspace(0, len(iterations) - 1, most)}
+    places = np.linspace(0, len(iterations) - 1, most)
+    chosen = {iterations[round(place)] for place in places}
     if kept in iterations and kept not in chosen:
-        inner = sorted(chosen)[1:-1] or sorted(chosen)[:1]
-        chosen.remove(min(inner, key=lambda k: abs(k - kept)))
+        # The kept iteration takes the place of its neighbour, but not of the first or the last.
+        replaceable = sorted(chosen)[1:-1] or sorted(chosen)[:1]
+        chosen.remove(min(replaceable, key=lambda iteration: abs(iteration - kept)))
         chosen.add(kept)
     return sorted(chosen)
 

@@ -1,6 +1,6 @@
 """Plots of a run: every function takes a frame and returns a matplotlib Figure.
 
-It raises a DataError where there is nothing to draw. `split` is `train` or `vali`.
+A function raises a DataError if there is nothing to draw. `split` is `train` or `vali`.
 
 Colours are distinct for colour-blind readers; markers, dashes and hatches are distinct in grey
 print. Nothing is global: no pyplot, no settings changed. `figure.savefig(path)` writes a file.
@@ -9,6 +9,7 @@ print. Nothing is global: no pyplot, no settings changed. `figure.savefig(path)`
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,26 +29,22 @@ TRAIN_FIRST = "run an iteration first: sortnet train DATA --out MODEL"
 
 
 def pair_growth(iterations: pd.DataFrame) -> Figure:
-    """The sizes of TP and VP after every iteration of `Run.iterations_frame`, and its new pairs.
+    """The sizes of TP and VP, the new pairs and the share wrong, of every iteration.
 
-    A third panel has the share of the comparisons that were wrong.
+    Args:
+        iterations: of `Run.iterations_frame`.
     """
     counts = [
         f"{name}_{split}" for name in ("new", "comparisons", "miscompared") for split in PARTS
     ]
     check(iterations, ("iteration", "tp", "vp", *counts), TRAIN_FIRST)
-    pairs = iterations.attrs.get("pairs")
-    title = {None: "Pairs kept", "wrong": "Pairs the comparator got wrong"}
-    figure, (sizes, new, wrong) = draw.new_figure(
-        9.6, 3.6, 1, 3, title.get(pairs, f"Pairs learned from ({pairs})")
-    )
-    shares = iterations.assign(
-        **{
-            f"wrong_{split}": iterations[f"miscompared_{split}"] / compared.where(compared > 0)
-            for split in PARTS
-            for compared in [iterations[f"comparisons_{split}"]]
-        }
-    )
+    title = _title_of_pairs(iterations.attrs.get("pairs"))
+    figure, (sizes, new, wrong) = draw.new_figure(9.6, 3.6, 1, 3, title)
+    shares = iterations.copy()
+    for split in PARTS:
+        compared = iterations[f"comparisons_{split}"]
+        miscompared = iterations[f"miscompared_{split}"]
+        shares[f"wrong_{split}"] = miscompared / compared.where(compared > 0)
     for split, size in (("train", "tp"), ("vali", "vp")):
         draw.line(sizes, iterations, size, split, f"{PARTS[split]} ({size.upper()})")
         draw.line(new, iterations, f"new_{split}", split, None)
@@ -66,10 +63,19 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
     return figure
 
 
-def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Figure:
-    """A panel for each metric that `Run.iterations_frame` has columns of, `<split>_<metric>`.
+def _title_of_pairs(strategy: str | None) -> str:
+    """The title of `pair_growth`, by the strategy that chose the pairs, if it is known."""
+    if strategy is None:
+        return "Pairs kept"
+    if strategy == "wrong":
+        return "Pairs the comparator got wrong"
+    return f"Pairs learned from ({strategy})"
 
-    `conventions` of the measures are for the title; None: those of the frame's run.
+
+def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Figure:
+    """A panel for each metric of `Run.iterations_frame`, whose columns are `<split>_<metric>`.
+
+    `conventions` of the measures are for the title; None: the conventions of the frame's run.
     """
     check(iterations, ("iteration",), TRAIN_FIRST)
     names = measure_names(iterations)
@@ -90,20 +96,21 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
 
 
 def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Figure:
-    """Margins of pairs that the comparator got right, and wrong, of `Run.margins_frame`.
+    """Histograms of margins of `Run.margins_frame`: pairs that the comparator got right, and wrong.
 
-    One panel per iteration: the first, the kept one, the last, and others evenly between.
+    A panel for each of at most `most` iterations: the first, the kept and the last iteration, and
+    iterations evenly between.
     """
     check(margins, ("iteration", "split", "outcome", "low", "high", "pairs"), OBSERVE_FIRST)
     frame = draw.of_split(margins, split)
-    chosen = draw.some_of(frame["iteration"].unique().tolist(), margins.attrs.get("kept"), most)
+    kept = margins.attrs.get("kept")
+    chosen = draw.some_of(frame["iteration"].unique().tolist(), kept, most)
     title = f"Margins of compared {PARTS[split]} pairs with a known order"
     figure, panels = draw.grid(len(chosen), 3, title, share=True)
     for axes, iteration in zip(panels, chosen, strict=True):
-        one = frame[frame["iteration"] == iteration]
-        _margins_panel(axes, one)
-        kept = " (kept)" if iteration == margins.attrs.get("kept") else ""
-        axes.set_title(f"iteration {iteration}{kept}", fontsize=9)
+        _margins_panel(axes, frame[frame["iteration"] == iteration])
+        remark = " (kept)" if iteration == kept else ""
+        axes.set_title(f"iteration {iteration}{remark}", fontsize=9)
         axes.set(xlabel="|margin|", ylabel="pairs" if axes in panels[::3] else "")
     draw.legend(figure, panels[0])
     return figure
@@ -112,38 +119,39 @@ def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Fig
 def mistakes_by_rank(
     mistakes: pd.DataFrame, *, iteration: int | None = None, split: str = "vali"
 ) -> Figure:
-    """The share wrong of the pairs compared at two ranks, of `Run.mistakes_frame`.
+    """The share of compared pairs that were wrong, by their two ranks, of `Run.mistakes_frame`.
 
-    `iteration` None is the kept one, else the last; an unknown one is a DataError, too.
+    `iteration` None is the kept iteration, else the last; an unknown iteration is a DataError.
     """
     check(mistakes, ("iteration", "split", "upper", "lower", "compared", "wrong"), OBSERVE_FIRST)
     frame = draw.of_split(mistakes, split)
-    known = frame["iteration"].unique().tolist()
+    numbers = frame["iteration"].unique().tolist()
     if iteration is None:
         kept = mistakes.attrs.get("kept")
-        iteration = kept if kept in known else known[-1]
-    if iteration not in known:
-        raise DataError(f"no iteration {iteration} to draw; there are {known[0]} to {known[-1]}")
-    one = frame[frame["iteration"] == iteration]
-    wrong, compared = (
-        one.pivot(index="upper", columns="lower", values=name).fillna(0)
-        for name in ("wrong", "compared")
-    )
+        iteration = kept if kept in numbers else numbers[-1]
+    if iteration not in numbers:
+        raise DataError(
+            f"no iteration {iteration} to draw; there are {numbers[0]} to {numbers[-1]}"
+        )
+    of_iteration = frame[frame["iteration"] == iteration]
+    table_of = partial(of_iteration.pivot, index="upper", columns="lower")
+    wrong_table = table_of(values="wrong").fillna(0)
+    n_wrong = wrong_table.to_numpy()
+    n_compared = table_of(values="compared").fillna(0).to_numpy()
     title = f"Mistakes by rank, {PARTS[split]}, iteration {iteration}"
     remark = "colour: share of the pairs compared that were wrong; figures: how many were"
     figure, (axes,) = draw.new_figure(6.4, 5.4, 1, 1, title, remark)
-    made, missed = compared.to_numpy(), wrong.to_numpy()
-    share = missed / np.where(made > 0, made, np.nan)
+    share = n_wrong / np.where(n_compared > 0, n_compared, np.nan)
     image = axes.imshow(share, cmap="Blues", vmin=0)
     figure.colorbar(image, ax=axes, format=draw.percent(), shrink=0.8)
-    for row, column in np.argwhere(made > 0):
-        dark = share[row, column] > 0.55 * np.nanmax(share)
+    for row, column in np.argwhere(n_compared > 0):
+        is_dark = share[row, column] > 0.55 * np.nanmax(share)
         axes.text(
-            column, row, draw.short(int(missed[row, column])), ha="center", va="center",
-            fontsize=7.5, color="white" if dark else INK,
+            column, row, draw.short(int(n_wrong[row, column])), ha="center", va="center",
+            fontsize=7.5, color="white" if is_dark else INK,
         )  # fmt: skip
-    axes.set_xticks(range(len(wrong.columns)), list(wrong.columns), fontsize=8)
-    axes.set_yticks(range(len(wrong.index)), list(wrong.index), fontsize=8)
+    axes.set_xticks(range(len(wrong_table.columns)), list(wrong_table.columns), fontsize=8)
+    axes.set_yticks(range(len(wrong_table.index)), list(wrong_table.index), fontsize=8)
     axes.set(xlabel="rank of the lower document", ylabel="rank of the upper document")
     axes.grid(visible=False)
     return figure
@@ -161,18 +169,18 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
     grouped = counted.groupby(["split", "qid"], observed=True)["times"].agg(["sum", "size"])
     worst = grouped.sort_values("sum", ascending=False, kind="stable").head(top).reset_index()
     labels = [
-        f"{_counted(n_times, 'time')}, {_counted(n_pairs, 'pair')}"
+        f"{_count(n_times, 'time')}, {_count(n_pairs, 'pair')}"
         for n_times, n_pairs in zip(worst["sum"], worst["size"], strict=True)
     ]
     names = worst["qid"].astype(str).tolist()
     height = 1.4 + 0.22 * max(len(names), 4)
     figure, (axes,) = draw.new_figure(6.4, height, 1, 1, f"The {len(worst)} hardest queries")
     for split in SPLITS:
-        of = worst[worst["split"] == split]
-        if len(of):
-            axes.barh(of.index, of["sum"], 0.75, label=PARTS[split], **BARS[split])
-    for at, value, label in zip(worst.index, worst["sum"], labels, strict=True):
-        axes.annotate(label, (value, at), (4, 0), textcoords="offset points", fontsize=7,
+        of_part = worst[worst["split"] == split]
+        if len(of_part):
+            axes.barh(of_part.index, of_part["sum"], 0.75, label=PARTS[split], **BARS[split])
+    for row, n_times, label in zip(worst.index, worst["sum"], labels, strict=True):
+        axes.annotate(label, (n_times, row), (4, 0), textcoords="offset points", fontsize=7,
                       va="center", color=INK)  # fmt: skip
     axes.set_yticks(worst.index, [draw.brief(name) for name in names], fontsize=7.5)
     iterations = counted_iterations(counted)
@@ -185,12 +193,12 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
     return figure
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def cycles(cycles: pd.DataFrame) -> Figure:
-    """The share of cyclic triples among the sampled ones, of `Run.cycles_frame`."""
+    """The share of the sampled triples that are cyclic, of `Run.cycles_frame`."""
     check(cycles, ("iteration", "split", "share", "sampled"), OBSERVE_FIRST)
     sampled = int(cycles["sampled"].max())
     remark = f"share of {sampled:,} sampled triples; tossing coins: 25 %"
@@ -210,28 +218,34 @@ def cycles(cycles: pd.DataFrame) -> Figure:
 
 
 def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
-    """A query's documents in two rankings, with their grades; lines that cross changed places.
+    """The documents of a query in two rankings, with their grades, joined by lines.
 
     The frame is of `store.frames.order_frame`; `top` counts documents of the ranking after.
     """
     check(order, ("document", "grade", "before", "after"), "give the rankings of a query")
-    shown = order.sort_values("after").head(top)
-    query = f", query {draw.literal(str(order.attrs['qid']))}" if "qid" in order.attrs else ""
-    more = f"the first {len(shown)} of {len(order)} documents" if len(shown) < len(order) else None
-    lowest = int(shown[["before", "after"]].to_numpy().max())
+    documents = order.sort_values("after").head(top)
+    title = "Before and after"
+    if "qid" in order.attrs:
+        title += f", query {draw.literal(str(order.attrs['qid']))}"
+    remark = None
+    if len(documents) < len(order):
+        remark = f"the first {len(documents)} of {len(order)} documents"
+    lowest = int(documents[["before", "after"]].to_numpy().max())
     height = 1.5 + 0.2 * max(min(lowest, 2 * top), 4)
-    figure, (axes,) = draw.new_figure(5.6, height, 1, 1, f"Before and after{query}", more)
+    figure, (axes,) = draw.new_figure(5.6, height, 1, 1, title, remark)
     styles = draw.grade_styles(order["grade"].unique().tolist())
-    at, per_rank = 0.0, 72 * (height - 1.5) / lowest  # points
-    columns = (shown[name].tolist() for name in ("document", "grade", "before", "after"))
-    for document, grade, before, after in zip(*columns, strict=True):
-        axes.plot([0, 1], [before, after], gid=str(document), **styles[grade])
-        at = max(after, at + 9.5 / per_rank)  # below the label above
-        aside, leader = (8, None) if at == after else (18, draw.LEADER)
-        label = f"{after}. {draw.brief(str(document))}"
-        axes.annotate(label, (1, after), textcoords="offset points",
-                      xytext=(aside, (after - at) * per_rank), fontsize=7.5, va="center",
-                      color=INK, arrowprops=leader)  # fmt: skip
+    points_per_rank = 72 * (height - 1.5) / lowest
+    label_rank = 0.0
+    for row in documents.to_dict("records"):
+        before, after = row["before"], row["after"]
+        axes.plot([0, 1], [before, after], gid=str(row["document"]), **styles[row["grade"]])
+        label_rank = max(after, label_rank + 9.5 / points_per_rank)  # below the label above
+        is_moved = label_rank != after
+        label = f"{after}. {draw.brief(str(row['document']))}"
+        shift = (18 if is_moved else 8, (after - label_rank) * points_per_rank)
+        axes.annotate(label, (1, after), textcoords="offset points", xytext=shift, fontsize=7.5,
+                      va="center", color=INK,
+                      arrowprops=draw.LEADER if is_moved else None)  # fmt: skip
     axes.set_xticks([0, 1], ["before", "after"])
     axes.set(ylabel="rank", xlim=(-0.08, 1.08))
     axes.set_ylim(lowest + 0.7, 0.3)
@@ -245,7 +259,7 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
 
 
 def seconds(iterations: pd.DataFrame) -> Figure:
-    """Wall-clock seconds of every iteration of `Run.iterations_frame`: sorting and training."""
+    """Wall-clock seconds of sorting and training in each iteration of `Run.iterations_frame`."""
     check(iterations, ("iteration", "seconds_sort", "seconds_train"), TRAIN_FIRST)
     total = float(iterations[["seconds_sort", "seconds_train"]].sum().sum())
     remark = f"{total:,.1f} seconds in all"
@@ -262,14 +276,14 @@ def seconds(iterations: pd.DataFrame) -> Figure:
     return figure
 
 
-def _margins_panel(axes: Axes, one: pd.DataFrame) -> None:
+def _margins_panel(axes: Axes, margins_of_iteration: pd.DataFrame) -> None:
     styles = {
         "right": {"color": draw.BLUE, "fill": True, "alpha": 0.35},
         "wrong": {"color": draw.ORANGE, "fill": False, "linewidth": 1.8},
     }
     for outcome, style in styles.items():
-        part = one[one["outcome"] == outcome]
-        axes.stairs(part["pairs"], np.arange(len(part) + 1), label=outcome, gid=outcome, **style)  # type: ignore[arg-type]
-    low = part["low"].to_numpy()
+        bins = margins_of_iteration[margins_of_iteration["outcome"] == outcome]
+        axes.stairs(bins["pairs"], np.arange(len(bins) + 1), label=outcome, gid=outcome, **style)  # type: ignore[arg-type]
+    low = bins["low"].to_numpy()  # the same for both outcomes
     ticks = np.arange(1, len(low), 4)
     axes.set_xticks(ticks, [str(Fraction(low[tick])) for tick in ticks])

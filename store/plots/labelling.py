@@ -1,6 +1,6 @@
-"""Plots of a collection's labelling: intervals of the ranking, growth of certainty, who answered.
+"""Plots of a collection's labelling: intervals of the ranking, growth of certainty, annotators.
 
-As in `store.plots.figures`, nothing is global, and what colour says is said without it too.
+As in `store.plots.figures`, nothing is global, and marks or texts repeat the meaning of colours.
 A frame without rows, or without a column that is drawn, is a DataError.
 """
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-NAMED = 40  # items up to which each has its name
-ANNOTATORS = 20  # with a bar of their own
-_POINTS = 200  # of a band
+NAMED = 40  # items that are shown with their names, at most
+ANNOTATORS = 20  # that have their own bar, at most
+_POINTS = 200  # of a band, at most
 LABEL_FIRST = "compare items first: sortnet label NAME"
 
 
 def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
     """The rank of each item, with the interval that contains it with a probability of 90 %.
 
-    The frame has columns `rank`, `id`, `low` and `high`, of one group. Up to `most` items each is
-    named on a line of its own; of more the intervals are a band over the ranks, of more than 200
-    with medians of neighbours.
+    The frame has columns `rank`, `id`, `low` and `high`, of one group. Each of up to `most` items
+    is named on its own line. The intervals of more items are a band over the ranks; the band of
+    more than 200 items has medians of neighbours.
     """
     check(ranking, ("rank", "id", "low", "high"), "add items first: sortnet items add")
     ordered = ranking.sort_values("rank")
@@ -63,13 +63,13 @@ def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
 
 
 def _medians(values: F64, size: int) -> F64:
-    """The medians of that many values each; the last may be of fewer."""
+    """The medians of `size` neighbours each; the last median may be of fewer values."""
     starts = range(0, len(values), size)
     return np.array([np.median(values[start : start + size]) for start in starts])
 
 
 def certainty_growth(fits: pd.DataFrame, *, goal: float | None = None) -> Figure:
-    """Lines of the share expected to be right, by the number of answers, and of the hold-out.
+    """Lines over the number of answers: the share expected to be right, and of the hold-out.
 
     The frame has columns `answers`, `expected` and `holdout`, whose values may be missing; `goal`
     is the share of the goal.
@@ -107,12 +107,11 @@ def answers_by_annotator(annotators: pd.DataFrame, *, most: int = ANNOTATORS) ->
     check(annotators, ("annotator", "answers"), LABEL_FIRST)
     ordered = annotators.sort_values("answers", ascending=False, kind="stable")
     names = [draw.brief(name) for name in ordered["annotator"].astype(str)][:most]
-    counts = ordered["answers"].tolist()
-    last_counts = counts[most:]
-    counts = counts[:most]
-    if last_counts:
-        names.append(f"{len(last_counts)} others")
-        counts.append(sum(last_counts))
+    all_counts = ordered["answers"].tolist()
+    counts, other_counts = all_counts[:most], all_counts[most:]
+    if other_counts:
+        names.append(f"{len(other_counts)} others")
+        counts.append(sum(other_counts))
     places = np.arange(len(counts))
     figure, (axes,) = draw.new_figure(
         5.6, 1.3 + 0.24 * max(len(counts), 2), 1, 1, "Who answered how many"

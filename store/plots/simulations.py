@@ -1,4 +1,4 @@
-"""Draw how good the ranking of simulated annotators is by the number of questions."""
+"""Draw the quality of the ranking from simulated annotators by the number of questions."""
 
 from __future__ import annotations
 

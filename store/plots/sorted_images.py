@@ -17,10 +17,11 @@ from sortnet.core import F32, I32, I64
 COLUMNS = 18  # images per line
 _FAINT, _WRONG = "#767676", "#c44e00"  # distinguishable for colour-blind readers
 _TINT = np.array([1.0, 0.91, 0.83])  # paper of an image in a wrong place
-_LINE = 1.5  # height of a line of images with their numbers, in images
-_STRIP = 0.6  # height of a line of small images, in images
-_MARGINS = 3.5, 2.4  # left and right of small images: what their caption and remark need
-_INCHES = 0.56  # an image with its margin
+# Sizes in widths of an image.
+_LINE = 1.5  # height of a line of images with their numbers
+_STRIP = 0.6  # height of a line of small images
+_MARGINS = 3.5, 2.4  # left and right of small images, for their caption and remark
+_INCHES = 0.56  # of an image with its margin
 
 
 class Panel(NamedTuple):
@@ -50,7 +51,7 @@ def draw(
         images: (n, height, width), from 0 (paper) to 1 (ink).
         numbers: (n,) the number written on each image.
         panels: orders of the images, drawn below each other.
-        title: the text above all of them.
+        title: the text above all panels.
         strips: more orders, each a line of small images above the last panel.
     """
     columns = min(COLUMNS, len(numbers))
@@ -58,7 +59,8 @@ def draw(
     heights = [lines * _LINE] * len(panels)
     if strips:
         heights.insert(len(panels) - 1, len(strips) * _STRIP)
-    width, height = columns + 0.4, 2 + sum(heights) + 0.9 * len(panels)
+    width = columns + 0.4
+    height = 2 + sum(heights) + 0.9 * len(panels)
     figure = Figure(figsize=(_INCHES * width, _INCHES * height), dpi=150, facecolor="white")
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, hspace=0)
     FigureCanvasAgg(figure)
@@ -91,7 +93,7 @@ def _draw_panel(axes: Axes, images: F32, numbers: I32, order: I64, columns: int)
 
 
 def _on_paper(image: F32, wrong: bool) -> NDArray[np.float64]:
-    """The colours of an image, (height, width, 3), whose paper is tinted if its place is wrong."""
+    """The colours of an image, (height, width, 3), with tinted paper if its place is wrong."""
     paper = _TINT if wrong else np.ones(3)
     colours: NDArray[np.float64] = paper * (1 - image[..., None])
     return colours
@@ -108,7 +110,7 @@ def _draw_strips(
         middle = top + side / 2
         axes.text(0, middle, strip.caption, va="center", fontsize=9.5)
         axes.text(columns, middle, strip.remark, va="center", ha="right", fontsize=9.5)
-        # One picture a line: drawing each image takes longer than training does.
+        # A line is drawn as one picture: to draw each image takes longer than to train.
         blocks = []
         for image, wrong in zip(strip.order, misplaced(numbers, strip.order), strict=True):
             block = _on_paper(images[image], bool(wrong))

@@ -1,7 +1,7 @@
-"""The figures about an annotator: which there are, their titles, and what each is compared with.
+"""The figures about an annotator, with their titles and the values expected of them.
 
 The table of `sortnet annotators`, the admin page and the report of a collection have a column for
-each.
+each figure.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ class Share:
     expected: float
 
     def text(self) -> str:
-        """
+        """The share, and the expected share.
+
         >>> Share(0.5, 0.75).text()
         '0.50 / 0.75'
         """
         return f"{self.observed:.2f} / {self.expected:.2f}"
 
 
-Figure: TypeAlias = Interval | Share | None  # None: nothing is known
+Figure: TypeAlias = Interval | Share | None  # None: unknown
 
 
 def figures_of(report: Mapping[str, Any] | None) -> list[Figure]:
-    """The figures of a report, in the order of their titles; None of each without a report.
+    """The figures of a report, in the order of their titles; without a report all are None.
 
     Args:
         report: an `AnnotatorReport` as a dict.
@@ -60,8 +61,14 @@ def figures_of(report: Mapping[str, Any] | None) -> list[Figure]:
 def _interval(measured: Mapping[str, float] | None) -> Figure:
     if measured is None:
         return None
-    return Interval(*(f"{measured[name]:.2f}" for name in ("value", "low", "high")))
+    return Interval(
+        value=f"{measured['value']:.2f}",
+        low=f"{measured['low']:.2f}",
+        high=f"{measured['high']:.2f}",
+    )
 
 
 def _share(observed: float | None, expected: float | None) -> Figure:
-    return None if observed is None or expected is None else Share(observed, expected)
+    if observed is None or expected is None:
+        return None
+    return Share(observed, expected)

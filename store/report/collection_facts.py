@@ -1,4 +1,4 @@
-"""What a collection's report says: question, judges, what they cost, ranking, doubts."""
+"""The facts of a collection's report: question, judges and their cost, ranking, doubts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from sortnet.items import Items
 from sortnet.items.base import words_of
 from sortnet.judges.prices import LONGEST_CURRENCY
 from sortnet.messages import count, cut
+from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import agreement
+from sortnet.preference.base import Pair
 from sortnet.preference.calibration import calibration
 from sortnet.preference.cycles import CycleTest, cycle_test
 from sortnet.preference.goal import Goal
@@ -30,11 +32,12 @@ from store.report.question_sizes import facts_of_sizes
 from store.service.labelling import LabellingService
 
 TOP = 10
-DOUBTS = 20
-_FOR_THE_PAGE = ("rows", "pictures")  # what programs are not told
-SURELY_MORE = 0.05  # p below which cycles are more than noise
-_TEXT = 200  # characters of an item's text
-_COUNTED = ("calls", "tokens_in", "tokens_out")
+N_DOUBTS = 20
+_FOR_THE_PAGE = ("rows", "pictures")  # facts that programs do not get
+SIGNIFICANT = 0.05  # p below which cycles are more than noise
+_LONGEST_TEXT = 200  # characters of an item's text
+_CALL_COUNTS = ("calls", "tokens_in", "tokens_out")
+_RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
 
 
 def facts_for_programs(
@@ -59,7 +62,10 @@ def facts_of_criteria(
     pictures: bool = True,
     progress: Progress = lambda text: None,
 ) -> list[dict[str, Any]]:
-    """The facts of each criterion of a collection, see `facts_of`; of one without, its own."""
+    """The facts of each criterion of a collection, see `facts_of`.
+
+    A collection without criteria has its own facts.
+    """
     parts = []
     for criterion in collection.asked():
         progress(f"fitting the answers of {criterion.name}")
@@ -74,27 +80,34 @@ def facts_of(
     top: int | None = None,
     pictures: bool = True,
 ) -> dict[str, Any]:
-    """All that the report of a collection with one question says, as plain values.
+    """The facts of the report of a collection with one question, as plain values.
 
     Args:
         collection: the items and their judgements.
         goal: when the asking is to stop; None: the collection's own goal.
-        top: the number of items of each group that are shown; None: all on the page, for programs
-            those of the goal, else 10.
-        pictures: whether they are drawn.
+        top: the number of items of each group that are shown; None: on the page all items, in
+            `ranking` the number of the goal, else 10.
+        pictures: whether pictures are drawn.
 
     Cost: a fit to all judgements, and 400 simulations of the answers about 50,000 triples.
     """
     service = LabellingService(collection, goal=goal)
     service.settle()
     session, items, study = service.session, service.items, service.study
-    events, everything = session.judgements(), service.judgements()
-    judges = _judges(service, everything)
-    remaining = {k: v for k, v in plain(asdict(service.remaining)).items() if k != "groups"}
-    most, top = top, top or session.goal.top or TOP
-    rows = _ranking(service, top)
-    cycles = cycle_test(session.posterior, events, models=study.models, seed=session.seed)
-    doubts = in_doubt(session.posterior, events, DOUBTS)
+    counted_judgements = session.judgements()
+    all_judgements = service.judgements()
+    judges = _judges(service, all_judgements)
+    remaining = plain(asdict(service.remaining))
+    del remaining["groups"]
+    n_top = top or session.goal.top or TOP
+    rows = _ranking(service, n_top)
+    cycles = cycle_test(
+        session.posterior, counted_judgements, models=study.models, seed=session.seed
+    )
+    cycle_facts = plain(asdict(cycles))
+    cycle_facts["share"] = cycles.share
+    cycle_facts["said"] = cycles_in_words(cycles)
+    doubts = in_doubt(session.posterior, counted_judgements, N_DOUBTS)
     return {
         "collection": collection.name,
         "criterion": collection.criterion,
@@ -104,82 +117,75 @@ def facts_of(
         "groups": None if items.groups is None else len(set(items.groups)),
         "answers": session.n_votes,
         "judges": judges,
-        **{name: sum(judge[name] for judge in judges) for name in _COUNTED},
-        **_cost_facts(_sums(judge["costs"] for judge in judges)),
-        "sizes": facts_of_sizes(everything, study, partial(_spent, everything)),
+        **{name: sum(judge[name] for judge in judges) for name in _CALL_COUNTS},
+        **_cost_facts(_sum_by_currency(judge["costs"] for judge in judges)),
+        "sizes": facts_of_sizes(all_judgements, study, partial(_spent, all_judgements)),
         "remaining": remaining,
-        "agreement": plain(asdict(agreement(events))),
-        "cycles": plain(asdict(cycles)) | {"share": cycles.share, "said": cycles_in_words(cycles)},
-        "top": top,
-        "ranking": _at_most(rows, top),
-        "rows": _at_most(rows, most),
+        "agreement": plain(asdict(agreement(counted_judgements))),
+        "cycles": cycle_facts,
+        "top": n_top,
+        "ranking": _first_of_each_group(rows, n_top),
+        "rows": rows if top is None else _first_of_each_group(rows, top),
         "pictures": pictures_of(service, judges) if pictures else [],
-        "in_doubt": [_doubt(each, items) for each in doubts],
+        "in_doubt": [_doubt(doubt, items) for doubt in doubts],
     }
 
 
 def cycles_in_words(test: CycleTest) -> str:
-    """The test of cycles in words.
+    """The result of the test of cycles in words.
 
     >>> cycles_in_words(CycleTest(0, 0))
     'No three items have all their pairs judged, so nothing can be said of cycles.'
     """
     if test.p is None or test.share is None:
         return "No three items have all their pairs judged, so nothing can be said of cycles."
-    seen = (
+    counts = (
         f"{test.cyclic:,} of {count(test.triples, 'triple')} of items are cyclic ({test.share:.1%})"
         f", where noise alone would give {test.expected:.1%} (90 % of the simulations: "
         f"{test.low:.1%} to {test.high:.1%}; p = {test.p:.3f})"
     )
-    if test.p < SURELY_MORE:
+    if test.p < SIGNIFICANT:
         return (
-            f"{seen}: more than noise explains. No one order fits these answers; what is better "
+            f"{counts}: more than noise explains. No one order fits these answers; what is better "
             "seems to depend on what it is compared with."
         )
-    return f"{seen}: no sign that the answers contradict an order in any way but by noise."
+    return f"{counts}: no sign that the answers contradict an order in any way but by noise."
 
 
-def _judges(service: LabellingService, everything: Judgements) -> list[dict[str, Any]]:
-    """A report of each annotator who said something, with what the answers cost."""
-    found = []
-    names = [
-        who.name for who in service.collection.annotators() if who.name in everything.annotators
-    ]
-    spent = {name: _spent(everything, np.flatnonzero(everything.by(name))) for name in names}
+def _judges(service: LabellingService, all_judgements: Judgements) -> list[dict[str, Any]]:
+    """A report of each annotator with judgements, and the cost of their answers."""
+    annotators = service.collection.annotators()
+    names = [who.name for who in annotators if who.name in all_judgements.annotators]
     gold = service.study.gold_pairs()
+    judges = []
     for report in service.reports(names):
-        kind = "model" if report.model else "person"
-        ranges = calibration(everything, report.name, gold) if report.probabilities else []
-        found.append(
-            plain(asdict(report))
-            | {"kind": kind}
-            | spent[report.name]
-            | {"calibration": [plain(asdict(each)) for each in ranges]}
-        )
-    return found
+        judge: dict[str, Any] = plain(asdict(report))
+        judge["kind"] = "model" if report.model else "person"
+        judge |= _spent(all_judgements, np.flatnonzero(all_judgements.by(report.name)))
+        ranges = calibration(all_judgements, report.name, gold) if report.probabilities else []
+        judge["calibration"] = [plain(asdict(p_range)) for p_range in ranges]
+        judges.append(judge)
+    return judges
 
 
-def _spent(everything: Judgements, rows: I64) -> dict[str, Any]:
-    """What these answers took."""
-    texts = everything.texts["meta"]
-    metas = [_parsed(texts[row]) if row in texts else {} for row in rows.tolist()]
-    by_model = [meta for meta in metas if "model" in meta]
-    calls, tokens_in, tokens_out = map(sum, zip((0, 0, 0), *map(_calls, by_model), strict=True))
+def _spent(all_judgements: Judgements, rows: I64) -> dict[str, Any]:
+    """The calls, tokens and cost of the judgements in some rows."""
+    texts = all_judgements.texts["meta"]
+    counts = dict.fromkeys(_CALL_COUNTS, 0)
     costs: dict[str, float] = {}
-    for cost, meta in zip(everything.cost[rows].tolist(), metas, strict=True):
+    for row, cost in zip(rows.tolist(), all_judgements.cost[rows].tolist(), strict=True):
+        meta = _parse_meta(texts[row]) if row in texts else {}
+        if "model" in meta:
+            for name, number in _call_counts(meta).items():
+                counts[name] += number
         if not math.isnan(cost):
             currency = str(meta.get("currency", ""))[:LONGEST_CURRENCY]
             costs[currency] = costs.get(currency, 0.0) + cost
-    return {
-        "calls": calls,
-        "tokens_in": tokens_in,
-        "tokens_out": tokens_out,
-        **_cost_facts(costs),
-    }
+    return {**counts, **_cost_facts(costs)}
 
 
 def _cost_facts(costs: dict[str, float]) -> dict[str, Any]:
-    """Costs by currency, and the cost and its currency where there is only one.
+    """Costs by currency, and the cost and its currency if there is only one currency.
 
     The key of an unknown currency is empty.
     """
@@ -189,44 +195,52 @@ def _cost_facts(costs: dict[str, float]) -> dict[str, Any]:
     return {"cost": cost, "currency": currency or None, "costs": costs}
 
 
-def _calls(meta: dict[str, Any]) -> tuple[int, int, int]:
-    """Calls and tokens that the meta of a model's answer has; older ones are of one call."""
+def _call_counts(meta: dict[str, Any]) -> dict[str, int]:
+    """The calls and tokens in the meta of a model's answer; one call if it does not say."""
+    tokens_in, tokens_out = 0, 0
     tokens = meta.get("tokens")
-    pair = tokens if isinstance(tokens, list) and len(tokens) == 2 else [0, 0]
-    calls, before, after = (
-        value if isinstance(value, int) and value >= 0 else 0
-        for value in (meta.get("calls", 1), *pair)
-    )
-    return calls, before, after
+    if isinstance(tokens, list) and len(tokens) == 2:
+        tokens_in, tokens_out = tokens
+    return {
+        "calls": _count_or_0(meta.get("calls", 1)),
+        "tokens_in": _count_or_0(tokens_in),
+        "tokens_out": _count_or_0(tokens_out),
+    }
 
 
-def _parsed(text: str) -> dict[str, Any]:
-    """The meta of an answer, which may be any JSON, or an import's."""
+def _count_or_0(value: Any) -> int:
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _parse_meta(text: str) -> dict[str, Any]:
+    """The meta of an answer; empty if an import gave anything but a JSON object."""
     try:
-        found = json.loads(text)
+        meta = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return meta if isinstance(meta, dict) else {}
 
 
 def _ranking(service: LabellingService, top: int) -> list[dict[str, Any]]:
-    """All items, best first, group by group, with the probability of being of the top."""
-    ranked, items = service.session.ranking(fresh=False, top=top), service.items
-    groups = items.groups
-    columns = ("rank", "score", "low", "high", "among_top", "judgements")
-    return [
-        {"group": None if groups is None else groups[k], **_item(items, k)}
-        | {name: plain(getattr(ranked, name)[k]) for name in columns}
-        for k in ranked.order.tolist()
-    ]
+    """All items, best first, group by group, with their probability to be among the top."""
+    ranking = service.session.ranking(fresh=False, top=top)
+    items = service.items
+    rows = []
+    for item in ranking.order.tolist():
+        row: dict[str, Any] = {"group": None if items.groups is None else items.groups[item]}
+        row |= _item(items, item)
+        for name in _RANKING_COLUMNS:
+            row[name] = plain(getattr(ranking, name)[item])
+        rows.append(row)
+    return rows
 
 
-def _at_most(rows: list[dict[str, Any]], top: int | None) -> list[dict[str, Any]]:
-    """The first rows of each group; None: all."""
-    if top is None:
-        return rows
-    in_groups = groupby(rows, key=lambda row: row["group"])
-    return [row for _, members in in_groups for row in [*members][:top]]
+def _first_of_each_group(rows: list[dict[str, Any]], n: int) -> list[dict[str, Any]]:
+    """The first n rows of each group."""
+    first_rows: list[dict[str, Any]] = []
+    for _, rows_of_group in groupby(rows, key=lambda row: row["group"]):
+        first_rows += islice(rows_of_group, n)
+    return first_rows
 
 
 def _doubt(doubt: Doubt, items: Items) -> dict[str, Any]:
@@ -238,25 +252,37 @@ def _doubt(doubt: Doubt, items: Items) -> dict[str, Any]:
         "disputed": doubt.disputed,
         "answers": [
             {
-                "annotator": one.annotator,
-                "prefers": next(
-                    (items.ids[k] for k, other in one.comparisons() if {k, other} == {*doubt.pair}),
-                    None,
-                ),
-                "p_first": None if one.p is None else one.p if one.left == first else 1 - one.p,
-                "reason": one.comment,
+                "annotator": answer.annotator,
+                "prefers": _preferred_item(answer, doubt.pair, items),
+                "p_first": _p_of_item(answer, first),
+                "reason": answer.comment,
             }
-            for one in doubt.answers
+            for answer in doubt.answers
         ],
     }
 
 
-def _item(items: Items, k: int) -> dict[str, Any]:
-    return {"id": items.ids[k], "text": cut(words_of(items, k), _TEXT) or None}
+def _preferred_item(answer: Judgement, pair: Pair, items: Items) -> str | None:
+    """The id of the item of a pair that an answer prefers; None if it prefers neither."""
+    for better, worse in answer.comparisons():
+        if {better, worse} == {*pair}:
+            return items.ids[better]
+    return None
 
 
-def _sums(costs_of_judges: Iterable[dict[str, float]]) -> dict[str, float]:
-    """The sum of the costs in each currency."""
+def _p_of_item(answer: Judgement, item: int) -> float | None:
+    """The probability in an answer about two items that this item is better; None without `p`."""
+    if answer.p is None:
+        return None
+    return answer.p if answer.left == item else 1 - answer.p
+
+
+def _item(items: Items, number: int) -> dict[str, Any]:
+    text = cut(words_of(items, number), _LONGEST_TEXT)
+    return {"id": items.ids[number], "text": text or None}
+
+
+def _sum_by_currency(costs_of_judges: Iterable[dict[str, float]]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for costs in costs_of_judges:
         for currency, cost in costs.items():

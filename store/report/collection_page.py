@@ -19,9 +19,9 @@ from store.report.html_page import PageFile, refuse_page_file, render_template, 
 from store.report.instructions import instructions_html
 from store.service.item_ranking import TOP, page_cell
 
-_ROWS = 100_000  # of the ranking; more would be tens of megabytes
-_WRITTEN = 100  # of them that are there without the script
-_ANSWERS = 12  # about a pair
+_MOST_ROWS = 100_000  # of the ranking; more rows would be tens of megabytes
+_N_WITHOUT_SCRIPT = 100  # rows of the ranking that are shown without the script
+_MOST_ANSWERS = 12  # about a pair
 _P_COUNTS = {
     "measurement": "measurements",
     "words": "words: they say nothing of the errors",
@@ -30,8 +30,8 @@ _P_COUNTS = {
 }
 _SMALL = Markup("{} <small>{}</small>")
 _JUDGE_COLUMNS = (
-    *("judge", "kind", "answers", "skipped", *TITLES, "calls", "tokens", "cost", "verdict"),
-)
+    "judge", "kind", "answers", "skipped", *TITLES, "calls", "tokens", "cost", "verdict",
+)  # fmt: skip
 
 
 def write_collection_page(
@@ -65,46 +65,55 @@ def render(parts: Sequence[dict[str, Any]], name: str) -> str:
     """The page of a collection.
 
     Args:
-        parts: of `facts_of`: one, or one for each criterion.
+        parts: results of `facts_of`: one, or one for each criterion.
         name: of the collection.
     """
-    sections = [
-        *(("summary-1", "Question", True), ("reliability-1", "How reliable it is", True)),
-        ("pictures-1", "Pictures", parts[0]["pictures"]),
-        *(("judges-1", "Judges", True), ("top-1", "Ranking", True)),
-        ("doubt-1", "Pairs most in doubt", parts[0]["in_doubt"]),
-    ]
     if parts[0]["criterion"]:
-        sections = [(f"summary-{k}", part["criterion"], True) for k, part in enumerate(parts, 1)]
+        sections = [
+            (f"summary-{number}", part["criterion"], True) for number, part in enumerate(parts, 1)
+        ]
+    else:
+        sections = [
+            ("summary-1", "Question", True),
+            ("reliability-1", "How reliable it is", True),
+            ("pictures-1", "Pictures", bool(parts[0]["pictures"])),
+            ("judges-1", "Judges", True),
+            ("top-1", "Ranking", True),
+            ("doubt-1", "Pairs most in doubt", bool(parts[0]["in_doubt"])),
+        ]
     return render_template(
         "collection.html",
         script="ranking.js",
         title=f"SortNet: {name}",
-        parts=[_shown(part) for part in parts],
+        parts=[_with_texts(part) for part in parts],
         sections=sections,
-        most_answers=_ANSWERS,
+        most_answers=_MOST_ANSWERS,
         judge_columns=_JUDGE_COLUMNS,
     )
 
 
-def _shown(part: dict[str, Any]) -> dict[str, Any]:
+def _with_texts(part: dict[str, Any]) -> dict[str, Any]:
     """The facts of a criterion, with the texts that the template shows."""
-    shown_part = dict(part)
-    shown_part["summary"] = [*_summary(part)]
-    shown_part["reliability"] = [*_reliability(part)]
-    shown_part["judge_rows"] = [_judge(judge) for judge in part["judges"]]
-    shown_part["calibration_rows"] = [
-        _calibration(judge, each) for judge in part["judges"] for each in judge["calibration"]
+    calibration_rows = [
+        _calibration_row(judge, p_range)
+        for judge in part["judges"]
+        for p_range in judge["calibration"]
     ]
-    shown_part["size_rows"] = [_size(size) for size in part["sizes"]]
-    shown_part["has_sets"] = any(size["items"] > 2 for size in part["sizes"])
-    shown_part["instructions_html"] = instructions_html(part["instructions"])
-    shown_part["ranking_title"] = _ranking_title(part)
-    shown_part["cells"] = [_cells(row, part) for row in part["rows"][:_ROWS]]
-    shown_part["rows_written"] = _WRITTEN
-    shown_part["rows_told"] = _ROWS
-    shown_part["n_ranked"] = len(part["rows"])
-    return shown_part
+    return {
+        **part,
+        "summary": [*_summary(part)],
+        "reliability": [*_reliability(part)],
+        "judge_rows": [_judge_row(judge) for judge in part["judges"]],
+        "calibration_rows": calibration_rows,
+        "size_rows": [_size_row(size) for size in part["sizes"]],
+        "has_sets": any(size["items"] > 2 for size in part["sizes"]),
+        "instructions_html": instructions_html(part["instructions"]),
+        "ranking_title": _ranking_title(part),
+        "cells": [_ranking_row(row, part) for row in part["rows"][:_MOST_ROWS]],
+        "rows_written": _N_WITHOUT_SCRIPT,
+        "rows_told": _MOST_ROWS,
+        "n_ranked": len(part["rows"]),
+    }
 
 
 def _ranking_title(part: dict[str, Any]) -> str:
@@ -117,26 +126,25 @@ def _ranking_title(part: dict[str, Any]) -> str:
 
 def _summary(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The boxes below the question."""
-    groups = part["groups"]
-    yield "Items", f"{part['items']:,}" + (f" in {count(groups, 'group')}" if groups else "")
+    n_items = f"{part['items']:,}"
+    if part["groups"]:
+        n_items += f" in {count(part['groups'], 'group')}"
+    yield "Items", n_items
     yield "Answers", f"{part['answers']:,} by {count(len(part['judges']), 'judge')}"
     if part["calls"]:
         tokens = part["tokens_in"] + part["tokens_out"]
         yield "Calls of models", f"{part['calls']:,}, {tokens:,} tokens"
     if part["costs"]:
         yield "Cost", _amounts(part["costs"])
-    done = "reached" if part["remaining"]["stop"] else "not reached yet"
-    yield "Goal", done
-    checked = part["remaining"]
-    if checked["holdout_n"] >= ENOUGH_SHARED:
-        yield "Held-out accuracy", f"{checked['holdout_right']:.0%} of {checked['holdout_n']}"
+    remaining = part["remaining"]
+    yield "Goal", "reached" if remaining["stop"] else "not reached yet"
+    if remaining["holdout_n"] >= ENOUGH_SHARED:
+        yield "Held-out accuracy", f"{remaining['holdout_right']:.0%} of {remaining['holdout_n']}"
 
 
-def _cells(row: dict[str, Any], part: dict[str, Any]) -> list[str | list[str]]:
-    """A row of the ranking, cell by cell; that of the item has its id and its text."""
-    group: list[str | list[str]] = [str(row["group"])] if part["groups"] else []
-    return [
-        *group,
+def _ranking_row(row: dict[str, Any], part: dict[str, Any]) -> list[str | list[str]]:
+    """A row of the ranking, cell by cell; the cell of the item has its id and its text."""
+    cells: list[str | list[str]] = [
         str(row["rank"]),
         [row["id"], row["text"] or ""],
         page_cell("score", row["score"]),
@@ -144,6 +152,7 @@ def _cells(row: dict[str, Any], part: dict[str, Any]) -> list[str | list[str]]:
         page_cell(TOP, row[TOP]),
         str(row["judgements"]),
     ]
+    return [str(row["group"]), *cells] if part["groups"] else cells
 
 
 def _amounts(costs: dict[str, float]) -> str:
@@ -151,13 +160,14 @@ def _amounts(costs: dict[str, float]) -> str:
     return ", ".join(amount(cost, currency) for currency, cost in costs.items())
 
 
-def _size(size: dict[str, Any]) -> list[str]:
-    """A row of the table of questions about so many items."""
+def _size_row(size: dict[str, Any]) -> list[str]:
+    """A row of the table of questions by their number of items."""
     tokens = (size["tokens_in"] + size["tokens_out"]) / max(size["comparisons"], 1)
     cost = size["cost_a_comparison"]
     return [
         str(size["items"]),
-        *(f"{size[name]:,}" for name in ("answers", "comparisons")),
+        f"{size['answers']:,}",
+        f"{size['comparisons']:,}",
         "-" if size["seconds"] is None else f"{size['seconds']:.1f}",
         f"{size['calls']:,}" if size["calls"] else "-",
         f"{tokens:,.0f}" if size["calls"] else "-",
@@ -166,38 +176,41 @@ def _size(size: dict[str, Any]) -> list[str]:
     ]
 
 
-def _judge(judge: dict[str, Any]) -> list[str]:
+def _judge_row(judge: dict[str, Any]) -> list[str]:
     """A row of the table of judges."""
     state = "" if judge["state"] == "active" else f" ({judge['state']})"
-    calls, tokens = judge["calls"], judge["tokens_in"] + judge["tokens_out"]
+    tokens = judge["tokens_in"] + judge["tokens_out"]
     return [
         f"{judge['name']}{state}",
         judge["kind"],
-        *(f"{judge[name]:,}" for name in ("answers", "skipped")),
-        *map(_figure, figures_of(judge)),
-        *(f"{n:,}" if calls else "-" for n in (calls, tokens)),
+        f"{judge['answers']:,}",
+        f"{judge['skipped']:,}",
+        *map(_figure_cell, figures_of(judge)),
+        f"{judge['calls']:,}" if judge["calls"] else "-",
+        f"{tokens:,}" if judge["calls"] else "-",
         _amounts(judge["costs"]) or "-",
         judge["verdict"] or "-",
     ]
 
 
-def _calibration(judge: dict[str, Any], each: dict[str, Any]) -> list[str]:
+def _calibration_row(judge: dict[str, Any], p_range: dict[str, Any]) -> list[str]:
     """A row of the table of calibration."""
     return [
         judge["name"],
         _P_COUNTS[judge["probabilities"]],
-        f"{each['low']:g} to {each['high']:g}",
-        f"{each['answers']:,}",
-        f"{each['said']:.2f}",
-        *(_share_of(each[name], each[f"n_{name}"]) for name in ("others", "gold")),
+        f"{p_range['low']:g} to {p_range['high']:g}",
+        f"{p_range['answers']:,}",
+        f"{p_range['said']:.2f}",
+        _share_cell(p_range["others"], p_range["n_others"]),
+        _share_cell(p_range["gold"], p_range["n_gold"]),
     ]
 
 
-def _share_of(share: float | None, number: int) -> str:
+def _share_cell(share: float | None, number: int) -> str:
     return "-" if share is None else _SMALL.format(f"{share:.2f}", f"of {number:,}")
 
 
-def _figure(figure: Figure) -> str:
+def _figure_cell(figure: Figure) -> str:
     if isinstance(figure, Interval):
         return _SMALL.format(figure.value, f"[{figure.low}, {figure.high}]")
     if figure is None:
@@ -206,48 +219,54 @@ def _figure(figure: Figure) -> str:
 
 
 def _reliability(part: dict[str, Any]) -> Iterator[str]:
-    """What speaks for the ranking and against it, a sentence each."""
-    checked = part["remaining"]
-    yield _sentence(checked["why"])
-    # Far from the goal the line above has the first of them, the share that may be wrong.
-    details = checked["details"] if checked["reached"] else checked["details"][1:]
-    for sentence in filter(None, (*details, checked["apart"])):
+    """Sentences about the reliability of the ranking."""
+    remaining = part["remaining"]
+    yield _sentence(remaining["why"])
+    # If the goal is not reached, `why` has the first detail, the share that may be wrong.
+    details = remaining["details"] if remaining["reached"] else remaining["details"][1:]
+    for sentence in filter(None, (*details, remaining["apart"])):
         yield _sentence(sentence)
-    if checked["holdout_n"]:
-        what = (
-            "answers, each predicted from all others"
-            if checked["left_out"]
-            else "answers about random pairs, which chose no question and were predicted unseen"
-        )
-        yield (
-            f"Held-out accuracy: {checked['holdout_right']:.0%} of {checked['holdout_n']} {what}; "
-            f"{checked['holdout_expected']:.0%} were to be expected if the probabilities are right."
-        )
-    else:
-        yield "No held-out answers yet could check the model."
+    yield _holdout_sentence(remaining)
     yield part["cycles"]["said"]
-    agreed = part["agreement"]
-    alpha, shared = agreed["krippendorff_alpha"], agreed["shared_pairs"]
-    if alpha is not None and shared >= ENOUGH_SHARED:
-        pairs = count(shared, "pair")
-        yield (
-            f"Krippendorff's alpha of {alpha:.2f} over {pairs} that two judges or more answered: "
-            "1 is perfect agreement, 0 is chance."
-        )
-    elif shared:
-        yield (
-            f"Only {count(shared, 'pair')} answered by two judges or more: too few to measure "
-            f"their agreement, which takes {ENOUGH_SHARED}."
-        )
-    if agreed["consistency"] is not None and agreed["repeats"] >= ENOUGH_SHARED:
-        yield (
-            f"{agreed['consistency']:.0%} of {count(agreed['repeats'], 'answer')} to a pair that "
-            "the same judge had answered before were the same."
-        )
+    yield from _agreement_sentences(part["agreement"])
     yield (
         "Intervals are of the model that was fitted: they cover the noise of answers, reliability "
         "and side bias, not what all judges get wrong alike."
     )
+
+
+def _holdout_sentence(remaining: dict[str, Any]) -> str:
+    n_answers = remaining["holdout_n"]
+    if not n_answers:
+        return "No held-out answers yet could check the model."
+    if remaining["left_out"]:
+        answers = "answers, each predicted from all others"
+    else:
+        answers = "answers about random pairs, which chose no question and were predicted unseen"
+    return (
+        f"Held-out accuracy: {remaining['holdout_right']:.0%} of {n_answers} {answers}; "
+        f"{remaining['holdout_expected']:.0%} were to be expected if the probabilities are right."
+    )
+
+
+def _agreement_sentences(agreement: dict[str, Any]) -> Iterator[str]:
+    alpha, n_shared = agreement["krippendorff_alpha"], agreement["shared_pairs"]
+    if alpha is not None and n_shared >= ENOUGH_SHARED:
+        pairs = count(n_shared, "pair")
+        yield (
+            f"Krippendorff's alpha of {alpha:.2f} over {pairs} that two judges or more answered: "
+            "1 is perfect agreement, 0 is chance."
+        )
+    elif n_shared:
+        yield (
+            f"Only {count(n_shared, 'pair')} answered by two judges or more: too few to measure "
+            f"their agreement, which takes {ENOUGH_SHARED}."
+        )
+    if agreement["consistency"] is not None and agreement["repeats"] >= ENOUGH_SHARED:
+        yield (
+            f"{agreement['consistency']:.0%} of {count(agreement['repeats'], 'answer')} to a pair "
+            "that the same judge had answered before were the same."
+        )
 
 
 def _sentence(text: str) -> str:

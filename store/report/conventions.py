@@ -1,4 +1,4 @@
-"""The measures of a run or of an evaluation, with the conventions that hold for them."""
+"""The measures of a run or of an evaluation, and their conventions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ def metrics_of(config: Settings) -> list[Metric]:
 
 
 def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) -> list[str]:
-    """Conventions of the measures, one line for all with the same number of empty queries."""
+    """The conventions of the measures: a line for those with the same number of empty queries."""
     by_count: dict[int, list[Metric]] = {}
     for metric in metrics:
         values = outcomes(metric, queries, np.arange(queries.n_docs))
         by_count.setdefault(count_empty(values), []).append(metric)
-    return [conventions(some, empty, n, len(queries)) for n, some in by_count.items()]
+    return [
+        conventions(metrics_with_count, empty, n_empty, len(queries))
+        for n_empty, metrics_with_count in by_count.items()
+    ]

@@ -49,7 +49,7 @@ def evaluate_model(
 
     Args:
         model: folder of the model.
-        measures: names of measures; none: those that every evaluation has.
+        measures: names of measures; none: the measures of every evaluation.
         rules: settings that differ from those of the training: gain, relevant_from, empty.
 
     Raises:
@@ -60,8 +60,10 @@ def evaluate_model(
     metrics = as_metrics(map(config.metric, measures or MEASURED))
     queries = data.read(ranker, progress, labelled=True)
     progress("ranking")
-    ranked: Any = queries.grades[ranker.order(queries)]
-    by_query = {metric.name: per_query(metric, ranked, queries.offsets) for metric in metrics}
+    ranked_grades: Any = queries.grades[ranker.order(queries)]
+    by_query = {
+        metric.name: per_query(metric, ranked_grades, queries.offsets) for metric in metrics
+    }
     return Evaluation(
         model=model,
         queries=queries,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FeatureImportance:
-    """How much a measure drops where a feature is shuffled.
+    """The importance of features: how much a measure drops when a feature is shuffled.
 
     Attributes:
         facts: the model, the data, the measure and its value, the repeats and the seed.
@@ -40,7 +40,7 @@ def measure_importance(
     threads: int | None = None,
     progress: Progress = lambda text: None,
 ) -> FeatureImportance:
-    """Shuffle each feature of labelled queries, and measure what a model loses by it.
+    """Shuffle each feature of labelled queries, and measure the loss of quality.
 
     Args:
         model: folder of the model.
@@ -79,5 +79,7 @@ def _rows(importance: Importance) -> list[dict[str, Any]]:
     for place in importance.largest():
         column = importance.columns[place]
         row: dict[str, Any] = {"feature": column.name, "number": column.features[0] + 1}
-        rows.append(row | {name: float(values[place]) for name, values in figures.items()})
+        for name, values in figures.items():
+            row[name] = float(values[place])
+        rows.append(row)
     return rows

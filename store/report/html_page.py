@@ -17,22 +17,26 @@ PageFile: TypeAlias = str | Path | IO[str]
 
 
 def render_template(template: str, *, script: str | None = None, **values: Any) -> str:
-    """A page of a template, with its style inside and the time it was written.
+    """Render the page of a template, with its style inside and the time it was written.
 
-    Its Content-Security-Policy allows only that style, images inside, and the script of that file
-    if one is named.
+    The page's Content-Security-Policy allows only this style, images inside the page, and the
+    script in the file `script`, if there is one.
     """
-    style = _part("report.css")
-    code = None if script is None else _part(script)
-    policy = f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
+    style = _read_asset("report.css")
+    code = None if script is None else _read_asset(script)
+    policy = f"default-src 'none'; img-src data:; style-src '{_policy_hash(style)}'; "
     if code is not None:
-        policy += f"script-src '{_hash(code)}'; "
+        policy += f"script-src '{_policy_hash(code)}'; "
     policy += "base-uri 'none'; form-action 'none'"
-    page = Environment(
-        loader=PackageLoader("store.report"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    ).get_template(template)  # fmt: skip
+    environment = Environment(
+        loader=PackageLoader("store.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    page = environment.get_template(template)
     return page.render(style=style, script=code, policy=policy, written=written, **values)
 
 
@@ -52,17 +56,18 @@ def refuse_page_file(file: PageFile, *inputs: str) -> None:
     """Refuse a file that could not be written, or would replace an input, before the page is made.
 
     Raises:
-        SortNetError: as `write_page`.
+        SortNetError: under the conditions of `write_page`.
     """
     if isinstance(file, str | Path):
         refuse_output(str(file), *inputs)
 
 
-def _part(name: str) -> str:
+def _read_asset(name: str) -> str:
     """The text of a file beside the templates."""
     return (files("store.report") / "templates" / name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
-    """Name of a style or a script inside the page, as a policy has it."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+def _policy_hash(text: str) -> str:
+    """The hash by which a policy names a style or a script inside the page."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

@@ -1,4 +1,4 @@
-"""Instructions of a collection as safe HTML, or as text where Markdown cannot be read."""
+"""Instructions of a collection as safe HTML, or as text if no Markdown parser is installed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _AS_HTML = Markup('<div class="formatted">{}</div>')
 def instructions_html(text: str) -> Markup:
     """The instructions for a page, empty if there are none.
 
-    Markdown is rendered by the same rules as on the page of `sortnet serve`; without its extra,
-    which has the parser, the text is shown as it is.
+    Markdown is rendered by the same rules as on the page of `sortnet serve`. Without the extra of
+    `serve`, which has the parser, the text is shown unchanged.
     """
     if not text:
         return Markup()
@@ -20,5 +20,5 @@ def instructions_html(text: str) -> Markup:
         from store.report.markdown import rendered
     except ImportError:
         return _AS_TEXT.format(text)
-    # What looks like HTML in the text is text in what is rendered.
+    # `rendered` has escaped all HTML in the text.
     return _AS_HTML.format(Markup(rendered(text)))

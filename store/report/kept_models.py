@@ -10,7 +10,8 @@ _NAMES = {"sortnet": "the comparator", "posterior": "the posterior"}
 
 
 def kept_name(model: Kept) -> str:
-    """
+    """The name of the ranker that was kept.
+
     >>> kept_name({"kind": "posterior"})
     'the posterior'
     """
@@ -24,7 +25,7 @@ def kept_figure(model: Kept) -> float:
 
 
 def kept_model(model: Kept) -> str:
-    """The model that was kept, its figure beside the figures of the others, and the reason.
+    """The model that was kept, its figure, the figures of the other models, and the reason.
 
     >>> figures = {"sortnet": 0.75, "posterior": 1.0}
     >>> kept_model({"kind": "posterior", "measure": "accuracy", "figures": figures,

@@ -1,8 +1,9 @@
-"""Pictures of a collection's report: how sure each rank is, how that grew, who answered."""
+"""Pictures of a collection's report: intervals of ranks, growth of certainty, annotators."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from sortnet.errors import DataError
 from sortnet.files import plain
 from sortnet.messages import count
+from sortnet.preference.stopping import Remaining
 from store.plots.labelling import (
     NAMED,
     answers_by_annotator,
@@ -23,31 +25,29 @@ from store.report.svg import picture
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService, new_session
 
-_REPLAYED = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)  # shares of the judgements that are fitted again
-_MOST_ITEMS, _MOST_ANSWERS = 500, 20_000  # of larger collections only recorded fits are drawn
+_REPLAYED_SHARES = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)  # of the judgements
+_MOST_ITEMS, _MOST_ANSWERS = 500, 20_000  # in larger collections no fit is repeated
+_ENOUGH_FITS = 3  # recorded fits that are drawn without more
 
 
 def pictures_of(
     service: LabellingService, judges: Sequence[dict[str, Any]]
 ) -> list[dict[str, str]]:
-    """The pictures that there is enough for."""
-    goal = service.session.goal
-    makers: tuple[Callable[[], dict[str, str]], ...] = (
-        partial(_intervals, service),
-        partial(_growth, service, None if goal.top else 1 - goal.wrong),
-        partial(_annotators, judges),
+    """The pictures for which there are enough answers."""
+    draw_functions: tuple[Callable[[], dict[str, str]], ...] = (
+        partial(_intervals_picture, service),
+        partial(_growth_picture, service),
+        partial(_annotators_picture, judges),
     )
     pictures = []
-    for make in makers:
-        try:
-            pictures.append(make())
-        except DataError:  # nothing to draw yet
-            continue
+    for draw in draw_functions:
+        with suppress(DataError):  # nothing to draw yet
+            pictures.append(draw())
     return pictures
 
 
-def _intervals(service: LabellingService) -> dict[str, str]:
-    """Intervals of the ranks; with groups, those of the group with the most answers."""
+def _intervals_picture(service: LabellingService) -> dict[str, str]:
+    """Intervals of the ranks; with groups, only of the group with the most answers."""
     ranking, items = service.ranking, service.items
     order = ranking.order
     title = "Intervals of the ranks"
@@ -74,16 +74,16 @@ def _intervals(service: LabellingService) -> dict[str, str]:
     return picture(title, caption, alt, ranking_intervals(frame))
 
 
-def _growth(service: LabellingService, goal_share: float | None) -> dict[str, str]:
-    frame = pd.DataFrame(growth_of(service))
-    figure = certainty_growth(frame, goal=goal_share)
-    first, last = (frame.iloc[k].to_dict() for k in (0, -1))
+def _growth_picture(service: LabellingService) -> dict[str, str]:
+    goal = service.session.goal
+    points = growth_of(service)
+    figure = certainty_growth(pd.DataFrame(points), goal=None if goal.top else 1 - goal.wrong)
+    first, last = points[0], points[-1]
     alt = (
         f"Growth of certainty. Lines; the expected share rises from {first['expected']:.0%} after "
         f"{first['answers']:.0f} answers to {last['expected']:.0%} after {last['answers']:.0f}."
     )
-    top = service.session.goal.top
-    subject = f"the top {top} that belong there" if top else "pairs in the right order"
+    subject = f"the top {goal.top} that belong there" if goal.top else "pairs in the right order"
     caption = (
         f"The share of {subject} that the model expects, and the share of the hold-out answers "
         "that it predicts. Answers of somebody who contradicts the others make it fall."
@@ -92,51 +92,59 @@ def _growth(service: LabellingService, goal_share: float | None) -> dict[str, st
 
 
 def growth_of(service: LabellingService) -> list[dict[str, Any]]:
-    """The share expected right after some numbers of answers, and that of the hold-out.
+    """The expected share, and the share right in the hold-out, after some numbers of answers.
 
-    They are those of the recorded fits; where there are fewer than four, as of imported answers,
-    the first answers are fitted again.
+    The shares are from the recorded fits. If fewer than three fits are recorded, as with imported
+    answers, the first answers are fitted again.
 
-    Cost: of the latter six fits, of at most 500 items and 20,000 answers.
+    Cost: six fits, of at most 500 items and 20,000 answers, if they are fitted again.
     """
-    session, remaining = service.session, service.remaining
-    answers = session.n_votes
+    session = service.session
+    n_answers = session.n_votes
+    if n_answers == 0:
+        return []
     points = [
         point
         for point in recorded(service.collection, session.goal)
-        if 0 < (point["answers"] or 0) < answers and point["expected"] is not None
+        if 0 < (point["answers"] or 0) < n_answers and point["expected"] is not None
     ]
-    few = len(service.items) <= _MOST_ITEMS and answers <= _MOST_ANSWERS
-    if len(points) < 3 and few:
-        points = _replayed(service)
-    holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
-    now = {"answers": answers, "expected": 1 - remaining.wrong, "holdout": holdout}
-    return [*points, dict(plain(now))] if answers else []
+    is_small = len(service.items) <= _MOST_ITEMS and n_answers <= _MOST_ANSWERS
+    if len(points) < _ENOUGH_FITS and is_small:
+        points = _replayed_points(service)
+    return [*points, _point(n_answers, service.remaining)]
 
 
-def _replayed(service: LabellingService) -> list[dict[str, Any]]:
-    events, session = service.session.judgements(), service.session
-    again = new_session(service.collection, service.items, service.study, goal=session.goal)
+def _replayed_points(service: LabellingService) -> list[dict[str, Any]]:
+    """The points of growth after fits to the first judgements."""
+    session = service.session
+    judgements = session.judgements()
+    replay = new_session(service.collection, service.items, service.study, goal=session.goal)
     points = []
-    replayed = 0
-    for share in _REPLAYED:
-        upto = int(share * len(events))
-        if upto <= replayed:
+    n_replayed = 0
+    for share in _REPLAYED_SHARES:
+        upto = int(share * len(judgements))
+        if upto <= n_replayed:
             continue
-        again.replay(events[replayed:upto])
-        replayed = upto
-        again.refit()
-        then = again.remaining(fresh=False)
-        holdout = then.holdout_right if then.holdout_n >= FEW else None
-        if 0 < again.n_votes < session.n_votes:
-            point = {"answers": again.n_votes, "expected": 1 - then.wrong, "holdout": holdout}
-            points.append(dict(plain(point)))
+        replay.replay(judgements[n_replayed:upto])
+        n_replayed = upto
+        replay.refit()
+        if 0 < replay.n_votes < session.n_votes:
+            points.append(_point(replay.n_votes, replay.remaining(fresh=False)))
     return points
 
 
-def _annotators(judges: Sequence[dict[str, Any]]) -> dict[str, str]:
-    columns = {"annotator": [judge["name"] for judge in judges]}
-    columns["answers"] = [judge["answers"] for judge in judges]
+def _point(n_answers: int, remaining: Remaining) -> dict[str, Any]:
+    """A point of growth; no share of the hold-out if it has few answers."""
+    holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
+    point = {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
+    return dict(plain(point))
+
+
+def _annotators_picture(judges: Sequence[dict[str, Any]]) -> dict[str, str]:
+    columns = {
+        "annotator": [judge["name"] for judge in judges],
+        "answers": [judge["answers"] for judge in judges],
+    }
     figure: Figure = answers_by_annotator(pd.DataFrame(columns))
     busiest = max(judges, key=lambda judge: int(judge["answers"]))
     alt = (

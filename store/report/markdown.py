@@ -1,4 +1,4 @@
-"""Markdown as HTML of a few harmless elements, as texts and instructions come from anybody."""
+"""Render Markdown, which anybody may have written, as HTML of a few harmless elements."""
 
 from __future__ import annotations
 
@@ -7,34 +7,36 @@ from functools import cache, lru_cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-LEVELS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}  # the page has higher ones
-KEPT = 256  # texts
+# Headings of a text are below the headings of the page.
+LEVELS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}
+_N_CACHED = 256  # texts
 
 
-@lru_cache(KEPT)
+@lru_cache(_N_CACHED)
 def rendered(text: str) -> str:
-    r"""The text as HTML: what looks like HTML in it is text; links to http and https, no images.
+    r"""The text as HTML: HTML in it is escaped, links lead to http and https, images are left out.
 
     >>> rendered("**Be** fair. <script>x</script>")
     '<p><strong>Be</strong> fair. &lt;script&gt;x&lt;/script&gt;</p>\n'
     """
     markdown = _markdown()
     tokens = markdown.parse(text)
-    for token in (each for block in tokens for each in (block, *(block.children or ()))):
-        token.tag = LEVELS.get(token.tag, token.tag)
-        token.info = ""  # a language would become a class
-        token.attrs = _attributes(token)
+    for block in tokens:
+        for token in (block, *(block.children or ())):
+            token.tag = LEVELS.get(token.tag, token.tag)
+            token.info = ""  # a language would become a class
+            token.attrs = _attributes(token)
     return str(markdown.renderer.render(tokens, markdown.options, {}))
 
 
 @cache
 def _markdown() -> MarkdownIt:
-    """CommonMark with tables and strikethrough; HTML in it is text."""
+    """A parser of CommonMark with tables and strikethrough, which escapes HTML."""
     options = {"html": False, "xhtmlOut": False}
-    made = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
-    made.disable("image")
-    made.validateLink = _is_web  # type: ignore[method-assign]
-    return made
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    parser.disable("image")
+    parser.validateLink = _is_web  # type: ignore[method-assign]
+    return parser
 
 
 def _is_web(url: str) -> bool:

@@ -7,9 +7,11 @@ from typing import Any
 
 
 def from_which(facts: Mapping[str, Any]) -> str:
-    """
+    """The model's folder, and its run if one is recorded.
+
     >>> from_which({"path": "old", "run": "3f2a5b"}), from_which({"path": "old", "run": None})
     ('old (run 3f2a5b)', 'old')
     """
-    path, run = facts.get("path") or "a model", facts.get("run")
+    path = facts.get("path") or "a model"
+    run = facts.get("run")
     return f"{path} (run {run})" if run else str(path)

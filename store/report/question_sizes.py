@@ -1,4 +1,4 @@
-"""What questions about two items and about more have bought: comparisons, time, calls, cost."""
+"""Facts of questions about two, three or more items: comparisons, accuracy, time, calls, cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from sortnet.core import I64, Bool
 from sortnet.preference.base import HOLDOUT
-from sortnet.preference.judgement_table import UNDO, Judgements, SharedVotes
+from sortnet.preference.judgement_table import UNDO, Judgements
+from sortnet.preference.shared_votes import SharedVotes
 from sortnet.preference.study import Study
 
 _PER_COMPARISON = ("calls", "tokens_in", "tokens_out", "cost")
@@ -18,22 +19,23 @@ _PER_COMPARISON = ("calls", "tokens_in", "tokens_out", "cost")
 def facts_of_sizes(
     judgements: Judgements, study: Study, spent: Callable[[I64], dict[str, Any]] | None = None
 ) -> list[dict[str, Any]]:
-    """The facts of each number of items that answers are about, the lowest number first.
+    """Facts of the questions about each number of items, the lowest number first.
 
-    An answer counts once, and so do its time and cost. `accuracy` is the share of its comparisons
-    that are as in gold pairs, or as most answers of others to the same pair in the hold-out;
-    `checked` is the number of such comparisons. Answers of the hold-out are not checked.
+    An answer counts once, and so do its time and cost. `checked` is the number of comparisons whose
+    order is known, from gold pairs or from what most other annotators answered in the hold-out.
+    `accuracy` is the share of these comparisons that are right. Answers of the hold-out are not
+    checked.
 
     Args:
-        judgements: all of them, including undos.
-        spent: the calls, tokens and cost of some rows, those undone too; None: these facts are
-            left out.
+        judgements: all judgements, including undos.
+        spent: gives the calls, tokens and cost of some rows, undone rows too; None: these facts
+            are left out.
 
     Cost: a sort of the judgements.
     """
     n_items = 2 + np.count_nonzero(judgements.further >= 0, axis=1)
     votes = SharedVotes.of(judgements, sets=True)
-    right, is_checked = _right(votes, judgements, study)
+    is_right, is_checked = _right_and_checked(votes, judgements, study)
     size_of_vote = n_items[votes.rows]
     facts: list[dict[str, Any]] = []
     for size in np.unique(n_items[judgements.answer != UNDO]).tolist():
@@ -44,44 +46,51 @@ def facts_of_sizes(
         n_comparisons = int(np.count_nonzero(size_of_vote == size))
         checked = is_checked & (size_of_vote == size)
         n_checked = int(np.count_nonzero(checked))
-        of_questions: dict[str, Any] = {
+        facts_of_size: dict[str, Any] = {
             "items": size,
             "answers": int(np.count_nonzero(is_answer)),
             "comparisons": n_comparisons,
             "seconds": float(np.median(times)) / 1000 if len(times) else None,
-            "accuracy": float(right[checked].mean()) if n_checked else None,
+            "accuracy": float(is_right[checked].mean()) if n_checked else None,
             "checked": n_checked,
         }
         if spent is not None:
             costs = spent(np.flatnonzero(of_size & (judgements.answer != UNDO)))
-            of_questions |= {**costs, **_per_comparison(costs, n_comparisons)}
-        facts.append(of_questions)
+            facts_of_size |= costs
+            facts_of_size |= _per_comparison(costs, n_comparisons)
+        facts.append(facts_of_size)
     return facts
 
 
 def _per_comparison(costs: dict[str, Any], n_comparisons: int) -> dict[str, float | None]:
-    """Calls, tokens and cost a comparison; None where there are none."""
-    per: dict[str, float | None] = {}
+    """Calls, tokens and cost a comparison; None if they are unknown or nothing was compared."""
+    figures: dict[str, float | None] = {}
     for name in _PER_COMPARISON:
-        is_known = bool(n_comparisons) and costs[name] is not None
-        per[f"{name}_a_comparison"] = costs[name] / n_comparisons if is_known else None
-    return per
+        is_known = n_comparisons > 0 and costs[name] is not None
+        figures[f"{name}_a_comparison"] = costs[name] / n_comparisons if is_known else None
+    return figures
 
 
-def _right(votes: SharedVotes, judgements: Judgements, study: Study) -> tuple[Bool, Bool]:
-    """(m,), (m,) whether each vote is as it is known to be, and whether that is known at all."""
+def _right_and_checked(
+    votes: SharedVotes, judgements: Judgements, study: Study
+) -> tuple[Bool, Bool]:
+    """(m,), (m,) whether each of the m votes is right, and whether its right side is known.
+
+    Sides are 1 for the item with the lower number, -1 for the other item, 0 for neither.
+    """
     holdout = judgements.strategies.get(HOLDOUT, -1)
     is_holdout = judgements.strategy[votes.rows] == holdout
     side = np.sign(votes.better - 0.5)
-    of_holdout = np.where(is_holdout, side, 0.0)
-    of_annotator = np.cumsum(votes.first) - 1
-    own = np.bincount(of_annotator, of_holdout, 1)[of_annotator]
-    known = np.sign(np.bincount(votes.pair, of_holdout, 1)[votes.pair] - own)
-    better = {pair: decision.item for pair, decision in study.gold.items()}
-    if better:
+    holdout_side = np.where(is_holdout, side, 0.0)
+    balance_of_pair = np.bincount(votes.pair, holdout_side, 1)[votes.pair]
+    annotator_and_pair = np.cumsum(votes.first) - 1
+    own_balance = np.bincount(annotator_and_pair, holdout_side, 1)[annotator_and_pair]
+    right_side = np.sign(balance_of_pair - own_balance)
+    better_item = {pair: decision.item for pair, decision in study.gold.items()}
+    if better_item:
         pairs = zip(votes.low.tolist(), votes.high.tolist(), strict=True)
-        for k, pair in enumerate(pairs):
-            if pair in better:
-                known[k] = 1.0 if better[pair] == pair[0] else -1.0
-    is_checked = ~is_holdout & (side != 0) & (known != 0)
-    return side == known, is_checked
+        for row, pair in enumerate(pairs):
+            if pair in better_item:
+                right_side[row] = 1.0 if better_item[pair] == pair[0] else -1.0
+    is_checked = ~is_holdout & (side != 0) & (right_side != 0)
+    return side == right_side, is_checked

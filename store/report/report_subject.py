@@ -1,4 +1,4 @@
-"""The run or the collection that a report is about, where both may have the name."""
+"""Find the run or the collection that a report is about; both may have the same name."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from store.service.existing_store import open_existing
 
 
 class Subject(NamedTuple):
-    """What a report is about: a run, or a collection."""
+    """The run or the collection that a report is about."""
 
     name: str
     is_collection: bool
 
 
 def subject_of(store: str | None, name: str) -> Subject:
-    """The run or the collection of that name; a note says which was taken where both have it.
+    """The run or the collection of a name; a note says which is taken if both have the name.
 
-    A run's whole id and `last` are the run, else a collection's name is before a prefix.
+    A run's whole id and `last` mean the run. A collection's name takes precedence over a prefix of
+    a run's id.
 
     Raises:
-        StoreError: if neither has the name.
+        StoreError: if no run and no collection has the name.
     """
     from store.service.judged_queries import PREFIX
 

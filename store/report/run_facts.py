@@ -1,4 +1,4 @@
-"""What the store has of a run, and a folder of its model, as plain values."""
+"""The facts that the store has of runs, and a folder of its model, as plain values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run_rows(store: Store) -> list[dict[str, Any]]:
 
 
 def run_facts(run: Run) -> dict[str, Any]:
-    """Everything that the store has of a run, with a row for each iteration."""
+    """All facts that the store has of a run, with a row for each iteration."""
     facts: dict[str, Any] = {"id": run.id, "status": run.status, "phase": run.phase}
     for name in _FACTS:
         facts[name] = getattr(run, name)
@@ -28,17 +28,19 @@ def run_facts(run: Run) -> dict[str, Any]:
 
 
 def model_facts(folder: str) -> dict[str, Any]:
-    """What a model folder has of its ranker: kind, features, settings and origin.
+    """The facts that a model folder has of its ranker: kind, features, settings and origin.
 
-    `features` are the names for people, None where the features have no names.
+    `features` are names for people; None if the features have no names.
 
     Raises:
         ModelError: if the folder has no model, or a damaged one.
     """
-    from sortnet.rankers.base import load_ranker, name_of
+    from sortnet.rankers.load_ranker import load_ranker
+    from sortnet.rankers.registry import name_of
 
     ranker = load_ranker(folder)
-    names, describer = ranker.feature_names, ranker.describer
+    names = ranker.feature_names
+    describer = ranker.describer
     return {
         "model": folder,
         "kind": name_of(ranker.config),

@@ -31,10 +31,12 @@ from store.runs.unfinished import again, is_before_the_end_of_training, with_pha
 
 
 class _Plot(NamedTuple):
-    draw: str  # the function of store.plots
-    frame: str  # the method of Run that makes its frame
+    """A plot of the page: a function of `store.plots.figures`, of a frame that `Run` makes."""
+
+    function: str
+    frame_method: str
     title: str
-    about: str
+    caption: str
 
 
 PLOTS = (
@@ -58,7 +60,7 @@ PLOTS = (
           "A comparator need not be transitive: the share of cyclic triples."),
     _Plot("seconds", "iterations_frame", "Seconds", "Wall-clock time of sorting and training."),
 )  # fmt: skip
-_LABELLING = (
+_LABELLING_PLOTS = (
     _Plot("measures", "iterations_frame", "Pairs in the right order",
           "Expected of all pairs, and of the hold-out questions, by the number of judgements."),
     _Plot("seconds", "iterations_frame", "Seconds", "Wall-clock time of a fit."),
@@ -86,7 +88,8 @@ def write_run_page(
         cache: folder of parsed data; None: none.
         progress: gets the name of each step.
 
-    Returns a line for each part of the page that is missing, as the model or data were not found.
+    Returns:
+        A line for each part of the page that is missing because the model or data were not found.
 
     Raises:
         SortNetError: if the run has no iteration, `model` or `data` is not the run's, or the file
@@ -105,14 +108,15 @@ def write_run_page(
 
 def _conventions(run: Run, sources: Sources) -> list[str]:
     """The conventions of the run's measures on each part whose data were found."""
-    if not sources.data:  # nor need the run have settings of a training
+    if not sources.data:  # a run without data may have no settings of a training
         return []
     settings = {name: run.config[name] for name in run.config if name not in ("tuning", "from")}
     config = Config.from_json(settings)
+    metrics = metrics_of(config)
     return [
         f"{PARTS[split]}: {line}"
         for split, queries in sources.data.items()
-        for line in conventions_of(queries, metrics_of(config), config.empty)
+        for line in conventions_of(queries, metrics, config.empty)
     ]
 
 
@@ -128,7 +132,7 @@ def render(
     Args:
         run: the run.
         sources: where to look up documents; its notes are shown. None: nowhere.
-        conventions: of the measures; default: those of the run's settings.
+        conventions: of the measures; none: the conventions of the run's settings.
         top: number of hardest queries per part.
 
     Raises:
@@ -137,32 +141,36 @@ def render(
     Cost: about 3 seconds to draw the plots, and reading the run's pairs.
     """
     sources = sources or Sources()
-    frame, pairs = run.iterations_frame(), run.pairs_frame()
-    labelling = quality_of(run.config) == LABELLING
-    names = measure_names(frame)
-    recorded = str(frame.attrs.get("conventions") or "not recorded")
-    pictures, missing = _pictures(run, pairs, _LABELLING if labelling else PLOTS)
-    counted = _counted(pairs)
-    data = [
-        [part, *map(facts.get, ("path", "n_queries", "n_docs", "n_features")), _digest(facts)]
-        for part, facts in run.data.items()
-    ]
+    iterations = run.iterations_frame()
+    pairs = run.pairs_frame()
+    is_labelling = quality_of(run.config) == LABELLING
+    measures = measure_names(iterations)
+    pictures, notes = _pictures(run, pairs, _LABELLING_PLOTS if is_labelling else PLOTS)
+    if is_labelling:
+        conventions = []
+    else:
+        notes = [*sources.notes, *notes]
+        conventions = conventions or [str(iterations.attrs.get("conventions") or "not recorded")]
+    counted = _counted_pairs(pairs)
     return render_template(
         "report.html",
         title=f"SortNet run {run.id}",
         run=run,
-        data=data,
-        summary=summary(run, frame),
-        status_line=status_line(run, len(frame)),
-        conventions=[] if labelling else conventions or [recorded],
-        labelling="\n".join(_labelling_lines(frame)) if labelling else None,
-        measures=names,
+        data=[_data_row(part, facts) for part, facts in run.data.items()],
+        summary=summary(run, iterations),
+        status_line=status_line(run, len(iterations)),
+        conventions=conventions,
+        labelling=_labelling_table(iterations) if is_labelling else None,
+        measures=measures,
         iterations=[
-            (iteration_table.cells(row, names, "{:,}"), row["iteration"] == frame.attrs.get("kept"))
-            for row in rows_of(frame)
+            (
+                iteration_table.cells(row, measures, "{:,}"),
+                row["iteration"] == iterations.attrs.get("kept"),
+            )
+            for row in rows_of(iterations)
         ],
         pictures=pictures,
-        notes=[*([] if labelling else sources.notes), *missing],
+        notes=notes,
         recurring=recurring(counted, sources),
         hard=hardest(counted, sources, top=top),
         hard_in=counted_iterations(counted),
@@ -171,7 +179,7 @@ def render(
     )
 
 
-def _counted(pairs: pd.DataFrame) -> pd.DataFrame:
+def _counted_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
     """The pairs that were wrong after iteration 0; no rows for a run of an older version."""
     try:
         return after_the_first(pairs)
@@ -179,52 +187,56 @@ def _counted(pairs: pd.DataFrame) -> pd.DataFrame:
         return after_the_first(pairs.head(0))
 
 
-def _digest(facts: Mapping[str, Any]) -> str:
-    return Markup("<code>{}</code>").format(facts.get("fingerprint") or "not recorded")
+def _data_row(part: str, facts: Mapping[str, Any]) -> list[Any]:
+    """A row of the table of data: part, path, numbers, fingerprint."""
+    fingerprint = Markup("<code>{}</code>").format(facts.get("fingerprint") or "not recorded")
+    columns = ("path", "n_queries", "n_docs", "n_features")
+    return [part, *(facts.get(name) for name in columns), fingerprint]
 
 
-def _labelling_lines(frame: pd.DataFrame) -> list[str]:
-    rows = rows_of(frame)
-    return iteration_table.header(LABELLING) + [
-        iteration_table.line(row, LABELLING) for row in rows
-    ]
+def _labelling_table(iterations: pd.DataFrame) -> str:
+    lines = [iteration_table.line(row, LABELLING) for row in rows_of(iterations)]
+    return "\n".join([*iteration_table.header(LABELLING), *lines])
 
 
 def _pictures(
-    run: Run, pairs: pd.DataFrame, of: Sequence[_Plot]
+    run: Run, pairs: pd.DataFrame, page_plots: Sequence[_Plot]
 ) -> tuple[list[dict[str, str]], list[str]]:
-    """All plots for which the run has data, and a line for each of the others."""
-    made, missing = [], []
+    """The plots for which the run has data, and a line for each plot without data."""
+    pictures: list[dict[str, str]] = []
+    notes: list[str] = []
     frames = {"pairs_frame": pairs}
-    for plot in of:
-        if plot.frame not in frames:
-            frames[plot.frame] = getattr(run, plot.frame)()
-        frame = frames[plot.frame]
+    for plot in page_plots:
+        if plot.frame_method not in frames:
+            frames[plot.frame_method] = getattr(run, plot.frame_method)()
+        frame = frames[plot.frame_method]
         try:
-            figure = getattr(plots, plot.draw)(frame)
-            alt = f"{plot.title}. {_in_words(plot.draw, frame)}"
-            made.append(picture(plot.title, plot.about, alt, figure))
+            figure = getattr(plots, plot.function)(frame)
         except DataError as error:
-            missing.append(f"{plot.title}: {error}")
-    return made, missing
+            notes.append(f"{plot.title}: {error}")
+        else:
+            alt = f"{plot.title}. {_in_words(plot.function, frame)}"
+            pictures.append(picture(plot.title, plot.caption, alt, figure))
+    return pictures, notes
 
 
 def _in_words(name: str, frame: pd.DataFrame) -> str:
     """The text alternative of a plot; the tables have all the figures."""
     if frame.empty:
         return ""
-    first, last = (frame.iloc[k].to_dict() for k in (0, -1))
     kept = frame.attrs.get("kept")
+    kept_clause = "" if kept is None else f"; iteration {kept} was kept"
     if name == "pair_growth":
         rows = rows_of(frame)
-        wrong = [iteration_table.wrong_share(rows[k], "train") for k in (0, -1)]
+        first, last = rows[0], rows[-1]
+        first_wrong = iteration_table.wrong_share(first, "train")
+        last_wrong = iteration_table.wrong_share(last, "train")
         return (
             f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs. "
-            f"Wrong of the training comparisons: {wrong[0]} to {wrong[1]}."
+            f"Wrong of the training comparisons: {first_wrong} to {last_wrong}."
         )
     if name == "measures":
-        chosen = "" if kept is None else f"; iteration {kept} was kept"
-        return f"Lines over {len(frame)} iterations{chosen}."
+        return f"Lines over {len(frame)} iterations{kept_clause}."
     if name == "hard_queries":
         counted = after_the_first(frame)
         times = counted.groupby(["split", "qid"], observed=True)["times"].sum().reset_index()
@@ -238,10 +250,10 @@ def _in_words(name: str, frame: pd.DataFrame) -> str:
         total = float(frame[["seconds_sort", "seconds_train"]].sum().sum())
         return f"Bars over {len(frame)} iterations, {total:.1f} seconds in all."
     if name == "cycles":
-        return f"Lines; {last['share']:.2%} of the validation triples in the last iteration."
+        share = frame.iloc[-1].to_dict()["share"]
+        return f"Lines; {share:.2%} of the validation triples in the last iteration."
     kinds = {"margins": "Histograms, an iteration each", "mistakes_by_rank": "Heat map"}
-    chosen = "" if kept is None else f"; iteration {kept} was kept"
-    return f"{kinds[name]}, of validation pairs{chosen}."
+    return f"{kinds[name]}, of validation pairs{kept_clause}."
 
 
 def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
@@ -253,48 +265,54 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
     best = [row for row in rows if row["best"]]
     if best:
         first, kept = rows[0], best[-1]
-        said = f"{share(kept['quality'])} on validation, iteration {kept['iteration']}"
-        facts += _kept_facts(run.kept, f"{quality} of the best iteration", said)
+        figure = f"{share(kept['quality'])} on validation, iteration {kept['iteration']}"
+        facts += _kept_facts(run.kept, (f"{quality} of the best iteration", figure))
         origin = run.config.get("from")
         weights = "random weights" if origin is None else f"from {from_which(origin)}"
         facts.append(("Before training", f"{share(first['quality'])} ({weights})"))
-    labelling = quality == LABELLING
-    last = rows[-1]["iteration"] if rows else None
-    numbers = str(len(rows)) if labelling or last is None else f"0 to {last}"
-    facts.append(("Iterations", numbers))
-    if rows and labelling:
-        facts.append(("Judgements", str(rows[-1]["iteration"])))
-    elif rows:
-        tp, vp = (iteration_table.total(rows[-1][name], number="{:,}") for name in ("tp", "vp"))
-        facts.append(("Pairs kept", f"{tp} training, {vp} validation"))
-        seconds = sum(map(iteration_table.seconds, rows))
-        facts.append(("Time", f"{seconds:,.1f} seconds of sorting and training"))
+    if not rows:
+        return [*facts, ("Iterations", "0")]
+    last = rows[-1]
+    if quality == LABELLING:
+        facts.append(("Iterations", str(len(rows))))
+        facts.append(("Judgements", str(last["iteration"])))
+        return facts
+    facts.append(("Iterations", f"0 to {last['iteration']}"))
+    tp = iteration_table.total(last["tp"], number="{:,}")
+    vp = iteration_table.total(last["vp"], number="{:,}")
+    facts.append(("Pairs kept", f"{tp} training, {vp} validation"))
+    seconds = sum(map(iteration_table.seconds, rows))
+    facts.append(("Time", f"{seconds:,.1f} seconds of sorting and training"))
     return facts
 
 
-def _kept_facts(model: Kept | None, name: str, best: str) -> list[tuple[str, str]]:
-    """Facts of the kept model, and of the best iteration if another ranker was kept."""
+def _kept_facts(model: Kept | None, best_iteration: tuple[str, str]) -> list[tuple[str, str]]:
+    """Facts of the kept model, and of the best iteration if another ranker was kept.
+
+    `best_iteration` is the name and the value of the fact about the best iteration.
+    """
     if model is None:
-        return [(name, best)]
-    of_the_kept = f"{model['measure']} of the kept model"
+        return [best_iteration]
+    name = f"{model['measure']} of the kept model"
+    kept = ("Kept", kept_model(model))
     if model["kind"] == "sortnet":
-        return [(of_the_kept, best), ("Kept", kept_model(model))]
+        _, figure = best_iteration
+        return [(name, figure), kept]
     figure = f"{share(kept_figure(model))} on validation, {kept_name(model)}"
-    return [(of_the_kept, figure), ("Kept", kept_model(model)), (name, best)]
+    return [(name, figure), kept, best_iteration]
 
 
-def status_line(run: Run, n: int) -> str | None:
+def status_line(run: Run, n_iterations: int) -> str | None:
     """The status line of an unfinished run; None if it is done."""
     status = run.status
-    after = f"after {count(n, 'iteration')}"
-    if status == "running":
-        where = run.status_text.removeprefix("running")
-        return f"The run was running{where} when this was written, or was killed, {after}."
     if status == "done":
         return None
-    how = "failed" if status == "failed" else f"was {status}"
+    after = f"after {count(n_iterations, 'iteration')}"
+    if status == "running":
+        return f"The run was {run.status_text} when this was written, or was killed, {after}."
+    ended = "failed" if status == "failed" else f"was {status}"
     rate = ", before its learning rate came down" if is_before_the_end_of_training(run) else ""
-    return f"The run is unfinished: it {how} {after}{rate}."
+    return f"The run is unfinished: it {ended} {after}{rate}."
 
 
 def refuse_without_iterations(run: Run) -> None:
@@ -309,12 +327,12 @@ def refuse_without_iterations(run: Run) -> None:
     raise SortNetError(f"run {run.id} ({status}) has no iteration yet; {step}")
 
 
-def _settings(values: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, str]]:
+def _settings(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """The settings as names and values; nested names are joined by a dot."""
-    for name, value in values.items():
+    for name, value in config.items():
         if isinstance(value, Mapping):
-            yield from _settings(value, f"{under}{name}.")
+            yield from _settings(value, f"{prefix}{name}.")
         elif name == "tuning":
-            yield f"{under}{name}", count(len(value), "trial")
+            yield f"{prefix}{name}", count(len(value), "trial")
         else:
-            yield f"{under}{name}", "not set" if value is None else str(value)
+            yield f"{prefix}{name}", "not set" if value is None else str(value)

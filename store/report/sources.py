@@ -29,7 +29,7 @@ class Sources:
         model: the run's model; None if it was not found.
         data: its queries.
         notes: one line for each missing part.
-        name_of: what to call the document of an id: an item of a collection with its text.
+        name_of: gives the name of a document, from its id; an item of a collection with its text.
     """
 
     model: Ranker | None = None
@@ -41,35 +41,35 @@ class Sources:
 def find_sources(
     run: Run, model: str | None, data: Sequence[str], *, cache: Path | None, progress: Progress
 ) -> Sources:
-    """Load the run's model and data from the given paths, else from the recorded ones.
+    """Load the run's model and data from the given paths, else from the recorded paths.
 
     Raises:
         SortNetError: if a given path is not the run's.
     """
     notes: list[str] = []
-    loaded = None
+    ranker = None
     try:
         progress("loading the model")
-        loaded = _model(run, model or run.out)
+        ranker = _load_model(run, model or run.out)
     except SortNetError as error:
         if model is not None:
             raise
         notes.append(f"The documents' order: {error}. give its folder with --model")
-    named = {split: path for path in data for split in _splits_of(run, path)}
+    path_of = {split: path for path in data for split in _splits_of(run, path)}
     queries: dict[Split, Queries] = {}
     for split in SPLITS:
         progress(f"reading the {PARTS[split]} data")
         try:
-            queries[split] = read_part(run, split, named.get(split), cache=cache, like=loaded)
-        except (DataError, StoreError) as error:  # also of a collection that was removed
+            queries[split] = read_part(run, split, path_of.get(split), cache=cache, like=ranker)
+        except (DataError, StoreError) as error:  # a StoreError if a collection was removed
             notes.append(
                 f"Documents of {PARTS[split]} queries: {error}. give their file with --data"
             )
-    return Sources(loaded, queries, notes, _namer(run) if queries else str)
+    return Sources(ranker, queries, notes, _document_namer(run) if queries else str)
 
 
-def _namer(run: Run) -> Callable[[str], str]:
-    """What gives the id of a collection's item with the start of its text; of others the id."""
+def _document_namer(run: Run) -> Callable[[str], str]:
+    """A function that adds the start of its text to the id of an item of a collection."""
     from store.collections.collection import Collection
     from store.service.judged_queries import Source
 
@@ -77,30 +77,30 @@ def _namer(run: Run) -> Callable[[str], str]:
     if source is None:
         return str
     items = Collection(run.database, source.name).items()
-    number = {id: k for k, id in enumerate(items.ids)}
+    number_of_id = {id: number for number, id in enumerate(items.ids)}
 
     def name_of(docid: str) -> str:
-        words = words_of(items, number[docid]) if docid in number else ""
-        return f"{docid}: {cut(words, 60)}" if words else docid
+        text = words_of(items, number_of_id[docid]) if docid in number_of_id else ""
+        return f"{docid}: {cut(text, 60)}" if text else docid
 
     return name_of
 
 
-def _model(run: Run, folder: str | None) -> Ranker:
-    from sortnet.rankers.base import load_ranker
+def _load_model(run: Run, folder: str | None) -> Ranker:
+    from sortnet.rankers.load_ranker import load_ranker
 
     if folder is None:
         raise ModelError(f"run {run.id} kept no model")
     model = load_ranker(folder)
-    if model.info.get("run") != run.id:
-        found = model.info.get("run")
-        raise ModelError(f"{folder}: the model of {f'run {found}' if found else 'no run'}, "
-                         f"not of run {run.id}")  # fmt: skip
+    run_of_model = model.info.get("run")
+    if run_of_model != run.id:
+        owner = f"run {run_of_model}" if run_of_model else "no run"
+        raise ModelError(f"{folder}: the model of {owner}, not of run {run.id}")
     return model
 
 
 def _splits_of(run: Run, path: str) -> list[Split]:
-    """The parts of the run whose file has this content: both where one file was divided."""
+    """The parts of the run whose file has this content: both parts if one file was divided."""
     from sortnet.data import fingerprint
 
     digest = fingerprint(path)
@@ -120,10 +120,10 @@ def read_part(
     cache: Path | None = None,
     like: Ranker | None = None,
 ) -> Queries:
-    """Read a part of the run's data: the given file, or the recorded one if unchanged.
+    """Read a part of the run's data: the given file, or the recorded file if it is unchanged.
 
     Args:
-        like: the run's model, whose features the documents have; None: those of the file itself.
+        like: the run's model, whose features the documents get; None: the features of the file.
 
     Raises:
         DataError: if it no longer exists, or has changed.
@@ -139,7 +139,8 @@ def read_part(
     if facts is None:
         raise DataError(f"run {run.id} has no record of its {PARTS[split]} data")
     if path is None:
-        if (source := Source.parse(str(facts.get("path")))) is not None:
+        source = Source.parse(str(facts.get("path")))
+        if source is not None:
             return _judged_part(run, split, source)
         path = find_data(facts)
         if facts.get("fingerprint") != fingerprint(path):
@@ -151,7 +152,7 @@ def read_part(
     queries = read_queries(
         path,
         n_features=n_features,
-        labelled=run.judge is None,  # who was asked in place of grades
+        labelled=run.judge is None,  # a judge was asked in place of grades
         columns=columns,
         cache=cache,
         like=like,
@@ -168,8 +169,8 @@ def _judged_part(run: Run, split: Split, source: Source) -> Queries:
 
     collection = Collection(run.database, source.name)
     as_before = run.data["vali"].get("held_out")  # versions before 0.4 did not record it
-    found = read_judged(collection, source.events, seed=run.seed, as_before=as_before)
-    part: Queries = getattr(found, split)
-    if run.data[split].get("fingerprint") != found.fingerprint(part):
+    judged = read_judged(collection, source.events, seed=run.seed, as_before=as_before)
+    part: Queries = getattr(judged, split)
+    if run.data[split].get("fingerprint") != judged.fingerprint(part):
         raise DataError(f"{source}: its items or judgements differ from what the run read")
     return part

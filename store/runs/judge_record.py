@@ -1,63 +1,116 @@
-"""The judge of a run as its store keeps it, to go on with: JSON without keys and functions."""
+"""The record of a run's judge, which resumes the run: JSON without keys and functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from sortnet.errors import SortNetError
-from sortnet.judges import Function, LanguageModel, Program
+from sortnet.judges import Function, LanguageModel, Limits, Price, Program
 from sortnet.judges.any_judge import MachineJudge
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import part_of_judge
 
-# {attribute of a judge: its name in a record}, where these differ
-_NAMES = {"command": "judge", "key_variable": "key", "patience": "store_patience"}
-# Attributes that are no JSON values: a function, and a function that returns a key.
-_NOT_STORED = {LanguageModel: ("key",), Program: (), Function: ("function", "name")}
 _KEY_FUNCTION = "key_is_from_function"
 # Names in a record that a resumed run cannot change: the answers would be of two judges.
-_ALIKE = ("model", "function", "question", "both_orders", "prompt_hash")
+_FIXED = ("model", "function", "question", "both_orders", "prompt_hash")
 
 
 def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
-    """The record of a judge; of a key the variable's name alone, of a function its name.
+    """The record of a judge; it has the name of a key's variable, and the name of a function.
 
     >>> record = record_of(LanguageModel("qwen3", "http://localhost:8000", key=lambda: "sk-1"), "?")
     >>> record["model"], record["key"], record["key_is_from_function"]
     ('qwen3', None, True)
     """
-    names = [field.name for field in fields(judge) if field.name not in _NOT_STORED[type(judge)]]
-    record = {_NAMES.get(name, name): getattr(judge, name) for name in names}
     if isinstance(judge, LanguageModel):
-        record["request"] = dict(judge.request)
-        record |= {"prompt_hash": Prompt(judge.prompt).hash, _KEY_FUNCTION: judge.key is not None}
-    if isinstance(judge, Function):
-        record["function"] = judge.annotator
-    return {**record, "question": question}
+        return {**_record_of_model(judge), "question": question}
+    if isinstance(judge, Program):
+        record: dict[str, Any] = {
+            "judge": judge.command,
+            "timeout": judge.timeout,
+            "workers": judge.workers,
+            "batch": judge.batch,
+            "store_patience": judge.patience,
+        }
+        return {**record, "question": question}
+    return {"function": judge.annotator, "workers": judge.workers, "question": question}
+
+
+def _record_of_model(model: LanguageModel) -> dict[str, Any]:
+    return {
+        "model": model.model,
+        "server": model.server,
+        "key": model.key if isinstance(model.key, str) else None,
+        _KEY_FUNCTION: callable(model.key),
+        "prompt": model.prompt,
+        "prompt_hash": Prompt(model.prompt).hash,
+        "request": dict(model.request),
+        "structured": model.structured,
+        "logprobs": model.logprobs,
+        "both_orders": model.both_orders,
+        "max_calls": model.limits.max_calls,
+        "max_tokens": model.limits.max_tokens,
+        "max_cost": model.limits.max_cost,
+        "price_in": model.price.price_in,
+        "price_out": model.price.price_out,
+        "currency": model.price.currency,
+        "prices": model.price.table,
+        "answer_cache": model.answer_cache,
+        "workers": model.workers,
+        "timeout": model.timeout,
+        "store_patience": model.patience,
+        "insecure": model.insecure,
+    }
 
 
 def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
-    """The judge of a record; in place of its function stands a function that cannot be called."""
+    """The judge of a record; a function is replaced by a function that raises an error."""
     if record.get("function") is not None:
-        return Function(_function_of_earlier, record["function"], record["workers"])
-    kind = LanguageModel if record.get("judge") is None else Program
-    attributes = {field.name: _NAMES.get(field.name, field.name) for field in fields(kind)}
-    attributes = {
-        attribute: name
-        for attribute, name in attributes.items()
-        if name in record and attribute not in _NOT_STORED[kind]
-    }
-    return kind(**{attribute: record[name] for attribute, name in attributes.items()})
+        return Function(_missing_function, record["function"], record["workers"])
+    if record.get("judge") is not None:
+        return Program(
+            record["judge"],
+            timeout=record["timeout"],
+            workers=record["workers"],
+            batch=record["batch"],
+            patience=record["store_patience"],
+        )
+    return _recorded_model(record)
 
 
-def _function_of_earlier(left: object, right: object) -> str:
+def _recorded_model(record: Mapping[str, Any]) -> LanguageModel:
+    """The language model of a record; settings that version 0.4 did not record are defaults."""
+    return LanguageModel(
+        record["model"],
+        record["server"],
+        key=record["key"],
+        prompt=record["prompt"],
+        request=record.get("request", {}),
+        structured=record.get("structured", False),
+        logprobs=record.get("logprobs", True),
+        both_orders=record["both_orders"],
+        limits=Limits(record["max_calls"], record["max_tokens"], record["max_cost"]),
+        price=Price(
+            record["price_in"],
+            record["price_out"],
+            currency=record.get("currency"),
+            table=record.get("prices"),
+        ),
+        answer_cache=record.get("answer_cache"),
+        workers=record["workers"],
+        timeout=record["timeout"],
+        patience=record["store_patience"],
+        insecure=record["insecure"],
+    )
+
+
+def _missing_function(left: object, right: object) -> str:
     raise SortNetError("the function that the run asked is not stored")
 
 
 def is_stored_whole(record: Mapping[str, Any]) -> bool:
-    """Whether a record says all that it takes to ask the judge again.
+    """Whether a record has everything that is needed to ask the judge again.
 
     >>> is_stored_whole(record_of(Program("python judge.py"), "?"))
     True
@@ -68,9 +121,10 @@ def is_stored_whole(record: Mapping[str, Any]) -> bool:
 
 
 def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str | None:
-    """The argument by which a judge is not the stored one; None if their answers go together.
+    """The argument that makes a judge another judge than the stored one; None if there is none.
 
-    A program may have another command: it may have been moved or mended.
+    Answers of two judges must not be mixed. A program may have another command: it may have been
+    moved or mended.
 
     >>> stored = record_of(Program("python judge.py"), "Which is longer?")
     >>> other_argument(record_of(Program("python3 judge.py"), "Which is longer?"), stored)
@@ -79,7 +133,7 @@ def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str 
     """
     if kind_of(record) != kind_of(stored):
         return "judge"
-    for name in _ALIKE:
+    for name in _FIXED:
         if name in record and name in stored and record[name] != stored[name]:
             return name.removesuffix("_hash")
     if part_of_judge(record.get("request", {})) != part_of_judge(stored.get("request", {})):

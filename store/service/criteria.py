@@ -28,67 +28,87 @@ class Asked(NamedTuple):
 
 
 class Criteria:
-    """What annotators are asked: by one service, or one for each criterion, in that order.
+    """The services that annotators are asked by: one, or one for each criterion in their order.
 
-    Together, each question is asked by all criteria before the next one; else one criterion is
-    asked until its goal is reached, then the next one.
+    Args:
+        together: whether each question is asked for all criteria before the next question. If not,
+            one criterion is asked about until its goal is reached, then the next one.
     """
 
     def __init__(self, services: Sequence[LabellingService], *, together: bool = False) -> None:
-        self.services, self._together = tuple(services), together and len(services) > 1
+        self.services = tuple(services)
+        self._together = together and len(services) > 1
 
     def next(self, annotator: str, k: int = 1) -> list[Asked]:
-        """The next k questions, or fewer; together, each once for each criterion.
+        """The next k questions, or fewer; together, each question once for each criterion.
 
-        Cost: as `LabellingService.next`, for each service that is looked at.
+        Cost: as `LabellingService.next`, for each service that is asked.
         """
-        # Those that have not reached their goal first; the sort is stable.
-        order = sorted(self.services, key=lambda each: each.known and each.remaining.stop)
-        for lead in order:
-            asked = [Asked(lead, lease) for lease in lead.next(annotator, k)]
+        # The criteria that have not reached their goal come first; the sort is stable.
+        services = sorted(
+            self.services, key=lambda service: service.is_fitted and service.remaining.stop
+        )
+        for service in services:
+            questions = [Asked(service, lease) for lease in service.next(annotator, k)]
             if self._together:
-                asked = self._by_all(annotator, asked)
-            if asked:
-                return asked
+                questions = self._for_all_criteria(annotator, questions)
+            if questions:
+                return questions
         return []
 
-    def _by_all(self, annotator: str, asked: Sequence[Asked]) -> list[Asked]:
-        """The questions of one service asked by all; those with an answer by some come first."""
-        by_all = list(asked)
-        others = [service for service in self.services if not asked or service != asked[0].service]
-        for service in others:
+    def _for_all_criteria(self, annotator: str, chosen: Sequence[Asked]) -> list[Asked]:
+        """The questions that one service chose, leased by every service.
+
+        Questions that some criteria have an answer to come first, then the chosen ones; about the
+        same items, the criteria are in their order.
+        """
+        questions = list(chosen)
+        for service in self.services:
+            if chosen and service == chosen[0].service:
+                continue
             leases = service.held(annotator)
-            leased = {_items_of(lease.question) for lease in leases}
-            questions = [_for_another(one.lease.question) for one in asked]
-            questions = [question for question in questions if _items_of(question) not in leased]
-            leases += service.lease(annotator, questions)
-            by_all += [Asked(service, lease) for lease in leases]
-        questions_of: dict[tuple[int, ...], list[Asked]] = {}
-        for question_asked in by_all:
-            questions_of.setdefault(question_asked.items, []).append(question_asked)
-        chosen = list(dict.fromkeys(question_asked.items for question_asked in asked))
-        started = [items for items in questions_of if items not in chosen]
+            leased_items = {_items_of(lease.question) for lease in leases}
+            missing = [
+                _for_other_criterion(question.lease.question)
+                for question in chosen
+                if question.items not in leased_items
+            ]
+            leases += service.lease(annotator, missing)
+            questions += [Asked(service, lease) for lease in leases]
+        questions_by_items: dict[tuple[int, ...], list[Asked]] = {}
+        for question in questions:
+            questions_by_items.setdefault(question.items, []).append(question)
+        chosen_items = list(dict.fromkeys(question.items for question in chosen))
+        started_items = [items for items in questions_by_items if items not in chosen_items]
         ordered: list[Asked] = []
-        for items in started + chosen:
-            ordered += sorted(questions_of[items], key=lambda q: self.services.index(q.service))
+        for items in started_items + chosen_items:
+            ordered += sorted(
+                questions_by_items[items],
+                key=lambda question: self.services.index(question.service),
+            )
         return ordered
 
     def service_of(self, criterion: str | None) -> LabellingService:
         """The service of that criterion; a StudyError if there is none."""
-        for each in self.services:
-            if each.collection.criterion == criterion:
-                return each
+        for service in self.services:
+            if service.collection.criterion == criterion:
+                return service
         raise StudyError(f"there is no criterion {str(criterion)[:40]!r}")
 
     def answered(self, annotator: str) -> int:
         """The number of an annotator's answers, by all criteria."""
-        return sum(each.answered(annotator) for each in self.services)
+        return sum(service.answered(annotator) for service in self.services)
 
     def last(self, annotator: str) -> tuple[LabellingService, Judgement] | None:
         """An annotator's last answer that can be undone, and its service; None if there is none."""
-        found = [(each, each.session.last(annotator)) for each in self.services]
-        theirs = [(each, judgement) for each, judgement in found if judgement is not None]
-        return max(theirs, key=lambda one: one[1].at or 0, default=None)
+        newest: tuple[LabellingService, Judgement] | None = None
+        for service in self.services:
+            judgement = service.session.last(annotator)
+            if judgement is None:
+                continue
+            if newest is None or (judgement.at or 0) > (newest[1].at or 0):
+                newest = service, judgement
+        return newest
 
 
 def _items_of(question: Question) -> tuple[int, ...]:
@@ -96,8 +116,11 @@ def _items_of(question: Question) -> tuple[int, ...]:
     return tuple(sorted(question.items))
 
 
-def _for_another(question: Question) -> Question:
-    """The same items for another criterion, whose model had no choice; a random one stays that."""
+def _for_other_criterion(question: Question) -> Question:
+    """A question about the same items for another criterion, whose model did not choose it.
+
+    A question of the hold-out is random for that criterion, too.
+    """
     if question.strategy == HOLDOUT:
         return question
     return replace(question, strategy=OTHER, probability=1.0)

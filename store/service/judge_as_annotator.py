@@ -12,7 +12,6 @@ from functools import partial
 
 import numpy as np
 
-from sortnet.core import I64
 from sortnet.errors import LeaseError, SortNetError, StudyError
 from sortnet.judges.asked_pairs import Pair, pair_of_items
 from sortnet.judges.connection import JudgeConnection
@@ -48,9 +47,9 @@ class LabellingEnd:
     """How a labelling ended.
 
     Attributes:
-        reason: why.
-        text: the same for a reader, with numbers.
-        answered, failed: numbers of pairs.
+        reason: why it ended.
+        text: the reason for a reader, with numbers.
+        answered, failed: numbers of questions.
         n_preferences: answers that are neither skips nor can't-says.
     """
 
@@ -62,22 +61,22 @@ class LabellingEnd:
 
     @property
     def fault(self) -> str:
-        """The error or interrupt that ended it; empty if none did."""
+        """The error or interrupt that ended the labelling; empty if none did."""
         return self.text if self.reason in (EndReason.FAULT, EndReason.INTERRUPTED) else ""
 
 
 def check_takes_sets(judge: JudgeConnection, set_size: int) -> None:
-    """Refuse a judge that cannot be asked about a number of items.
+    """Refuse a judge that cannot be asked about that number of items.
 
     Raises:
-        SortNetError: if it cannot.
+        SortNetError: with the reason.
     """
     if why_not := judge.why_not_about(set_size):
         raise SortNetError(f"{judge.name} {why_not}")
 
 
 def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) -> Pair:
-    """What is asked in a leased question; `turned`: in the reverse order of places."""
+    """A leased question as a judge is asked it; `turned`: in the reverse order of places."""
     study = service.study
     question = lease.question.turned if turned else lease.question
     return pair_of_items(
@@ -95,15 +94,15 @@ def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) ->
 
 @dataclass(kw_only=True)
 class Judging(WorkerPool[Lease]):
-    """Ask workers what a labelling service chooses, and store their answers.
+    """Put the questions of a labelling service to a judge's workers, and store their answers.
 
-    Questions at which a worker fails are released. While the store's server is away, all wait with
-    the answers that they have.
+    Questions at which a worker fails are released. While the store's server is away, the workers
+    wait with the answers that they have.
 
     Attributes:
         service: chooses the questions and stores the answers.
-        annotator: as whom the judge answers.
-        number: of pairs to answer; None: until the goal is reached.
+        annotator: name under which the answers are stored.
+        number: number of questions to answer; None: until the goal is reached.
         n_preferences: answers that are neither skips nor can't-says.
     """
 
@@ -121,7 +120,7 @@ class Judging(WorkerPool[Lease]):
     def run(self) -> None:
         """Let the judge answer until the goal is reached, `number` are answered, or it fails.
 
-        Ctrl-C ends it, too, after what is answered is stored; `end` says why it ended.
+        Ctrl-C ends the labelling after the answers so far are stored; `end` says why it ended.
 
         Raises:
             SortNetError: if the judge cannot be started, the store stays away, or the questions
@@ -144,13 +143,13 @@ class Judging(WorkerPool[Lease]):
                 self._release()
 
     def end(self) -> LabellingEnd:
-        """How it ended, after `run`."""
+        """How the labelling ended, after `run`."""
         reason, text = self._reason()
         return LabellingEnd(reason, text, self.answered, self.n_preferences, self.failed)
 
     def _most_open(self, n_workers: int) -> int:
-        # A model that is slow to fit does not know of the last answers anyway. Questions that are
-        # leased together take one transaction.
+        # A model that is slow to fit does not include the last answers anyway, and questions that
+        # are leased together take one transaction.
         if self.judge.in_caller_thread and not self.service.session.quick:
             return _LEASED_TOGETHER
         return super()._most_open(n_workers)
@@ -162,15 +161,16 @@ class Judging(WorkerPool[Lease]):
         if self.is_over:
             return []
         with self._lock:
-            not_these = self._failed_at | self._open
+            excluded_ids = self._failed_at | self._open
             if self.number is not None:
                 most = min(most, self.number - self.answered - len(self._open))
         if most <= 0:
             return []
+        # The service gives an annotator's unanswered questions first, the excluded ones among them.
         leases = self._patience.do(
-            partial(self.service.next, self.annotator, most + len(not_these))
+            partial(self.service.next, self.annotator, most + len(excluded_ids))
         )
-        return [lease for lease in leases if lease.id not in not_these][:most]
+        return [lease for lease in leases if lease.id not in excluded_ids][:most]
 
     @property
     def is_over(self) -> bool:
@@ -185,9 +185,10 @@ class Judging(WorkerPool[Lease]):
         return {ids[item] for item in question.question.items}
 
     def _pair(self, question: Lease, *, turned: bool) -> Pair:
-        asked = question.question
-        if asked.further:  # what others answered of another size may be asked again
-            check_takes_sets(self.judge, len(asked.items))
+        # A repeat or an overlap may be about more items than the study asks about now.
+        n_items = len(question.question.items)
+        if n_items > 2:
+            check_takes_sets(self.judge, n_items)
         return pair_of(self.service, question, turned=turned)
 
     def _is_fresh(self, question: Lease) -> bool:
@@ -198,7 +199,7 @@ class Judging(WorkerPool[Lease]):
         return self.service.lease_seconds / 4
 
     def _hold(self) -> None:
-        """Keep the pairs, so that nobody else gets them meanwhile."""
+        """Renew the leases, so that nobody else gets their questions meanwhile."""
         self._patience.do(partial(self.service.held, self.annotator))
 
     def _keep_up(self) -> None:
@@ -206,48 +207,59 @@ class Judging(WorkerPool[Lease]):
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
         asked = question.question
-        self._mark()
+        mark_model(self.service, self.annotator, self._patience.do)
         try:
-            new = self._answer(question, self._judgement(asked, verdicts[0]))
+            is_new = self._answer(question, verdicts[0].judgement(asked, self.annotator))
         except LeaseError as error:
             self._failed_at.add(question.id)
             self.failed += 1
             self._notify(str(error))
             return
-        if new and len(verdicts) > 1:
-            collection = self.service.collection
-            second = replace(self._judgement(asked.turned, verdicts[1]), at=collection.clock())
-            # By its id it is not appended twice if the reply of the first commit was lost.
-            ids = [secrets.token_hex(8)]
-            self._patience.do(partial(collection.append, [second], ids=ids))
-            self._patience.do(self.service.sync)
-        self.answered += new
-        self.n_preferences += new and verdicts[0].answer in ORDER_ANSWERS
-        if not new:
+        if not is_new:
             self.notify(ANSWERED)
+            return
+        if len(verdicts) > 1:
+            self._append(verdicts[1].judgement(asked.turned, self.annotator))
+        self.answered += 1
+        if verdicts[0].answer in ORDER_ANSWERS:
+            self.n_preferences += 1
+
+    def _append(self, judgement: Judgement) -> None:
+        """Store an answer that has no lease: the one with the places in reverse order."""
+        collection = self.service.collection
+        judgement = replace(judgement, at=collection.clock())
+        # The id keeps it from being appended twice if the reply to the first commit was lost.
+        ids = [secrets.token_hex(8)]
+        self._patience.do(partial(collection.append, [judgement], ids=ids))
+        self._patience.do(self.service.sync)
 
     def _answer(self, lease: Lease, judgement: Judgement) -> bool:
-        """Store an answer; whether this did, and not another process before."""
-        attempts = 0
+        """Store an answer; returns whether it is stored, False if an earlier answer stays."""
+        n_attempts = 0
 
         def attempt() -> Stored:
-            nonlocal attempts
-            attempts += 1
+            nonlocal n_attempts
+            n_attempts += 1
             return self.service.answer(lease.id, judgement)
 
         try:
             stored = self._patience.do(attempt)
         except LeaseError:
-            again = self._leased_again(lease.question) if attempts > 1 else []
-            if not again:
+            if n_attempts == 1:
                 raise
-            stored = self._patience.do(partial(self.service.answer, again[0].id, judgement))
-        # The reply of a commit that was lost: the answer is there, and it is this one.
-        is_stored_before = attempts > 1 and _choice(stored.judgement) == _choice(judgement)
-        return stored.new or is_stored_before
+            new_leases = self._lease_again(lease.question)
+            if not new_leases:
+                raise
+            stored = self._patience.do(partial(self.service.answer, new_leases[0].id, judgement))
+        # If the reply to a commit was lost, the answer that is stored already is this one.
+        is_reply_lost = n_attempts > 1 and _choice(stored.judgement) == _choice(judgement)
+        return stored.new or is_reply_lost
 
-    def _leased_again(self, question: Question) -> list[Lease]:
-        """A new lease of a question: a server that was killed may have lost the old one."""
+    def _lease_again(self, question: Question) -> list[Lease]:
+        """Lease a question again: a server that was killed may have lost the lease.
+
+        Returns the new lease; none if the question is not free any more.
+        """
         self._patience.do(self.service.sync)
         if not all(map(self.service.session.allows, question.pairs)):
             return []
@@ -256,23 +268,20 @@ class Judging(WorkerPool[Lease]):
     def _release(self) -> None:
         self._patience.do(partial(self.service.release, self.annotator))
 
-    def _mark(self) -> None:
-        mark_model(self.service, self.annotator, self._patience.do)
-
-    def _judgement(self, question: Question, verdict: Verdict) -> Judgement:
-        return verdict.judgement(question, self.annotator)
-
     def _progress(self) -> tuple[str, str]:
         if self.number is None:
-            left = self.service.remaining.range_left
+            n_left = self.service.remaining.range_left
         else:
-            left = str(self.number - self.answered)
-        return f"{self.answered} answered", "" if left in ("", "0") else f"{left} left"
+            n_left = str(self.number - self.answered)
+        n_left_text = "" if n_left in ("", "0") else f"{n_left} left"
+        return f"{self.answered} answered", n_left_text
 
     def _reason(self) -> tuple[EndReason, str]:
         remaining = self.service.remaining
+        if self._is_interrupted:
+            return EndReason.INTERRUPTED, self.fault
         if self.fault:
-            return EndReason.INTERRUPTED if self._is_interrupted else EndReason.FAULT, self.fault
+            return EndReason.FAULT, self.fault
         if self.answered == self.number:
             return EndReason.NUMBER, remaining.why
         if why_no_more := self.judge.why_no_more():
@@ -286,7 +295,7 @@ class Judging(WorkerPool[Lease]):
 
 
 def _choice(judgement: Judgement) -> tuple[Answer, int | None, int | None]:
-    """What a judgement says."""
+    """The answer of a judgement, and the best and worst item that it names."""
     return judgement.answer, judgement.best, judgement.worst
 
 
@@ -295,47 +304,48 @@ def mark_model(
 ) -> None:
     """Mark a new annotator as a model whose probabilities are measurements.
 
-    What somebody has decided about the annotator stays, and so does an annotator who has answered.
+    Earlier decisions about the annotator stay, and so does an annotator who has answered.
 
     Args:
-        service: the service of the collection.
-        annotator: the name of the annotator.
-        do: calls each step, which goes to the store.
+        do: calls each function that reads or writes the store, such as `StorePatience.do`.
     """
     if service.session.answered(annotator):
         return
-    marks = []
+    decisions = []
     if annotator not in service.study.models:
-        marks.append(Decision("model", annotator))
+        decisions.append(Decision("model", annotator))
     if annotator not in service.study.probabilities:
-        marks.append(Decision("p-measurement", annotator))
-    if marks:
-        with suppress(StudyError):  # a run beside this one, under the same name, was faster
-            do(partial(service.collection.decide, *marks))
+        decisions.append(Decision("p-measurement", annotator))
+    if decisions:
+        with suppress(StudyError):  # another process has decided so, for the same annotator
+            do(partial(service.collection.decide, *decisions))
         do(service.sync)
 
 
 def example_pairs(service: LabellingService, n: int) -> list[Pair]:
-    """Questions as a judge would be asked them: of the first items of a group, then random.
+    """Examples of questions: about the first items of a group, then about random items.
 
-    They have as many items as the study asks about, or as the group has.
+    They have as many items as the study asks about, or all of a smaller group.
 
     Args:
         n: number of questions, 1 at least.
     """
     groups = Groups(service.items.groups, len(service.items), without=service.study.retired)
-    size, rng = service.study.set_size, np.random.default_rng(0)
-    first = next(members[:size].tolist() for members in groups.members if len(members) > 1)
-    drawn = np.transpose(groups.draw(rng, n - 1)).tolist()
-    if size > 2:
-        drawn = [_grown(pair, groups.members[groups.of[pair[0]]], size, rng) for pair in drawn]
-    return [
-        pair_of(service, Lease("example", Question(i, j, "random", 1.0, further=(*rest,)), "", 0.0))
-        for i, j, *rest in [first, *drawn]
-    ]
+    set_size = service.study.set_size
+    rng = np.random.default_rng(0)
+    first_items = next(members[:set_size] for members in groups.members if len(members) > 1)
+    questions = [_example(service, first_items.tolist())]
+    for pair in np.transpose(groups.draw(rng, n - 1)).tolist():
+        items = pair
+        if set_size > 2:
+            members = rng.permutation(groups.members[groups.of[pair[0]]]).tolist()
+            further = [item for item in members if item not in pair]
+            items = [*pair, *further[: set_size - 2]]
+        questions.append(_example(service, items))
+    return questions
 
 
-def _grown(pair: Sequence[int], members: I64, size: int, rng: np.random.Generator) -> list[int]:
-    """A pair and random other members of its group, as far as there are so many."""
-    others = [item for item in rng.permutation(members).tolist() if item not in pair]
-    return [*pair, *others[: size - len(pair)]]
+def _example(service: LabellingService, items: Sequence[int]) -> Pair:
+    left, right, *further = items
+    question = Question(left, right, "random", 1.0, further=tuple(further))
+    return pair_of(service, Lease("example", question, "", 0.0))

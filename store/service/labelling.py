@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import operator
-import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,28 +29,34 @@ from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
 from store.database.process import Process
 from store.service.convergence import Convergence
+from store.service.short_turns import short_turns
 
 ATTEMPTS = 5  # at new questions, if other processes lease the same pairs meanwhile
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
-# Seconds for which other work may hold the interpreter while somebody answers. An answer needs it
-# about fifty times, at each step of the database.
-_SWITCH_INTERVAL = 0.0005
 _PAUSE = 2.0  # after a fit in a thread, relative to its duration: answers come first
 # Answers that a program may give before a fit; or 5 % of the answers or of the items, if more.
 _MOST_UNFITTED = 20
 
 
 def new_session(
-    collection: Collection, items: Items, study: Study | None = None, **more: Any
+    collection: Collection, items: Items, study: Study | None = None, **overrides: Any
 ) -> Session:
     """A session about the items with the collection's settings, and no judgements yet.
 
-    A StoreError if the collection has criteria, each of which has a session.
+    Args:
+        study: the present state of the study; None: it is read.
+        overrides: arguments of `Session` in place of the collection's settings.
+
+    Raises:
+        StoreError: if the collection has criteria, which have a session each.
     """
     collection.check_one_question()
-    settings = collection.settings
     study = study or collection.study()
-    known = {name: settings[name] for name in SESSION_SETTINGS if name in settings}
+    settings: dict[str, Any] = {"seed": collection.seed, "set_size": study.set_size}
+    for name in SESSION_SETTINGS:
+        if name in collection.settings:
+            settings[name] = collection.settings[name]
+    settings.update(overrides)
     return Session(
         items.features,
         len(items),
@@ -59,7 +64,7 @@ def new_session(
         among=collection.allowed_pairs(),
         keep=_folder_of_fits(),
         study=study,
-        **{"seed": collection.seed, "set_size": study.set_size, **known, **more},
+        **settings,
     )
 
 
@@ -67,6 +72,13 @@ def _folder_of_fits() -> Path | None:
     with suppress(RuntimeError):  # there may be no home folder
         return default_cache_dir() / "fits"
     return None
+
+
+class _FitState(NamedTuple):
+    """What a fit was made of: a session, and its number of events at that time."""
+
+    session: Session
+    n_events: int
 
 
 class LabellingService:
@@ -77,7 +89,7 @@ class LabellingService:
 
     Args:
         lease_seconds: duration of a lease.
-        goal: when to stop; None: the study's.
+        goal: when to stop; None: the goal of the study.
         record: whether refits become iterations of a run until `close`, see `Convergence`.
         call: see `Session`.
 
@@ -86,8 +98,9 @@ class LabellingService:
 
     Attributes:
         session, study, items: the session, the study's present state, and the items to sort.
-        ranking, remaining: of the last fit; before the first one, by the features alone.
+        ranking, remaining: results of the last fit; before the first fit, by the features alone.
         fault: the error of the last fit, else empty.
+        last_number: the number of the last judgement that was read.
 
     Cost: opening reads all judgements and replays them, about 6 us each; later calls read only
     new ones.
@@ -104,21 +117,22 @@ class LabellingService:
     ) -> None:
         self.collection = collection
         self.lease_seconds = lease_seconds
-        self._goal, self._call = goal, call
+        self._goal = goal
+        self._call = call
         self._lock = threading.RLock()
-        # {annotator: {id: lease}}, leased here or adopted
-        self._own: dict[str, dict[str, Lease]] = {}
-        self._fitted: tuple[Session, int] | None = None  # and its number of events at the fit
+        # {annotator: {id: lease}} of the leases that this service made or took over.
+        self._own_leases: dict[str, dict[str, Lease]] = {}
+        self._last_fit: _FitState | None = None
         self._fitting: threading.Thread | None = None
         self._forecasting: threading.Thread | None = None
         self._remaining_lock = threading.Lock()
         self._pause_until = 0.0
-        self._is_net_old = False  # perhaps: the last fit was to train none
+        self._is_net_kept = False  # whether the last fit trained no net, even if one was due
         self.fault = ""
-        self._open()
+        self._start_session()
         self.ranking: Ranking = self.session.ranking(fresh=False)
         self.remaining: Remaining = self.session.remaining(fresh=False)
-        self._convergence = Convergence(collection, self._last_number) if record else None
+        self._convergence = Convergence(collection, self.last_number) if record else None
 
     def close(self) -> None:
         """Record the last fit, if fits are recorded."""
@@ -128,35 +142,38 @@ class LabellingService:
     def next(self, annotator: str, k: int = 1) -> list[Lease]:
         """The next k questions to an annotator, fewer if there are no more.
 
-        Their unanswered questions come first, so that a reloaded page shows the same: in the first
-        call for an annotator all that this process or one that has ended leased, later those that
-        this service leased. So two services do not ask one question twice: not while another
-        process asks it, and not when it was answered since this service last looked.
+        The annotator's unanswered questions come first, so that a reloaded page shows the same
+        ones. In the first call for an annotator these are all that this process or an ended process
+        leased, later those that this service leased. Two services do not ask one question twice:
+        not while another process asks it, and not if it was answered since this service last read
+        the database.
 
         Cost: a transaction to read, and one to lease if there is something to lease or renew.
         """
         with self._lock:
-            live = self._look()
+            live_leases = self._read_changes()
             if self.why_closed(annotator):
                 return []
-            held = self._held(annotator, live)
-            k = self._within_quota(annotator, k, live)
-            soon = self.collection.clock() + self.lease_seconds / 2
-            process = Process.here()
-            is_due = any(lease.expires < soon or lease.process != process for lease in held)
-            late = [lease.id for lease in held] if is_due else []
+            leases = self._leases_of_service(annotator, live_leases)
+            n_questions = self._within_quota(annotator, k, live_leases)
+            ids_to_renew: list[str] = []
+            if self._is_renewal_due(leases):
+                ids_to_renew = [lease.id for lease in leases]
             for _ in range(ATTEMPTS):
-                questions = self._ask(annotator, k - len(held), live)
-                if not questions and not late:
+                questions = self._choose_questions(
+                    annotator, n_questions - len(leases), live_leases
+                )
+                if not questions and not ids_to_renew:
                     break
-                given = self._lease(annotator, questions, renew=late)
-                wanted = len(late) + len(questions)
-                held = given if late else held + given
-                late = []
-                if len(given) == wanted:
+                new_leases = self._lease(annotator, questions, renew=ids_to_renew)
+                is_complete = len(new_leases) == len(ids_to_renew) + len(questions)
+                # The renewed leases are among the new ones.
+                leases = new_leases if ids_to_renew else leases + new_leases
+                ids_to_renew = []
+                if is_complete:
                     break
-                live = self._look()
-            return held[:k]
+                live_leases = self._read_changes()
+            return leases[:n_questions]
 
     def lease(self, annotator: str, questions: Sequence[Question]) -> list[Lease]:
         """Lease the given questions to an annotator, except those whose pair is not free."""
@@ -164,61 +181,63 @@ class LabellingService:
             return self._lease(annotator, questions)
 
     def held(self, annotator: str) -> list[Lease]:
-        """Their unanswered questions, renewed if they expire soon."""
+        """The unanswered questions of an annotator, renewed if they expire soon."""
         with self._lock:
             self.next(annotator, 0)
-            closed = self.why_closed(annotator)
-            return [] if closed else list(self._own[annotator].values())
+            if self.why_closed(annotator):
+                return []
+            return list(self._own_leases[annotator].values())
 
     def release(self, annotator: str) -> None:
         """Release the questions that an annotator has from this service."""
         with self._lock:
-            self.collection.release(annotator, sorted(self._own.get(annotator, ())))
+            self.collection.release(annotator, sorted(self._own_leases.get(annotator, ())))
 
     def sees(self, annotator: str, item: int) -> bool:
-        """Whether an item is in a live question of an annotator, or in one that they answered.
+        """Whether an item is in a live or an answered question of an annotator.
 
-        Cost: a pass over the judgements; a transaction if it is in none.
+        Cost: a pass over the judgements; a transaction if the item is in no judgement.
         """
         with self._lock:
-            for each in (self.session.judgements(), self._set_aside):
-                of_item = (each.left == item) | (each.right == item)
-                of_item |= (each.further == item).any(axis=1)
-                if (of_item & each.by(annotator)).any():
+            for judgements in (self.session.judgements(), self._excluded_judgements):
+                is_about_item = (judgements.left == item) | (judgements.right == item)
+                is_about_item |= (judgements.further == item).any(axis=1)
+                if (is_about_item & judgements.by(annotator)).any():
                     return True
-        live = self.collection.leases(annotator)
-        return any(item in lease.question.items for lease in live)
+        live_leases = self.collection.leases(annotator)
+        return any(item in lease.question.items for lease in live_leases)
 
     def question(self, annotator: str, lease: str) -> Question:
         """The question of an annotator's lease; a LeaseError if there is none."""
         with self._lock:
-            own = self._own.get(annotator, {}).get(lease)
-        return self.collection.question(lease) if own is None else own.question
+            own_lease = self._own_leases.get(annotator, {}).get(lease)
+        return self.collection.question(lease) if own_lease is None else own_lease.question
 
     def answer(self, lease: str, judgement: Judgement) -> Stored:
-        """Store the answer to a question, by a transaction; if repeated, return the first one.
+        """Store the answer to a question in a transaction.
 
-        A LeaseError on a lease that is unknown, expired, released or another's.
+        If the question was answered before, the first answer is returned. A LeaseError on a lease
+        that is unknown, expired, released or another annotator's.
         """
         with self._lock:
-            stored = self.collection.answer(lease, judgement, after=self._last_number)
+            stored = self.collection.answer(lease, judgement, after=self.last_number)
             if stored.since.highest_item >= self.session.n_items:
                 self.sync()
             else:
-                self._take_in(stored.since)
+                self._replay(stored.since)
             return stored
 
     def undo(self, annotator: str) -> Judgement | None:
         """Undo an annotator's last answer and release their questions: the undone one comes next.
 
-        None if there is nothing to undo, or they are excluded or paused.
+        None if there is nothing to undo, or the annotator is excluded or paused.
         """
         with self._lock:
-            live = self._look()
+            live_leases = self._read_changes()
             last = self.session.last(annotator)
             if last is None or self.study.why_closed(annotator, 0):
                 return None
-            self._held(annotator, live)
+            self._leases_of_service(annotator, live_leases)  # takes over leases of ended processes
             self.release(annotator)
             undo = self.collection.undo(annotator, last.number)
             self.sync()
@@ -242,59 +261,61 @@ class LabellingService:
         return "all pairs were asked"
 
     def answered(self, annotator: str) -> int:
-        """The number of an annotator's answers as in `Session`, also of an excluded one."""
+        """The number of an annotator's answers as in `Session`, excluded annotators included."""
         with self._lock:
-            excluded = self._set_aside
-            n_set_aside = int(np.count_nonzero(excluded.is_answer & excluded.by(annotator)))
-            return self.session.answered(annotator) + n_set_aside
+            excluded = self._excluded_judgements
+            n_excluded = int(np.count_nonzero(excluded.is_answer & excluded.by(annotator)))
+            return self.session.answered(annotator) + n_excluded
 
     def judgements(self) -> Judgements:
-        """All judgements in their order, with those of excluded annotators."""
+        """All judgements in their order, excluded annotators included."""
         with self._lock:
-            events = self.session.judgements()
-            if not len(self._set_aside):
-                return events
-            both = Judgements()
-            both.extend(events)
-            both.extend(self._set_aside)
-            return both.where(np.argsort(both.number))
+            counted = self.session.judgements()
+            if not len(self._excluded_judgements):
+                return counted
+            judgements = Judgements()
+            judgements.extend(counted)
+            judgements.extend(self._excluded_judgements)
+            return judgements.where(np.argsort(judgements.number))
 
     @property
     def moment(self) -> tuple[int, ...]:
         """Numbers that change with each judgement, decision and fit that was read or made."""
-        fitted = -1 if self._fitted is None else self._fitted[1]
-        return self._last_number, len(self._decisions), fitted
+        n_fitted = -1 if self._last_fit is None else self._last_fit.n_events
+        return self.last_number, len(self._decisions), n_fitted
 
     def reports(self, names: Sequence[str]) -> list[AnnotatorReport]:
-        """What is known of each annotator, by the last fit."""
+        """A report of each annotator, by the last fit."""
         with self._lock:
-            session, judgements = self.session, self.judgements()
+            session = self.session
+            judgements = self.judgements()
             study = self.study  # newer than the session's if somebody was paused
         return session.reports(names, judgements, study)
 
     def models_of_before(self) -> list[str]:
         """Models that gave probabilities while nobody decided what these are, as before 0.5."""
         with self._lock:
-            judgements, study = self.session.judgements(), self.study
+            judgements = self.session.judgements()
+            study = self.study
         undecided = [name for name in study.models if name not in study.probabilities]
         return [name for name in undecided if not np.isnan(judgements.p[judgements.by(name)]).all()]
 
     def sync(self) -> int:
         """Read what other processes wrote; returns the number of new judgements."""
         with self._lock:
-            before = self._last_number
-            self._look()
-            return self._last_number - before
+            number_before = self.last_number
+            self._read_changes()
+            return self.last_number - number_before
 
     @property
-    def known(self) -> bool:
+    def is_fitted(self) -> bool:
         """Whether there has been a fit."""
-        return self._fitted is not None
+        return self._last_fit is not None
 
     @property
     def stale(self) -> bool:
         """Whether the ranking is older than the answers."""
-        return self._fitted != (self.session, self.session.events)
+        return self._last_fit != _FitState(self.session, self.session.events)
 
     def update(self, *, keep_net: bool = False, pause: bool = True) -> None:
         """Fit the model to the new answers: now if that is quick, else in a thread.
@@ -307,54 +328,60 @@ class LabellingService:
             return
         if self.session.quick:
             self._try_fit()
-            running = self._forecasting is not None and self._forecasting.is_alive()
-            if not running and self.session.forecast_due:
-                # It takes longer than a small fit, and nobody waits for it.
-                self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
-                self._forecasting.start()
-            return
+            if self.session.forecast_due:
+                # A forecast takes longer than a small fit, and nobody waits for it.
+                self._start_forecast()
+        else:
+            self._start_fit(keep_net=keep_net, pause=pause)
+
+    def _start_forecast(self) -> None:
+        """Renew the forecast in a thread, unless a thread does so already."""
+        is_running = self._forecasting is not None and self._forecasting.is_alive()
+        if not is_running:
+            self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
+            self._forecasting.start()
+
+    def _start_fit(self, *, keep_net: bool, pause: bool) -> None:
+        """Fit the model in a thread, unless a thread does so already or fits pause."""
         with self._lock:
-            running = self._fitting is not None and self._fitting.is_alive()
-            may_start = not pause or time.monotonic() >= self._pause_until
-            if may_start and not running:
-                # A daemon: the process need not wait for a fit, which writes nothing.
+            is_running = self._fitting is not None and self._fitting.is_alive()
+            is_pausing = pause and time.monotonic() < self._pause_until
+            if not is_running and not is_pausing:
+                # A daemon: a process that ends need not wait for a fit, which writes nothing.
                 fit = partial(self._try_fit, keep_net=keep_net)
                 self._fitting = threading.Thread(target=fit, daemon=True)
                 self._fitting.start()
 
     def keep_up(self, *, side_by_side: bool = False) -> None:
-        """`update`, but wait for the fit if a program answers faster than the model is fitted.
+        """Call `update`, and wait for the fit if a program answers faster than the model is fitted.
 
         Nets are trained when the answers have doubled, and by `settle`.
 
         Args:
-            side_by_side: whether other threads answer meanwhile: then a fit that is due begins in
-                a thread, too, and only at twice as many answers it is waited for.
+            side_by_side: whether other threads answer meanwhile. Then a fit that is due begins in
+                a thread, and is waited for only when twice as many answers are not fitted.
         """
         session = self.session
-        due = max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)
-        most = 2 * due if side_by_side else due
-        self.update(keep_net=True, pause=not side_by_side or session.behind <= due)
-        if session.behind > most:
+        most_unfitted = max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)
+        most_before_waiting = 2 * most_unfitted if side_by_side else most_unfitted
+        self.update(keep_net=True, pause=not side_by_side or session.behind <= most_unfitted)
+        if session.behind > most_before_waiting:
             if self._fitting is not None:
                 self._fitting.join()
-            if session.behind > due:
+            if session.behind > most_unfitted:
                 self._fit(keep_net=True)
 
     def settle(self) -> None:
         """Wait until `ranking` and `remaining` include every answer."""
         if self._fitting is not None:
             self._fitting.join()
-        if self.stale or self._is_net_old:
+        if self.stale or self._is_net_kept:
             self._fit()
         if self.session.forecast_due:
             self._renew_forecast()
 
     def _try_forecast(self) -> None:
-        """Renew the forecast, in a thread of its own.
-
-        An error becomes the `fault`, as that of a fit.
-        """
+        """Renew the forecast, in a thread of its own; an error becomes the `fault`."""
         try:
             with short_turns():
                 self._renew_forecast()
@@ -367,26 +394,31 @@ class LabellingService:
         self._renew_remaining(session)
 
     def _renew_remaining(self, session: Session) -> None:
-        """Set `remaining` by the session's last fit; of two threads the later one has the newer."""
+        """Set `remaining` by the session's last fit; the lock keeps two threads in order."""
         with self._remaining_lock:
             if session is self.session:
                 self.remaining = session.remaining(fresh=False)
 
     def _fit(self, *, keep_net: bool = False) -> None:
         with self._lock:
-            session, events, number = self.session, self.session.events, self._last_number
+            session = self.session
+            n_events = session.events
+            last_number = self.last_number
         started = time.monotonic()
         with short_turns():
             session.refit(keep_net=keep_net)
             self.ranking = session.ranking(fresh=False)
             self._renew_remaining(session)
-        self._fitted, self._is_net_old = (session, events), keep_net
+        self._last_fit = _FitState(session, n_events)
+        self._is_net_kept = keep_net
         if self._convergence is not None:
-            about = session.n_votes, self.remaining, session.goal
-            self._convergence.add(number, *about, time.monotonic() - started)
+            seconds = time.monotonic() - started
+            self._convergence.add(
+                last_number, session.n_votes, self.remaining, session.goal, seconds
+            )
 
     def _try_fit(self, *, keep_net: bool = False) -> None:
-        """Fit, and renew the forecast if it may take its time."""
+        """Fit, and renew the forecast if fits are slow anyway; an error becomes the `fault`."""
         started = time.monotonic()
         try:
             self._fit(keep_net=keep_net)
@@ -395,12 +427,13 @@ class LabellingService:
             self.fault = ""
         except Exception as error:  # any error: answers must still be stored
             self.fault = f"{type(error).__name__}: {error}"
-        now = time.monotonic()
-        self._pause_until = now + _PAUSE * (now - started)
+        ended = time.monotonic()
+        self._pause_until = ended + _PAUSE * (ended - started)
 
-    def _open(self) -> None:
+    def _start_session(self) -> None:
         """Start from scratch: read the items, replay the judgements."""
-        # Those that are there before the items: then no item that they refer to can be missing.
+        # Which judgements are replayed is fixed before the items are read, so that no item that a
+        # judgement refers to can be missing.
         blocks = self.collection.blocks()
         self._decisions = self.collection.decisions()
         self.study = study_of(self._decisions)
@@ -411,117 +444,97 @@ class LabellingService:
                 "there must be two to compare"
             )
         goal = self._goal or self.study.wanted()
-        about = self.collection, self.items, self.study
-        self.session = new_session(*about, goal=goal, call=self._call)
-        self._last_number = 0
-        self._set_aside = Judgements()
+        self.session = new_session(
+            self.collection, self.items, self.study, goal=goal, call=self._call
+        )
+        self.last_number = 0
+        self._excluded_judgements = Judgements()
         for judgements in blocks:
-            self._take_in(judgements)
+            self._replay(judgements)
 
-    def _look(self) -> list[Lease]:
-        """Read what is new; returns all live leases."""
-        changes = self.collection.changes(self._last_number, len(self._decisions))
-        before = self.study
+    def _read_changes(self) -> list[Lease]:
+        """Read new judgements, decisions and items; returns all live leases."""
+        changes = self.collection.changes(self.last_number, len(self._decisions))
+        study_before = self.study
         if changes.decisions:
             self._decisions += changes.decisions
             self.study = study_of(self._decisions)
-        if changes.n_items > self.session.n_items or not self.study.asks_alike(before):
-            self._open()
+        if changes.n_items > self.session.n_items or not self.study.asks_alike(study_before):
+            self._start_session()
         else:
-            self._take_in(changes.judgements)
+            self._replay(changes.judgements)
         return changes.leases
 
-    def _within_quota(self, annotator: str, k: int, live: Sequence[Lease]) -> int:
-        """At most as many questions as their quota leaves, with those from other services."""
-        left = self.study.left(annotator, self.session.answered(annotator))
-        own = self._own[annotator]
-        elsewhere = sum(x.annotator == annotator and x.id not in own for x in live)
-        return k if left is None else max(min(k, left - elsewhere), 0)
+    def _within_quota(self, annotator: str, k: int, live_leases: Sequence[Lease]) -> int:
+        """At most k questions: what the annotator's quota leaves, less leases of other services."""
+        n_left = self.study.left(annotator, self.session.answered(annotator))
+        if n_left is None:
+            return k
+        own_leases = self._own_leases[annotator]
+        n_elsewhere = sum(
+            lease.annotator == annotator and lease.id not in own_leases for lease in live_leases
+        )
+        return max(min(k, n_left - n_elsewhere), 0)
 
-    def _take_in(self, judgements: Judgements) -> None:
+    def _is_renewal_due(self, leases: Sequence[Lease]) -> bool:
+        """Whether a lease expires soon, or is from another process."""
+        soon = self.collection.clock() + self.lease_seconds / 2
+        process = Process.here()
+        return any(lease.expires < soon or lease.process != process for lease in leases)
+
+    def _replay(self, judgements: Judgements) -> None:
+        """Add judgements to the session, and keep judgements of excluded annotators."""
         if not len(judgements):
             return
         self.session.replay(judgements)
-        names = [*self.study.excluded.keys() & judgements.annotators.keys()]
-        if names:
-            of_excluded = np.isin(judgements.annotator, [judgements.annotators[n] for n in names])
-            self._set_aside.extend(judgements.where(of_excluded))
-        self._last_number = int(judgements.number[-1])
+        excluded_names = self.study.excluded.keys() & judgements.annotators.keys()
+        if excluded_names:
+            numbers = [judgements.annotators[name] for name in excluded_names]
+            is_excluded = np.isin(judgements.annotator, numbers)
+            self._excluded_judgements.extend(judgements.where(is_excluded))
+        self.last_number = int(judgements.number[-1])
 
-    def _ask(self, annotator: str, k: int, live: Sequence[Lease]) -> list[Question]:
-        """New questions about pairs without a live lease."""
+    def _choose_questions(
+        self, annotator: str, k: int, live_leases: Sequence[Lease]
+    ) -> list[Question]:
+        """Up to k new questions about pairs without a live lease."""
         if k <= 0:
             return []
-        pairs = {pair for lease in live for pair in lease.question.pairs}
-        busy = {pair for pair in pairs if pair[1] < self.session.n_items}
+        leased_pairs = {pair for lease in live_leases for pair in lease.question.pairs}
+        # A lease may be of an item that was added after the session was started.
+        busy = {pair for pair in leased_pairs if pair[1] < self.session.n_items}
         return self.session.ask(annotator, k, busy=busy, wait=False)
 
     def _lease(
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()
     ) -> list[Lease]:
         leases = self.collection.lease(
-            annotator, questions, self.lease_seconds, renew=renew, after=self._last_number
+            annotator, questions, self.lease_seconds, renew=renew, after=self.last_number
         )
-        of_annotator = self._own.setdefault(annotator, {})
-        for id in renew:  # perhaps another process has taken it over
-            of_annotator.pop(id, None)
-        of_annotator.update({lease.id: lease for lease in leases})
+        own_leases = self._own_leases.setdefault(annotator, {})
+        for id in renew:  # a lease that another process has taken over is not renewed
+            own_leases.pop(id, None)
+        own_leases.update({lease.id: lease for lease in leases})
         return leases
 
-    def _held(self, annotator: str, live: Sequence[Lease]) -> list[Lease]:
-        """An annotator's live leases of this service; first those that it may take over."""
-        own = self._own.get(annotator)
-        theirs = [lease for lease in live if lease.annotator == annotator]
-        if own is None:
+    def _leases_of_service(self, annotator: str, live_leases: Sequence[Lease]) -> list[Lease]:
+        """An annotator's live leases of this service; in the first call all that it may take over.
+
+        Leases about items that the session does not have, or pairs that it does not allow, are left
+        out.
+        """
+        leases = [lease for lease in live_leases if lease.annotator == annotator]
+        previous = self._own_leases.get(annotator)
+        if previous is None:
             process = Process.here()
-            mine = [lease for lease in theirs if lease.may_be_taken_over(process)]
+            leases = [lease for lease in leases if lease.may_be_taken_over(process)]
         else:
-            mine = [lease for lease in theirs if lease.id in own]
-        held = {lease.id: lease for lease in mine}
-        self._own[annotator] = held
-        n, allows = self.session.n_items, self.session.allows
-        return [
-            lease
-            for lease in held.values()
-            if max(lease.question.items) < n and all(map(allows, lease.question.pairs))
-        ]
+            leases = [lease for lease in leases if lease.id in previous]
+        self._own_leases[annotator] = {lease.id: lease for lease in leases}
+        return [lease for lease in leases if self._is_allowed(lease.question)]
 
-
-@contextmanager
-def short_turns() -> Iterator[None]:
-    """Shorten the thread switch interval, so that other work does not delay answers.
-
-    >>> with short_turns():
-    ...     sys.getswitchinterval() < 0.001
-    True
-    """
-    _SHORT_TURNS.enter()
-    try:
-        yield
-    finally:
-        _SHORT_TURNS.leave()
-
-
-class _ShortTurns:
-    """The switch interval of the process, which is short while any thread needs it to be."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._threads = 0
-        self._before = 0.0
-
-    def enter(self) -> None:
-        with self._lock:
-            if not self._threads:
-                self._before = sys.getswitchinterval()
-                sys.setswitchinterval(_SWITCH_INTERVAL)
-            self._threads += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._threads -= 1
-            if not self._threads:
-                sys.setswitchinterval(self._before)
-
-
-_SHORT_TURNS = _ShortTurns()
+    def _is_allowed(self, question: Question) -> bool:
+        """Whether the session has the items of a question, and allows their pairs."""
+        if max(question.items) >= self.session.n_items:
+            return False
+        return all(map(self.session.allows, question.pairs))

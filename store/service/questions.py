@@ -1,9 +1,9 @@
-"""What annotators of a collection are asked: the questions of its criteria, and changes of them."""
+"""The questions that annotators of a collection are asked, by its criteria, and their changes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ class QuestionChanges:
     """Changes of what annotators are asked; None and empty: no change.
 
     Attributes:
-        question: the question that is asked of each pair.
+        question: the question about each pair.
         instructions: a file of Markdown, or `none`.
         criterion: the criterion that is changed; a new one is added.
         goal: when the asking is to stop.
@@ -59,7 +59,7 @@ class QuestionChanges:
         if self.question is not None:
             decisions.append(Decision("question", reason=self.question))
         if self.instructions is not None:
-            text = _instructions_of(self.instructions)
+            text = _read_instructions(self.instructions)
             decisions.append(Decision("instructions", reason=text))
         for kind, amount in self._amounts():
             decisions.append(Decision(kind, amount=amount))
@@ -94,19 +94,28 @@ def change_questions(
 
     Raises:
         DataError: on a goal of a top that has room for all items, or a question about more items
-            than there are.
+            than there are; then no criterion is added.
     """
-    if criterion is not None:
+    if criterion is None:
+        _check_goal_and_set_size(collection, goal, decisions)
+    else:
         criteria = {asked.criterion: asked for asked in collection.asked()}
+        _check_goal_and_set_size(criteria.get(criterion, collection), goal, decisions)
         collection = criteria.get(criterion) or collection.add_criterion(criterion)
+    if decisions:
+        collection.decide(*decisions)
+
+
+def _check_goal_and_set_size(
+    collection: Collection, goal: Goal | None, decisions: Sequence[Decision]
+) -> None:
+    """Refuse a top that has room for all items, and questions about more items than there are."""
     if goal is not None and goal.top:
-        _refuse_all(collection, goal.top)
+        _refuse_top_of_all(collection, goal.top)
     for decision in decisions:
         if decision.kind == "set-size":
             retired = collection.study().retired
             check_set_size(collection.items(), int(decision.amount or 2), retired)
-    if decisions:
-        collection.decide(*decisions)
 
 
 def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> None:
@@ -118,25 +127,37 @@ def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> 
     Raises:
         DataError: if there are fewer items, or all groups have fewer.
     """
-    groups = Counter(items.groups or ("",) * len(items))
-    groups.subtract(items.groups[item] if items.groups else "" for item in retired)
-    n_items = max(groups.values(), default=0)
+    n_items, in_group = largest_group(items, retired)
     if set_size > max(n_items, 2):
-        where = "" if items.groups is None else " in the largest group"
         raise DataError(
-            f"a question about {set_size} items, but there are only {n_items}{where}: ask about "
+            f"a question about {set_size} items, but there are only {n_items}{in_group}: ask about "
             "fewer"
         )
 
 
+def largest_group(items: Items, retired: Iterable[int] = ()) -> tuple[int, str]:
+    """The number of items in the largest group, and ` in the largest group` if there are groups.
+
+    Args:
+        retired: items that are not counted.
+    """
+    if items.groups is None:
+        return len(items) - len({*retired}), ""
+    sizes = Counter(items.groups)
+    sizes.subtract(items.groups[item] for item in retired)
+    return max(sizes.values(), default=0), " in the largest group"
+
+
 def question_facts(collection: Collection) -> list[dict[str, Any]]:
-    """What annotators are asked, for each criterion of a collection or for its only question."""
+    """Facts about what annotators are asked, for each criterion or for the only question."""
     return [_facts(criterion) for criterion in collection.asked()]
 
 
 def _facts(collection: Collection) -> dict[str, Any]:
     study = collection.study()
-    deadline = datetime.fromtimestamp(study.deadline, UTC).isoformat() if study.deadline else None
+    deadline: str | None = None
+    if study.deadline:
+        deadline = datetime.fromtimestamp(study.deadline, UTC).isoformat()
     return {
         "name": collection.name,
         "criterion": collection.criterion,
@@ -154,16 +175,16 @@ def _facts(collection: Collection) -> dict[str, Any]:
     }
 
 
-def _refuse_all(collection: Collection, top: int) -> None:
-    """Refuse a top that has room for all items."""
-    items = collection.items()
-    n = max(Counter(items.groups or ("",) * len(items)).values(), default=0)
-    if top >= n:
-        where = "" if items.groups is None else " in the largest group"
-        raise DataError(f"--goal: top {top} of {count(n, 'item')}{where}: all of them are the top")
+def _refuse_top_of_all(collection: Collection, top: int) -> None:
+    """Refuse a top that has room for all items that are not retired."""
+    n_items, in_group = largest_group(collection.items(), collection.study().retired)
+    if top >= n_items:
+        raise DataError(
+            f"--goal: top {top} of {count(n_items, 'item')}{in_group}: all of them are the top"
+        )
 
 
-def _instructions_of(file: str) -> str:
+def _read_instructions(file: str) -> str:
     """The text of a file; empty if it is called `none`."""
     if file == "none":
         return ""

@@ -34,7 +34,9 @@ from model_made import serving
 from sortnet import SortNetRanker, __version__, load_ranker, read_queries
 from sortnet.comparators import DirectRanker
 from sortnet.config import PAPER, SCALINGS
-from sortnet.rankers.base import KINDS, VARIANTS, Ranker, fit_ranker, settings_for
+from sortnet.rankers.registry import KINDS, VARIANTS, settings_for
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.types import Queries
 from store import open_store
 from store.service.labelling import LabellingService

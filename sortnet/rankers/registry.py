@@ -1,0 +1,124 @@
+"""Registry of the rankers: the kinds and their variants by name.
+
+`KINDS` gives each kind of ranker a name and a subclass of `sortnet.config.Settings` with
+
+    ranker                                              subclass of `Ranker`, made of `learned`
+    grids, fixed, candidates(train)                     if they differ from the base class
+    solve(train, vali, progress)      -> learned, info  fit on scaled queries
+    read(saved, n_columns)            -> learned        read a folder, `model_folder.Saved`
+
+Features are scaled if the settings have a `scaling`. Only SortNet has its own `fit` and `load`, in
+`sortnet.rankers.sortnet` and `sortnet.rankers.model`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from sortnet.config import Settings
+from sortnet.errors import DataError, ModelError
+from sortnet.files import shown
+
+KINDS: dict[str, str] = {
+    "sortnet": "sortnet.config:Config",
+    "posterior": "sortnet.rankers.posterior_ranker:PosteriorSettings",
+    "directranker": "sortnet.rankers.pairwise:PairwiseSettings",
+    "ranknet": "sortnet.rankers.listwise:ListwiseSettings",
+    "set-transformer": "sortnet.rankers.set_transformer:SetSettings",
+    "fate": "sortnet.rankers.context_rankers:DenseSettings",
+    "lambdamart": "sortnet.rankers.trees:TreeSettings",
+    "ranksvm": "sortnet.rankers.linear:RankSvmSettings",
+    "err": "sortnet.rankers.linear:ErrSettings",
+    "es-rank": "sortnet.rankers.linear:EsSettings",
+    "rankboost": "sortnet.rankers.stumps:StumpSettings",
+    "adarank-ndcg": "sortnet.rankers.adarank:AdaRankSettings",
+}
+# Name of a variant -> its kind, and the settings that differ from the defaults of the kind.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "directranker-neighbours": ("directranker", {"pairs_from": "neighbours"}),
+    "directranker-random": ("directranker", {"pairs_from": "random"}),
+    "setrank": ("set-transformer", {"algorithm": "setrank"}),
+    "feta": ("fate", {"architecture": "feta"}),
+    "listnet": ("ranknet", {"algorithm": "listnet"}),
+    "listnet-star": ("ranknet", {"algorithm": "listnet-star"}),
+    "lambdarank": ("ranknet", {"algorithm": "lambdarank"}),
+    "xendcg": ("lambdamart", {"algorithm": "xendcg"}),
+    "xgboost": ("lambdamart", {"algorithm": "xgboost"}),
+    "iesr-rank": ("es-rank", {"initial": "regression"}),
+    "iesvm-rank": ("es-rank", {"initial": "ranksvm"}),
+    "cmaes-rank": ("es-rank", {"algorithm": "cma"}),
+    "frank": ("rankboost", {"algorithm": "frank"}),
+    "adarank-map": ("adarank-ndcg", {"measure": "map"}),
+}
+
+
+def kind_settings(kind: object) -> Any:
+    """The class of settings of a kind of ranker.
+
+    Raises:
+        ModelError: if no kind has that name.
+    """
+    if not isinstance(kind, str) or kind not in KINDS:
+        names = ", ".join([*KINDS, *VARIANTS])
+        raise ModelError(f"unknown kind of ranker {shown(kind)}; known are {names}")
+    module, _, name = KINDS[kind].partition(":")
+    return getattr(import_module(module), name)
+
+
+def settings_for(name: str) -> Settings:
+    """Default settings of a kind of ranker, or of a variant.
+
+    Raises:
+        ModelError: if no kind and no variant has that name.
+
+    >>> settings_for("frank").kind, settings_for("frank").algorithm
+    ('rankboost', 'frank')
+    """
+    kind, changes = kind_and_changes(name)
+    settings: Settings = kind_settings(kind)().changed(**changes)
+    return settings
+
+
+def kinds_of_pairs() -> list[str]:
+    """The kinds of rankers that learn from judged pairs with their default settings.
+
+    >>> kinds_of_pairs()
+    ['sortnet', 'posterior', 'directranker']
+    """
+    return [kind for kind in KINDS if settings_for(kind).takes_judged]
+
+
+def kind_and_changes(name: object) -> tuple[Any, dict[str, Any]]:
+    """The kind that a name stands for, and the changes of its default settings."""
+    if isinstance(name, str) and name in VARIANTS:
+        return VARIANTS[name]
+    return name, {}
+
+
+def name_of(settings: Settings) -> str:
+    """Name of the variant with these settings, or their kind if no variant fits.
+
+    >>> name_of(settings_for("xgboost"))
+    'xgboost'
+    """
+    values = settings.flat()
+    for name, (kind, changes) in VARIANTS.items():
+        if kind == settings.kind and changes.items() <= values.items():
+            return name
+    return settings.kind
+
+
+def library_of(config: Settings) -> Any:
+    """The library that a kind of ranker is fitted with, `config.library`.
+
+    Raises:
+        DataError: if it is not installed, saying what to install.
+    """
+    library: str = config.library  # type: ignore[attr-defined]
+    try:
+        return import_module(library)
+    except ImportError:
+        raise DataError(
+            f"a ranker of kind {name_of(config)} needs {library}: pip install 'sortnet[{library}]'"
+        ) from None

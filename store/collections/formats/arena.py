@@ -1,0 +1,42 @@
+"""Battles of Chatbot Arena: the models are the items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sortnet.files import shown
+from store.collections.formats.faults import refuse
+from store.collections.formats.item_finder import ItemFinder, Record
+
+COLUMNS = ("model_a", "model_b", "winner")
+_BOTH_BAD = ("tie (bothbad)", "bothbad", "both_bad")
+_N_NAMED = 3  # models that a message names
+
+
+def check_models(path: str, battles: Sequence[Record], finder: ItemFinder) -> None:
+    """Raise a DataError if models are no items of the collection."""
+    models = dict.fromkeys(
+        str(battle[side]) for battle in battles for side in ("model_a", "model_b")
+    )
+    unknown = [model for model in models if model not in finder.ids]
+    if not unknown:
+        return
+    names = ", ".join(map(shown, unknown[:_N_NAMED]))
+    if len(unknown) > _N_NAMED:
+        names += ", ..."
+    fault = f"{len(unknown)} of {len(models)} models are no items of the collection"
+    refuse(path, f"{fault}: {names}: add them first (sortnet items add)")
+
+
+def read_battle(place: str, battle: Record) -> Iterator[dict[str, Any]]:
+    """The vote of a battle: its judge is the annotator, "both bad" is a tie."""
+    winner = str(battle["winner"]).strip()
+    annotators = (battle.get(name) for name in ("judge", "judge_hash", "annotator"))
+    yield {
+        "left": battle["model_a"],
+        "right": battle["model_b"],
+        "answer": "tie" if winner in _BOTH_BAD else winner,
+        "annotator": next(filter(None, annotators), None),
+        "at": battle.get("tstamp"),
+    }

@@ -1,0 +1,125 @@
+"""Records of Argilla: rankings of fields, and labels that name the better field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, TypeAlias
+
+from sortnet.files import shown
+from sortnet.tables.rows import listed
+from store.collections.formats.faults import refuse
+from store.collections.formats.item_finder import ItemFinder, Record
+
+COLUMNS = ("fields", "responses")
+Ranks: TypeAlias = Mapping[str, Any]  # {field: its rank}, the best has the lowest
+_TIES = ("tie", "equal", "draw", "same", "both")
+
+
+def compared_question(path: str, records: Sequence[Record]) -> str | None:
+    """The question whose answers compare fields of their records; None if nobody answered.
+
+    Raises:
+        DataError: if several questions compare fields, or questions are answered and none does.
+    """
+    comparing: dict[str, None] = {}
+    not_comparing: dict[str, None] = {}
+    for record in records:
+        fields = record["fields"] if isinstance(record["fields"], dict) else {}
+        for question, response in _responses(record):
+            value = response.get("value")
+            _refuse_list_of_fields(path, question, value, fields)
+            if _ranks(value, fields):
+                comparing[question] = None
+            else:
+                not_comparing[question] = None
+    if len(comparing) > 1:
+        questions = f"the questions {listed(comparing)} compare fields"
+        refuse(path, f"{questions}: leave only one in the file")
+    if not comparing and not_comparing:
+        questions = listed(not_comparing)
+        refuse(path, f"no answer names a field of its record; questions are {questions}")
+    return next(iter(comparing), None)
+
+
+def read_record(
+    finder: ItemFinder, question: str | None, place: str, record: Record
+) -> Iterator[dict[str, Any]]:
+    """The votes of the submitted responses to one question; suggestions are left out."""
+    fields = record["fields"]
+    if not isinstance(fields, dict):
+        refuse(place, "is no record of Argilla: fields is an object")
+    fields_of_items = [name for name in fields if finder.is_item(fields[name])]
+    for answered_question, response in _responses(record):
+        is_submitted = response.get("status") in (None, "submitted")
+        if answered_question != question or not is_submitted:
+            continue
+        value = response.get("value")
+        ranks = _ranks(value, fields)
+        if ranks is None:
+            if len(fields_of_items) != 2 or str(value).strip().lower() not in _TIES:
+                refuse(place, f"the answer {shown(value)} is no field of it: {listed(fields)}")
+            ranks = dict.fromkeys(fields_of_items, 1)
+        if isinstance(value, str) and value in fields:
+            # A label is the best of the fields that hold items.
+            pairs = [(value, name) for name in fields_of_items if name != value]
+            ranks = {**dict.fromkeys(fields_of_items, 2), value: 1}
+        else:
+            ranked = [name for name, rank in ranks.items() if rank is not None]
+            pairs = [*combinations(ranked, 2)]
+        for pair in pairs:
+            vote = _vote(place, ranks, pair, fields, finder)
+            yield {**vote, "annotator": response.get("user_id")}
+
+
+def _responses(record: Record) -> Iterator[tuple[str, Record]]:
+    """Each (question, {value, user_id, status}) of a record, written by the SDK or the REST API."""
+    responses = record["responses"]
+    if isinstance(responses, dict):
+        for question, answers in responses.items():
+            for answer in answers if isinstance(answers, list) else ():
+                if isinstance(answer, dict):
+                    yield question, answer
+    elif isinstance(responses, list):
+        for response in responses:
+            values = response.get("values") if isinstance(response, dict) else None
+            for question, answer in values.items() if isinstance(values, dict) else ():
+                if isinstance(answer, dict):
+                    yield question, {**response, "value": answer.get("value")}
+
+
+def _refuse_list_of_fields(path: str, question: str, value: Any, fields: Record) -> None:
+    """Refuse an answer that lists fields without their ranks."""
+    if not isinstance(value, list) or len(value) < 2:
+        return
+    if all(isinstance(name, str) and name in fields for name in value):
+        fault = f"question {shown(question)}: a ranking without ranks, {shown(str(value))}"
+        refuse(path, f'{fault}: each must be {{"value": ..., "rank": ...}}, as the API has')
+
+
+def _ranks(value: Any, fields: Record) -> Ranks | None:
+    """The ranks that an answer gives to fields; None if the answer is not about fields."""
+    if isinstance(value, str) and value in fields:
+        return {value: 1}
+    if not isinstance(value, list) or not value:
+        return None
+    if not all(isinstance(entry, dict) for entry in value):
+        return None
+    names = [entry.get("value") for entry in value]
+    if not all(isinstance(name, str) and name in fields for name in names):
+        return None
+    return {entry["value"]: entry.get("rank") for entry in value}
+
+
+def _vote(
+    place: str, ranks: Ranks, pair: tuple[str, str], fields: Record, finder: ItemFinder
+) -> dict[str, Any]:
+    """The vote about the items in two fields, by the ranks of the fields."""
+    first, second = pair
+    if not all(isinstance(ranks[name], int) for name in pair):
+        refuse(place, f"rank {shown(ranks[first])} or {shown(ranks[second])} is no whole number")
+    better, worse = sorted(pair, key=lambda name: ranks[name])
+    better_id, worse_id = finder.pair(place, fields[better], fields[worse], fields)
+    if ranks[better] == ranks[worse]:
+        return {"left": better_id, "right": worse_id, "answer": "tie"}
+    return {"winner": better_id, "loser": worse_id}

@@ -1,0 +1,121 @@
+"""Records of chosen and rejected texts, which tools for preference tuning read and write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sortnet.errors import DataError
+from sortnet.items import Items
+from sortnet.preference import Judgement
+from sortnet.preference.base import Pair, unordered_pair
+from store.collections.formats.item_finder import ItemFinder, Record, text_of
+
+COLUMNS = ("chosen", "rejected")
+
+
+def read_record(finder: ItemFinder, place: str, record: Record) -> Iterator[dict[str, Any]]:
+    """The vote of a record; the ids beside the texts, which our export writes, take precedence."""
+    winner, loser = record.get("chosen_id"), record.get("rejected_id")
+    if not {winner, loser} <= finder.ids:
+        chosen, prompt = record["chosen"], record.get("prompt")
+        if prompt is None and isinstance(chosen, list):
+            prompt = chosen  # an implicit prompt, which is part of both conversations
+        group = {"prompt": text_of(prompt, role="user"), "group": record.get("group")}
+        winner, loser = finder.pair(place, chosen, record["rejected"], group)
+    yield {"winner": winner, "loser": loser, "annotator": record.get("annotator")}
+
+
+def preference_records(
+    judgements: Sequence[Judgement],
+    items: Items,
+    *,
+    prompt: str = "",
+    weights: Mapping[str, float] | None = None,
+    conversational: bool = False,
+) -> Iterator[dict[str, Any]]:
+    """One record per pair on which the annotators have a majority, in the order of first answers.
+
+    `prompt`, `chosen` and `rejected` are the columns of TRL's preference type with an explicit
+    prompt, in its standard or conversational format
+    (https://huggingface.co/docs/trl/dataset_formats). `weight` is the sum of the weights of the
+    annotators who prefer the chosen item, minus the weights of those who prefer the rejected item:
+    1 is one average annotator. A pair whose weight is not above 0 is left out, as are ties. An
+    annotator who answered a pair several times has one vote. An answer about more than two items
+    counts for each pair of which it says which item is better.
+
+    Args:
+        judgements: with undos, and without the judgements of excluded annotators.
+        prompt: the prompt of every record; empty: the context of the group, else its name.
+        weights: of the annotators; None: 1 each.
+
+    Raises:
+        DataError: if an item has no text, or a conversation no prompt.
+    """
+    for (low, high), votes in _votes_of_pairs(judgements).items():
+        majority = sum(votes.values())
+        if majority == 0:
+            continue
+        better, worse = (low, high) if majority > 0 else (high, low)
+        weight_of_low = sum(
+            vote if weights is None else vote * weights.get(annotator, 0)
+            for annotator, vote in votes.items()
+        )
+        weight = round(float(weight_of_low if better == low else -weight_of_low), 4)
+        if weight <= 0:
+            continue
+        texts = {
+            "prompt": prompt or _prompt_of_group(items, low),
+            "chosen": _text(items, better),
+            "rejected": _text(items, worse),
+        }
+        yield {
+            **(_as_conversations(texts) if conversational else texts),
+            "weight": weight,
+            "chosen_id": items.ids[better],
+            "rejected_id": items.ids[worse],
+        }
+
+
+def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int]]:
+    """{pair: {annotator: vote}}: 1 for the item with the lower number, -1 for the other item.
+
+    A vote is 0 if the annotator's answers about the pair cancel out.
+    """
+    undone = {judgement.undoes for judgement in judgements}
+    balances: dict[Pair, Counter[str]] = {}
+    for judgement in judgements:
+        if judgement.number in undone:
+            continue
+        for better, worse in judgement.comparisons():
+            balance = balances.setdefault(unordered_pair(better, worse), Counter())
+            balance[judgement.annotator] += 1 if better < worse else -1
+    return {
+        pair: {annotator: _sign(answers) for annotator, answers in balance.items()}
+        for pair, balance in balances.items()
+    }
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
+
+
+def _as_conversations(texts: Mapping[str, str]) -> dict[str, Any]:
+    if not texts["prompt"]:
+        raise DataError("a conversation needs a prompt: give one with --prompt TEXT")
+    return {
+        name: [{"role": "user" if name == "prompt" else "assistant", "content": text}]
+        for name, text in texts.items()
+    }
+
+
+def _prompt_of_group(items: Items, number: int) -> str:
+    return items.context(number) or ("" if items.groups is None else items.groups[number])
+
+
+def _text(items: Items, number: int) -> str:
+    text = items.texts[number]
+    if text is None:
+        raise DataError(f"item {items.ids[number]!r} has no text to be chosen or rejected")
+    return text

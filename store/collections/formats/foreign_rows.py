@@ -1,0 +1,93 @@
+"""Read the rows of another tool as votes on items of the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from sortnet.items import Items
+from sortnet.tables.rows import Rows, listed
+from store.collections.formats import arena, argilla, chosen, label_studio
+from store.collections.formats.faults import refuse
+from store.collections.formats.item_finder import ItemFinder, Record
+
+# The votes of a record; the text names its place in the file.
+ReadRecord: TypeAlias = Callable[[str, Record], Iterator[dict[str, Any]]]
+
+# The columns that a file of each format has.
+FOREIGN_COLUMNS: dict[str, tuple[str, ...]] = {
+    "arena": arena.COLUMNS,
+    "chosen": chosen.COLUMNS,
+    "label-studio": label_studio.COLUMNS,
+    "argilla": argilla.COLUMNS,
+}
+_VOTE_COLUMNS = ({"left", "right", "answer"}, {"winner", "loser"})
+
+
+def votes_of_foreign_rows(
+    rows: Rows,
+    items: Items,
+    form: str | None = None,
+    sides: tuple[str, str] | None = None,
+) -> Rows:
+    """Rows of ids, answers and annotators for the rows of another tool; other rows unchanged.
+
+    Args:
+        form: a key of `FOREIGN_COLUMNS`; None: by the columns.
+        sides: the fields of Label Studio's tasks that hold the left and the right item.
+
+    Raises:
+        DataError: where a row cannot be mapped to items with certainty.
+    """
+    form = form or _form_of_columns({*rows.columns})
+    if form is None:
+        return rows
+    missing = [name for name in FOREIGN_COLUMNS[form] if name not in rows.columns]
+    if missing:
+        if not rows.lines:
+            return rows
+        columns = f"needs {', '.join(missing)}; has {listed(rows.columns)}"
+        refuse(str(rows.path), f"a file of {form} {columns}")
+    records = [
+        dict(zip(rows.columns, values, strict=True))
+        for values in zip(*rows.columns.values(), strict=True)
+    ]
+    read_record = _record_reader(form, str(rows.path), records, ItemFinder(items), sides)
+    votes: list[dict[str, Any]] = []
+    lines: list[int] = []
+    for row, record in enumerate(records):
+        for vote in read_record(rows.place(row), record):
+            votes.append(vote)
+            lines.append(rows.lines[row])
+    names = dict.fromkeys(name for vote in votes for name in vote)
+    columns_of_votes = {name: [vote.get(name) for vote in votes] for name in names}
+    return Rows(rows.path, columns_of_votes, lines, rows.unit)
+
+
+def _form_of_columns(names: set[str]) -> str | None:
+    if any(columns <= names for columns in _VOTE_COLUMNS):
+        return None
+    for form, columns in FOREIGN_COLUMNS.items():
+        if names.issuperset(columns):
+            return form
+    return None
+
+
+def _record_reader(
+    form: str,
+    path: str,
+    records: Sequence[Record],
+    finder: ItemFinder,
+    sides: tuple[str, str] | None,
+) -> ReadRecord:
+    """The reader of one record, after the checks that need all records."""
+    if form == "arena":
+        arena.check_models(path, records, finder)
+        return arena.read_battle
+    if form == "chosen":
+        return partial(chosen.read_record, finder)
+    if form == "label-studio":
+        label_studio.check_controls(path, records)
+        return partial(label_studio.read_task, finder, sides)
+    return partial(argilla.read_record, finder, argilla.compared_question(path, records))

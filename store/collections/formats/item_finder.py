@@ -1,0 +1,108 @@
+"""Find the items of a collection that a record of another tool is about."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from sortnet.files import shown
+from sortnet.items import Items
+from store.collections.formats.faults import refuse
+
+Record: TypeAlias = Mapping[str, Any]
+
+
+def text_of(value: Any, role: str = "assistant") -> str | None:
+    """The text of a value: of a conversation the last message of the role, of a number its digits.
+
+    None if the value has no text.
+    """
+    if isinstance(value, list):
+        messages = [m for m in value if isinstance(m, dict) and m.get("role") == role]
+        value = messages[-1].get("content") if messages else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    return value.strip() if isinstance(value, str) else None
+
+
+class ItemFinder:
+    """The items of a collection by id, by text, and by the name of their image or sound."""
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+        self.ids = {*items.ids}
+        # The numbers are keys of a dict: each once, in their order.
+        self._numbers: defaultdict[str, dict[int, None]] = defaultdict(dict)
+        for number, names in enumerate(
+            zip(items.ids, items.texts, items.images, items.audio, strict=True)
+        ):
+            for name in filter(None, names):
+                self._numbers[name.strip()][number] = None
+        self._group_names = {*(items.groups or ())}
+        self._groups_of_context: defaultdict[str, set[str]] = defaultdict(set)
+        for group, context in zip(items.groups or (), items.contexts or (), strict=False):
+            self._groups_of_context[(context or "").strip()].add(group)
+
+    def is_item(self, value: Any) -> bool:
+        """Whether an item has this id, text or name."""
+        return text_of(value) in self._numbers
+
+    def pair(self, place: str, left: Any, right: Any, record: Record) -> tuple[str, str]:
+        """The ids of two items of one group: of the record's group, if the record names one.
+
+        Raises:
+            DataError: if no pair of items fits, or more than one.
+        """
+        left_numbers = self._candidates(place, left, record)
+        right_numbers = self._candidates(place, right, record)
+        pairs = self._pairs_in_one_group(left_numbers, right_numbers)
+        names = f"{shown(text_of(left))} and {shown(text_of(right))}"
+        pair = next(pairs, None)
+        if pair is None:
+            refuse(place, f"{names} are one item, or of different groups")
+        if next(pairs, None) is not None:
+            refuse(place, f"{names} are of more than one pair of items: name the items by id")
+        left_number, right_number = pair
+        return self.items.ids[left_number], self.items.ids[right_number]
+
+    def _candidates(self, place: str, value: Any, record: Record) -> list[int]:
+        """The numbers of all items that a value may mean; a DataError if there is none."""
+        name = text_of(value)
+        numbers = [] if name is None else [*self._numbers.get(name, ())]
+        if not numbers:
+            text = shown(value if name is None else name)
+            refuse(place, f"no item of the collection has the id or text {text}")
+        groups = self.items.groups
+        groups_of_record = self._groups_of(record)
+        if groups is None or not groups_of_record:
+            return numbers
+        in_groups = [number for number in numbers if groups[number] in groups_of_record]
+        if not in_groups:
+            refuse(place, f"no item of the group of its prompt is {shown(name)}")
+        return in_groups
+
+    def _pairs_in_one_group(
+        self, left_numbers: Sequence[int], right_numbers: Sequence[int]
+    ) -> Iterator[tuple[int, int]]:
+        groups = self.items.groups
+        for left in left_numbers:
+            for right in right_numbers:
+                if left != right and (groups is None or groups[left] == groups[right]):
+                    yield left, right
+
+    def _groups_of(self, record: Record) -> set[str]:
+        """The groups whose context the record has; else the groups that it names."""
+        if not self._group_names:
+            return set()
+        texts: dict[str, str] = {}
+        groups_by_context: set[str] = set()
+        for key, value in record.items():
+            text = text_of(value)
+            if text:
+                texts[key] = text
+                groups_by_context |= self._groups_of_context.get(text, set())
+        if groups_by_context:
+            return groups_by_context
+        names = {texts[key] for key in ("group", "prompt") if key in texts}
+        return names & self._group_names

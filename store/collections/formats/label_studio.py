@@ -1,0 +1,134 @@
+"""Tasks of Label Studio: its JSON export of a Pairwise tag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sortnet.files import shown
+from sortnet.tables.rows import listed
+from store.collections.formats.faults import refuse
+from store.collections.formats.item_finder import ItemFinder, Record
+
+COLUMNS = ("data", "annotations")
+_MOST_SECONDS = 1e9  # for an answer
+# How the names of two fields begin or end that say which of the two is shown on the left.
+_SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("0", "1"))
+
+
+def check_controls(path: str, tasks: Sequence[Record]) -> None:
+    """Refuse results of no or several Pairwise tags: to choose which to read would be a guess."""
+    results = [
+        result
+        for task in tasks
+        if isinstance(task["annotations"], list)
+        for annotation in task["annotations"]
+        for result in _results(annotation)
+    ]
+    controls = {str(r.get("from_name")) for r in results if r.get("type") == "pairwise"}
+    if len(controls) > 1:
+        names = listed(sorted(controls))
+        refuse(path, f"has answers of the Pairwise tags {names}: import one at a time")
+    if results and not controls:
+        kinds = listed(sorted({str(result.get("type")) for result in results}))
+        refuse(path, f"no result is of type pairwise, all are {kinds}")
+
+
+def read_task(
+    finder: ItemFinder, fields: tuple[str, str] | None, place: str, task: Record
+) -> Iterator[dict[str, Any]]:
+    """The votes of a task: an answer or a skip of each annotation; predictions are left out.
+
+    `fields` are the names of the fields that hold the left and the right item; None: by their
+    names.
+    """
+    data, annotations = task["data"], task["annotations"]
+    if not isinstance(data, dict) or not isinstance(annotations, list):
+        refuse(place, "is no task of Label Studio: data is an object, annotations an array")
+    for annotation in annotations:
+        selected = _selected_sides(annotation)
+        is_cancelled = isinstance(annotation, dict) and annotation.get("was_cancelled")
+        if not selected and not is_cancelled:
+            continue
+        left_field, right_field = fields or _fields_of_sides(place, data, finder)
+        for field in (left_field, right_field):
+            if field not in data:
+                refuse(place, f"has no field {shown(field)}; there are {listed(data)}")
+        left, right = finder.pair(place, data[left_field], data[right_field], data)
+        yield {
+            "left": left,
+            "right": right,
+            "answer": "skip" if is_cancelled else selected[0],
+            "annotator": _annotator(annotation),
+            "milliseconds": _milliseconds(annotation.get("lead_time")),
+            "at": _seconds_since_1970(annotation.get("created_at")),
+        }
+
+
+def _results(annotation: Any) -> list[Record]:
+    results = annotation.get("result") if isinstance(annotation, dict) else None
+    if not isinstance(results, list):
+        return []
+    return [result for result in results if isinstance(result, dict)]
+
+
+def _selected_sides(annotation: Any) -> list[Any]:
+    """The sides that the Pairwise results of an annotation select."""
+    values = [r.get("value") for r in _results(annotation) if r.get("type") == "pairwise"]
+    return [value.get("selected") for value in values if isinstance(value, dict)]
+
+
+def _annotator(annotation: Record) -> Any:
+    """The name or number of the user who made an annotation."""
+    user = annotation.get("completed_by")
+    if isinstance(user, dict):
+        return next(filter(None, map(user.get, ("email", "username", "id"))), None)
+    return user
+
+
+def _fields_of_sides(place: str, data: Record, finder: ItemFinder) -> tuple[str, str]:
+    """The fields of the left and the right item: the only two whose names tell the sides."""
+    field_of_lower = {field.lower(): field for field in data}
+    pairs = [
+        (left_field, field_of_lower[right])
+        for left, left_field in field_of_lower.items()
+        for right in _right_names(left) & field_of_lower.keys()
+    ]
+    if len(pairs) > 1:
+        pairs = [pair for pair in pairs if all(finder.is_item(data[field]) for field in pair)]
+    if len(pairs) != 1:
+        question = "which field holds the left item, and which the right one?"
+        refuse(place, f"{question} --fields LEFT RIGHT; there are {listed(data)}")
+    return pairs[0]
+
+
+def _right_names(left_name: str) -> set[str]:
+    """The names that the field on the right may have, given the name of the field on the left.
+
+    >>> _right_names("text1"), _right_names("left_text")
+    ({'text2'}, {'right_text'})
+    """
+    names = {
+        left_name.removesuffix(left) + right for left, right in _SIDES if left_name.endswith(left)
+    }
+    if left_name.startswith("left"):
+        names.add(left_name.replace("left", "right", 1))
+    return names
+
+
+def _milliseconds(seconds: Any) -> int | None:
+    if not isinstance(seconds, int | float) or not 0 <= seconds < _MOST_SECONDS:
+        return None
+    return round(1000 * seconds)
+
+
+def _seconds_since_1970(iso_time: Any) -> float | None:
+    """Seconds since 1970 of a time in ISO form; None for anything else, or without a time zone."""
+    try:
+        time = datetime.fromisoformat(iso_time)
+    except (TypeError, ValueError):
+        return None
+    if time.tzinfo is None or time.year <= 1970:
+        return None
+    return time.timestamp()

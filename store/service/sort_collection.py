@@ -1,0 +1,139 @@
+"""The collection of a call of `sortnet.sort`: created, or found by its name and added to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sortnet.core import Progress
+from sortnet.errors import DataError, StoreError
+from sortnet.files import shown
+from sortnet.items import Items
+from sortnet.items.given_items import GivenItems
+from sortnet.messages import count
+from sortnet.preference.study import QUESTION, Decision
+from store.collections.collection import Collection
+from store.service.added_items import add_items
+from store.store import Store
+
+_ROLES_NOT_STORED = ("notes", "ignored")
+
+
+def collection_to_sort(
+    store: Store,
+    name: str | None,
+    given_items: GivenItems,
+    question: str | None,
+    instructions: str | None,
+    seed: int,
+    progress: Progress,
+) -> Collection:
+    """The collection of the items, created or added to, that asks the question.
+
+    Args:
+        name: name of the collection; None: a hash of the items, question and instructions.
+        question, instructions: texts for the judge; None: the collection's.
+
+    Raises:
+        StoreError: if it has items that were not passed, or another question and answers to it.
+    """
+    if name is None:
+        name = f"sort {_digest(given_items, question, instructions)}"
+    collection = _add_new_items(store, name, given_items, seed, progress)
+    texts = {"question": question, "instructions": instructions}
+    study = collection.study()
+    changed = {kind: text for kind, text in texts.items() if text and text != getattr(study, kind)}
+    if changed and collection.n_judgements:
+        kind, text = next(iter(changed.items()))
+        raise StoreError(
+            f"collection {name!r} has answers to the {kind} {shown(getattr(study, kind))}: "
+            f"{shown(text)} needs another name"
+        )
+    collection.decide(*(Decision(kind, reason=text) for kind, text in changed.items()))
+    return collection
+
+
+def _add_new_items(
+    store: Store, name: str, given_items: GivenItems, seed: int, progress: Progress
+) -> Collection:
+    """Add the items that the collection lacks; it is created if there is none of that name."""
+    items = given_items.items
+    if name in set(store.collections_frame()["name"]):
+        collection = store.collection(name)
+        stored_items = collection.items()
+        _check_all_passed(name, stored_items.ids, items.ids)
+        _check_same_texts(name, stored_items, items)
+        stored_ids = set(stored_items.ids)
+        new_rows = [row for row, id in enumerate(items.ids) if id not in stored_ids]
+        if not new_rows:
+            return collection
+        items = items.take(new_rows)
+    progress("adding the items")
+    columns: dict[str, Any] | None = None
+    if given_items.roles is not None:
+        columns = {
+            role: value
+            for role, value in vars(given_items.roles).items()
+            if role not in _ROLES_NOT_STORED
+        }
+    return add_items(
+        store,
+        name,
+        items,
+        has_numbers=bool(given_items.items.feature_names),
+        columns=columns,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def _check_all_passed(name: str, stored_ids: Iterable[str], passed_ids: Iterable[str]) -> None:
+    """Refuse a call that leaves out an item of the collection."""
+    passed = set(passed_ids)
+    missing = [id for id in stored_ids if id not in passed]
+    if missing:
+        were = "was" if len(missing) == 1 else "were"
+        raise StoreError(
+            f"collection {name!r} has {count(len(missing), 'item')} that {were} not passed, such "
+            f"as {shown(missing[0])}: pass all items, or another name"
+        )
+
+
+def _check_same_texts(name: str, stored: Items, passed: Items) -> None:
+    """Refuse an item whose text differs from the text that judges answered about."""
+    text_of_id = dict(zip(stored.ids, stored.texts, strict=True))
+    for id, text in zip(passed.ids, passed.texts, strict=True):
+        if id in text_of_id and text != text_of_id[id]:
+            raise StoreError(
+                f"collection {name!r} has another text of item {shown(id)}, to which its answers "
+                "belong: give the item another id, or pass another name"
+            )
+
+
+def _digest(given_items: GivenItems, question: str | None, instructions: str | None) -> str:
+    """A hash of the items with their groups, in any order, the question and the instructions."""
+    items = given_items.items
+    groups = items.groups or (None,) * len(items)
+    contents = sorted(
+        repr((id, text, group, _file_hash(items, image), _file_hash(items, audio), row.tolist()))
+        for id, text, group, image, audio, row in zip(
+            items.ids, items.texts, groups, items.images, items.audio, items.features, strict=True
+        )
+    )
+    hashed = json.dumps([contents, question or QUESTION, instructions or ""])
+    return hashlib.sha256(hashed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _file_hash(items: Items, file: str | None) -> str | None:
+    """A hash of the content of an image or sound file; None without a file."""
+    if file is None:
+        return None
+    path = Path(items.root or "", file)
+    try:
+        with path.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"items: {path}: {error.strerror}") from None
