@@ -65,8 +65,8 @@ def test_a_question_about_many_items_looks_at_some_of_them(monkeypatch: pytest.M
     for _ in range(3):
         (asked,) = session.ask("ana", wait=False)
         session.tell(asked.answered("ana", "left"))
-    assert max(sorted_at_once) <= strategies._MANY < N
-    assert 0 < max(tried) <= strategies._SOME
+    assert max(sorted_at_once) <= strategies._MANY_ITEMS < N
+    assert 0 < max(tried) <= strategies._CANDIDATES
 
 
 def test_components_are_joined_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
