@@ -357,6 +357,7 @@ class BatchAnswers:
     def _take_one(
         self, service: LabellingService, batch: Batch, id: RequestId, line: AnswerLine
     ) -> None:
+        """Store an answer; if it cannot be stored, count it and note why."""
         if batch.cancelled is not None:
             self.refused += 1
             self._note(f"line {line.number}: batch {batch.name} was cancelled")
