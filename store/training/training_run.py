@@ -433,12 +433,12 @@ def _parse_state(
     return load_state(folder.state, make, least=least_numbers(config, n_columns), raw=raw)
 
 
-def differences(asked: Config, before: Config) -> list[str]:
+def differences(config: Config, before: Config) -> list[str]:
     """The settings that differ from earlier ones, such as `lr 0.01, not 0.005`."""
     values_before = before.flat()
     return [
         f"{name} {value}, not {values_before[name]}"
-        for name, value in asked.flat().items()
+        for name, value in config.flat().items()
         if value != values_before[name]
     ]
 
