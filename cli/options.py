@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from sortnet.config import GONE, LARGEST_SEED, Config, parse_sizes, settings_of
+from sortnet.config import LARGEST_SEED, Config, parse_sizes, settings_of
 from sortnet.data import default_cache_dir
 from sortnet.errors import ComparatorError
 from sortnet.files import refuse_output
+from sortnet.history import GONE_COMMANDS, GONE_SETTINGS
 
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
@@ -112,7 +113,7 @@ def settings_options(command: C) -> C:
             kind = units
         name = f"--{each.name.replace('_', '-')}"
         command = click.option(name, each.name, type=kind, default=default, help=each.help)(command)
-    for name in (*GONE, *RARE):
+    for name in (*GONE_SETTINGS, *RARE):
         if name == "patience":  # that of a judge, which says where this one is
             continue
         command = click.option(
@@ -125,30 +126,14 @@ def settings_options(command: C) -> C:
 def _refuse_gone(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
         name = str(parameter.name)
-        instead = GONE.get(name, f"--set {name}={value}")
+        instead = GONE_SETTINGS.get(name, f"--set {name}={value}")
         raise click.UsageError(f"--{name.replace('_', '-')} is gone: {instead}")
 
 
-# Commands of before, and what to type in their place.
-_GONE_COMMANDS = {
-    "agreement": "sortnet annotators agreement NAME",
-    "compare": "sortnet explain MODEL DATA A B",
-    "context": "sortnet experiment context PROBLEM",
-    "simulate": "sortnet experiment simulate",
-    "watch": "sortnet show RUN --follow",
-    "completion": 'eval "$(_SORTNET_COMPLETE=bash_source sortnet)"; zsh_source, fish_source',
-    "annotators include": "sortnet annotators exclude NAME ANNOTATOR --undo",
-    "annotators resume": "sortnet annotators pause NAME --undo",
-    "annotators renew": "sortnet annotators revoke NAME ANNOTATOR --undo",
-    "annotators quota": "sortnet ask NAME --quota ANNOTATOR NUMBER",
-    "annotators overlap": "sortnet ask NAME --overlap NUMBER",
-}
-
-
 def refuse_gone(ctx: click.Context, name: str) -> None:
-    """Refuse a command of before, and say what took its place."""
+    """Refuse a command that is gone, and say what to type instead."""
     *_, group = ctx.command_path.split()
-    instead = _GONE_COMMANDS.get(name if ctx.parent is None else f"{group} {name}")
+    instead = GONE_COMMANDS.get(name if ctx.parent is None else f"{group} {name}")
     if instead is not None:
         raise click.UsageError(f"{name} is gone: {instead}", ctx)
 

@@ -39,12 +39,11 @@ def again(run: Run) -> str | None:
 def is_before_the_end_of_training(run: Run) -> bool:
     """Whether an unfinished run ended before the learning rate of its one training came down.
 
-    Runs of versions before 0.4 had a whole cycle of the learning rate in each iteration.
+    Runs of version 0.3 had a whole cycle of the learning rate in each iteration.
     """
     if run.phase != "training":
         return False
-    version = run.versions.get("sortnet", "")
-    if version.startswith(("0.1.", "0.2.", "0.3.")):
+    if run.versions.get("sortnet", "").startswith("0.3."):
         return False
     added = ("tuning", "from")
     settings = {name: value for name, value in run.config.items() if name not in added}

@@ -26,7 +26,7 @@ from sortnet.rankers.model_folder import read_bytes
 FORMAT_VERSION = 1
 _RUN = "sortnet-run"
 _RUN_FIELDS: dict[str, Any] = {
-    **dict.fromkeys(("run", "store", "command"), str),
+    **dict.fromkeys(("run", "store", "command", "settings_sha256"), str),
     "threads": int,
     **dict.fromkeys(("asked", "config", "data"), dict),
 }
@@ -35,7 +35,7 @@ CHOOSING, TRAINING, DONE = get_args(Phase)
 # {kind of judge: `judged_by` of the record}, two of them as version 0.4 wrote them
 JUDGED_BY = {"program": "--judge", "language model": "--model", "function": "function"}
 _ORIGIN_FIELDS = {"path": str, "folder": str, "run": str | None, "weights_sha256": str}
-_PHASE_FIELDS = {"phase": Phase, "trials": list, "settings_sha256": str}
+_PHASE_FIELDS = {"phase": Phase, "trials": list}
 
 
 class Folder:
@@ -89,8 +89,8 @@ class Folder:
         if "from" in about:
             check_fields(about, {"from": dict}, path)
             check_fields(about["from"], _ORIGIN_FIELDS, path)
-        # Before a comparator of damaged settings takes memory; version 0.2 wrote no hash.
-        if about.get("settings_sha256", now := _settings_sha256(about)) != now:
+        # Checked before a comparator of damaged settings takes memory.
+        if about["settings_sha256"] != _settings_sha256(about):
             raise ModelError(f"{path}: its settings or trials were changed after it was written")
         return about
 
