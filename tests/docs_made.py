@@ -34,7 +34,10 @@ SHORTER = {
     "demo": ("--max-iter", "1"),
 }
 # In place of the line's own numbers.
-FEW = {"experiment simulate": ("--seeds", "1", "--items", "6")}
+FEW = {
+    "experiment simulate": ("--seeds", "1", "--items", "6"),
+    "experiment holdout": ("--splits", "2", "--trials", "1"),
+}
 PATIENCE = 600  # seconds; examples take a few
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

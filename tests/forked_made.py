@@ -1,4 +1,7 @@
-"""`sortnet` in processes of their own that start at once: forks of one that has loaded it."""
+"""Processes that start at once: forks of a process that has loaded `sortnet`.
+
+`Forked` runs a command of `sortnet`, `ForkedScript` runs Python code.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Self
@@ -19,7 +24,7 @@ from typing import Self
 LOADED = (
     *("fitted_made", "cli.commands.train", "cli.commands.label", "uvicorn"),
     *("sortnet.judges.program", "cli.terminal.screen", "cli.commands.serve", "cli.web.app"),
-    *("cli.web.pages", "cli.web.server"),
+    *("cli.web.pages", "cli.web.server", "store.service.labelling", "store.training", "httpx"),
 )
 # A watcher between the two says how the session ended. The session ends as a process of its own
 # does: through the interpreter, with its exit handlers.
@@ -68,9 +73,11 @@ while True:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv[1:] = args
+    sys.argv[1:] = args[2:] if args[:1] == ["-c"] else args
     sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
     sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)
+    if args[:1] == ["-c"]:
+        sys.exit(exec(compile(args[1], "<script>", "exec"), {"__name__": "__main__"}))
     sys.exit(cli.main.main())
 """
 
@@ -121,6 +128,7 @@ class Forked:
     ) -> None:
         self._reply, theirs = socket.socketpair()
         self.returncode: int | None = None
+        self._waiting = threading.RLock()  # the exit code can be read once
         words = [str(arg) for arg in args]
         ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as a child inherits it
         job = json.dumps([words, str(Path.cwd()), env, terminal, ignored]).encode()
@@ -136,15 +144,17 @@ class Forked:
         self.wait()
 
     def poll(self) -> int | None:
-        ended = self.returncode is None and select.select([self._reply], [], [], 0)[0]
-        return self.wait() if ended else self.returncode
+        with self._waiting:
+            ended = self.returncode is None and select.select([self._reply], [], [], 0)[0]
+            return self.wait() if ended else self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        if self.returncode is None:
-            self._reply.settimeout(timeout)
-            self.returncode = self._number()
-            self._reply.close()
-        return self.returncode
+        with self._waiting:
+            if self.returncode is None:
+                self._reply.settimeout(timeout)
+                self.returncode = self._number()
+                self._reply.close()
+            return self.returncode
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -155,3 +165,46 @@ class Forked:
         while not line.endswith(b"\n"):
             line += self._reply.recv(1) or b"?\n"
         return int(line)
+
+
+class ForkedScript(Forked):
+    """A process that runs Python code, with pipes for its text as `subprocess.Popen` has them.
+
+    What it writes to stderr goes to a file, so that nobody has to read it meanwhile.
+    """
+
+    def __init__(self, code: str, *args: object) -> None:
+        its_input, our_output = os.pipe()
+        our_input, its_output = os.pipe()
+        self._files = ExitStack()
+        self.stdin = self._files.enter_context(os.fdopen(our_output, "w"))
+        self.stdout = self._files.enter_context(os.fdopen(our_input))
+        errors, name = tempfile.mkstemp()
+        Path(name).unlink()
+        self._errors = self._files.enter_context(os.fdopen(errors, "w+"))
+        streams = [its_input, its_output, errors]
+        try:
+            super().__init__(["-c", code, *args], streams, dict(os.environ))
+        finally:
+            os.close(its_input)
+            os.close(its_output)
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._files.close()
+
+    def communicate(self) -> tuple[str, str]:
+        """Wait until it has ended; what it has written to stdout and stderr."""
+        self.stdin.close()
+        output = self.stdout.read()
+        self.wait()
+        self._errors.seek(0)
+        errors = self._errors.read()
+        self._files.close()
+        return output, errors
+
+
+def exit_code_of(code: str, *args: object) -> int:
+    """The exit code of Python code in a process of its own, or minus the signal that ended it."""
+    with ForkedScript(code, *args) as process:
+        return process.wait()

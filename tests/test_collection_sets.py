@@ -19,8 +19,9 @@ from sortnet.errors import SortNetError
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import agreement
 from sortnet.preference.base import unordered_pair
-from sortnet.preference.judgement_table import Judgements, SharedVotes, set_comparisons
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.set_answers import ALIKE, CHOICES
+from sortnet.preference.shared_votes import SharedVotes, set_comparisons
 from sortnet.preference.study import Decision, Study, study_of
 from sortnet.rankers.load_ranker import load_ranker
 from store import open_store

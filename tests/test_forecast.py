@@ -156,9 +156,24 @@ def test_a_single_annotator_is_never_who_made_it_wider():
     assert session.widened_by() is None
 
 
-@pytest.mark.parametrize(("fewest", "most"), [(18, 21), (99, 101), (1234, 56_789)])
+@pytest.mark.parametrize(("fewest", "most"), [(18, 21), (99, 101), (1234, 3_601)])
 def test_ranges_are_rounded_outwards(fewest, most):
     words = range_in_words(fewest, most)
     low, high = (int(number.replace(",", "")) for number in words.split(" to "))
     assert 0.9 * fewest <= low <= fewest
     assert most <= high <= 1.2 * most
+
+
+@pytest.mark.parametrize(
+    ("fewest", "most", "words"),
+    [
+        (1234, 56_789, "at least 1,200"),
+        (20, 60, "20 to 60"),
+        (20, 61, "at least 20"),
+        (0, 40, "at most 40"),
+        (2, 7, "at most 7"),
+        (0, 0, "0"),
+    ],
+)
+def test_a_range_of_more_than_a_factor_of_three_is_said_by_one_end(fewest, most, words):
+    assert range_in_words(fewest, most) == words

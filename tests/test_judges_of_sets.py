@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_made import done, fault, invoke
+from forked_made import ForkedScript
 from hypothesis import given
 from hypothesis import strategies as st
 from model_made import ITEM, Model, serving, token_made
@@ -385,7 +384,7 @@ sortnet.sort(texts, judge=judge, set_size=4, store="k.db", name="k", max_calls=1
 
 def test_a_killed_process_is_gone_on_with_and_nothing_is_asked_twice_or_lost():
     asked = model()
-    processes: list[subprocess.Popen] = []
+    processes: list[ForkedScript] = []
 
     def kill(body):
         processes[-1].send_signal(signal.SIGKILL)
@@ -396,9 +395,9 @@ def test_a_killed_process_is_gone_on_with_and_nothing_is_asked_twice_or_lost():
         for killed_at in (7, 5, None):
             if killed_at is not None:
                 asked.faults = [None] * killed_at + [kill]
-            process = subprocess.Popen([sys.executable, "-c", KILLED, url], env={**os.environ})
+            process = ForkedScript(KILLED, url)
             processes.append(process)
-            process.wait()
+            process.communicate()
     assert [process.returncode for process in processes] == [-signal.SIGKILL, -signal.SIGKILL, 0]
     answers = judgements("k.db", "k")
     assert_right(answers)
@@ -510,6 +509,19 @@ def test_a_program_that_answers_pairs_only_is_given_up_and_stores_nothing_about_
     assert not any(one.further for one in judgements())
     with open_store("s.db") as store:
         assert store.collection("c").leases() == []
+
+
+def test_a_program_that_ends_at_a_question_about_four_is_told_what_its_line_has():
+    code = 'def answer(q):\n    return {"answer": q["left"] and "left"}\n'
+    run = invoke("label", "c", "--as", "tool", "--judge", program(code))
+    assert run.exit_code == 2
+    assert (
+        "KeyError: 'left'; it was asked about 4 items, so that its line has items in place of left "
+        "and right: read items, or set the size to 2"
+    ) in run.stderr
+    done("ask", "c", "--set-size", 2)
+    run = invoke("label", "c", "--as", "tool", "--judge", program("def answer(q): boom\n"))
+    assert "NameError" in run.stderr and "read items" not in run.stderr
 
 
 # Functions.

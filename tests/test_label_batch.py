@@ -170,6 +170,101 @@ def test_costs_are_those_of_a_batch():
     assert report["calls"] == 4 and report["currency"] == "EUR"
 
 
+@pytest.mark.parametrize(
+    ("options", "n_requests", "limit"),
+    [
+        (("--max-calls", 3), 3, "the limit of 3 calls"),
+        (("--max-calls", 3, "--both-orders"), 2, "the limit of 3 calls"),
+        (("--max-tokens", 500), None, "the limit of 500 tokens"),
+        (("--max-cost", 0.3, "--prices", "p.toml"), None, "the limit of the cost, 0.3 EUR,"),
+    ],
+)
+def test_a_limit_ends_a_batch_before_its_estimate_exceeds_the_limit(options, n_requests, limit):
+    Path("p.toml").write_text(PRICES)
+    batch = write("--batch-size", 20, *options)
+    estimate = batch["estimate"]
+    assert batch["limit"] == limit and 0 < batch["questions"] < 20
+    assert len(leases()) == batch["questions"]
+    assert estimate["calls"] == len(requests()) == (n_requests or len(requests()))
+    n_tokens = estimate["tokens_in"] + estimate["tokens_out"]
+    assert n_tokens <= 500 or "--max-tokens" not in options
+    assert "--max-cost" not in options or estimate["cost"] <= 0.3
+    # One question more does not fit.
+    per_question = 1 + 1 / batch["questions"]
+    sums = {"--max-calls": (estimate["calls"], 3), "--max-tokens": (n_tokens, 500),
+            "--max-cost": (estimate["cost"], 0.3)}  # fmt: skip
+    spent, most = sums[options[0]]
+    assert spent * per_question > most
+    notes = notes_of(done("label", "t", "--model", "judge", "--write-batch", "b.jsonl",
+                          "--json", *options))  # fmt: skip
+    assert f"{limit} ended the batch: fewer questions were written" in notes
+
+
+def test_a_limit_that_allows_no_question_leases_nothing():
+    common = ("label", "t", "--model", "judge", "--write-batch", "a.jsonl")
+    said = fault(*common, "--both-orders", "--max-calls", 1)
+    assert "the limit of 1 call allows no question" in said
+    assert "the limit of 9 tokens allows no question" in fault(*common, "--max-tokens", 9)
+    assert leases() == [] and not Path("a.jsonl").exists()
+    assert value_of(done("annotators", "list", "t", "--json")) == []
+    with open_store("s.db") as store:
+        assert store.collection("t").batches() == []
+
+
+def test_answers_in_the_cache_are_stored_and_need_no_line():
+    add("u")
+    asked, cached = model(), ("--answer-cache", "cache.jsonl")
+    with serving(asked) as url:
+        common = ("label", "u", "--model", "judge", "--server", url, *cached)
+        done(*common, "--number", 30, "--until", 1e-9)
+    batch = write("--batch-size", 30, *cached)
+    assert batch["cached"] > 0 and batch["cached"] + batch["questions"] == 30
+    lines = requests()
+    assert len(lines) == batch["questions"] == len(leases())
+    stored = judgements()
+    assert len(stored) == batch["cached"]
+    prompts = {*asked.prompts}
+    for judgement in stored:
+        assert json.loads(judgement.meta)["cached"] and judgement.annotator == "judge"
+        expected = 1 / (1 + math.exp(judgement.right - judgement.left))
+        assert judgement.p == pytest.approx(expected, abs=1e-5)
+        assert judgement.strategy not in ("random", "repeat")
+    strategies = {lease.id: lease.question.strategy for lease in leases()}
+    for line in lines:
+        is_known = line["body"]["messages"][0]["content"] in prompts
+        lease = line["custom_id"][9:-2]
+        assert not is_known or strategies[lease] in ("random", "repeat")
+    # A warm model is asked again.
+    assert write("--batch-size", 5, *cached, "--request", "temperature=1", file="w")["cached"] == 0
+    give([answered(line) for line in lines])
+    assert read()["stored"] == batch["questions"]
+
+
+def test_no_file_is_written_where_the_cache_answers_all():
+    for name in ("u", "v"):
+        add(name, 4)
+        with open_store("s.db") as store:
+            for setting in ("holdout", "repeats"):
+                store.collection(name).setting(setting, 0.0)
+    cached = ("--answer-cache", "cache.jsonl", "--both-orders")
+    with serving(model()) as url:
+        done("label", "u", "--model", "judge", "--server", url, *cached, "--until", 1e-9)
+    common = ("label", "v", "--model", "judge", "--write-batch", "v.jsonl")
+    result = invoke(*common, *cached, "--batch-size", 3)
+    assert result.exit_code == 0, result.stderr
+    assert "no question is left to write" in result.stdout
+    assert "3 questions were answered from the cache" in result.stdout + result.stderr
+    assert not Path("v.jsonl").exists() and leases("v") == []
+    assert len(judgements("v")) == 6
+    assert "open are none" in fault("label", "v", "--cancel-batch", "0a0a0a0a")
+
+
+def test_without_logprobs_the_requests_ask_for_none():
+    write("--batch-size", 1, "--no-logprobs")
+    (line,) = requests()
+    assert "logprobs" not in line["body"]
+
+
 def test_partial_late_and_repeated_answers_are_each_stored_once():
     batch = write("--batch-size", 6)
     lines = requests()
@@ -395,8 +490,8 @@ def test_a_file_that_exists_or_cannot_be_written_leases_nothing():
             ("--write-batch", "a", "--model", "m", "--server", "http://x"),
             "--server is for a server",
         ),
-        (("--write-batch", "a", "--model", "m", "--answer-cache", "c"), "--answer-cache is for a"),
-        (("--write-batch", "a", "--model", "m", "--max-calls", "3"), "--max-calls is for a server"),
+        (("--read-batch", "b", "--answer-cache", "c"), "--read-batch needs no --answer-cache"),
+        (("--cancel-batch", "b", "--max-calls", "3"), "--cancel-batch needs no --max-calls"),
     ],
 )
 def test_options_that_do_not_go_together_are_named(options, why):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -21,6 +19,7 @@ import pytest
 from cli_made import done, fault, invoke
 from click.testing import Result
 from collections_made import Clock, made_items
+from forked_made import ForkedScript
 from results_made import value_of
 
 from sortnet.errors import SortNetError
@@ -251,15 +250,11 @@ def test_nothing_that_the_program_has_started_is_left_behind(code):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_the_program_too_and_keeps_what_was_answered(number):
     code = "q = ask(); say(answer='left')\nq = ask()\n" + children_of("time.sleep(60)")
-    running = subprocess.Popen(
-        [sys.executable, "-c", "from cli.main import main; main()", "label", "c", "--as", "robot",
-         "--judge", program(code)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    typed = ["label", "c", "--as", "robot", "--judge", program(code)]
+    running = ForkedScript("from cli.main import main; main()", *typed)
     wait_for("child")
     running.send_signal(number)
-    out, err = running.communicate(timeout=600)
+    out, err = running.communicate()
     assert running.returncode == 2
     assert out.splitlines()[0] == "robot: 1 answered, 1 in all, 0 failed; interrupted"
     assert err == "sortnet: --judge: interrupted\n"
@@ -313,11 +308,8 @@ def test_two_at_once_under_one_name_count_every_answer_once():
     command = f"{shlex.quote(sys.executable)} -S -E slow.py"
     typed = ["label", "many", "--as", "bot", "--number", "25", "--json", "--judge", command]
     code = "from cli.main import main; main()"
-    both = [
-        subprocess.Popen([sys.executable, "-c", code, *typed], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    said = [value_of(process.communicate(timeout=600)[0])[0] for process in both]
+    both = [ForkedScript(code, *typed) for _ in range(2)]
+    said = [value_of(process.communicate()[0])[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     with open_store("s.db") as store:
         stored = len(store.collection("many").judgements())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from collections_made import Clock, answer_lease, live_pairs, made_items, question, sqlite_url
+from forked_made import ForkedScript
 from sqlalchemy import text
 
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
@@ -364,10 +362,7 @@ def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
 ) -> None:
     collection = store.add_items("many", made_items(60))
     for round_ in range(2):
-        command = [sys.executable, "-c", ANSWERS, sqlite_url(tmp_path)]
-        env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # for what tests share
-        with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, env=env) as server:
-            assert server.stdout is not None
+        with ForkedScript(ANSWERS, sqlite_url(tmp_path)) as server:
             lines = [server.stdout.readline() for _ in range(9 + round_)]
             server.send_signal(signal.SIGKILL)
             lines += server.stdout.readlines()

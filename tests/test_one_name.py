@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from collections_made import Clock, answer_lease, made_items
+from forked_made import ForkedScript
 from results_made import value_of
 
 import store.collections.leases as lease_rows
@@ -46,15 +46,8 @@ sys.stdin.read()
 @contextmanager
 def holding(url: str) -> Iterator[list[str]]:
     """The ids of leases that a living process has; it is killed at the end."""
-    command = [sys.executable, "-c", HOLDS, url]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, env=env) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().split()
-        finally:
-            process.kill()
+    with ForkedScript(HOLDS, url) as process:
+        yield process.stdout.readline().split()
 
 
 def ids(leases: list[Lease]) -> list[str]:
@@ -164,17 +157,8 @@ def test_two_label_at_once_under_one_name_ask_no_pair_twice(
     typed = ["label", "many", "--as", "bot", "--number", "50", "--json", "--store", url]
     typed += ["--until", "0.001", "--judge", shlex.join(words)]
     code = "from cli.main import main; main()"
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, *typed, "--workers", workers],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=env,
-        )
-        for workers in ("1", "3")
-    ]
-    results = [value_of(process.communicate(timeout=600)[0])[0] for process in both]
+    both = [ForkedScript(code, *typed, "--workers", workers) for workers in (1, 3)]
+    results = [value_of(process.communicate()[0])[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     asked = Counter((tmp_path / "asked").read_text().splitlines())
     assert max(asked.values()) == 1 and len(asked) == 100

@@ -376,3 +376,47 @@ def test_models_that_never_contradict_each_other_share_no_larger_errors_for_it()
     )
     scales = choose_scales(X, votes, 4)
     assert scales.shared < 2 * problem.SHARED
+
+
+def share_wrong(judgements: list[Judgement], gold: int, scores: np.ndarray) -> float:
+    """Share of the pairs expected wrong, of models named `a0` and `a1`, beside gold pairs."""
+    pairs = np.random.default_rng(5).permutation(30)[: 2 * gold].reshape(-1, 2).tolist()
+    better = [sorted(pair, key=lambda k: -scores[k]) for pair in pairs]
+    known = [Decision("gold", item=first, other=second) for first, second in better]
+    models = [Decision("model", name) for name in ("a0", "a1")]
+    session = Session(None, 30, study=study_of([*models, *known]))
+    session.replay(judgements)
+    session.refit()
+    return session.remaining().wrong
+
+
+def test_one_answer_of_another_model_or_one_gold_pair_costs_next_to_no_certainty():
+    """Nothing has measured yet how far the first model errs, as before."""
+    shares = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        scores = 1.5 * rng.standard_normal(30)
+        left = rng.integers(30, size=201)
+        right = (left + rng.integers(1, 30, size=201)) % 30
+        target = (rng.random(201) < ndtr(scores[left] - scores[right])).astype(float)
+        said = judged(Votes(left, right, target, np.repeat([0, 1], [200, 1])))
+        shares.append(
+            [
+                share_wrong(said[:200], 0, scores),
+                share_wrong(said, 0, scores),
+                share_wrong(said[:200], 1, scores),
+            ]
+        )
+    alone, with_other, with_gold_pair = np.mean(shares, axis=0)
+    assert with_other < alone + 0.015
+    assert with_gold_pair < alone + 0.04
+
+
+def test_agreeing_models_beside_outside_answers_are_as_unsure_as_one_model():
+    """Two names of one model agree, whatever both of them do not see."""
+    shared = []
+    for n_models in (1, 2):
+        kinds = (PERSON, *(MODEL,) * n_models)
+        _, _, votes = answered([1] * len(kinds), kinds, [30, *(300,) * n_models], 12)
+        shared.append(choose_scales(NO_FEATURES, votes, len(kinds)).shared)
+    assert shared[1] > 0.5 * shared[0] > 0.1

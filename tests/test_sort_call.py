@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -18,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_made import done
+from forked_made import ForkedScript, exit_code_of
 
 import sortnet
 from sortnet.errors import DataError, SortNetError, StoreError
@@ -265,19 +264,12 @@ print(found.answered_in_all, *found.items)
 
 
 def test_a_killed_process_loses_nothing_and_nothing_answered_is_asked_again():
-    Path("run.py").write_text(KILLED)
-
-    def run(killed_at: int) -> subprocess.CompletedProcess:
-        command = [sys.executable, "run.py", str(killed_at)]
-        path = os.pathsep.join([str(Path(sortnet.__file__).parents[1]), *sys.path])
-        return subprocess.run(
-            command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
-        )
-
-    assert run(4).returncode == run(9).returncode == -signal.SIGKILL
-    ended = run(0)
-    assert ended.returncode == 0, ended.stderr
-    n_answers, *items = ended.stdout.split()
+    for killed_at in (4, 9):
+        assert exit_code_of(KILLED, killed_at) == -signal.SIGKILL
+    ended = ForkedScript(KILLED, 0)
+    output, errors = ended.communicate()
+    assert ended.returncode == 0, errors
+    n_answers, *items = output.split()
     answered = [frozenset(line.split(",")) for line in Path("answered.txt").read_text().split()]
     assert len(answered) == len(set(answered)) == int(n_answers)
     assert items == ["x" * k for k in range(8, 0, -1)]

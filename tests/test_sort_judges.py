@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import os
 import shlex
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forked_made import ForkedScript
 from model_made import Model, serving
 
 import sortnet
@@ -285,9 +284,7 @@ print(found.answered_in_all)
 
 def test_a_killed_process_that_asked_a_model_is_gone_on_with():
     judged = model()
-    Path("run.py").write_text(SORT)
-    path = os.pathsep.join([str(Path(sortnet.__file__).parents[1]), *sys.path])
-    processes: list[subprocess.Popen] = []
+    processes: list[ForkedScript] = []
 
     def kill(body):
         processes[-1].send_signal(signal.SIGKILL)
@@ -298,13 +295,7 @@ def test_a_killed_process_that_asked_a_model_is_gone_on_with():
         for killed_at in (8, 6, None):
             if killed_at is not None:
                 judged.faults = [None] * killed_at + [kill]
-            command = [sys.executable, "run.py", url]
-            processes.append(
-                subprocess.Popen(
-                    command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )  # fmt: skip
+            processes.append(ForkedScript(SORT, url))
             answered, _ = processes[-1].communicate()
     assert [process.returncode for process in processes] == [-signal.SIGKILL, -signal.SIGKILL, 0]
     # Two workers: at a kill at most two calls were under way, whose answers nobody had.

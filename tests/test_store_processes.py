@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forked_made import ForkedScript
 from pairs_made import table
 
 from store import open_store
@@ -71,19 +69,11 @@ with open_store(url) as store:
 """
 
 
-def process(code: str, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PREAMBLE + code, *arguments]
-    pipe = subprocess.PIPE
-    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    env = os.environ | {"PYTHONPATH": paths}
-    return subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe, env=env)
-
-
 @pytest.mark.parametrize("when", ["1", "3", "commit"])
 def test_a_kill_in_the_middle_of_an_add_leaves_all_or_nothing(tmp_path: Path, when: str) -> None:
     path = tmp_path / "s.db"
-    with process(DIES, str(path), when) as child:
-        out, error = child.communicate(timeout=600)
+    with ForkedScript(PREAMBLE + DIES, path, when) as child:
+        out, error = child.communicate()
     assert child.returncode == -signal.SIGKILL, error
     winner, loser = np.triu_indices(200, 1)
     half = len(winner) // 2
@@ -106,15 +96,13 @@ def test_processes_that_make_and_write_one_store_at_once_lose_nothing(
 ) -> None:
     sqlite = kind == "sqlite"
     url = str(tmp_path / "s.db") if sqlite else request.getfixturevalue("postgresql_url")
-    children = [process(WRITES, url, str(seed)) for seed in range(2)]
+    children = [ForkedScript(PREAMBLE + WRITES, url, seed) for seed in range(2)]
     for child in children:
-        assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
     for child in children:
-        assert child.stdin is not None
         child.stdin.write("go\n")
         child.stdin.flush()
-    answers = [child.communicate(timeout=600) for child in children]
+    answers = [child.communicate() for child in children]
     assert [child.returncode for child in children] == [0, 0], answers
     results = [out.strip() for out, _ in answers]
     with open_store(url) as store:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 from collections_made import Clock, made_items
+from forked_made import ForkedScript
 from sqlalchemy import text
 
 from sortnet.errors import StoreError
@@ -63,10 +62,8 @@ def test_a_second_server_is_refused_in_one_line_until_the_first_ends(
 
 
 def test_a_server_killed_dead_does_not_block_its_restart(url: str, store: Store) -> None:
-    command = [sys.executable, "-c", SERVES, url]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as server:
-        assert server.stdout is not None and server.stdout.readline() == "serving\n"
+    with ForkedScript(SERVES, url) as server:
+        assert server.stdout.readline() == "serving\n"
         with pytest.raises(StoreError, match=f"served by process {server.pid} on"):
             store.collection("args").serving()
         server.send_signal(signal.SIGKILL)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from contextlib import closing
 from itertools import count
@@ -15,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from collections_made import Clock, live_pairs, made_items, question, set_question, sqlite_url
+from forked_made import ForkedScript
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
@@ -394,10 +392,7 @@ def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
         collection = store.add_items("many", made_items(60))
         collection.decide(Decision("set-size", amount=4))
         for round_ in range(2):
-            command = [sys.executable, "-c", ANSWERS, url]
-            env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-            with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, env=env) as process:
-                assert process.stdout is not None
+            with ForkedScript(ANSWERS, url) as process:
                 lines = [process.stdout.readline() for _ in range(7 + round_)]
                 process.send_signal(signal.SIGKILL)
                 lines += process.stdout.readlines()

@@ -282,6 +282,23 @@ def test_a_top_that_all_items_are_of_is_refused_and_said(home):
     )
 
 
+def test_retired_items_are_not_among_those_that_a_top_is_of(home):
+    for item in ("i3", "i4", "i5"):
+        done("items", "retire", "c", item)
+    assert "--goal: top 9 of 9 items: all of them are the top" in fault(
+        "ask", "c", "--goal", "top 9"
+    )
+    done("ask", "c", "--goal", "top 8")
+    done("items", "retire", "c", "i6")
+    said = done("label", "c", "--judge", "python judge.py")
+    assert "all items are of the top 8" in said
+
+
+def test_a_goal_that_is_refused_adds_no_criterion(home):
+    assert "all of them are the top" in fault("ask", "c", "--criterion", "a", "--goal", "top 12")
+    assert [asked["criterion"] for asked in value_of(done("ask", "c", "--json"))] == [None]
+
+
 def test_a_program_answers_until_the_top_is_known_and_the_ranking_says_how_probably(home):
     with open_store("s.db") as store:
         store.add_items("d", made_items(20, d=1))

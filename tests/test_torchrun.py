@@ -31,7 +31,7 @@ from sortnet.errors import SortNetError
 from sortnet.learning.distributed import AnotherProcessEnded, Processes, ignore_signals
 from store import open_store
 from store.training.job import TrainingJob
-from store.training.training_run import agree
+from store.training.training_run import check_processes
 
 pytestmark = pytest.mark.slow
 SETTINGS = (
@@ -332,4 +332,4 @@ def test_a_process_without_a_gpu_beside_one_that_has_it_is_refused():
     job = TrainingJob(Config(device="cpu"), queries, queries, marks)
     group = Pretended(b'{"train": "f", "vali": "f", "device": "cuda"}\n')
     with pytest.raises(SortNetError, match="process 0 has a device other than process 1: cuda"):
-        agree(job, group)
+        check_processes(job, group)

@@ -6,18 +6,19 @@ import json
 import shlex
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_made import FAST, done, fault, letor, quick_training
+from forked_made import ForkedScript, exit_code_of
 from model_made import Model, serving
 from starlette.responses import JSONResponse
 
@@ -207,7 +208,7 @@ def test_a_function_killed_between_answers_is_asked_no_answered_pair_again():
     script = SCRIPT.format(
         tests=str(Path(__file__).parent), dies_at=(3, 30), n=N, settings=SETTINGS
     )
-    codes = [subprocess.run([sys.executable, "-c", script]).returncode for _ in range(3)]
+    codes = [exit_code_of(script) for _ in range(3)]
     assert codes == [-signal.SIGKILL, -signal.SIGKILL, 0]
     lines = [line.split("|", 1) for line in Path("asked").read_text().splitlines()]
     of_process: dict[str, list[str]] = {}
@@ -244,12 +245,11 @@ def test_a_run_by_a_language_model_that_is_killed_goes_on_without_repeats():
     model = Model(words_in, faults=[*[None] * n_answered, hangs])
     with serving(model) as url:
         script = MODEL_SCRIPT.format(url=url, n=N, settings=SETTINGS)
-        process = subprocess.Popen([sys.executable, "-c", script])
-        while process.poll() is None and len(model.prompts) <= n_answered:
-            time.sleep(0.01)
-        process.kill()
+        with ForkedScript(script) as process:
+            while process.poll() is None and len(model.prompts) <= n_answered:
+                time.sleep(0.01)
         is_killed.set()
-        assert process.wait() == -signal.SIGKILL and stored() == n_answered
+        assert process.returncode == -signal.SIGKILL and stored() == n_answered
         trained = resume("model", options=OPTIONS)
     assert stored() == N and trained.best["quality"] > 0.7
     # The call that was under way is made again, no other.
@@ -495,6 +495,33 @@ def test_a_judge_that_version_0_4_stored_is_gone_on_with(options, judge):
     now = record_of(judge, "Which?")
     assert other_argument(now, record) is None and recorded_judge(now) == judge
     assert other_argument(record_of(judge, "What?"), record) == "question"
+
+
+def test_a_record_holds_all_of_a_judge_but_its_functions():
+    Path("p.txt").write_text("{{ left.text }} {{ right.text }}")
+    model = sortnet.LanguageModel(
+        "m", "http://s", key="MY_KEY", prompt="p.txt", request={"seed": 1}, structured=True,
+        logprobs=False, both_orders=True, limits=sortnet.Limits(3, 4, 5.0),
+        price=sortnet.Price(1.0, 2.0, currency="EUR", table="t.toml"), answer_cache="c.jsonl",
+        workers=2, timeout=3.0, patience=4.0, insecure=True,
+    )  # fmt: skip
+    defaults = sortnet.LanguageModel("m", "http://s")
+    for field in fields(model):
+        is_default = getattr(model, field.name) == getattr(defaults, field.name)
+        assert not is_default or field.name in ("model", "server"), field.name
+    for judge in (model, sortnet.Program("cat", timeout=3.0, workers=2, batch=4, patience=5.0)):
+        assert recorded_judge(json.loads(json.dumps(record_of(judge, "?")))) == judge
+
+
+def test_a_resumed_run_may_ask_for_no_logprobs(begun):
+    model = Model(words_in, faults=[500] * 3)
+    with serving(model) as url:
+        begun(sortnet.LanguageModel("judge", url, patience=0))
+        done("train", "--resume", "--out", "model", "--no-logprobs")
+    assert stored() == N
+    with open_store("s.db") as store:
+        run = store.run(sortnet.load_ranker("model").info["run"])
+        assert run.judge["logprobs"] is False
 
 
 class Notes(Watcher):

@@ -401,7 +401,7 @@ def test_the_range_of_what_is_left_is_of_all_criteria_together():
     endless = replace(one, most=None)
     assert _range_left([one, ended]) == "60 to 140"
     assert _range_left([one, one, ended]) == "120 to 280"
-    assert _range_left([one, endless]) == "more than 120"
+    assert _range_left([one, endless]) == "at least 120"
     assert _range_left([ended]) == ""
 
 

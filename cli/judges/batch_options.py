@@ -38,10 +38,10 @@ _OPTIONS = (
     ),
 )
 # Options that a batch has no use for.
-_OF_A_SERVER = ("server", "key", "max_calls", "max_tokens", "max_cost", "answer_cache")
+_OF_A_SERVER = ("server", "key")
 _OF_A_JUDGE = (
     *("judge", "model", "prompt", "both_orders", "request", "structured", "price_in", "price_out"),
-    *("prices", "currency", *_OF_A_SERVER),
+    *("prices", "currency", "max_calls", "max_tokens", "max_cost", "answer_cache", *_OF_A_SERVER),
 )
 
 

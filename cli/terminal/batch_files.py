@@ -67,6 +67,14 @@ def _written(
         size = values["batch_size"] or DEFAULT_SIZE
         batch = write_batch(service, judge, who, size, values["write_batch"])
     notes = [f"{count(one.n_open, 'question')} of batch {one.name} are open" for one in earlier]
+    if batch.cached:
+        verb = "was" if batch.cached == 1 else "were"
+        notes.append(f"{count(batch.cached, 'question')} {verb} answered from the cache")
+    if batch.limit:
+        notes.append(f"{batch.limit} ended the batch: fewer questions were written")
+    if batch.file is None:
+        text = f"{printable(who)}: no question is left to write"
+        return Result("batch", asdict(batch), text=[text], notes=notes)
     n_questions = count(batch.questions, "question")
     text = (
         f"{printable(who)}: {n_questions} of batch {batch.name} in {batch.file}: {batch.estimate}; "

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from sortnet.errors import SortNetError
 from sortnet.files import refuse_irregular, refuse_output
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_pairs import PLACES
-from sortnet.judges.verdicts import Verdict
+from sortnet.judges.prices import Price
+from sortnet.judges.verdicts import Verdict, stored_meta
 from sortnet.preference.base import ORDER_ANSWERS
 
 _OF_TWO = AnswerForm()
@@ -36,6 +38,18 @@ def answer_key(
         told += [form.n_items, form.worst]
     about = json.dumps(told, sort_keys=True)
     return hashlib.sha256(about.encode("utf-8", "replace")).hexdigest()
+
+
+def answered_from_cache(
+    cached: Verdict, model: str, facts: Mapping[str, Any], price: Price
+) -> Verdict:
+    """A cached answer as the answer to another question, which took no call and cost nothing.
+
+    Args:
+        facts: what is stored with each answer of the model.
+    """
+    meta = {"model": model, "tokens": [0, 0], "calls": 0, "cached": True, **facts}
+    return replace(cached, cost=price.of(0, 0), meta=stored_meta(meta))
 
 
 class AnswerCache:

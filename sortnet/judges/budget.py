@@ -12,6 +12,23 @@ from sortnet.judges.verdicts import Enough
 from sortnet.messages import count
 
 
+def exceeded_limit(
+    limits: Limits, *, calls: int, tokens: int, cost: float | None, currency: str | None
+) -> str:
+    """The limit that some calls exceed, in words; empty if they exceed none.
+
+    >>> exceeded_limit(Limits(max_calls=3), calls=4, tokens=900, cost=None, currency=None)
+    'the limit of 3 calls'
+    """
+    if limits.max_calls is not None and calls > limits.max_calls:
+        return f"the limit of {count(limits.max_calls, 'call')}"
+    if limits.max_tokens is not None and tokens > limits.max_tokens:
+        return f"the limit of {count(limits.max_tokens, 'token')}"
+    if limits.max_cost is not None and cost is not None and cost > limits.max_cost:
+        return f"the limit of the cost, {amount(limits.max_cost, currency)},"
+    return ""
+
+
 @dataclass
 class Budget:
     """Calls, tokens and cost so far, and their limits. Thread-safe.

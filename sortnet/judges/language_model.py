@@ -14,14 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from sortnet.errors import SortNetError
 from sortnet.files import shown
-from sortnet.judges.answer_cache import AnswerCache, answer_key
+from sortnet.judges.answer_cache import AnswerCache, answer_key, answered_from_cache
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_pairs import Pair, sides_of
 from sortnet.judges.budget import Budget
@@ -456,9 +456,9 @@ class ModelWorker:
         cached = None if pair.get("is_fresh") else server.cache.get(key)
         if cached is not None:
             server.budget.take_from_cache()
-            about = {"model": server.model, "tokens": [0, 0], "calls": 0, "cached": True}
-            meta = stored_meta(about | pair.get("meta", {}))
-            return replace(cached, cost=server.budget.cost_of(0, 0), meta=meta)
+            return answered_from_cache(
+                cached, server.model, pair.get("meta", {}), server.budget.price
+            )
         verdict = self._asked(pair)
         if not server.is_random:  # the server may have refused the temperature just now
             server.cache.add(server.key_of(pair), verdict)

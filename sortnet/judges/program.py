@@ -128,6 +128,10 @@ def refuse_missing_program(typed: str) -> None:
         raise SortNetError(f"cannot start {program!r}: {os.strerror(number)}")
 
 
+class ProgramEnded(Fault):
+    """A program exited, or closed its output, before it answered."""
+
+
 class RunningProgram:
     """A running program, in a process group of its own.
 
@@ -214,7 +218,7 @@ class RunningProgram:
                 selector.unregister(fd)
             return False
         if not read:
-            raise Fault(self._ending())
+            raise ProgramEnded(self._ending())
         self._said += read
         if len(self._said) > LONGEST:
             raise Fault(f"its answer is longer than {LONGEST:,} bytes")
@@ -268,7 +272,10 @@ class ProgramWorker:
     def _verdicts(self, pairs: Sequence[Pair], line: str) -> list[Verdict]:
         """Ask as long as the program says to ask again later."""
         while True:
-            replies = self._replies(pairs, line.encode() + b"\n")
+            try:
+                replies = self._replies(pairs, line.encode() + b"\n")
+            except ProgramEnded as ended:
+                raise Fault(f"{ended}{_hint_about_sets(pairs)}") from None
             waits = [reply for reply in replies if isinstance(reply, float)]
             if not waits:
                 return [reply for reply in replies if isinstance(reply, Verdict)]
@@ -331,3 +338,17 @@ class ProgramWorker:
         """Stop the idle program."""
         if self._program is not None:
             self._program.end(_GRACE)
+
+
+def _hint_about_sets(pairs: Sequence[Pair]) -> str:
+    """What a program may lack that ended when it was asked about more than two items.
+
+    It is empty where the questions were about two items.
+    """
+    largest = max(len(sides_of(pair)) for pair in pairs)
+    if largest == 2:
+        return ""
+    return (
+        f"; it was asked about {largest} items, so that its line has items in place of left and "
+        "right: read items, or set the size to 2"
+    )

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from sortnet.core import F64, I64, Bool
 from sortnet.core.pairs import packed
 from sortnet.preference.base import TARGETS, Judgement
-from sortnet.preference.judgement_table import Judgements, SharedVotes
+from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.shared_votes import SharedVotes
 
 ENOUGH_SHARED = 20  # pairs or answers below which a share of them says nothing
 _MOST_TRIPLES = 200_000

@@ -13,9 +13,10 @@ from sortnet.core import F64, I64, Bool
 from sortnet.preference.annotator_agreement import counted
 from sortnet.preference.base import ANSWERS, Judgement
 from sortnet.preference.intervals import LEVEL
-from sortnet.preference.judgement_table import Judgements, SharedVotes
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities
+from sortnet.preference.shared_votes import SharedVotes
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
 

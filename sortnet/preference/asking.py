@@ -23,21 +23,29 @@ _SHARED = 0.5  # share of hold-out questions that another annotator has answered
 _REPEAT_AFTER = 10  # answers of an annotator before one of them is repeated
 
 
-class _Asked(NamedTuple):
-    """Who is asked a question, and what is free for them."""
+class _Request(NamedTuple):
+    """A request for one question: who asks, which pairs are free, and the random generator.
+
+    Attributes:
+        annotator: who gets the question.
+        taken: pairs that are being asked now.
+        free: whether a pair may be asked of this annotator now.
+        rng: draws all random choices for this question.
+        set_size: number of items that the question should have.
+    """
 
     annotator: str
-    taken: set[Pair]  # pairs that are being asked now
+    taken: set[Pair]
     free: Free
     rng: np.random.Generator
     set_size: int
 
 
-_Chooser: TypeAlias = Callable[[_Asked], Question | None]
+_Chooser: TypeAlias = Callable[[_Request], Question | None]
 
 
 class _Share(NamedTuple):
-    """A range of a number drawn from 0 to 1, in which a chooser is tried."""
+    """A chooser, and the range of a number drawn from 0 to 1 in which the chooser is tried."""
 
     start: float
     end: float
@@ -48,13 +56,13 @@ class SessionAsking:
     """Chooses the questions of a session. The session's lock must be held by the caller.
 
     Args:
-        history, fitting: of the session.
+        history, fitting: the events of the session, and the model fitted to them.
         groups: of the items.
-        pairs: that may be asked.
+        pairs: the pairs that may be asked.
         study: gold pairs and their share, overlap.
-        strategies: the first that returns a pair is used.
+        strategies: the first strategy that returns a pair is used.
         seed: of all random choices.
-        holdout, repeats: shares of questions of the hold-out, and of repeated ones.
+        holdout, repeats: shares of hold-out questions and of repeated questions.
     """
 
     def __init__(
@@ -70,8 +78,13 @@ class SessionAsking:
         holdout: float,
         repeats: float,
     ) -> None:
-        self._history, self._fitting, self._groups, self._pairs = history, fitting, groups, pairs
-        self._study, self._strategies, self._seed = study, strategies, seed
+        self._history = history
+        self._fitting = fitting
+        self._groups = groups
+        self._pairs = pairs
+        self._study = study
+        self._strategies = strategies
+        self._seed = seed
         self._n_asked = 0
         self._merge: MergePass | None = None
         self._shares = self._table_of_shares(holdout, repeats, study.gold_rate)
@@ -79,10 +92,10 @@ class SessionAsking:
     def _table_of_shares(
         self, holdout: float, repeats: float, gold_rate: float
     ) -> tuple[_Share, ...]:
-        """Choosers, each with the range of the drawn number in which it is tried; the first that
-        returns a question is used.
+        """The choosers in the order in which they are tried: the first question is used.
 
-        Where gold questions are so many that they meet the repeats, repeats go first.
+        A chooser is tried if the drawn number is in its range. Repeats have the range just above
+        the hold-out, gold questions the range below 1. Where the two ranges meet, repeats go first.
         """
         repeats_end = holdout + repeats
         gold_start = 1 - gold_rate
@@ -91,9 +104,9 @@ class SessionAsking:
             _Share(gold_start, holdout, self._gold),
             _Share(max(gold_start, repeats_end), 1, self._gold),
             _Share(holdout, 1, self._overlap),
-            _Share(0, holdout, self._random),
-            _Share(holdout, 1, self._chosen),
-            _Share(0, 1, self._random),
+            _Share(0, holdout, self._holdout),
+            _Share(holdout, 1, self._informative),
+            _Share(0, 1, self._holdout),
             _Share(0, 1, self._skipped),
         )
 
@@ -109,11 +122,11 @@ class SessionAsking:
         n_events = len(self._history.events)
         seed = self._seed, crc32(annotator.encode()), n_events, self._n_asked
         rng = np.random.default_rng(seed)
-        to = _Asked(annotator, taken, self.free(annotator, taken), rng, set_size)
-        drawn = rng.random()
+        request = _Request(annotator, taken, self.free(annotator, taken), rng, set_size)
+        number = rng.random()
         for share in self._shares:
-            if share.start <= drawn < share.end:
-                question = share.chooser(to)
+            if share.start <= number < share.end:
+                question = share.chooser(request)
                 if question is not None:
                     return question
         return None
@@ -128,110 +141,124 @@ class SessionAsking:
 
     def free(self, annotator: str, taken: Collection[Pair]) -> Free:
         """A function of two items: whether they may be asked of this annotator now."""
-        answered = self._history.pairs_of(annotator)
+        answered_pairs = self._history.pairs_of(annotator)
 
         def is_free(i: int, j: int) -> bool:
             pair = (i, j) if i < j else (j, i)
-            return key_of(*pair) not in answered and pair not in taken and pair in self._pairs
+            return key_of(*pair) not in answered_pairs and pair not in taken and pair in self._pairs
 
         return is_free
 
     def _may_be_asked(self, judgement: Judgement, taken: Collection[Pair]) -> bool:
-        """Whether the question of a judgement may be asked again, given the taken pairs."""
+        """Whether a judgement's question may be asked again while the taken pairs are asked."""
         return all(pair not in taken and pair in self._pairs for pair in judgement.pairs)
 
     def view(self, annotator: str, free: Free, taken: Collection[Pair] = ()) -> View:
-        """The input of a strategy, given what is free and the pairs that are being asked now."""
+        """The input of a strategy, given which pairs are free and which are being asked now."""
         taken_items = np.array(sorted(taken), np.int64).ravel()
         pending = np.bincount(taken_items, minlength=self._history.n_items)
+        order, among_top = self._fitting.order
         return View(
-            self._fitting.fits.choosing.posterior,
-            *self._fitting.order,
-            self._history.seen_usable + pending,
-            pending,
-            self._history.components(),
-            self._merge_pass,
-            free,
-            self._groups,
-            self._pairs.every,
-            self._pairs.listed,
-            self._fitting.measuring(annotator),
+            posterior=self._fitting.fits.choosing.posterior,
+            order=order,
+            among_top=among_top,
+            seen=self._history.seen_usable + pending,
+            pending=pending,
+            component=self._history.components(),
+            merge=self._merge_pass,
+            free=free,
+            groups=self._groups,
+            every=self._pairs.every,
+            listed=self._pairs.listed,
+            measuring=self._fitting.measuring(annotator),
         )
 
-    def _chosen(self, to: _Asked) -> Question | None:
-        """A pair chosen by the strategies, and further items if a set is wanted."""
-        view = self.view(to.annotator, to.free, to.taken)
+    def _informative(self, request: _Request) -> Question | None:
+        """A question about a pair chosen by the strategies, and further items up to the set size.
+
+        The strategy `random` says `uniform` in its questions, because they belong to no hold-out.
+        """
+        view = self.view(request.annotator, request.free, request.taken)
         for strategy in self._strategies:
-            pair = strategy(view, to.rng)
+            pair = strategy(view, request.rng)
             if pair is None:
                 continue
-            items = grown_set(view, pair, to.set_size, to.rng)
-            if strategy is random_pair:  # not part of the hold-out
-                return self._question(to, items, "uniform", 1 / self._pairs.count)
+            items = grown_set(view, pair, request.set_size, request.rng)
+            if strategy is random_pair:
+                return self._question(request, items, "uniform", 1 / self._pairs.count)
             name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
-            return self._question(to, items, name)
+            return self._question(request, items, name)
         return None
 
-    def _random(self, to: _Asked) -> Question | None:
-        """A question of the hold-out; half of them are ones that another annotator has answered."""
-        shared = [pair for pair in self._history.holdout_pairs(to.annotator) if to.free(*pair)]
+    def _holdout(self, request: _Request) -> Question | None:
+        """A hold-out question: half of the time a pair that another annotator has answered."""
+        annotator, rng = request.annotator, request.rng
+        shared = [pair for pair in self._history.holdout_pairs(annotator) if request.free(*pair)]
         share = _SHARED if shared else 0.0
-        if to.rng.random() < share:
-            pair = shared[to.rng.integers(len(shared))]
-            return self._question(to, pair, HOLDOUT, share / len(shared))
-        drawn = random_pair(self.view(to.annotator, to.free), to.rng)
-        if drawn is None:
+        if rng.random() < share:
+            pair = shared[rng.integers(len(shared))]
+            return self._question(request, pair, HOLDOUT, share / len(shared))
+        new_pair = random_pair(self.view(annotator, request.free), rng)
+        if new_pair is None:
             return None
-        return self._question(to, drawn, HOLDOUT, (1 - share) / self._pairs.count)
+        return self._question(request, new_pair, HOLDOUT, (1 - share) / self._pairs.count)
 
-    def _repeat(self, to: _Asked) -> Question | None:
+    def _repeat(self, request: _Request) -> Question | None:
         """A question that this annotator answered some time ago, each item in another place."""
-        drawn = self._history.draw_once(to.annotator, to.rng, but_last=_REPEAT_AFTER)
+        drawn = self._history.draw_once(request.annotator, request.rng, but_last=_REPEAT_AFTER)
         if drawn is None:
             return None
         earlier, n_choices = drawn
-        if not self._may_be_asked(earlier, to.taken):
+        if not self._may_be_asked(earlier, request.taken):
             return None
-        first, *others = earlier.items
-        left, right, *further = (*others, first)
-        model = self._fitting.fitted_at
-        return Question(left, right, "repeat", 1 / n_choices, model, tuple(further))
+        first, *later = earlier.items
+        return self._question_in_places([*later, first], "repeat", 1 / n_choices)
 
-    def _skipped(self, to: _Asked) -> Question | None:
-        """When nothing else is left: a question that the annotator skipped."""
-        for judgement in self._history.skipped(to.annotator):
-            if self._may_be_asked(judgement, to.taken):
-                return self._question(to, judgement.items, "skipped")
+    def _skipped(self, request: _Request) -> Question | None:
+        """The oldest question that the annotator skipped; asked when nothing else is left."""
+        for judgement in self._history.skipped(request.annotator):
+            if self._may_be_asked(judgement, request.taken):
+                return self._question(request, judgement.items, "skipped")
         return None
 
-    def _gold(self, to: _Asked) -> Question | None:
+    def _gold(self, request: _Request) -> Question | None:
         """A question with a pair whose answer is known, which this annotator has not answered."""
-        pairs = [pair for pair in self._study.gold if to.free(*pair)]
+        pairs = [pair for pair in self._study.gold if request.free(*pair)]
         if not pairs:
             return None
-        pair = pairs[to.rng.integers(len(pairs))]
-        items = pair
-        if to.set_size > 2:
-            items = grown_set(self.view(to.annotator, to.free, to.taken), pair, to.set_size, to.rng)
-        return self._question(to, items, "gold", 1 / len(pairs))
+        pair = pairs[request.rng.integers(len(pairs))]
+        items: tuple[int, ...] = pair
+        if request.set_size > 2:
+            view = self.view(request.annotator, request.free, request.taken)
+            items = grown_set(view, pair, request.set_size, request.rng)
+        return self._question(request, items, "gold", 1 / len(pairs))
 
-    def _overlap(self, to: _Asked) -> Question | None:
-        """The oldest question that others have answered, but fewer people than the overlap."""
-        overlap = self._study.overlap
-        asked = self._history.answered_by_few(overlap) if overlap > 1 else []
-        oldest = next((items for items in asked if are_free(items, to.free)), None)
-        return None if oldest is None else self._question(to, oldest, "overlap")
+    def _overlap(self, request: _Request) -> Question | None:
+        """The oldest question that has fewer answers of different people than the overlap."""
+        if self._study.overlap <= 1:
+            return None
+        for items in self._history.answered_by_few(self._study.overlap):
+            if are_free(items, request.free):
+                return self._question(request, items, "overlap")
+        return None
 
     def _question(
-        self, to: _Asked, items: Sequence[int], strategy: str, probability: float = 1.0
+        self, request: _Request, items: Sequence[int], strategy: str, probability: float = 1.0
     ) -> Question:
         """A question about the items; their places depend on the annotator."""
-        left, right, *further = self._in_places(to.annotator, sorted(items))
+        places = self._in_places(request.annotator, sorted(items))
+        return self._question_in_places(places, strategy, probability)
+
+    def _question_in_places(
+        self, items: Sequence[int], strategy: str, probability: float
+    ) -> Question:
+        """A question about the items in this order of places, chosen by the present fit."""
+        left, right, *further = items
         model = self._fitting.fitted_at
         return Question(left, right, strategy, float(probability), model, tuple(further))
 
     def _in_places(self, annotator: str, items: list[int]) -> list[int]:
-        """The items in the order in which the annotator sees them, whenever they are asked."""
+        """The items in the order in which this annotator always sees them."""
         rng = np.random.default_rng((self._seed, crc32(annotator.encode()), *items))
         if len(items) > 2:
             return [*map(int, rng.permutation(items))]
@@ -251,16 +278,12 @@ class SessionAsking:
 
 
 def _answer_merge(merge: MergePass, judgement: Judgement) -> None:
-    """Answer a comparison that a merge sort waits for.
+    """Answer the comparisons of a judgement that a merge sort waits for.
 
     After a tie, a skip or "can't say" the lower number goes first: any order will do.
     """
     if judgement.strategy == HOLDOUT or judgement.answer == "undo":
         return
-    if judgement.further:
-        decided = {unordered_pair(*pair): pair[0] for pair in judgement.comparisons()}
-        for pair in judgement.pairs:
-            merge.answer(*pair, decided.get(pair, min(pair)))
-        return
-    first = {"left": judgement.left, "right": judgement.right}
-    merge.answer(*judgement.pair, first.get(judgement.answer, min(judgement.pair)))
+    better_of = {unordered_pair(better, worse): better for better, worse in judgement.comparisons()}
+    for pair in judgement.pairs:
+        merge.answer(*pair, better_of.get(pair, min(pair)))

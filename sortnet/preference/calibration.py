@@ -10,7 +10,8 @@ import numpy as np
 from sortnet.core import F64, I64, Bool
 from sortnet.core.pairs import packed
 from sortnet.preference.base import Judgement, Pair
-from sortnet.preference.judgement_table import Judgements, SharedVotes
+from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.shared_votes import SharedVotes
 
 # How probable an annotator calls the item that was preferred: edges of the ranges.
 EDGES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.99, 1.0)

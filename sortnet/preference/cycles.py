@@ -10,8 +10,9 @@ from scipy.special import ndtr
 
 from sortnet.core import F64, I64
 from sortnet.preference.annotator_agreement import cyclic, triples_of
-from sortnet.preference.judgement_table import Judgements, SharedVotes
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.posterior import Posterior
+from sortnet.preference.shared_votes import SharedVotes
 
 _MOST_TRIPLES = 50_000
 _SIMULATED = 400

@@ -1,16 +1,15 @@
-"""Many judgements as columns: 120 bytes each, and a `Judgement` only where one is looked at."""
+"""Many judgements as columns, 120 bytes each; a `Judgement` is made only when it is read."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints, overload
+from typing import Any, Generic, TypeVar, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.core import F64, I64, Bool
-from sortnet.core.pairs import packed
 from sortnet.errors import JudgementError
 from sortnet.preference.base import (
     ANSWERS,
@@ -25,31 +24,44 @@ from sortnet.preference.base import (
 )
 
 T = TypeVar("T", bound=np.generic)
-TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])  # by code
-UNDO, BEST = ANSWERS.index("undo"), ANSWERS.index("best")
+# The code of an answer is its place in ANSWERS; by code: its target, whether it orders the items.
+TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])
+UNDO = ANSWERS.index("undo")
+BEST = ANSWERS.index("best")
 _ABOUT_SETS = [ANSWERS.index(answer) for answer in SET_ANSWERS]
-ABOUT_ORDER = ~np.isnan(TARGET)  # by code: whether an answer is about the order of the items
+ABOUT_ORDER = ~np.isnan(TARGET)
 ABOUT_ORDER[_ABOUT_SETS] = True
-_TYPES = get_type_hints(Judgement)  # what a field is decides how it is kept
-_TEXTS = tuple(name for name, type_ in _TYPES.items() if type_ == str | None)
 _CODES = {answer: code for code, answer in enumerate(ANSWERS)}
+# The type of a field of `Judgement` decides how its column is stored.
+_TYPES = get_type_hints(Judgement)
+_TEXTS = tuple(name for name, type_ in _TYPES.items() if type_ == str | None)
 _OR_NONE = (int | None, bool | None)  # -1 stands for None
-_AS = {Answer: np.int8, bool | None: np.int8, float: np.float64, float | None: np.float64}
-_KINDS = {name: _AS.get(type_, np.int64) for name, type_ in _TYPES.items() if name not in _TEXTS}
-_KINDS |= {"undone": np.int64, "further": np.int32, "best": np.int32, "worst": np.int32}
+_DTYPE_OF_TYPE = {
+    Answer: np.int8,
+    bool | None: np.int8,
+    float: np.float64,
+    float | None: np.float64,
+}
+_DTYPES = {
+    name: _DTYPE_OF_TYPE.get(type_, np.int64)
+    for name, type_ in _TYPES.items()
+    if name not in _TEXTS
+}
+_DTYPES |= {"undone": np.int64, "further": np.int32, "best": np.int32, "worst": np.int32}
 _WIDTHS = {"further": MOST_ITEMS - 2}  # of columns that have several numbers a row
-_NEVER = 1 << 62
+_FLAGS = {-1: None, 0: False, 1: True}
+_NEVER = 1 << 62  # in `undone`
 _BLOCK = 4096  # judgements made at once
 
 
 def _empty(name: str, n: int) -> NDArray[Any]:
-    """Room for n rows of a column."""
+    """A column of n rows without values."""
     shape = (n, _WIDTHS[name]) if name in _WIDTHS else n
-    return np.empty(shape, _KINDS[name])
+    return np.empty(shape, _DTYPES[name])
 
 
 def _padded(further: Sequence[int]) -> list[int]:
-    """The items in the third place and on, and -1 for each place that is left empty."""
+    """The items from the third place on, and -1 for each empty place."""
     n_empty = MOST_ITEMS - 2 - len(further)
     if n_empty < 0:
         raise JudgementError(f"a question about {len(further) + 2} items: at most {MOST_ITEMS}")
@@ -57,7 +69,7 @@ def _padded(further: Sequence[int]) -> list[int]:
 
 
 class Names(dict[str, int]):
-    """{name: number} in the order of appearance; a name that is new gets the next number."""
+    """{name: number} in the order of appearance; a new name gets the next number."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
@@ -69,7 +81,7 @@ class Names(dict[str, int]):
 
 
 class _Column(Generic[T]):
-    """A column of the judgements that a table has so far."""
+    """An attribute of a table: a column, cut to the judgements that the table has so far."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -79,25 +91,25 @@ class _Column(Generic[T]):
 
 
 class Judgements(Sequence[Judgement]):
-    """Judgements in their order, as columns; a sequence of `Judgement` that are made when read.
+    """Judgements in their order, as columns; as a sequence, a `Judgement` is made when it is read.
 
-    Only `extend` and `cut` change a table; what was taken from it before stays as it was.
+    Only `extend` and `cut` change a table; tables taken from it before stay as they were.
 
     Attributes:
         annotators, strategies: {name: number}, in the order of appearance.
-        annotator, strategy: (m,) numbers of those.
+        annotator, strategy: (m,) the number of the annotator and of the strategy.
         answer: (m,) places in `ANSWERS`.
         left, right, probability, model, number: (m,) as in `Judgement`.
         milliseconds, undoes, flagged: (m,) as in `Judgement`, -1 for None.
         at, p, cost: (m,) as in `Judgement`, NaN for None.
-        further: (m, 4) the items in the third place and on, -1 where there is none.
+        further: (m, 4) the items from the third place on, -1 for an empty place.
         best, worst: (m,) as in `Judgement`, -1 for None.
         texts: {field: {row: text}} of the fields that are texts or None.
-        undone: (m,) of how many judgements, from the first, the one that undoes it is the last; a
-            huge number if none does.
+        undone: (m,) the number of judgements up to and including the first undo of this judgement;
+            a huge number if it is not undone.
 
-    >>> said = Judgements.of([Judgement("ana", 3, 1, "left", number=1)])
-    >>> said.left, said[0].annotator, len(said)
+    >>> table = Judgements.of([Judgement("ana", 3, 1, "left", number=1)])
+    >>> table.left, table[0].annotator, len(table)
     (array([3]), 'ana', 1)
     """
 
@@ -110,33 +122,38 @@ class Judgements(Sequence[Judgement]):
     further, best, worst = _Column[np.int32](), _Column[np.int32](), _Column[np.int32]()
 
     def __init__(self) -> None:
-        self.annotators, self.strategies = Names(), Names()
+        self.annotators = Names()
+        self.strategies = Names()
         self.texts: dict[str, dict[int, str]] = {name: {} for name in _TEXTS}
-        self._columns = {name: _empty(name, 0) for name in _KINDS}
+        self._columns = {name: _empty(name, 0) for name in _DTYPES}
         self._n = 0
-        self._ascending = True  # the numbers
+        self._numbers_ascend = True
 
     @classmethod
     def of(cls, judgements: Iterable[Judgement]) -> Judgements:
-        """These judgements as a table, which they may be already."""
+        """The judgements as a table; a table is returned as it is."""
         if isinstance(judgements, Judgements):
             return judgements
-        return cls._of_sound([tuple(vars(judgement).values()) for judgement in judgements])
+        return cls._of_unchecked([tuple(vars(judgement).values()) for judgement in judgements])
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
-        """Judgements whose fields are in the order of those of `Judgement`; errors are the same.
+        """A table of rows that have the fields of `Judgement` in its order.
 
-        Rows about pairs alone may lack `SET_FIELDS`, which are the last ones.
+        If all rows are about pairs, they may lack `SET_FIELDS`, which are the last fields.
+
+        Raises:
+            JudgementError: as `Judgement` does for one of the rows.
         """
-        table = cls._of_sound(rows)
-        if not table._sound():
+        table = cls._of_unchecked(rows)
+        if not table._is_sound():
             for row in rows:
                 Judgement(*row)
         return table
 
     @classmethod
-    def _of_sound(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
+    def _of_unchecked(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
+        """A table as of `of_rows`, whose values are not checked."""
         table = cls()
         for name, values in zip(_TYPES, zip(*rows, strict=True), strict=False):
             if name in _TEXTS:
@@ -144,12 +161,13 @@ class Judgements(Sequence[Judgement]):
             else:
                 table._columns[name] = table._encoded(name, values)
         for name in SET_FIELDS:
-            if len(table._columns[name]) < len(rows):  # rows about pairs alone
+            has_field = len(table._columns[name]) == len(rows)
+            if not has_field:
                 table._columns[name] = _empty(name, len(rows))
                 table._columns[name].fill(-1)
         table._columns["undone"] = np.empty(len(rows), np.int64)
         table._n = len(rows)
-        table._mark(0)
+        table._mark_undone(0)
         return table
 
     def __len__(self) -> int:
@@ -163,11 +181,11 @@ class Judgements(Sequence[Judgement]):
         if isinstance(at, slice):
             return self.where(np.arange(self._n)[at])
         row = range(self._n)[at]
-        return next(self._made(row, row + 1))
+        return next(self._judgements(row, row + 1))
 
     def __iter__(self) -> Iterator[Judgement]:
         for start in range(0, self._n, _BLOCK):
-            yield from self._made(start, min(start + _BLOCK, self._n))
+            yield from self._judgements(start, min(start + _BLOCK, self._n))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and [*self] == [*other]
@@ -179,7 +197,7 @@ class Judgements(Sequence[Judgement]):
 
     @property
     def live(self) -> Bool:
-        """(m,) whether it is not undone; a judgement that undoes another one is live."""
+        """(m,) whether it is not undone; an undo is live, too."""
         return self.undone > self._n
 
     @property
@@ -204,132 +222,158 @@ class Judgements(Sequence[Judgement]):
         return max(int(items.max(initial=-1)) for items in columns)
 
     def items(self, rows: I64) -> I64:
-        """(q, 6) the items of these in the order of their places, -1 where there is none."""
+        """(q, 6) the items of these rows in the order of their places, -1 for an empty place."""
         return np.column_stack((self.left[rows], self.right[rows], self.further[rows]))
 
     def pairs(self) -> tuple[I64, I64]:
-        """(m,), (m,) the two items of each, the lower number first."""
+        """(m,), (m,) the items in the first two places, the lower number first."""
         return np.minimum(self.left, self.right), np.maximum(self.left, self.right)
 
     def for_low(self) -> F64:
-        """(m,) 1 if the item with the lower number was preferred, 0 if the other was, ½ for a tie;
-        NaN of what is no answer about the order.
+        """(m,) 1 if the item with the lower number was preferred, 0 if the other was, ½ for a tie.
+
+        NaN unless the judgement is an answer about the order of two items.
         """
         target = TARGET[self.answer]
         return np.where(self.left < self.right, target, 1 - target)
 
     def words(self, rows: I64) -> F64:
-        """1, 0, or ½ for a tie of these rows; NaN of what is no answer about the order."""
+        """1 for `left`, 0 for `right`, ½ for `tie`, NaN for any other answer, of these rows."""
         word: F64 = TARGET[self.answer[rows]]
         return word
 
     def targets(self, rows: I64) -> F64:
-        """How probably the left item of these is better: `p` where it was given, else the word."""
-        word, p = self.words(rows), self.p[rows]
+        """The probability that the left item is better, of these rows: `p`, or without it the word.
+
+        NaN unless the answer is about the order of two items.
+        """
+        word = self.words(rows)
+        p = self.p[rows]
         return np.where(np.isnan(p) | np.isnan(word), word, p)
 
     def by(self, annotator: str) -> Bool:
-        """(m,) whether it is that annotator's."""
-        mine: Bool = self.annotator == self.annotators.get(annotator, -1)
-        return mine
+        """(m,) whether the judgement is by this annotator."""
+        is_theirs: Bool = self.annotator == self.annotators.get(annotator, -1)
+        return is_theirs
 
     def without(self, annotators: Collection[str]) -> Judgements:
-        """Those of all others."""
+        """The judgements by nobody of these annotators."""
         numbers = [self.annotators[name] for name in annotators if name in self.annotators]
         return self.where(~np.isin(self.annotator, numbers)) if numbers else self
 
     def so_far(self) -> Judgements:
-        """The same, without those that are added later; in the same memory."""
-        found = self._like({name: values[: self._n] for name, values in self._columns.items()})
-        found.texts = {name: dict(texts) for name, texts in self.texts.items()}
-        found._ascending = self._ascending
-        return found
+        """The present judgements as a table that does not grow; it shares the memory."""
+        columns = {name: values[: self._n] for name, values in self._columns.items()}
+        table = self._with_columns(columns)
+        table.texts = {name: dict(texts) for name, texts in self.texts.items()}
+        table._numbers_ascend = self._numbers_ascend
+        return table
 
     def where(self, rows: I64 | Bool) -> Judgements:
-        """Those of these rows, or selected by a mask; undone are those that are by them."""
-        found = self._like({name: self._column(name)[rows] for name in self._columns})
-        kept = np.arange(self._n)[rows].tolist() if any(self.texts.values()) else []
-        for name, texts in self.texts.items():
-            found.texts[name] = {k: texts[row] for k, row in enumerate(kept) if row in texts}
-        found._mark(0)
-        return found
+        """The judgements in the given rows, or selected by a mask.
+
+        `undone` is recomputed from the selected judgements only.
+        """
+        table = self._with_columns({name: self._column(name)[rows] for name in self._columns})
+        if any(self.texts.values()):
+            old_rows = np.arange(self._n)[rows].tolist()
+            for name, texts in self.texts.items():
+                table.texts[name] = {
+                    row: texts[old_row] for row, old_row in enumerate(old_rows) if old_row in texts
+                }
+        table._mark_undone(0)
+        return table
 
     def places(self, numbers: I64) -> I64:
-        """The rows of these numbers, -1 where there is none, by binary searches."""
+        """The rows of the judgements with these numbers, -1 for a missing one.
+
+        Cost: a binary search for each; a sort if the numbers of the table do not ascend.
+        """
         if not self._n:
             return np.full(len(numbers), -1)
-        order = None if self._ascending else np.argsort(self.number, kind="stable")
-        at = np.searchsorted(self.number, numbers, side="right", sorter=order) - 1
-        at = at if order is None else order[at]
-        return np.where(self.number[at] == numbers, at, -1)
+        order = None if self._numbers_ascend else np.argsort(self.number, kind="stable")
+        rows = np.searchsorted(self.number, numbers, side="right", sorter=order) - 1
+        if order is not None:
+            rows = order[rows]
+        return np.where(self.number[rows] == numbers, rows, -1)
 
     def values(self, name: str, start: int = 0, end: int | None = None) -> list[Any]:
-        """A field of the judgements from one row to another, as it is in a `Judgement`."""
+        """A field of the judgements from row `start` to row `end`, as it is in a `Judgement`."""
         end = self._n if end is None else end
         if name in _TEXTS:
             return [self.texts[name].get(row) for row in range(start, end)]
-        values, type_ = self._column(name)[start:end].tolist(), _TYPES[name]
-        if type_ is str:
-            order = (self.annotators if name == "annotator" else self.strategies).order
-            return [order[value] for value in values]
-        if type_ == Answer:
-            return [ANSWERS[value] for value in values]
+        values: list[Any] = self._column(name)[start:end].tolist()
+        if name == "annotator":
+            return [self.annotators.order[value] for value in values]
+        if name == "strategy":
+            return [self.strategies.order[value] for value in values]
         if name == "further":
             return [tuple(item for item in items if item >= 0) for items in values]
+        type_ = _TYPES[name]
+        if type_ == Answer:
+            return [ANSWERS[value] for value in values]
         if type_ == float | None:
-            return [None if value != value else value for value in values]
+            return [None if math.isnan(value) else value for value in values]
         if type_ == bool | None:
-            return [(None, False, True)[value + 1] for value in values]
-        return [None if value < 0 else value for value in values] if type_ in _OR_NONE else values
+            return [_FLAGS[value] for value in values]
+        if type_ == int | None:
+            return [None if value < 0 else value for value in values]
+        return values
 
     def extend(self, new: Judgements) -> None:
-        """Append judgements; those without a number get the next one.
+        """Append judgements; a judgement without a number gets the next number.
 
-        Cost: theirs; at times a copy of all columns, one after the other.
+        Cost: a copy of the new judgements; at times of all columns, one after the other.
         """
-        start, end = self._n, self._n + len(new)
-        last = int(self.number[-1]) if start else 0
+        start = self._n
+        end = start + len(new)
+        last_number = int(self.number[-1]) if start else 0
         for name, values in self._columns.items():
             if end > len(values):
-                wider = _empty(name, max(end, len(values) * 9 // 8 + 64))
-                wider[:start] = values[:start]
-                self._columns[name] = wider
+                larger = _empty(name, max(end, len(values) * 9 // 8 + 64))
+                larger[:start] = values[:start]
+                self._columns[name] = larger
             self._columns[name][start:end] = new._column(name)
-        for name, ours, theirs in (
+        for name, names, new_names in (
             ("annotator", self.annotators, new.annotators),
             ("strategy", self.strategies, new.strategies),
         ):
-            self._columns[name][start:end] = _renumbered(new._column(name), ours, theirs)
+            self._columns[name][start:end] = _renumbered(new._column(name), names, new_names)
         for name, texts in new.texts.items():
             self.texts[name].update({start + row: text for row, text in texts.items()})
         self._n = end
         number = self.number[start:]
         for row in np.flatnonzero(number == 0).tolist():
-            number[row] = (number[row - 1] if row else last) + 1
-        self._mark(start)
+            number_before = number[row - 1] if row else last_number
+            number[row] = number_before + 1
+        self._mark_undone(start)
 
     def cut(self, n: int) -> None:
-        """Keep the first n, and the names that they have."""
+        """Keep the first n judgements, and the names that occur in them."""
         self._n = n
         for name, texts in self.texts.items():
             self.texts[name] = {row: text for row, text in texts.items() if row < n}
         undone = self.undone
         undone[undone > n] = _NEVER
-        for names, used in ((self.annotators, self.annotator), (self.strategies, self.strategy)):
-            while len(names.order) > used.max(initial=-1) + 1:
+        for names, numbers in ((self.annotators, self.annotator), (self.strategies, self.strategy)):
+            n_names = numbers.max(initial=-1) + 1
+            while len(names.order) > n_names:
                 del names[names.order.pop()]
 
     def _column(self, name: str) -> NDArray[Any]:
         return self._columns[name][: self._n]
 
-    def _like(self, columns: dict[str, NDArray[Any]]) -> Judgements:
-        """Other rows of the same annotators and strategies."""
+    def _with_columns(self, columns: dict[str, NDArray[Any]]) -> Judgements:
+        """A table with other columns, whose annotators and strategies have the same numbers."""
         table = Judgements()
-        table.annotators, table.strategies = self.annotators, self.strategies
-        table._columns, table._n = columns, len(columns["left"])
+        table.annotators = self.annotators
+        table.strategies = self.strategies
+        table._columns = columns
+        table._n = len(columns["left"])
         return table
 
     def _encoded(self, name: str, values: Sequence[Any]) -> NDArray[Any]:
+        """A column with the values of a field, as numbers."""
         if name == "annotator":
             values = [self.annotators[value] for value in values]
         elif name == "strategy":
@@ -341,170 +385,68 @@ class Judgements(Sequence[Judgement]):
         elif _TYPES[name] in _OR_NONE:
             values = [-1 if value is None else value for value in values]
         try:
-            column = np.array(values, _KINDS[name])
+            column = np.array(values, _DTYPES[name])
         except OverflowError:
-            bits = 8 * np.dtype(_KINDS[name]).itemsize
+            bits = 8 * np.dtype(_DTYPES[name]).itemsize
             raise JudgementError(f"a judgement whose {name} has more than {bits} bits") from None
         return column
 
-    def _sound(self) -> bool:
-        """Whether each is what `Judgement` takes."""
-        answer, milliseconds = self.answer, self.milliseconds
-        fault = (answer < 0) | ((answer == UNDO) != (self.undoes >= 0)) | ~self._has_sound_items()
-        fault |= (milliseconds < -1) | (milliseconds >= 2**53)
-        fault |= (self.p < 0) | (self.p > 1) | (self.cost < 0) | (self.cost == np.inf)
-        longest = {"comment": LONGEST_COMMENT, "meta": LONGEST_META}
-        long = any(
-            len(text) > longest[name] for name in longest for text in self.texts[name].values()
+    def _is_sound(self) -> bool:
+        """Whether `Judgement` takes each row without an error."""
+        is_sound = self._has_sound_items()
+        is_sound &= self.answer >= 0
+        is_sound &= (self.answer == UNDO) == (self.undoes >= 0)
+        is_sound &= (self.milliseconds >= -1) & (self.milliseconds < 2**53)
+        # Not p >= 0, because NaN stands for None.
+        is_sound &= ~((self.p < 0) | (self.p > 1))
+        is_sound &= ~((self.cost < 0) | (self.cost == np.inf))
+        if not is_sound.all():
+            return False
+        return all(
+            len(text) <= longest
+            for name, longest in (("comment", LONGEST_COMMENT), ("meta", LONGEST_META))
+            for text in self.texts[name].values()
         )
-        return not (long or fault.any())
 
     def _has_sound_items(self) -> Bool:
         """(m,) whether items, answer and choice go together: `check_items` and `check_choice`."""
         items = np.column_stack((self.left, self.right, self.further))
-        ordered = np.sort(items, axis=1)
-        is_twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-        sound: Bool = (self.left != self.right) & ~is_twice.any(axis=1)
+        ascending = np.sort(items, axis=1)
+        is_twice = (ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)
+        is_sound: Bool = (self.left != self.right) & ~is_twice.any(axis=1)
         is_about_pairs = ~np.isnan(TARGET[self.answer])
         is_about_sets = np.isin(self.answer, _ABOUT_SETS)
-        sound &= np.where(self.is_set, ~is_about_pairs, ~is_about_sets)
-        has_best, has_worst = self.best >= 0, self.worst >= 0
-        sound &= (self.answer == BEST) == has_best
-        sound &= ~has_worst | (has_best & (self.best != self.worst))
+        is_sound &= np.where(self.is_set, ~is_about_pairs, ~is_about_sets)
+        has_best = self.best >= 0
+        has_worst = self.worst >= 0
+        is_sound &= (self.answer == BEST) == has_best
+        is_sound &= ~has_worst | (has_best & (self.best != self.worst))
         for chosen in (self.best, self.worst):
-            sound &= (chosen < 0) | (items == chosen[:, None]).any(axis=1)
-        return sound
+            is_sound &= (chosen < 0) | (items == chosen[:, None]).any(axis=1)
+        return is_sound
 
-    def _mark(self, start: int) -> None:
-        """Note which ones are undone by those from that row on; the first undo of one counts."""
+    def _mark_undone(self, start: int) -> None:
+        """Update `undone` by the judgements from row `start` on; the first undo counts."""
         number = self.number[max(start - 1, 0) :]
-        self._ascending = self._ascending and bool((number[1:] > number[:-1]).all())
+        self._numbers_ascend = self._numbers_ascend and bool((number[1:] > number[:-1]).all())
         self.undone[start:] = _NEVER
-        undo = self.answer[start:] == UNDO
-        if undo.any():
-            undos = start + np.flatnonzero(undo)
-            at = self.places(self.undoes[undos])
-            np.minimum.at(self.undone, at[at >= 0], undos[at >= 0] + 1)
+        undo_rows = start + np.flatnonzero(self.answer[start:] == UNDO)
+        if not len(undo_rows):
+            return
+        rows = self.places(self.undoes[undo_rows])
+        is_there = rows >= 0
+        np.minimum.at(self.undone, rows[is_there], undo_rows[is_there] + 1)
 
-    def _made(self, start: int, end: int) -> Iterator[Judgement]:
+    def _judgements(self, start: int, end: int) -> Iterator[Judgement]:
         return map(Judgement, *(self.values(name, start, end) for name in _TYPES))
 
 
-class SetComparisons(NamedTuple):
-    """The comparisons that follow from answers about more than two items.
+def _renumbered(numbers: I64, names: Names, new_names: Names) -> I64:
+    """The numbers that `names` has for numbers of `new_names`.
 
-    Attributes:
-        row: (m,) of the judgement, ascending within those of one kind.
-        better, worse: (m,) the items; of items that are alike in the order of their places.
-        target: (m,) 1, or ½ if the items are alike.
+    A name that is missing in `names` is added there, in the order of appearance.
     """
-
-    row: I64
-    better: I64
-    worse: I64
-    target: F64
-
-    @property
-    def weight(self) -> F64:
-        """(m,) 1 / number of comparisons of the answer, so that an answer counts once."""
-        weight: F64 = 1 / np.maximum(np.bincount(self.row), 1)[self.row]
-        return weight
-
-
-def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
-    """What follows from the answers of these rows, which are about the order of sets.
-
-    The best item is better than each other one, and each other one better than the worst, as in
-    `Judgement.comparisons`; of items that are alike each pair is a tie.
-    """
-    items = judgements.items(rows).astype(np.int64)
-    best = judgements.best[rows].astype(np.int64)[:, None]
-    worst = judgements.worst[rows].astype(np.int64)[:, None]
-    is_other = (items >= 0) & (items != best)
-    after_best, at_best = np.nonzero(is_other & (best >= 0))
-    before_worst, at_worst = np.nonzero(is_other & (items != worst) & (worst >= 0))
-    first, second = np.triu_indices(items.shape[1], 1)
-    alike, at_alike = np.nonzero((best < 0) & (items[:, second] >= 0))
-    better = best[after_best, 0], items[before_worst, at_worst], items[alike, first[at_alike]]
-    worse = items[after_best, at_best], worst[before_worst, 0], items[alike, second[at_alike]]
-    row = np.concatenate((after_best, before_worst, alike))
-    target = np.where(np.arange(len(row)) < len(row) - len(alike), 1.0, 0.5)
-    return SetComparisons(rows[row], np.concatenate(better), np.concatenate(worse), target)
-
-
-@dataclass(frozen=True, eq=False)
-class SharedVotes:
-    """Judgements sorted by pair, annotator and time.
-
-    Attributes:
-        rows: (m,) of the judgements; one about a set has a row for each of its comparisons.
-        low, high: (m,) the items.
-        pair: (m,) number of the pair, from 0.
-        annotator: (m,) number of the annotator.
-        better: (m,) 1 if the item with the lower number was preferred, 0 if not, ½ for a tie.
-        first: (m,) whether it is the annotator's first answer to the pair.
-        weight: (m,) 1, or of a comparison that follows from an answer about a set, its share of it.
-        starts: (p,) the place of each pair's first one.
-    """
-
-    rows: I64
-    low: I64
-    high: I64
-    pair: I64
-    annotator: I64
-    better: F64
-    first: Bool
-    weight: F64
-    starts: I64
-
-    @classmethod
-    def of(
-        cls, judgements: Judgements, rows: I64 | None = None, *, sets: bool = False
-    ) -> SharedVotes:
-        """These rows of a table; None: the answers about the order that are not undone.
-
-        Args:
-            sets: whether the comparisons that follow from answers about sets are votes, too.
-        """
-        rows = np.flatnonzero(judgements.is_vote) if rows is None else rows
-        low, high = (side[rows] for side in judgements.pairs())
-        better, weight = judgements.for_low()[rows], np.ones(len(rows))
-        if sets and (of_sets := judgements.is_answer & judgements.is_set).any():
-            more = set_comparisons(judgements, np.flatnonzero(of_sets))
-            low = np.append(low, np.minimum(more.better, more.worse))
-            high = np.append(high, np.maximum(more.better, more.worse))
-            for_low = np.where(more.better < more.worse, more.target, 1 - more.target)
-            better, weight = np.append(better, for_low), np.append(weight, more.weight)
-            rows = np.append(rows, more.row)
-        annotator = judgements.annotator[rows]
-        order = np.lexsort((rows, annotator, packed(low, high)))
-        low, high, annotator = low[order], high[order], annotator[order]
-        new = (np.diff(low, prepend=-1) != 0) | (np.diff(high, prepend=-1) != 0)
-        first = new | (np.diff(annotator, prepend=-1) != 0)
-        pair, starts = np.cumsum(new) - 1, np.flatnonzero(new)
-        sorted_facts = better[order], first, weight[order]
-        return cls(rows[order], low, high, pair, annotator, *sorted_facts, starts)
-
-    def answers(self, judgements: Judgements, pair: int) -> list[Judgement]:
-        """Those to a pair, in the order of the table that they were taken of."""
-        rows = np.sort(self.rows[slice(*np.append(self.starts, len(self.rows))[pair : pair + 2])])
-        return [judgements[row] for row in rows.tolist()]
-
-    def oldest(self) -> I64:
-        """(p,) the row of the first answer to each pair."""
-        return np.minimum.reduceat(self.rows, self.starts) if len(self.rows) else self.rows
-
-    def repeated(self) -> tuple[I64, I64]:
-        """The places of an annotator's later answers to a pair, and of the first; without ties."""
-        places = np.arange(len(self.rows))
-        before = np.maximum.accumulate(np.where(self.first, places, 0))
-        again = ~self.first & (self.better != 0.5) & (self.better[before] != 0.5)
-        return places[again], before[again]
-
-
-def _renumbered(numbers: I64, ours: Names, theirs: Names) -> I64:
-    """Other numbers for names; new names get theirs in the order of appearance."""
-    to: I64 = np.zeros(len(theirs.order), np.int64)
+    number_in_names: I64 = np.zeros(len(new_names.order), np.int64)
     for number in dict.fromkeys(numbers.tolist()):
-        to[number] = ours[theirs.order[number]]
-    return to[numbers]
+        number_in_names[number] = names[new_names.order[number]]
+    return number_in_names[numbers]

@@ -15,7 +15,8 @@ from sortnet.core import F64, I64
 from sortnet.metrics import is_gain
 from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.posterior import Draws, Posterior
-from sortnet.preference.problem import SHARED, Part, Prior, Problem, Scales, first_guess
+from sortnet.preference.posterior_precision import Precision
+from sortnet.preference.problem import SHARED, UNKNOWN, Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import MODEL, Votes
 from sortnet.threads import one_blas_thread
@@ -26,10 +27,15 @@ _ROUNDS = 12  # of fitting the scales to the answers
 _SETTLED = 0.02  # relative change of the variance after which no more rounds are needed
 MANY = 20_000  # items from which on those without answers are left out of the equations
 _PLENTY = 200_000  # answers by which the scales are chosen, at most
+_FEWER = 20_000  # and those by which models are compared with each other
 _ENOUGH = 20  # measurements below which nobody counts as words for that
 _BETTER = 1.0  # standard errors by which words must predict better than measurements
-# Variance of the errors by which models differ, relative to that of the scores, before any answer.
-_DIFFERING = 0.05
+# Variance of the errors that models share, relative to that of the scores, while nothing has
+# measured it: from the first to `SHARED` with the number of outside answers (of people, and known
+# ones), half of `SHARED` with so many. So the first outside answers cost hardly any certainty.
+_UNMEASURED = 0.003
+_OUTSIDE_ANSWERS = 10.0
+_DIFFERING = 0.05  # the variance from which the differences between models are matched
 _BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
 
 
@@ -112,6 +118,8 @@ def fit(
     if scales is None:
         scales = choose_scales(features, votes, n_annotators, seed=seed)
     scales = scales.of(n_annotators)
+    if np.isnan(scales.shared):
+        scales = replace(scales, shared=_unmeasured_shared(votes))
     (n, d), some = features.shape, _judged(len(features), votes)
     if len(some) == n:
         return _fit(Problem(features, votes, n_annotators, scales), start, draws, rng)[0]
@@ -237,10 +245,11 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
         votes = votes.where(drawn | others if others.sum() <= _PLENTY else drawn)
     if len(some := _judged(len(features), votes)) < len(features):
         features, votes = features[some], votes.renumbered(some)
-    matched = _match(features, votes, n_annotators, seed)
-    in_words = _without_meaning(matched, features, votes, n_annotators, seed)
+    shared = _expected_shared(features, votes, n_annotators, seed)
+    matched = _match(features, votes, n_annotators, seed, shared)
+    in_words = _without_meaning(matched, features, votes, n_annotators, seed, shared)
     if in_words:
-        matched = _match(features, votes.in_words(in_words), n_annotators, seed)
+        matched = _match(features, votes.in_words(in_words), n_annotators, seed, shared)
         scale = matched.problem.scales.annotators.scale.copy()
         scale[in_words] = 0.0
         annotators = replace(matched.problem.scales.annotators, scale=scale)
@@ -266,32 +275,42 @@ class _Matched(NamedTuple):
 
 
 def _match(
-    features: F64, votes: Votes, n_annotators: int, seed: int, guess: float = SHARED
+    features: F64,
+    votes: Votes,
+    n_annotators: int,
+    seed: int,
+    shared: float,
+    start: float | None = None,
 ) -> _Matched:
     """Match scales, mode and prior to the answers in turn, until they settle.
 
     The errors that models share are measured by people and known answers. Where only models have
-    answered, these errors are taken to be as large as those by which the models differ. `guess` is
-    the variance of shared errors relative to that of the scores before any answer.
+    answered, these errors are as large as `shared`.
+
+    Args:
+        shared: the variance of shared errors relative to that of the scores, as it is expected
+            before any answer.
+        start: the variance from which it is matched; None: `shared`.
     """
     n, d = features.shape
     rng = np.random.default_rng(seed)
     prior = first_guess(d)
-    problem = _first_problem(features, votes, n_annotators, seed, prior, guess)
+    problem = _first_problem(features, votes, n_annotators, prior, start or shared)
     theta = np.zeros(problem.n_unknowns)
     if not len(votes):
         return _Matched(problem, theta, theta[None], prior)
     unjudged = d + np.setdiff1d(np.arange(n), [votes.left, votes.right])
     for k in range(_ROUNDS):
         theta = problem.newton(theta, prior, steps=2)
-        root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
+        solver = problem.solver(problem.likelihood(theta).weight, prior)
+        root = solver.root(rng)
         variance = np.einsum("ij,ij->j", root, root)
         if problem.large:  # where these are estimates, as good as the number of draws
             variance[unjudged] = prior.residual
-        before, prior = prior, _matched_prior(prior, theta, variance, d, n, problem.large)
-        shared = problem.matched_shared(theta, variance, before, guess)
+        before, prior = prior, _matched_prior(problem, prior, theta, solver, root, variance)
+        ratio = problem.matched_shared(theta, variance, before, shared)
         problem = replace(problem, scales=problem.matched_scales(theta, variance))
-        problem = replace(problem, scales=replace(problem.scales, shared=shared))
+        problem = replace(problem, scales=replace(problem.scales, shared=ratio))
         if len(problem.measured):
             people = problem.matched_measurements(theta, problem.to_scores(root))
             if problem.alone:
@@ -313,14 +332,39 @@ def _match(
     return _Matched(problem, theta, problem.to_scores(root), prior)
 
 
+def _expected_shared(features: F64, votes: Votes, n_annotators: int, seed: int) -> float:
+    """The expected variance of errors that models share, relative to that of the scores.
+
+    The errors are at least as large as those by which the other models differ from the one with the
+    most answers. That models agree does not make the errors small: before outside answers measure
+    them, the variance grows with the number of these answers towards `SHARED`.
+    """
+    of_models = votes.where(votes.of_kind(MODEL))
+    if not len(of_models):
+        return UNKNOWN
+    unmeasured = _unmeasured_shared(votes)
+    if len(np.unique(of_models.annotator)) == 1:
+        return unmeasured
+    if len(of_models) > _FEWER:
+        drawn = of_models.drawn(_FEWER / len(of_models), np.random.default_rng(seed))
+        of_models = of_models.where(drawn)
+    beside_one = _match(
+        features, of_models.others_beside_one(), n_annotators, seed, _UNMEASURED, start=_DIFFERING
+    )
+    return max(unmeasured, beside_one.problem.scales.shared)
+
+
+def _unmeasured_shared(votes: Votes) -> float:
+    """The variance of shared errors, relative to that of the scores, that nothing has measured."""
+    n_outside = np.count_nonzero(votes.first & ~votes.of_kind(MODEL))
+    return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS), _UNMEASURED)
+
+
 def _first_problem(
-    features: F64, votes: Votes, n_annotators: int, seed: int, prior: Prior, guess: float
+    features: F64, votes: Votes, n_annotators: int, prior: Prior, shared: float
 ) -> Problem:
-    """The problem with average annotators; the share of errors of models alone is matched first."""
-    scales = Scales((prior,), np.ones(1), Annotators.average(n_annotators), shared=guess)
-    if len(votes) and votes.only_of_models:
-        beside_one = _match(features, votes.others_beside_one(), n_annotators, seed, _DIFFERING)
-        scales = replace(scales, shared=beside_one.problem.scales.shared)
+    """The problem with average annotators."""
+    scales = Scales((prior,), np.ones(1), Annotators.average(n_annotators), shared=shared)
     is_tie = votes.target == 0.5
     ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
     between_pairs = bool(is_tie[votes.of_pairs].any())
@@ -337,7 +381,7 @@ def _stretched(theta: F64, prior: Prior, problem: Problem, people: Annotators) -
 
 
 def _without_meaning(
-    matched: _Matched, features: F64, votes: Votes, n_annotators: int, seed: int
+    matched: _Matched, features: F64, votes: Votes, n_annotators: int, seed: int, shared: float
 ) -> list[int]:
     """The annotators whose answers are predicted better if their measurements count as words, and
     those who are always as sure as can be.
@@ -345,7 +389,7 @@ def _without_meaning(
     rows = matched.problem.measured
     if not len(rows):
         return []
-    by_words = _match(features, votes.in_words(), n_annotators, seed)
+    by_words = _match(features, votes.in_words(), n_annotators, seed, shared)
     gain = _left_out_log_p(by_words, rows) - _left_out_log_p(matched, rows)
     annotator = votes.annotator[rows]
     assert votes.probit is not None
@@ -369,19 +413,36 @@ def _left_out_log_p(matched: _Matched, rows: I64) -> F64:
 
 
 def _matched_prior(
-    prior: Prior, theta: F64, variance: F64, d: int, n: int, estimated: bool
+    problem: Problem, prior: Prior, theta: F64, solver: Precision, root: F64, variance: F64
 ) -> Prior:
-    """MacKay's update: squares of the unknowns over the number of well-determined ones."""
+    """MacKay's update: squares of the unknowns over the number of well-determined ones.
+
+    Of many unknowns, what the update leaves out is added, see `Problem.lost_weights`; with few
+    unknowns, `Problem.likely_priors` corrects it.
+
+    Args:
+        problem: with the prior.
+        prior: the present one.
+        theta: the mode.
+        solver: of the posterior's precision at the mode.
+        root: of the covariance of the unknowns.
+        variance: of the unknowns.
+    """
+    n, d = problem.features.shape
     guess = first_guess(d)
-    # Variances estimated from draws are too large as often as too small: with only the former cut,
-    # items with few answers would count as determined, and their residuals vanish.
-    most = np.inf if estimated else 1.0
+    of_weights, of_residuals, most = 0.0, 0.0, 1.0
+    if problem.large:
+        of_weights, of_residuals = problem.lost_weights(
+            theta, problem.to_scores(root), prior, solver
+        )
+        # Variances estimated from draws are too large as often as too small: with only the former
+        # cut, items with few answers would count as determined, and their residuals vanish.
+        most = np.inf
 
-    def matched(part: slice, now: float, guessed: float) -> float:
-        determined = max(np.sum(1 - np.minimum(variance[part] / now, most)), 0.0)
-        return float((theta[part] @ theta[part] + _BELIEF * guessed) / (determined + _BELIEF))
+    def matched(part: slice, present: float, guessed: float, lost: float) -> float:
+        determined = max(np.sum(1 - np.minimum(variance[part] / present, most)), 0.0)
+        square = theta[part] @ theta[part] + present * lost
+        return float((square + _BELIEF * guessed) / (determined + _BELIEF))
 
-    return Prior(
-        matched(slice(d), prior.weight, guess.weight) if d else prior.weight,
-        matched(slice(d, d + n), prior.residual, guess.residual),
-    )
+    weight = matched(slice(d), prior.weight, guess.weight, of_weights) if d else prior.weight
+    return Prior(weight, matched(slice(d, d + n), prior.residual, guess.residual, of_residuals))

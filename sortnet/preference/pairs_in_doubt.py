@@ -9,8 +9,9 @@ from scipy.special import ndtr
 
 from sortnet.preference.annotator_agreement import disagreement
 from sortnet.preference.base import Judgement, Pair
-from sortnet.preference.judgement_table import Judgements, SharedVotes
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.posterior import Posterior
+from sortnet.preference.shared_votes import SharedVotes
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
-"""The ranking of a session: the items in order, how close the goal is, how much is left to ask."""
+"""The ranking of a session: the items in order, how close the goal is, questions left."""
 
 from __future__ import annotations
 
 import threading
+from math import ceil, comb
 
 import numpy as np
 
 from sortnet.preference.askable_pairs import AskablePairs
-from sortnet.preference.base import pairs_among
 from sortnet.preference.fitted_model import milestone
 from sortnet.preference.fitting import SessionFitting
 from sortnet.preference.forecast import Forecast, forecast
@@ -31,21 +31,21 @@ from sortnet.preference.stopping import (
 )
 from sortnet.preference.study import Study
 
-_LATER = 1.05  # share of more events after which a forecast that has passed is renewed
+_LATER = 1.05  # a forecast whose number of answers is reached is renewed after 5 % more events
 
 
 class SessionRanking:
     """Ranks the items of a session by its last fit; thread-safe.
 
     Args:
-        history, fitting: of the session.
+        history, fitting: the events of the session, and the model fitted to them.
         groups: of the items.
-        pairs: that may be asked.
-        study: its gold pairs.
+        pairs: the pairs that may be asked.
+        study: which pairs are gold.
         goal: of the session.
         lock: of the history and the fits.
-        holdout: share of questions of the hold-out.
-        set_size: number of items of the other questions.
+        holdout: share of hold-out questions.
+        set_size: number of items of a question outside the hold-out.
         seed: of all random choices.
     """
 
@@ -63,9 +63,16 @@ class SessionRanking:
         set_size: int,
         seed: int,
     ) -> None:
-        self._history, self._fitting, self._groups, self._pairs = history, fitting, groups, pairs
-        self._study, self._goal, self._lock = study, goal, lock
-        self._holdout, self._set_size, self._seed = holdout, set_size, seed
+        self._history = history
+        self._fitting = fitting
+        self._groups = groups
+        self._pairs = pairs
+        self._study = study
+        self._goal = goal
+        self._lock = lock
+        self._holdout = holdout
+        self._set_size = set_size
+        self._seed = seed
         self._forecasting = threading.Lock()
         self._forecast: Forecast | None = None
         self._forecast_at = -1  # number of events that were fitted for the forecast
@@ -73,10 +80,11 @@ class SessionRanking:
     def items_in_order(self, top: int | None = None) -> Ranking:
         """All items in order, with intervals; see `Session.ranking`."""
         with self._lock:
-            posterior, seen = self._fitting.fits.all.posterior, self._history.seen.copy()
+            posterior = self._fitting.fits.all.posterior
+            n_answers = self._history.seen.copy()
         # Outside the lock, so that a question does not wait.
-        wanted = self._goal.top if top is None else top
-        return rank_items(posterior, seen, self._groups, top=wanted)
+        goal_top = self._goal.top if top is None else top
+        return rank_items(posterior, n_answers, self._groups, top=goal_top)
 
     def remaining(self) -> Remaining:
         """How close the session is to its goal, by the last fit and the last forecast."""
@@ -84,57 +92,68 @@ class SessionRanking:
             posterior = self._fitting.fits.all.posterior
             answered = self._history.n_votes
             check = self._check_holdout()
-            n_annotators = max(len(self._history.annotators), 1)
-            free = max(self._pairs.count * n_annotators - self._history.n_asked(), 0)
-            free = -(-free // len(pairs_among(range(self._set_size))))
-            parts, seen = self._history.all_components(), self._history.seen.copy()
+            n_free = self._n_free_questions()
+            components = self._history.all_components()
+            n_answers = self._history.seen.copy()
             n_models = len(self._fitting.models())
-            others = bool(self._study.gold) or n_models < len(self._history.annotators)
+            has_people = n_models < len(self._history.annotators)
             last_forecast = self._forecast
         state = progress(posterior, self._groups, self._goal, seed=self._seed)
-        number_left = questions_left(last_forecast, answered, free)
-        stop, why = whether_to_stop(state, self._goal, free, check, number_left)
+        left = questions_left(last_forecast, answered, n_free)
+        stop, why = whether_to_stop(state, self._goal, n_free, check, left)
         if stop:
-            number_left = Left(0, 0, 0)
-        elif state.reached and check.n >= ENOUGH_CHECKS:  # nobody knows what will settle it
-            number_left = Left(None, None, None)
-        details = [state.details]
-        groups: tuple[GroupStanding, ...] = ()
+            left = Left(0, 0, 0)
+        elif state.reached and check.n >= ENOUGH_CHECKS:
+            # The check contradicts the model, and nobody knows how many answers change that.
+            left = Left(None, None, None)
+        standings: tuple[GroupStanding, ...] = ()
         if len(self._groups) > 1:
-            groups = group_standings(
-                posterior, self._groups, seen, self._goal, passed=check.passed, seed=self._seed
+            standings = group_standings(
+                posterior, self._groups, n_answers, self._goal, passed=check.passed, seed=self._seed
             )
-            details.append(_groups_in_words(groups))
-        features = self._fitting.has_features
-        apart = parts_apart(parts, seen > 0, self._groups, features=features)
-        details.append(about_models(n_models, others))
-        return Remaining(
-            number_left.questions,
-            state.wrong,
-            state.reached,
-            check.n,
-            check.right,
-            check.expected,
-            stop,
-            why,
-            groups,
-            check.left_out,
-            number_left.fewest,
-            number_left.most,
-            tuple(filter(None, details)),
-            apart,
+        sentences = (
+            state.details,
+            _groups_in_words(standings),
+            about_models(n_models, has_people or bool(self._study.gold)),
         )
+        return Remaining(
+            questions=left.questions,
+            fewest=left.fewest,
+            most=left.most,
+            wrong=state.wrong,
+            reached=state.reached,
+            holdout_n=check.n,
+            holdout_right=check.right,
+            holdout_expected=check.expected,
+            left_out=check.left_out,
+            stop=stop,
+            why=why,
+            groups=standings,
+            details=tuple(sentence for sentence in sentences if sentence),
+            apart=parts_apart(
+                components, n_answers > 0, self._groups, features=self._fitting.has_features
+            ),
+        )
+
+    def _n_free_questions(self) -> int:
+        """The number of questions that the annotators can still be asked; the lock must be held.
+
+        An annotator can be asked each pair once; a question about a set takes all its pairs.
+        """
+        n_annotators = max(len(self._history.annotators), 1)
+        n_free_pairs = max(self._pairs.count * n_annotators - self._history.n_asked(), 0)
+        return ceil(n_free_pairs / comb(self._set_size, 2))
 
     @property
     def forecast_due(self) -> bool:
         """Whether the forecast of the last fit is to be renewed: see `renew_forecast`."""
         with self._lock:
-            fitted, before = self._fitting.fitted_at, self._forecast_at
-            if before < 0 or milestone(fitted) != milestone(before):
+            n_fitted = self._fitting.fitted_at
+            if self._forecast is None or milestone(n_fitted) != milestone(self._forecast_at):
                 return True
-            middle = None if self._forecast is None else self._forecast.middle
-            passed = middle is not None and self._history.n_votes >= middle
-        return passed and fitted > _LATER * before
+            middle = self._forecast.middle
+            is_reached = middle is not None and self._history.n_votes >= middle
+            return is_reached and n_fitted > _LATER * self._forecast_at
 
     def renew_forecast(self) -> None:
         """Forecast how many questions are left, if that is due; see `Session.renew_forecast`."""
@@ -142,11 +161,13 @@ class SessionRanking:
             if not self.forecast_due:
                 return
             with self._lock:
-                posterior, fitted = self._fitting.fits.all.posterior, self._fitting.fitted_at
-                answered, check = self._history.n_votes, self._check_holdout()
+                posterior = self._fitting.fits.all.posterior
+                n_fitted = self._fitting.fitted_at
+                answered = self._history.n_votes
+                check = self._check_holdout()
                 measuring = self._fitting.typical_measuring()
             checks_left = 0 if check.left_out else max(ENOUGH_CHECKS - check.n, 0)
-            new = forecast(
+            new_forecast = forecast(
                 posterior,
                 self._groups,
                 self._goal,
@@ -158,23 +179,27 @@ class SessionRanking:
                 seed=self._seed,
             )
             with self._lock:
-                self._forecast, self._forecast_at = new, fitted
+                self._forecast = new_forecast
+                self._forecast_at = n_fitted
 
     def _check_holdout(self) -> Check:
-        """Whether the model is right about answers that it was not fitted to, as it expects."""
-        fits = self._fitting.fits
-        votes, posterior = self._history.decided(holdout=True), fits.choosing.posterior
+        """The check of the model by answers that it was not fitted to; the lock must be held."""
+        votes = self._history.decided(holdout=True)
+        posterior = self._fitting.fits.choosing.posterior
         left_out = not len(votes) and self._history.n_votes >= NO_HOLDOUT
         if left_out:
-            votes, posterior = self._history.decided(holdout=False), fits.all.posterior
+            votes = self._history.decided(holdout=False)
+            posterior = self._fitting.fits.all.posterior
         p = posterior.predicted(votes.marked(self._fitting.models()), left_out=left_out)
-        right = (p > 0.5) == (votes.target > 0.5)
-        return holdout_check(np.maximum(p, 1 - p), right, left_out=left_out)
+        is_right = (p > 0.5) == (votes.target > 0.5)
+        return holdout_check(np.maximum(p, 1 - p), is_right, left_out=left_out)
 
 
-def _groups_in_words(groups: tuple[GroupStanding, ...]) -> str:
-    """How many groups have reached the goal, as a sentence."""
-    n_reached = sum(group.stop for group in groups)
-    if n_reached == len(groups):
+def _groups_in_words(standings: tuple[GroupStanding, ...]) -> str:
+    """How many groups have reached the goal, as a sentence; empty without groups."""
+    if not standings:
+        return ""
+    n_reached = sum(standing.stop for standing in standings)
+    if n_reached == len(standings):
         return "all groups have reached the goal"
-    return f"{n_reached} of {len(groups)} groups have reached the goal"
+    return f"{n_reached} of {len(standings)} groups have reached the goal"

@@ -1,4 +1,4 @@
-"""A session: ask an annotator, add the answer or undo it, rank the items."""
+"""A session asks annotators, takes their answers and undos, and ranks the items."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ class Session:
         seed: of all random choices.
         strategy: a name of `sortnet.preference.strategies.STRATEGIES`.
         holdout: share of questions about random pairs, the hold-out: their answers are not used to
-            choose, but the ranking uses them.
+            choose questions, but the ranking uses them.
         repeats: share of questions the annotator has answered before, items in other places.
         goal: when to stop; a number is the share of all pairs that may be in the wrong order.
         among: (m, 2) the only pairs that may be asked; None for all within groups.
         groups: (n,) name or number of each item's group; pairs are asked, ranked and counted
             within groups only. None: all items are compared with each other.
-        set_size: number of items of a question, 2 to 6, unless `ask` names another one; a question
-            of the hold-out is always about two, and one about fewer where fewer are free.
+        set_size: number of items of a question, 2 to 6, unless `ask` names another size. A hold-out
+            question is always about two items, and a question is smaller where fewer are free.
         study: whose judgements do not count, which items are retired, gold pairs, overlap.
-        keep: folder in which fits to many answers are kept, see `kept`; results are the same.
+        keep: folder in which fits to many answers are kept, see `cached`; results are the same.
         call: calls the functions of a fit that takes more than a few milliseconds; a `FitProcess`
-            does so in another process.
+            calls them in another process.
 
     Raises:
-        JudgementError: on an unknown strategy, another set size, a pair in `among` of unknown items
-            or across groups, or groups of one item only.
+        JudgementError: on an unknown strategy, a set size that is not from 2 to 6, a pair in
+            `among` of unknown items or across groups, or groups of one item only.
 
     >>> session = Session(None, 4, seed=1)
     >>> while questions := session.ask("ana"):
@@ -88,9 +88,11 @@ class Session:
         X = design(features, n_items)
         self.study = study or Study()
         self.n_items = len(X)
-        self.seed, self.holdout, self.repeats = seed, holdout, repeats
+        self.seed = seed
+        self.holdout = holdout
+        self.repeats = repeats
         self.goal = goal if isinstance(goal, Goal) else Goal(goal)
-        strategies = _strategies(strategy, self.goal)
+        strategies = _strategies_named(strategy, self.goal)
         self.set_size = checked_set_size(set_size)
         groups_of_items = Groups(groups, self.n_items, without=self.study.retired)
         self._pairs = AskablePairs(groups_of_items, retired=self.study.retired, among=among)
@@ -148,12 +150,12 @@ class Session:
 
     @property
     def stale(self) -> bool:
-        """Whether there are events or a basis to be fitted: see `refit`."""
+        """Whether there are events that are not fitted, or the net is old: see `refit`."""
         return self._fitting.stale
 
     @property
     def due(self) -> bool:
-        """Whether enough events are not fitted yet to call `refit`."""
+        """Whether so many events are not fitted yet that `refit` should be called."""
         return self._fitting.due
 
     @property
@@ -162,7 +164,7 @@ class Session:
         return self._fitting.quick
 
     def tell(self, judgement: Judgement) -> None:
-        """Add an event: an answer, or the undo of one; those of excluded annotators are ignored.
+        """Add an event: an answer or an undo. Events of excluded annotators are ignored.
 
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
@@ -170,11 +172,11 @@ class Session:
         self.replay([judgement])
 
     def replay(self, judgements: Iterable[Judgement]) -> None:
-        """Add events as `tell`, all or none; about 1 us each of a table."""
-        new = Judgements.of(judgements).without(self.study.excluded)
+        """Add events as `tell` does, all or none; from a table about 1 us each."""
+        new_events = Judgements.of(judgements).without(self.study.excluded)
         with self._lock:
-            self._history.add(new)
-            self._asking.record(new)
+            self._history.add(new_events)
+            self._asking.record(new_events)
 
     def undo(self, annotator: str) -> Judgement | None:
         """Undo the annotator's last answer; returns the event, or None if there is no answer."""
@@ -208,9 +210,9 @@ class Session:
             annotator: their name.
             k: number of questions.
             busy: pairs, each the lower number first, that must not be asked now.
-            set_size: number of items of a question; None: that of the session.
-            wait: whether a fit that is due may take longer than a few milliseconds; without it
-                someone else must call `refit` from time to time.
+            set_size: number of items of a question; None: the session's.
+            wait: whether a fit that is due may take longer than a few milliseconds; if not,
+                another thread must call `refit` from time to time.
 
         Cost: a few ms up to 10,000 items, then a copy of a few numbers an item, see `bald`; and a
         fit each time there are 5 % more events. Above a thousand unknowns, events since the last
@@ -235,8 +237,8 @@ class Session:
         """Fit the model to all events so far; other threads may ask and tell meanwhile.
 
         Args:
-            keep_net: train no net now, if there are less than twice the events of the last one;
-                a later fit without it does.
+            keep_net: train no net now, unless the events have doubled since the last net; a later
+                fit without this option trains it.
 
         Cost: see `fit`; about a second at 10,000 items and 100,000 answers, 15 if the scales are
         chosen again, which happens each time there are a quarter more answers.
@@ -246,7 +248,8 @@ class Session:
     def ranking(self, *, fresh: bool = True, top: int | None = None) -> Ranking:
         """All items in order, with intervals; `fresh=False` takes the last fit.
 
-        With `top`, by default the goal's, also how probably each is of its group's top.
+        With `top`, by default the goal's, the ranking also says how probably each item is among the
+        top of its group.
         """
         if fresh:
             self.refit()
@@ -261,8 +264,8 @@ class Session:
     def remaining(self, *, fresh: bool = True) -> Remaining:
         """How close it is to its goal; `fresh=False` takes the last fit and the last forecast.
 
-        It is done if the goal is reached, and the hold-out does not show that the model is
-        overconfident. Imported votes have no hold-out: then each is predicted from all others.
+        The session may stop if the goal is reached, and the hold-out does not show that the model
+        is overconfident. Imported votes have no hold-out: each is predicted from all other votes.
         """
         if fresh:
             self.refit()
@@ -275,24 +278,30 @@ class Session:
         return self._ranking.forecast_due
 
     def renew_forecast(self) -> None:
-        """Forecast how many questions are left, by the last fit, each time there are a quarter
-        more events; between these moments the number falls by one an answer.
+        """Forecast how many questions are left, by the last fit, if the forecast is due.
+
+        It is due each time there are a quarter more events. Meanwhile the number of questions falls
+        by one with each answer.
 
         Cost: see `forecast`; other threads may ask and tell meanwhile.
         """
         self._ranking.renew_forecast()
 
     def allows(self, pair: Pair) -> bool:
-        """Whether a pair, the lower number first, may be asked: of a group, kept, in `among`."""
+        """Whether a pair, the lower number first, may be asked at all.
+
+        Both items must be in one group and not retired, and the pair in `among` if that is given.
+        """
         return pair in self._pairs
 
     def weighted(self) -> tuple[Votes, dict[str, float]]:
         """All answers about the order that are not undone, and each annotator's weight in training.
 
-        That is their reliability, 1 for the average one and below 0 for who prefers the worse item,
-        times the share of their answers that are not given blindly; none without answers.
+        A weight is the annotator's reliability times the share of their answers that are not given
+        blindly. Reliability is 1 for the average annotator, and below 0 for an annotator who
+        prefers the worse item. Without answers there are no weights.
 
-        Cost: see `choose_scales`, unless they are kept; no other fit is needed.
+        Cost: see `choose_scales`, unless the scales are kept in a folder; no other fit is needed.
         """
         return self._fitting.weights()
 
@@ -302,29 +311,39 @@ class Session:
         judgements: Sequence[Judgement] | None = None,
         study: Study | None = None,
     ) -> list[AnnotatorReport]:
-        """What is known of each annotator by the last fit.
+        """One report on each annotator, by the last fit.
 
-        By other judgements than the session's own, as with those of excluded annotators, or another
-        study, its state by now.
+        Args:
+            annotators: their names.
+            judgements: counted instead of the session's own, which lack excluded annotators.
+            study: the present study, if it has changed since the session began.
         """
         with self._lock:
-            posterior, numbers = self._fitting.fits.all.posterior, self._history.annotators
-            fitted = {name: k for name, k in numbers.items() if k < len(posterior.reliability)}
-        events = self.judgements() if judgements is None else judgements
-        named = {name: fitted.get(name) for name in annotators}
-        features, study = self._fitting.has_features, study or self.study
-        return annotator_reports(named, events, posterior, study, features=features)
+            posterior = self._fitting.fits.all.posterior
+            numbers = dict(self._history.annotators)
+        n_fitted = len(posterior.reliability)
+        fitted_numbers = {name: number for name, number in numbers.items() if number < n_fitted}
+        return annotator_reports(
+            {name: fitted_numbers.get(name) for name in annotators},
+            self.judgements() if judgements is None else judgements,
+            posterior,
+            study or self.study,
+            features=self._fitting.has_features,
+        )
 
     def better_without(self, annotator: str) -> bool:
-        """See `predicted_better_without`: two fits."""
+        """Whether others' answers are predicted better without this annotator's answers.
+
+        Cost: two fits; see `predicted_better_without`.
+        """
         return self._fitting.better_without(annotator)
 
     def widened_by(self) -> str | None:
-        """The annotator whose answers made the intervals wider, by the last fit; see there."""
+        """The annotator whose answers made the intervals wider, by the last fit; see `widening`."""
         return self._fitting.widened_by()
 
     def answered(self, annotator: str) -> int:
-        """The number of an annotator's answers that are not undone, skips and can't-says aside."""
+        """The number of an annotator's answers about the order that are not undone."""
         with self._lock:
             return self._history.answered(annotator)
 
@@ -334,9 +353,11 @@ class Session:
             return self._history.events.so_far()
 
 
-def _strategies(name: str, goal: Goal) -> tuple[Strategy, ...]:
-    """The functions of a strategy; by default they serve the goal."""
+def _strategies_named(name: str, goal: Goal) -> tuple[Strategy, ...]:
+    """The strategies called by a name; `default` depends on whether the goal is a top."""
     if name not in STRATEGIES:
-        known = ", ".join(STRATEGIES)
-        raise JudgementError(f"unknown strategy {name!r}; known are {known}")
-    return (top_pair,) if goal.top and name == "default" else STRATEGIES[name]
+        known_names = ", ".join(STRATEGIES)
+        raise JudgementError(f"unknown strategy {name!r}; known are {known_names}")
+    if name == "default" and goal.top:
+        return (top_pair,)
+    return STRATEGIES[name]

@@ -9,7 +9,8 @@ import numpy as np
 
 from sortnet.core import I64, Bool
 from sortnet.preference.base import HOLDOUT
-from sortnet.preference.judgement_table import UNDO, Judgements, SharedVotes
+from sortnet.preference.judgement_table import UNDO, Judgements
+from sortnet.preference.shared_votes import SharedVotes
 from sortnet.preference.study import Study
 
 _PER_COMPARISON = ("calls", "tokens_in", "tokens_out", "cost")

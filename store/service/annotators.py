@@ -1,4 +1,4 @@
-"""Annotators of a collection: reports of them, and the gold pairs that they are scored by."""
+"""Reports of a collection's annotators, and the gold pairs that annotators are scored by."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GoldPairs:
         collection: name of the collection.
         n_pairs: gold pairs of the collection.
         rate: share of the questions that are about gold pairs.
-        n_known: changes that had been made before.
+        n_known: changes that were already in place.
     """
 
     collection: str

@@ -100,6 +100,7 @@ class LabellingService:
         session, study, items: the session, the study's present state, and the items to sort.
         ranking, remaining: of the last fit; before the first one, by the features alone.
         fault: the error of the last fit, else empty.
+        last_number: the number of the last judgement that was read.
 
     Cost: opening reads all judgements and replays them, about 6 us each; later calls read only
     new ones.
@@ -131,7 +132,7 @@ class LabellingService:
         self._start_session()
         self.ranking: Ranking = self.session.ranking(fresh=False)
         self.remaining: Remaining = self.session.remaining(fresh=False)
-        self._convergence = Convergence(collection, self._last_number) if record else None
+        self._convergence = Convergence(collection, self.last_number) if record else None
 
     def close(self) -> None:
         """Record the last fit, if fits are recorded."""
@@ -219,7 +220,7 @@ class LabellingService:
         that is unknown, expired, released or another annotator's.
         """
         with self._lock:
-            stored = self.collection.answer(lease, judgement, after=self._last_number)
+            stored = self.collection.answer(lease, judgement, after=self.last_number)
             if stored.since.highest_item >= self.session.n_items:
                 self.sync()
             else:
@@ -281,7 +282,7 @@ class LabellingService:
     def moment(self) -> tuple[int, ...]:
         """Numbers that change with each judgement, decision and fit that was read or made."""
         n_fitted = -1 if self._last_fit is None else self._last_fit.n_events
-        return self._last_number, len(self._decisions), n_fitted
+        return self.last_number, len(self._decisions), n_fitted
 
     def reports(self, names: Sequence[str]) -> list[AnnotatorReport]:
         """A report of each annotator, by the last fit."""
@@ -302,9 +303,9 @@ class LabellingService:
     def sync(self) -> int:
         """Read what other processes wrote; returns the number of new judgements."""
         with self._lock:
-            number_before = self._last_number
+            number_before = self.last_number
             self._read_changes()
-            return self._last_number - number_before
+            return self.last_number - number_before
 
     @property
     def is_fitted(self) -> bool:
@@ -393,7 +394,7 @@ class LabellingService:
         with self._lock:
             session = self.session
             n_events = session.events
-            last_number = self._last_number
+            last_number = self.last_number
         started = time.monotonic()
         with short_turns():
             session.refit(keep_net=keep_net)
@@ -437,14 +438,14 @@ class LabellingService:
         self.session = new_session(
             self.collection, self.items, self.study, goal=goal, call=self._call
         )
-        self._last_number = 0
+        self.last_number = 0
         self._excluded_judgements = Judgements()
         for judgements in blocks:
             self._replay(judgements)
 
     def _read_changes(self) -> list[Lease]:
         """Read new judgements, decisions and items; returns all live leases."""
-        changes = self.collection.changes(self._last_number, len(self._decisions))
+        changes = self.collection.changes(self.last_number, len(self._decisions))
         study_before = self.study
         if changes.decisions:
             self._decisions += changes.decisions
@@ -482,7 +483,7 @@ class LabellingService:
             numbers = [judgements.annotators[name] for name in excluded_names]
             is_excluded = np.isin(judgements.annotator, numbers)
             self._excluded_judgements.extend(judgements.where(is_excluded))
-        self._last_number = int(judgements.number[-1])
+        self.last_number = int(judgements.number[-1])
 
     def _choose_questions(
         self, annotator: str, k: int, live_leases: Sequence[Lease]
@@ -499,7 +500,7 @@ class LabellingService:
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()
     ) -> list[Lease]:
         leases = self.collection.lease(
-            annotator, questions, self.lease_seconds, renew=renew, after=self._last_number
+            annotator, questions, self.lease_seconds, renew=renew, after=self.last_number
         )
         own_leases = self._own_leases.setdefault(annotator, {})
         for id in renew:  # a lease that another process has taken over is not renewed

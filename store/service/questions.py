@@ -1,9 +1,9 @@
-"""What annotators of a collection are asked: the questions of its criteria, and changes of them."""
+"""The questions that annotators of a collection are asked, by its criteria, and their changes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ class QuestionChanges:
     """Changes of what annotators are asked; None and empty: no change.
 
     Attributes:
-        question: the question that is asked of each pair.
+        question: the question about each pair.
         instructions: a file of Markdown, or `none`.
         criterion: the criterion that is changed; a new one is added.
         goal: when the asking is to stop.
@@ -59,7 +59,7 @@ class QuestionChanges:
         if self.question is not None:
             decisions.append(Decision("question", reason=self.question))
         if self.instructions is not None:
-            text = _instructions_of(self.instructions)
+            text = _read_instructions(self.instructions)
             decisions.append(Decision("instructions", reason=text))
         for kind, amount in self._amounts():
             decisions.append(Decision(kind, amount=amount))
@@ -94,26 +94,28 @@ def change_questions(
 
     Raises:
         DataError: on a goal of a top that has room for all items, or a question about more items
-            than there are.
+            than there are; then no criterion is added.
     """
-    if criterion is not None:
-        collection = _criterion_of(collection, criterion)
+    if criterion is None:
+        _check_goal_and_set_size(collection, goal, decisions)
+    else:
+        criteria = {asked.criterion: asked for asked in collection.asked()}
+        _check_goal_and_set_size(criteria.get(criterion, collection), goal, decisions)
+        collection = criteria.get(criterion) or collection.add_criterion(criterion)
+    if decisions:
+        collection.decide(*decisions)
+
+
+def _check_goal_and_set_size(
+    collection: Collection, goal: Goal | None, decisions: Sequence[Decision]
+) -> None:
+    """Refuse a top that has room for all items, and questions about more items than there are."""
     if goal is not None and goal.top:
         _refuse_top_of_all(collection, goal.top)
     for decision in decisions:
         if decision.kind == "set-size":
             retired = collection.study().retired
             check_set_size(collection.items(), int(decision.amount or 2), retired)
-    if decisions:
-        collection.decide(*decisions)
-
-
-def _criterion_of(collection: Collection, name: str) -> Collection:
-    """The criterion of a collection, added if it is new."""
-    for criterion in collection.asked():
-        if criterion.criterion == name:
-            return criterion
-    return collection.add_criterion(name)
 
 
 def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> None:
@@ -153,7 +155,9 @@ def question_facts(collection: Collection) -> list[dict[str, Any]]:
 
 def _facts(collection: Collection) -> dict[str, Any]:
     study = collection.study()
-    deadline = datetime.fromtimestamp(study.deadline, UTC).isoformat() if study.deadline else None
+    deadline: str | None = None
+    if study.deadline:
+        deadline = datetime.fromtimestamp(study.deadline, UTC).isoformat()
     return {
         "name": collection.name,
         "criterion": collection.criterion,
@@ -172,15 +176,15 @@ def _facts(collection: Collection) -> dict[str, Any]:
 
 
 def _refuse_top_of_all(collection: Collection, top: int) -> None:
-    """Refuse a top that has room for all items."""
-    n_largest, where = largest_group(collection.items())
+    """Refuse a top that has room for all items that are not retired."""
+    n_largest, where = largest_group(collection.items(), collection.study().retired)
     if top >= n_largest:
         raise DataError(
             f"--goal: top {top} of {count(n_largest, 'item')}{where}: all of them are the top"
         )
 
 
-def _instructions_of(file: str) -> str:
+def _read_instructions(file: str) -> str:
     """The text of a file; empty if it is called `none`."""
     if file == "none":
         return ""

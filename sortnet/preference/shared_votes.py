@@ -1,0 +1,156 @@
+"""Answers sorted by pair, so that answers of several annotators to one pair are together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sortnet.core import F64, I64, Bool
+from sortnet.core.pairs import packed
+from sortnet.preference.base import Judgement
+from sortnet.preference.judgement_table import Judgements
+
+
+class SetComparisons(NamedTuple):
+    """The comparisons that follow from answers about more than two items.
+
+    Attributes:
+        row: (m,) the row of the judgement.
+        better, worse: (m,) the items; two equally good items are in the order of their places.
+        target: (m,) 1, or ½ if the two items are equally good.
+    """
+
+    row: I64
+    better: I64
+    worse: I64
+    target: F64
+
+    @property
+    def weight(self) -> F64:
+        """(m,) 1 / number of comparisons of the answer, so that an answer counts once."""
+        weight: F64 = 1 / np.maximum(np.bincount(self.row), 1)[self.row]
+        return weight
+
+
+def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
+    """The comparisons that follow from the answers in these rows, which order sets of items.
+
+    The best item is better than each other item, and each other item is better than the worst, as
+    in `Judgement.comparisons`. If all items are equally good, each pair of them is a tie.
+    """
+    items = judgements.items(rows).astype(np.int64)
+    best = judgements.best[rows].astype(np.int64)[:, None]
+    worst = judgements.worst[rows].astype(np.int64)[:, None]
+    is_not_best = (items >= 0) & (items != best)
+    answer, place = np.nonzero(is_not_best & (best >= 0))
+    with_best = SetComparisons(
+        rows[answer], best[answer, 0], items[answer, place], np.ones(len(answer))
+    )
+    answer, place = np.nonzero(is_not_best & (items != worst) & (worst >= 0))
+    with_worst = SetComparisons(
+        rows[answer], items[answer, place], worst[answer, 0], np.ones(len(answer))
+    )
+    first, second = np.triu_indices(items.shape[1], 1)
+    answer, pair = np.nonzero((best < 0) & (items[:, second] >= 0))
+    ties = SetComparisons(
+        rows[answer],
+        items[answer, first[pair]],
+        items[answer, second[pair]],
+        np.full(len(answer), 0.5),
+    )
+    columns = zip(with_best, with_worst, ties, strict=True)
+    return SetComparisons(*(np.concatenate(parts) for parts in columns))
+
+
+@dataclass(frozen=True, eq=False)
+class SharedVotes:
+    """Votes about two items, sorted by pair, annotator and time.
+
+    Attributes:
+        rows: (m,) the row of the judgement; an answer about a set has a vote for each comparison
+            that follows from it.
+        low, high: (m,) the items, the lower number first.
+        pair: (m,) number of the pair, from 0.
+        annotator: (m,) number of the annotator.
+        better: (m,) 1 if the item with the lower number was preferred, 0 if not, ½ for a tie.
+        first: (m,) whether it is the annotator's first answer to the pair.
+        weight: (m,) 1; for a comparison that follows from an answer about a set, its share of the
+            answer.
+        starts: (p,) the place of each pair's first vote.
+    """
+
+    rows: I64
+    low: I64
+    high: I64
+    pair: I64
+    annotator: I64
+    better: F64
+    first: Bool
+    weight: F64
+    starts: I64
+
+    @classmethod
+    def of(
+        cls, judgements: Judgements, rows: I64 | None = None, *, sets: bool = False
+    ) -> SharedVotes:
+        """The votes in these rows of a table.
+
+        Args:
+            judgements: the table.
+            rows: answers about two items; None: all that are about the order and not undone.
+            sets: whether the comparisons that follow from answers about sets are votes, too.
+        """
+        if rows is None:
+            rows = np.flatnonzero(judgements.is_vote)
+        low, high = (items[rows] for items in judgements.pairs())
+        better = judgements.for_low()[rows]
+        weight = np.ones(len(rows))
+        if sets:
+            set_rows = np.flatnonzero(judgements.is_answer & judgements.is_set)
+            comparisons = set_comparisons(judgements, set_rows)
+            is_better_low = comparisons.better < comparisons.worse
+            for_low = np.where(is_better_low, comparisons.target, 1 - comparisons.target)
+            rows = np.append(rows, comparisons.row)
+            low = np.append(low, np.minimum(comparisons.better, comparisons.worse))
+            high = np.append(high, np.maximum(comparisons.better, comparisons.worse))
+            better = np.append(better, for_low)
+            weight = np.append(weight, comparisons.weight)
+        annotator = judgements.annotator[rows]
+        order = np.lexsort((rows, annotator, packed(low, high)))
+        low = low[order]
+        high = high[order]
+        annotator = annotator[order]
+        is_new_pair = (np.diff(low, prepend=-1) != 0) | (np.diff(high, prepend=-1) != 0)
+        return cls(
+            rows=rows[order],
+            low=low,
+            high=high,
+            pair=np.cumsum(is_new_pair) - 1,
+            annotator=annotator,
+            better=better[order],
+            first=is_new_pair | (np.diff(annotator, prepend=-1) != 0),
+            weight=weight[order],
+            starts=np.flatnonzero(is_new_pair),
+        )
+
+    def answers(self, judgements: Judgements, pair: int) -> list[Judgement]:
+        """The judgements on a pair, by its number, in the order of the table they come from."""
+        ends = np.append(self.starts[1:], len(self.rows))
+        rows = np.sort(self.rows[self.starts[pair] : ends[pair]])
+        return [judgements[row] for row in rows.tolist()]
+
+    def oldest(self) -> I64:
+        """(p,) the row of the first answer to each pair."""
+        return np.minimum.reduceat(self.rows, self.starts) if len(self.rows) else self.rows
+
+    def repeated(self) -> tuple[I64, I64]:
+        """The places of repeated answers, and of the same annotator's first answer to the pair.
+
+        Pairs where either answer is a tie are left out.
+        """
+        places = np.arange(len(self.rows))
+        earlier = np.maximum.accumulate(np.where(self.first, places, 0))
+        again = ~self.first & (self.better != 0.5) & (self.better[earlier] != 0.5)
+        return places[again], earlier[again]

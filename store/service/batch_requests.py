@@ -1,0 +1,150 @@
+"""Requests of a batch: a line for each question that no cache answers, up to the model's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sortnet.judges import LanguageModel
+from sortnet.judges.answer_cache import AnswerCache, answer_key, answered_from_cache
+from sortnet.judges.answer_form import AnswerForm
+from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.batch_lines import RequestId, request_line
+from sortnet.judges.budget import exceeded_limit
+from sortnet.judges.estimate import CallEstimate
+from sortnet.judges.language_model import TOPS
+from sortnet.judges.model_answers import CHARACTERS
+from sortnet.judges.prices import Price
+from sortnet.judges.prompts import Prompt
+from sortnet.judges.request import is_random, request_body
+from sortnet.judges.verdicts import Verdict
+from store.collections.leases import Lease
+from store.service.judge_as_annotator import CHECKS, pair_of
+from store.service.labelling import LabellingService
+
+
+@dataclass
+class BatchRequests:
+    """The lines of the requests of a batch, and the questions that need no line.
+
+    Attributes:
+        service: with the questions.
+        judge: the model that is asked.
+        batch: name of the batch.
+        facts: what is stored with each answer of the model.
+        prompt: prompt of the model.
+        price: price of the tokens in a batch.
+        cache: answers that need no request; None: there are none.
+        n_questions, n_requests: numbers of the questions and requests in the lines.
+        n_characters: characters of the prompts in the lines.
+        tokens_out: expected tokens of the answers.
+        cached: the questions that the cache answers, with a verdict for each order.
+        left_out: the questions that a limit left no room for.
+        limit: the first limit that a question exceeded, in words; empty if none did.
+    """
+
+    service: LabellingService
+    judge: LanguageModel
+    batch: str
+    facts: Mapping[str, Any]
+    prompt: Prompt
+    price: Price
+    cache: AnswerCache | None
+    n_questions: int = 0
+    n_requests: int = 0
+    n_characters: int = 0
+    tokens_out: int = 0
+    cached: list[tuple[Lease, list[Verdict]]] = field(default_factory=list)
+    left_out: list[Lease] = field(default_factory=list)
+    limit: str = ""
+
+    @property
+    def orders(self) -> tuple[bool, ...]:
+        """Whether the items are in the reverse order of places, for each request of a question."""
+        return (False, True) if self.judge.both_orders else (False,)
+
+    @property
+    def tokens_in(self) -> int:
+        """Expected tokens of the prompts."""
+        return self.n_characters // CHARACTERS
+
+    def lines(self, leases: Sequence[Lease]) -> Iterator[str]:
+        """The lines of the requests about leased questions.
+
+        After the first question that exceeds a limit no further line follows.
+        """
+        for lease in leases:
+            pairs = [pair_of(self.service, lease, turned=turned) for turned in self.orders]
+            verdicts = self._cached_verdicts(lease, pairs)
+            if verdicts:
+                self.cached.append((lease, verdicts))
+                continue
+            if not self.limit:
+                self.limit = self._limit_exceeded_with(pairs)
+            if self.limit:
+                self.left_out.append(lease)
+                continue
+            self.n_questions += 1
+            for order, pair in enumerate(pairs, 1):
+                self.n_requests += 1
+                self.n_characters += len(self.prompt.of(pair))
+                self.tokens_out += AnswerForm.of(pair).tokens
+                yield self._line(RequestId(self.batch, lease.id, order), pair)
+
+    def estimate(self) -> CallEstimate:
+        """Calls, tokens and cost of the requests in the lines."""
+        return CallEstimate(
+            self.n_questions,
+            self.n_requests,
+            self.tokens_in,
+            self.tokens_out,
+            self.price.of(self.tokens_in, self.tokens_out),
+            self.price.currency,
+        )
+
+    def _limit_exceeded_with(self, pairs: Sequence[Pair]) -> str:
+        """The limit that the requests so far and those about some pairs exceed; empty: none."""
+        n_characters = self.n_characters + sum(len(self.prompt.of(pair)) for pair in pairs)
+        tokens_in = n_characters // CHARACTERS
+        tokens_out = self.tokens_out + sum(AnswerForm.of(pair).tokens for pair in pairs)
+        return exceeded_limit(
+            self.judge.limits,
+            calls=self.n_requests + len(pairs),
+            tokens=tokens_in + tokens_out,
+            cost=self.price.of(tokens_in, tokens_out),
+            currency=self.price.currency,
+        )
+
+    def _cached_verdicts(self, lease: Lease, pairs: Sequence[Pair]) -> list[Verdict]:
+        """The verdicts of the cache on a question, if it has one for each order; else none."""
+        judge = self.judge
+        is_check = lease.question.strategy in CHECKS
+        if self.cache is None or is_check or is_random(judge.request):
+            return []
+        verdicts = []
+        for pair in pairs:
+            key = answer_key(
+                judge.model,
+                self.prompt.messages(pair),
+                judge.request,
+                structured=judge.structured,
+                with_logprobs=judge.logprobs,
+                form=AnswerForm.of(pair),
+            )
+            cached = self.cache.get(key)
+            if cached is None:
+                return []
+            verdicts.append(answered_from_cache(cached, judge.model, self.facts, self.price))
+        return verdicts
+
+    def _line(self, id: RequestId, pair: Pair) -> str:
+        judge = self.judge
+        body = request_body(
+            judge.model,
+            self.prompt.messages(pair),
+            judge.request,
+            response_format=AnswerForm.of(pair).response_format if judge.structured else None,
+            n_tops=TOPS[0] if judge.logprobs else 0,
+        )
+        return request_line(id, body)
