@@ -71,8 +71,6 @@ class Folder:
     def run(self) -> dict[str, Any] | None:
         """The record of the run; None if there is no record.
 
-        Records of versions before 0.4 have no `phase` and no `trials`.
-
         Raises:
             ModelError: on a damaged record.
         """
@@ -95,7 +93,8 @@ class Folder:
         # Checked before a comparator of damaged settings takes memory.
         if record["settings_sha256"] != _settings_sha256(record):
             raise ModelError(f"{path}: its settings or trials were changed after it was written")
-        return record
+        # Version 0.3 wrote no phases: it chose the settings before it wrote the record.
+        return {"phase": TRAINING, "trials": [], **record}
 
     def write_run(self, record: Mapping[str, Any]) -> None:
         """Write the record of the run, with a hash of its settings."""
@@ -109,9 +108,9 @@ class Folder:
         write_atomically(self._run, lambda path: path.write_text(text, encoding="utf-8"))
 
     def finish(self) -> None:
-        """Record that the run is done; a record of a version before 0.4, without phases, stays."""
+        """Record that the run is done."""
         record = self.run()
-        if record is not None and record.get("phase") == TRAINING:
+        if record is not None and record["phase"] == TRAINING:
             self.write_run({**record, "phase": DONE})
 
     @contextmanager
