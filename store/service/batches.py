@@ -57,8 +57,8 @@ class WrittenBatch:
     """A batch whose requests were written to a file.
 
     Attributes:
-        name: of the batch.
-        annotator: as whom the model answers.
+        name: name of the batch.
+        annotator: name under which the model's answers are stored.
         questions: number of questions in the file.
         estimate: calls, tokens and cost of the requests in the file.
         file: path of the requests; None: the cache answered all questions, and no file was

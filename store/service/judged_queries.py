@@ -28,7 +28,7 @@ class Source:
     """A collection as it was after some of its judgements, as data of a run.
 
     Attributes:
-        name: of the collection.
+        name: name of the collection.
         events: the number of the last judgement that counts; None: all.
 
     >>> str(Source("essays", 120)), Source.parse("collection:essays#120")
@@ -118,8 +118,8 @@ def read_judged(
     progress("weighing the annotators")
     votes, weights = session.weighted()
     queries = replace(_queries(items, votes, weights, source), describer=describer)
-    parts = hold_out_documents(queries, seed=seed, as_before=as_before)
-    return JudgedData(*parts, _facts(stored, votes))
+    train, vali = hold_out_documents(queries, seed=seed, as_before=as_before)
+    return JudgedData(train, vali, _facts(stored, votes))
 
 
 def annotator_weights(collection: Collection) -> dict[str, float]:

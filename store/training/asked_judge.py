@@ -46,7 +46,7 @@ class AskedJudge:
 
     Attributes:
         judge: who is asked; None: nobody, or the judge that a resumed run asked before.
-        question: what is asked; None: the question of a resumed run, else `Which is better?`.
+        question: the question about each pair; None: the resumed run's, else `Which is better?`.
         changes: {name: value} of the record of a resumed run's judge, see `judge_record`. A resumed
             run changes its stored judge by them, and does not use `judge`. None: `judge` replaces
             the stored judge.
@@ -269,7 +269,7 @@ class AskedJudge:
 
 
 def _other_than_before(name: str) -> SortNetError:
-    """The error that a judge, or an attribute of a judge, is not the one of the resumed run."""
+    """The error that the judge, or an attribute of it, differs from the resumed run's judge."""
     return SortNetError(
         f"cannot resume the run, it was started with another {name}: answers of two judges would "
         "be mixed"

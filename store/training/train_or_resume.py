@@ -117,7 +117,7 @@ def train(
         question: what the judge is asked; None: `Which is better?`.
         overwrite: whether a model in the folder is replaced.
         options: store, columns and the like.
-        settings: of `sortnet.config.Config`, such as `max_iter=3` or `judgements=200`.
+        settings: settings of `sortnet.config.Config`, such as `max_iter=3` or `judgements=200`.
 
     Returns the finished run; None in a process that is not the first of several.
 
@@ -175,7 +175,7 @@ def resume(
 
     Args:
         out: the folder of the run.
-        data: where the data were moved to; empty: they were not moved.
+        data: the new paths of data that were moved; empty: the data were not moved.
         judge: the judge that the run asks; None: the stored judge. A function is not stored, so it
             must be passed again. Other `workers`, `timeout` and limits may be given; another judge
             is refused.
@@ -203,7 +203,7 @@ def resume(
 
 
 def with_judge(options: RunOptions, judge: OneJudge | None, question: str | None) -> RunOptions:
-    """The options with a judge and a question, if one of them is given."""
+    """The options with a judge and a question, if a judge or a question is given."""
     if judge is None and question is None:
         return options
     machine_judge = options.judge.judge if judge is None else described(judge)

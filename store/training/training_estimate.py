@@ -19,7 +19,7 @@ from store.training.job import TrainingJob
 from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions, prepare, with_judge
 
-_SAMPLE = 50  # prompts of which an estimate takes the mean length
+_SAMPLE = 50  # prompts whose mean length an estimate takes
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ def begin(
         record: the record of the run in the folder; None for a new run.
         command: the command line.
         recorded_url: the store's URL to record.
-        progress: called with a line on what is being done.
+        progress: called with a line about each step.
         show_trial: called with each trial that chooses settings, earlier trials included.
         group: the processes of the run; this process is the first.
         again: the command or call that repeats the run; None: the command that resumes it.
