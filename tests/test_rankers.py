@@ -442,7 +442,7 @@ def test_train_takes_settings_of_the_other_kind(parts):
         (("--ranker", "ranksvm", "--set", "C=x"), "C: 'x' is not a number"),
         (("--ranker", "ranksvm", "--set", "C"), "--set takes NAME=VALUE, got 'C'"),
         (("--ranker", "ranksvm", "--set", "C=-1"), "C must be above 0, got -1.0"),
-        (("--ranker", "ranksvm", "--resume"), "are of a sortnet alone"),
+        (("--ranker", "ranksvm", "--resume"), "are for --ranker sortnet only"),
         (("--set", "C=1"), "of kind sortnet has no setting 'C'"),
         (("--units", "relu"), "--units is gone: --set units=relu"),
     ],

@@ -26,7 +26,7 @@ _NAMES = (
         help="Column of the grade, higher is better; default: label, grade or relevance.",
     ),
     click.option(
-        "--id", metavar="COLUMN", help="Column of the document's id; default: docid, if there."
+        "--id", metavar="COLUMN", help="Column of the document's id; default: docid, if any."
     ),
 )
 _FEATURES = (
@@ -39,7 +39,7 @@ _FEATURES = (
     click.option(
         "--bins",
         type=Whole(LEAST_BINS, MOST_BINS),
-        help="Make N grades of a grade column of any numbers, equally many training rows each.",
+        help="Divide a numeric grade column into N grades with equally many training rows.",
     ),
 )
 OPTIONS = ("query", "grade", "id", "ignore", "bins")  # of which a command has all or the first 3

@@ -24,14 +24,14 @@ _OPTIONS = (
         "--batch-size",
         type=Whole(1, 50_000),
         metavar="N",
-        help=f"Questions of a batch, chosen together.  [default: {DEFAULT_SIZE}]",
+        help=f"Number of questions of a batch, chosen together.  [default: {DEFAULT_SIZE}]",
     ),
     click.option(
         "--read-batch",
         metavar="FILE",
         multiple=True,
         shell_complete=files,
-        help="Store the answers of a batch; may be given several times.",
+        help="Store the answers of a batch; repeatable.",
     ),
     click.option(
         "--cancel-batch", metavar="BATCH", help="Take back the open questions of a batch."

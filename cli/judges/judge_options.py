@@ -42,7 +42,7 @@ _FIRST = (
         "--workers",
         type=Whole(1, 64),
         default=1,
-        help="Copies of the program, or calls, at once.",
+        help="Number of copies of the program, or of calls, at once.",
     ),
     click.option(
         "--batch",
@@ -57,9 +57,9 @@ _LAST = (
         "--request",
         metavar="KEY=VALUE",
         multiple=True,
-        help="Parameter of each request, as temperature=0.7; may be given several times.",
+        help="Parameter of each request, such as temperature=0.7; repeatable.",
     ),
-    click.option("--structured", is_flag=True, help="Ask for an answer by JSON schema."),
+    click.option("--structured", is_flag=True, help="Ask for answers that fit a JSON schema."),
     click.option("--answer-cache", metavar="FILE", help="File of answers that collections share."),
     click.option("--show-prompt", is_flag=True, help="Show the prompt of a question; ask nothing."),
     click.option("--estimate", is_flag=True, help="Show calls, tokens and cost; ask nothing."),
@@ -69,10 +69,13 @@ _LAST = (
     click.option(
         "--both-orders", is_flag=True, help="Ask each question in both orders, and keep both."
     ),
-    click.option("--max-calls", type=Whole(1), metavar="N", help="End after that many calls."),
-    click.option("--max-tokens", type=Whole(1), metavar="N", help="End after that many tokens."),
+    click.option("--max-calls", type=Whole(1), metavar="N", help="End after N calls."),
+    click.option("--max-tokens", type=Whole(1), metavar="N", help="End after N tokens."),
     click.option(
-        "--max-cost", type=Real(0, min_open=True), metavar="SUM", help="End at that cost."
+        "--max-cost",
+        type=Real(0, min_open=True),
+        metavar="SUM",
+        help="End when the cost reaches SUM.",
     ),
     click.option(
         "--price-in", type=Real(0), metavar="SUM", help="Price of a million prompt tokens."
@@ -91,7 +94,7 @@ _LAST = (
         "store_patience",
         type=Real(0),
         default=600.0,
-        help="Seconds to wait for a server that is busy, or a store that is away.",
+        help="Seconds to wait for a busy server, or an unreachable store.",
     ),
     click.option("--insecure", is_flag=True, help="Allow a server without https."),
 )
