@@ -102,9 +102,11 @@ def _shortest_of_block(places: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]
     """The ends as of `shortest`; of several shortest intervals, the ends of the middle one."""
     ascending: NDArray[Any] = np.sort(places, axis=0)
     n_rows = len(ascending)
-    last_start = n_rows - int(np.ceil(LEVEL * n_rows))
-    step_to_end = n_rows - 1 - last_start
-    width = ascending[step_to_end:] - ascending[: last_start + 1]
+    # A further draw falls with equal probability into each of the gaps between k draws and beyond
+    # them: k + 1 places.
+    n_inside = min(int(np.ceil(LEVEL * (n_rows + 1))), n_rows)
+    step_to_end = n_inside - 1
+    width = ascending[step_to_end:] - ascending[: n_rows - step_to_end]
     is_shortest = width == width.min(axis=0)
     n_so_far = np.cumsum(is_shortest, axis=0)
     start = np.argmax(n_so_far * 2 > is_shortest.sum(axis=0), axis=0)
