@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cli.printing.results import Result, print_result
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.prompts import Prompt
@@ -13,7 +13,7 @@ from sortnet.judges.prompts import Prompt
 SAMPLE = 50  # prompts whose mean length an estimate takes
 
 
-def show_prompt(prompt: Prompt, pair: Pair, *, as_json: bool) -> None:
+def show_prompt(prompt: Prompt, pair: AskedQuestion, *, as_json: bool) -> None:
     """Print the prompt of a pair."""
     print_prompt(prompt.of(pair), as_json=as_json)
 
@@ -26,7 +26,7 @@ def print_prompt(text: str, *, as_json: bool) -> None:
 def show_estimate(
     model: LanguageModel,
     n_pairs: int,
-    examples: Sequence[Pair],
+    examples: Sequence[AskedQuestion],
     range_of_pairs: tuple[int, int] | None = None,
     *,
     as_json: bool,
