@@ -226,7 +226,7 @@ def begin(
         folder.write_run(new_record)
         record = new_record
     run = _stored_run(job, folder, store, record, judge)
-    if record.get("phase") == CHOOSING:
+    if record["phase"] == CHOOSING:
         with _store_status(run, again or resume_command(str(folder)), group):
             config = _choose(job, folder, run, record, progress, show_trial)
         return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
@@ -267,7 +267,7 @@ def _stored_run(
     judge: Mapping[str, Any] | None,
 ) -> Run:
     """The run in the store, which is added if the process was killed before it had added it."""
-    if record.get("phase") != CHOOSING or store.has_run(record["run"]):
+    if record["phase"] != CHOOSING or store.has_run(record["run"]):
         return store.run(record["run"])
     versions = {
         "sortnet": __version__,
