@@ -314,7 +314,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 def _checked(body: dict[str, Any], name: str, is_valid: Callable[[Any], bool], fault: str) -> Any:
-    """A valid value of the body, or None if it has none; `fault` says what an invalid one is."""
+    """A valid value of the body, or None if it is absent; `fault` describes an invalid value."""
     value = body.get(name)
     if value is not None and not is_valid(value):
         raise HTTPException(422, f"{name!r} is {fault}")
