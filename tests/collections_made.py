@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from sortnet.core import F32
 from sortnet.items import Items
@@ -14,6 +15,9 @@ from sortnet.preference.base import Pair
 from sortnet.preference.study import Decision
 from store import Collection, Lease, Store
 from store.service.labelling import LabellingService
+
+# A test of a rule that no SQL decides needs no second database.
+ON_SQLITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 
 
 class Clock:

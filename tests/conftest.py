@@ -64,9 +64,12 @@ NOT_QUICK |= {
 collect_ignore = ["fitted_made.py", "data"]
 _CACHE = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # no test writes the user's own
 
-# A property holds or does not, however slow the machine is.
-settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any speed")
+# A property holds or does not, however slow the machine is. `--hypothesis-profile many` tries more
+# examples of the properties that name no number of their own.
+SLOW_MACHINES = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("few", max_examples=40, **SLOW_MACHINES)
+settings.register_profile("many", max_examples=1000, **SLOW_MACHINES)
+settings.load_profile("few")
 
 
 def pytest_configure() -> None:

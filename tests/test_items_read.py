@@ -82,7 +82,7 @@ def test_every_kind_of_table_gives_the_same_items(tmp_path):
 cells = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=20)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(cells.filter(str.strip), min_size=2, max_size=6),
     numbers=st.lists(st.floats(width=32, allow_infinity=False), min_size=6, max_size=6),

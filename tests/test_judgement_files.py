@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from collections_made import Clock, answer_lease, made_items, question
+from collections_made import ON_SQLITE, Clock, answer_lease, made_items, question
 
 from sortnet.errors import DataError, SortNetError
 from sortnet.preference import Judgement
@@ -77,6 +77,7 @@ def test_export_import_export_is_the_same_byte_for_byte(
     assert exported(second, "csv") == exported(first, "csv")
 
 
+@ON_SQLITE
 def test_the_lines_say_what_the_judgements_say(store: Store) -> None:
     collection = judged(collection_of(store, "args"))
     objects = [json.loads(line) for line in exported(collection).split("\n")[:-1]]
@@ -148,6 +149,7 @@ OTHERS = [
 ]
 
 
+@ON_SQLITE
 def test_little_is_needed_of_other_programs_files(store: Store, tmp_path: Path) -> None:
     for number, (name, text) in enumerate(OTHERS):
         collection = collection_of(store, f"args {number}", ("a", "b", "3"))
@@ -161,6 +163,7 @@ def test_little_is_needed_of_other_programs_files(store: Store, tmp_path: Path) 
         assert import_judgements(collection, path) == Imported(0, 2)
 
 
+@ON_SQLITE
 def test_numbers_as_spreadsheets_write_them_are_read(store: Store, tmp_path: Path) -> None:
     collection = collection_of(store, "args", ("a", "b"))
     text = "annotator,left,right,answer,milliseconds,at\nana,a,b,left,900.0,1e3\n"
@@ -169,6 +172,7 @@ def test_numbers_as_spreadsheets_write_them_are_read(store: Store, tmp_path: Pat
     assert (judgement.milliseconds, judgement.at) == (900, 1000.0)
 
 
+@ON_SQLITE
 def test_a_winner_is_put_on_either_side_and_wins(store: Store, tmp_path: Path) -> None:
     ids = tuple(f"i{k}" for k in range(40))
     collection = collection_of(store, "args", ids)
@@ -182,6 +186,7 @@ def test_a_winner_is_put_on_either_side_and_wins(store: Store, tmp_path: Path) -
         assert j.pair == (k, k + 1)
 
 
+@ON_SQLITE
 def test_equal_lines_of_two_annotators_count_for_both(store: Store, tmp_path: Path) -> None:
     collection = collection_of(store, "args", ("a", "b"))
     path = write(tmp_path, "a.csv", "left,right,answer\na,b,left\n")
@@ -237,6 +242,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
+@ON_SQLITE
 def test_an_error_names_its_line_and_nothing_is_imported(store: Store, tmp_path: Path) -> None:
     collection = collection_of(store, "args", ("a", "b"))
     for name, text, line, fault in FAULTS:
@@ -281,6 +287,7 @@ WRONG_UNDOS = [
 ]
 
 
+@ON_SQLITE
 def test_an_invalid_undo_is_refused_with_its_line(store: Store, tmp_path: Path) -> None:
     collection = collection_of(store, "args", ("a", "b"))
     for text, fault in WRONG_UNDOS:
@@ -289,6 +296,7 @@ def test_an_invalid_undo_is_refused_with_its_line(store: Store, tmp_path: Path) 
     assert collection.judgements() == []
 
 
+@ON_SQLITE
 def test_what_was_undone_here_since_cannot_be_undone_by_a_file(
     store: Store, tmp_path: Path
 ) -> None:
@@ -301,6 +309,7 @@ def test_what_was_undone_here_since_cannot_be_undone_by_a_file(
     assert len(collection.judgements()) == 2
 
 
+@ON_SQLITE
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_a_file_cut_anywhere_is_refused_or_is_the_lines_before_the_cut(
     store: Store, tmp_path: Path, form: str
@@ -321,6 +330,7 @@ def test_a_file_cut_anywhere_is_refused_or_is_the_lines_before_the_cut(
     assert known == store.collection("whole").judgements()[: len(known)]
 
 
+@ON_SQLITE
 def test_a_file_of_unknown_kind_or_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
     collection = collection_of(store, "args", ("a", "b"))
     with pytest.raises(DataError, match=r"f\.txt: is none of \.csv, \.tsv"):
@@ -332,6 +342,7 @@ def test_a_file_of_unknown_kind_or_that_is_not_there_is_named(store: Store, tmp_
     assert known == Imported(1, 0)
 
 
+@ON_SQLITE
 def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -> None:
     collection = collection_of(store, "args", ("a", "b", "c", "d"))
     said = [
@@ -352,6 +363,7 @@ def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -
     ]
 
 
+@ON_SQLITE
 def test_an_annotator_who_answers_a_pair_again_has_one_vote(store: Store) -> None:
     collection = collection_of(store, "args", ("a", "b", "c"))
     collection.append([
@@ -368,6 +380,7 @@ def test_an_annotator_who_answers_a_pair_again_has_one_vote(store: Store) -> Non
     ]  # fmt: skip
 
 
+@ON_SQLITE
 def test_items_without_text_cannot_be_chosen(store: Store, tmp_path: Path) -> None:
     bare = store.add_items("bare", made_items(2, texts=(None, "x")))
     bare.append([Judgement("ana", 0, 1, "left")])
@@ -376,6 +389,7 @@ def test_items_without_text_cannot_be_chosen(store: Store, tmp_path: Path) -> No
     assert list(tmp_path.glob("*.jsonl")) == []
 
 
+@ON_SQLITE
 def test_a_path_that_cannot_be_written_is_refused(store: Store, tmp_path: Path) -> None:
     collection = collection_of(store, "args")
     (tmp_path / "file").write_text("")
@@ -383,6 +397,7 @@ def test_a_path_that_cannot_be_written_is_refused(store: Store, tmp_path: Path) 
         export_judgements(collection, tmp_path / "file" / "f.jsonl")
 
 
+@ON_SQLITE
 def test_groups_and_contexts_are_exported_and_pairs_across_them_refused(
     store: Store, tmp_path: Path
 ) -> None:
@@ -447,6 +462,7 @@ def test_export_import_export_is_the_same_with_sets(
     assert second.judgements().is_set.sum() == 5  # the undo too
 
 
+@ON_SQLITE
 def test_lines_of_sets_have_items_in_place_of_left_and_right(store: Store) -> None:
     collection = judged_in_sets(collection_of(store, "args"))
     objects = [json.loads(line) for line in exported(collection).split("\n")[:-1]]
@@ -467,6 +483,7 @@ def test_lines_of_sets_have_items_in_place_of_left_and_right(store: Store) -> No
     assert (table[11]["left"], table[11]["right"], table[11]["best"]) == ("", "", in_places[2])
 
 
+@ON_SQLITE
 def test_an_export_without_sets_is_as_it_was(store: Store) -> None:
     collection = judged(collection_of(store, "args"))
     header = exported(collection, "csv").partition("\n")[0].split(",")
@@ -506,6 +523,7 @@ SET_FAULTS = {
 }
 
 
+@ON_SQLITE
 def test_a_fault_in_a_set_names_its_line_and_nothing_is_imported(
     store: Store, tmp_path: Path
 ) -> None:
@@ -521,6 +539,7 @@ def test_a_fault_in_a_set_names_its_line_and_nothing_is_imported(
     assert len(collection.judgements()) == 0
 
 
+@ON_SQLITE
 def test_a_file_of_another_program_needs_items_and_best_only(store: Store, tmp_path: Path) -> None:
     store.add_items("args", made_items(4))
     collection = store.collection("args")
@@ -532,6 +551,7 @@ def test_a_file_of_another_program_needs_items_and_best_only(store: Store, tmp_p
     assert (answer.items, answer.best, answer.worst) == ((2, 0, 1), 0, None)
 
 
+@ON_SQLITE
 def test_items_of_a_set_must_be_of_one_group(store: Store, tmp_path: Path) -> None:
     store.add_items("args", made_items(4, groups=("x", "x", "x", "y")))
     path = write(
@@ -541,6 +561,7 @@ def test_items_of_a_set_must_be_of_one_group(store: Store, tmp_path: Path) -> No
         import_judgements(store.collection("args"), path)
 
 
+@ON_SQLITE
 def test_chosen_texts_of_a_set_are_the_pairs_that_follow(store: Store) -> None:
     collection = collection_of(store, "args", ("i0", "i1", "i2", "i3"))
     collection.append([Judgement("ana", 3, 1, "best", further=(0, 2), best=0, worst=3)])

@@ -13,7 +13,7 @@ from collections_made import Clock, answer_lease, live_pairs, made_items, questi
 from forked_made import ForkedScript
 from sqlalchemy import text
 
-from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
+from sortnet.errors import LeaseError, SortNetError, StoreError
 from sortnet.preference import Answer, Judgement
 from sortnet.preference.base import Pair
 from store import Collection, Lease, Store, open_store
@@ -97,18 +97,6 @@ def test_a_repeated_answer_is_added_to_the_session_once(
     )
 
 
-def test_refused_answers_leave_the_session_alone(service: LabellingService, clock: Clock) -> None:
-    (lease,) = service.next("ana")
-    with pytest.raises(LeaseError, match="was not put to 'bo'"):
-        answer_lease(service, lease, "bo", "left")
-    with pytest.raises(JudgementError, match="unknown answer"):
-        answer_lease(service, lease, "ana", "better")  # type: ignore[arg-type]
-    clock.now += 60
-    with pytest.raises(LeaseError, match="expired"):
-        answer_lease(service, lease, "ana", "left")
-    assert service.session.events == 0
-
-
 def test_an_annotator_who_asks_again_gets_time_to_answer(
     service: LabellingService, clock: Clock
 ) -> None:
@@ -134,15 +122,6 @@ def test_an_undo_puts_the_same_question_first_again(service: LabellingService) -
     again = service.next("ana", 2)
     assert again[0].question == stored.question
     assert service.undo("ana") is None and service.session.last("ana") is None
-
-
-def test_any_number_of_answers_can_be_undone(service: LabellingService) -> None:
-    stored = answer(service, "ana", 4)
-    answer(service, "bo", 2)
-    undone = [service.undo("ana") for _ in range(4)]
-    assert [undo and undo.undoes for undo in undone] == [j.number for j in reversed(stored)]
-    assert service.undo("ana") is None and service.session.last("bo") is not None
-    assert service.collection.judgements_frame()["undone"].sum() == 4
 
 
 def test_a_replay_gives_the_state_that_was_left(
@@ -299,14 +278,6 @@ def test_a_service_takes_back_only_what_it_handed_out(
     assert mine != theirs
     assert other.undo("bot") is not None
     assert mine in collection.leases("bot") and theirs not in collection.leases("bot")
-
-
-def test_a_repeated_answer_is_distinguished_from_a_new_one(service: LabellingService) -> None:
-    (lease,) = service.next("ana")
-    left = lease.question.answered("ana", "left")
-    stored, new, since = service.answer(lease.id, left)
-    assert new and since == [stored]
-    assert service.answer(lease.id, left) == (stored, False, [])
 
 
 def test_threads_at_two_services_leave_both_with_the_stored_events(

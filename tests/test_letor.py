@@ -228,7 +228,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(SHARED_FOLDER, max_examples=200)
+@settings(SHARED_FOLDER, max_examples=60)
 @given(st.lists(NUMBERS, min_size=1, max_size=30))
 def test_every_value_is_the_float32_of_pythons_float(tmp_path, tokens):
     with np.errstate(over="ignore"):
@@ -388,7 +388,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="#\0"), min_size
 NAMES = NAMES.filter(lambda name: not re.search(r"\s", name, re.ASCII))
 
 
-@settings(SHARED_FOLDER, max_examples=80)
+@settings(SHARED_FOLDER, max_examples=40)
 @given(st.data(), st.sampled_from(["x.txt", "x.txt.gz"]))
 def test_what_is_written_is_read_back_to_the_last_bit(tmp_path, data, name):
     n, d = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4))

@@ -91,7 +91,7 @@ def pairs(grades, scores):
     return product(zip(grades, scores, strict=True), repeat=2)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(LISTS)
 @pytest.mark.parametrize(
     ("fast", "slow"),

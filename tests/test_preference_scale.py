@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from sortnet.core import I64
-from sortnet.preference import Judgement, history, laplace, strategies
+from sortnet.preference import Judgement, history, laplace, problem, strategies
 from sortnet.preference.groups import Groups
 from sortnet.preference.history import History
 from sortnet.preference.intervals import rank_items, shortest
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.laplace import DRAWS, choose_scales, fit
+from sortnet.preference.problem import Prior, Problem
 from sortnet.preference.session import Session
 from sortnet.preference.vote_arrays import Votes
 
@@ -61,8 +63,8 @@ def test_a_question_about_many_items_looks_at_some_of_them(monkeypatch: pytest.M
     for _ in range(3):
         (asked,) = session.ask("ana", wait=False)
         session.tell(asked.answered("ana", "left"))
-    assert max(sorted_at_once) <= strategies._MANY < N
-    assert 0 < max(tried) <= strategies._SOME
+    assert max(sorted_at_once) <= strategies._MANY_ITEMS < N
+    assert 0 < max(tried) <= strategies._CANDIDATES
 
 
 def test_components_are_joined_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,3 +184,28 @@ def test_of_many_items_a_session_holds_the_draws_of_four_fits_and_little_more() 
         tracemalloc.stop()
     single_precision, other = 4, 300  # bytes of a number, and bytes an item
     assert peak / N < 4 * DRAWS * single_precision + other
+
+
+@pytest.mark.parametrize("d", [0, 5])
+def test_of_many_items_the_scores_vary_as_much_as_the_evidence_says(
+    d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few answers to an item: MacKay's update alone finds less than half of the variance."""
+    n, rng = 500, np.random.default_rng(3)
+    X = rng.standard_normal((n, d))
+    scores = X @ rng.standard_normal(d) / max(np.sqrt(d), 1) + 1.5 * rng.standard_normal(n)
+    left = rng.integers(n, size=3 * n)
+    right = (left + rng.integers(1, n, size=3 * n)) % n
+    won = rng.random(3 * n) < ndtr(scores[left] - scores[right])
+    votes = Votes.of_one(left, right, won.astype(float))
+    monkeypatch.setattr(problem, "DENSE", 100)
+    scales = choose_scales(X, votes, 1)
+    (prior,) = scales.priors
+    monkeypatch.setattr(problem, "DENSE", 1_000)
+    few = Problem(X, votes, 1, scales)
+    theta = few.newton(np.zeros(few.n_unknowns), prior, steps=20)
+    factors = np.geomspace(0.4, 2.5, 9)
+    evidence = [
+        few.evidence(theta, Prior(prior.weight, factor * prior.residual)) for factor in factors
+    ]
+    assert 0.7 < factors[np.argmax(evidence)] < 1.5

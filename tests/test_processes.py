@@ -110,7 +110,7 @@ CASES = {
         "loss": "squared", "keep": "loss", "query_pairs": None, "start": "fresh",
     },
 }  # fmt: skip
-SHORT = {"epochs": 2, "batch_size": 64, "max_iter": 2, "committee": 2, "hidden": (6,)}
+SHORT = {"epochs": 2, "batch_size": 64, "max_iter": 2, "committee": 1, "hidden": (6,)}
 
 
 def test_two_three_and_four_processes_learn_what_one_learns():

@@ -76,7 +76,7 @@ def assert_sorted_as_by_hand(sorting, queries, start, margin):
 
 
 @given(sizes, st.integers(0, 2**16))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_any_margins_at_all_give_the_plain_merge_sorts_order_and_comparisons(sizes, seed):
     n = sum(sizes)
     margins = np.random.default_rng(seed).normal(0, 1, (n, n)).round(1).astype(np.float32)
@@ -104,7 +104,7 @@ def comparisons(sorting):
 
 
 @given(sizes, st.integers(0, 2**16), direct_rankers, st.sampled_from([1, 30, 1e4]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_score_is_sorted_as_its_margins_are_ties_and_all(sizes, seed, net, scale):
     queries = random_queries(sizes, seed)
     tied = queries.with_features(queries.features.round() * np.float32(scale))
@@ -123,7 +123,7 @@ committees = (
 
 
 @given(sizes, st.integers(0, 2**16), st.one_of(cmpnns, *committees))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_kernel_and_the_batched_sort_agree(sizes, seed, comparator):
     queries = random_queries(sizes, seed)
     compiled, batched = sort(comparator, queries), sort(Batched(comparator), queries)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collections_made import Clock, answer_lease, made_items, question
+from collections_made import ON_SQLITE, Clock, answer_lease, made_items, question
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
@@ -48,6 +48,7 @@ def test_an_operation_of_another_thread_is_no_step_of_the_transaction(
     assert collection.n_judgements == 1
 
 
+@ON_SQLITE
 def test_nothing_is_written_in_a_transaction_that_was_opened_to_read(
     collection: Collection,
 ) -> None:
@@ -57,6 +58,7 @@ def test_nothing_is_written_in_a_transaction_that_was_opened_to_read(
     assert collection.n_judgements == 1
 
 
+@ON_SQLITE
 def test_an_update_without_columns_to_show_keeps_those_of_before(store: Store) -> None:
     beside = ({"by": "Ana"}, None, {"by": "Ben"})
     collection = store.add_items("shown", made_items(3, shown=beside))
@@ -115,12 +117,14 @@ def test_an_update_replaces_items_where_they_stand_and_adds_the_others(
     assert np.array_equal(after.features, np.vstack([before.features[:5], change.features]))
 
 
+@ON_SQLITE
 def test_an_id_twice_is_refused_and_makes_no_collection(store: Store) -> None:
     with pytest.raises(StoreError, match=r"made\.csv: two items are named 'a'"):
         store.add_items("twice", made_items(2, ids=("a", "a")))
     assert store.collections_frame().empty
 
 
+@ON_SQLITE
 def test_other_features_than_before_are_refused_unless_all_items_are_replaced(
     store: Store,
     collection: Collection,
@@ -131,6 +135,7 @@ def test_other_features_than_before_are_refused_unless_all_items_are_replaced(
     assert collection.items().features.shape == (6, 1)
 
 
+@ON_SQLITE
 def test_an_unknown_collection_is_named_with_those_there_are(store: Store) -> None:
     with pytest.raises(StoreError, match="no collection 'x'; collections: none yet"):
         store.collection("x")
@@ -140,6 +145,7 @@ def test_an_unknown_collection_is_named_with_those_there_are(store: Store) -> No
         store.collection("x")
 
 
+@ON_SQLITE
 def test_what_nobody_can_type_is_no_name(store: Store, collection: Collection) -> None:
     for name in ("", " a", "a\n", "a\x00b", "\ud800", "x" * 201):
         for give in (partial(store.add_items, items=made_items(1)), collection.annotator):
@@ -166,12 +172,14 @@ def test_an_annotator_keeps_name_and_token(collection: Collection) -> None:
     assert ana.created <= datetime.now(UTC)
 
 
+@ON_SQLITE
 def test_a_token_is_of_one_collection(store: Store, collection: Collection) -> None:
     token = collection.annotator("ana").token
     other = store.add_items("other", made_items(2))
     assert token not in {who.token for who in [other.annotator("ana"), *other.annotators()]}
 
 
+@ON_SQLITE
 def test_only_an_annotator_who_said_nothing_is_forgotten(store: Store) -> None:
     collection = store.add_items("args", made_items(6))
     helpful, honest = (collection.add_criterion(name) for name in ("helpful", "honest"))
@@ -189,6 +197,7 @@ def test_only_an_annotator_who_said_nothing_is_forgotten(store: Store) -> None:
     assert [a.name for a in honest.annotators()] == ["bo"]
 
 
+@ON_SQLITE
 def test_an_unknown_annotator_is_not_made_where_none_shall_be(collection: Collection) -> None:
     with pytest.raises(StoreError, match="no annotator 'ana'; known: none yet"):
         collection.annotator("ana", create=False)
@@ -225,6 +234,7 @@ def test_an_undo_is_a_judgement_of_its_own(collection: Collection) -> None:
     assert collection.judgements() == [first, second, undo]
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(
     ("who", "number", "fault"),
     [
@@ -254,6 +264,7 @@ def test_appended_undoes_follow_what_they_take_back(collection: Collection) -> N
     assert [(j.number, j.undoes) for j in collection.append(free)] == [(5, 2)]
 
 
+@ON_SQLITE
 @pytest.mark.parametrize("pair", [(0, 6), (-1, 2)])
 def test_one_item_that_is_not_there_refuses_all_that_is_appended(
     collection: Collection, pair: tuple[int, int]
@@ -287,6 +298,7 @@ def test_the_frame_names_items_and_marks_undone_judgements(collection: Collectio
     assert frame["group"].isna().all()
 
 
+@ON_SQLITE
 def test_the_frame_has_the_group_of_both_items(store: Store) -> None:
     grouped = store.add_items("grouped", made_items(4, groups=("p", "p", "q", "q")))
     grouped.append([said("ana", 3, 2), said("bo", 0, 1)])

@@ -7,7 +7,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from collections_made import Clock, made_items, question
+from collections_made import ON_SQLITE, Clock, made_items, question
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +50,7 @@ def test_decisions_come_back_whole_with_numbers_from_one(collection: Collection)
     assert [study.state(name) for name in ("ana", "eve")] == ["paused", "excluded"]
 
 
+@ON_SQLITE
 def test_a_decision_that_changes_nothing_is_refused_with_all_others(
     collection: Collection,
 ) -> None:
@@ -79,6 +80,8 @@ def test_a_decision_that_changes_nothing_is_refused_with_all_others(
         ({"kind": "gold", "item": 1, "other": 1}, "item 1 cannot be compared with itself"),
         ({"kind": "overlap", "amount": 0}, "overlap 0 is not from 1"),
         ({"kind": "gold-rate", "amount": 1.5}, "gold-rate 1.5 is not from 0 to 1"),
+        ({"kind": "goal", "amount": 0.6}, "goal 0.6 is not from 0 to 0.5"),
+        ({"kind": "deadline", "amount": 2.0**40}, "deadline 1.09951e\\+12 is not from 0"),
         ({"kind": "gold-rate", "amount": float("nan")}, "gold-rate nan is not from 0 to 1"),
     ],
 )
@@ -87,18 +90,21 @@ def test_a_decision_about_nothing_or_out_of_range_cannot_be_made(facts, fault) -
         Decision(**facts)
 
 
+@ON_SQLITE
 def test_an_unknown_annotator_is_not_made_by_a_decision(collection: Collection) -> None:
     with pytest.raises(StoreError, match="no annotator 'bob'; known: ana, eve"):
         collection.decide(Decision("exclude", "bob"))
     assert [who.name for who in collection.annotators()] == ["ana", "eve"]
 
 
+@ON_SQLITE
 def test_the_same_gold_pair_again_is_left_out(collection: Collection) -> None:
     pair = Decision("gold", item=4, other=0)
     assert len(collection.decide(pair, pair)) == 1
     assert collection.decide(pair, Decision("gold", item=5, other=0))[0].number == 2
 
 
+@ON_SQLITE
 def test_judgements_of_the_excluded_stay_and_are_marked_in_frame_and_exports(
     collection: Collection,
 ) -> None:
@@ -126,6 +132,7 @@ def test_a_renewed_link_replaces_the_old_one(collection: Collection) -> None:
     assert collection.study().state("eve") == "active"
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(("kind", "who"), [("exclude", "eve"), ("pause", "eve"), ("pause", None)])
 def test_questions_of_those_who_are_out_are_taken_back(
     collection: Collection, kind: str, who: str | None

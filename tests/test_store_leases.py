@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collections_made import Clock, answer_lease, live_pairs, made_items, question, sqlite_url
+from collections_made import (
+    ON_SQLITE,
+    Clock,
+    answer_lease,
+    live_pairs,
+    made_items,
+    question,
+    sqlite_url,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event, text
@@ -55,6 +63,7 @@ def test_an_answer_becomes_a_judgement_and_frees_the_pair(
     assert len(collection.lease("bo", [question(4, 1)], 60)) == 1
 
 
+@ON_SQLITE
 def test_what_was_asked_is_as_the_lease_says_whatever_the_answer_names(
     collection: Collection,
 ) -> None:
@@ -102,6 +111,7 @@ def test_a_renewed_lease_lives_longer_but_an_expired_one_does_not_rise(
     assert answer_lease(collection, early, "ana", "left").number == 1
 
 
+@ON_SQLITE
 def test_a_lease_of_another_collection_is_unknown(store: Store, collection: Collection) -> None:
     other = store.add_items("other", made_items(4))
     (lease,) = other.lease("ana", [question(0, 1)], 60)
@@ -116,6 +126,7 @@ def test_an_unknown_lease_is_refused_in_one_short_line(collection: Collection) -
         assert len(str(caught.value)) < 200 and "\n" not in str(caught.value)
 
 
+@ON_SQLITE
 def test_an_unknown_answer_is_refused_and_the_question_stays(collection: Collection) -> None:
     (lease,) = collection.lease("ana", [question(0, 1)], 60)
     wrong: tuple[Any, ...] = ("Left", "", "better")
@@ -125,6 +136,7 @@ def test_an_unknown_answer_is_refused_and_the_question_stays(collection: Collect
     assert collection.leases("ana") == [lease]
 
 
+@ON_SQLITE
 @pytest.mark.parametrize("milliseconds", [-1, 2**60])
 def test_a_time_that_cannot_be_is_refused(collection: Collection, milliseconds: int) -> None:
     (lease,) = collection.lease("ana", [question(0, 1)], 60)
@@ -132,6 +144,7 @@ def test_a_time_that_cannot_be_is_refused(collection: Collection, milliseconds: 
         answer_lease(collection, lease, "ana", "left", milliseconds)
 
 
+@ON_SQLITE
 def test_released_questions_are_free_and_their_answers_refused(collection: Collection) -> None:
     (lease,) = collection.lease("ana", [question(0, 1)], 60)
     (other,) = collection.lease("bo", [question(2, 3)], 60)

@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collections_made import Clock, live_pairs, made_items, question, set_question, sqlite_url
+from collections_made import (
+    ON_SQLITE,
+    Clock,
+    live_pairs,
+    made_items,
+    question,
+    set_question,
+    sqlite_url,
+)
 from forked_made import ForkedScript
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -122,6 +130,7 @@ def test_a_row_of_a_set_is_no_pair_to_any_reader_of_left_and_right(
     ]
 
 
+@ON_SQLITE
 def test_a_lost_item_row_is_an_error_in_a_line(store: Store, collection: Collection) -> None:
     collection.append([Judgement("ana", 4, 2, "same", further=(7,))])
     with store.database.transaction(write=True) as connection:
@@ -206,6 +215,7 @@ def test_leases_of_sets_expire_are_released_and_renewed(
     assert collection.leases() == [] and len(collection.lease("ana", [other.question], 60)) == 1
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(
     ("best", "worst", "message"),
     [
@@ -224,6 +234,7 @@ def test_an_answer_that_names_no_item_is_refused_and_nothing_is_stored(
     assert len(collection.judgements()) == 0 and collection.leases() == [lease]
 
 
+@ON_SQLITE
 def test_a_choice_that_is_not_of_the_leased_question_is_refused(collection: Collection) -> None:
     (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
     for answer in (
@@ -235,12 +246,14 @@ def test_a_choice_that_is_not_of_the_leased_question_is_refused(collection: Coll
     assert len(collection.judgements()) == 0 and collection.leases() == [lease]
 
 
+@ON_SQLITE
 def test_appending_an_item_that_is_not_there_is_refused(collection: Collection) -> None:
     with pytest.raises(JudgementError, match="has no item 9: there are 9, numbered from 0"):
         collection.append([Judgement("ana", 1, 2, "same", further=(9, 3))])
     assert len(collection.judgements()) == 0
 
 
+@ON_SQLITE
 def test_items_of_a_set_stay_in_one_group(store: Store) -> None:
     store.add_items("g", made_items(6, groups=("x",) * 6))
     collection = store.collection("g")
@@ -253,6 +266,7 @@ def test_items_of_a_set_stay_in_one_group(store: Store) -> None:
         store.add_items("g", made_items(6, groups=("x",) * 2 + ("y",) * 4), update=True)
 
 
+@ON_SQLITE
 def test_a_study_decides_how_many_items_are_asked_about(collection: Collection) -> None:
     service = LabellingService(collection)
     assert len(service.next("ana")[0].question.items) == 2
@@ -281,6 +295,7 @@ def test_a_size_that_no_group_has_is_refused() -> None:
         check_set_size(items, 3, retired=[1])
 
 
+@ON_SQLITE
 def test_a_size_beyond_the_items_that_are_not_retired_is_refused(collection: Collection) -> None:
     collection.decide(*(Decision("retire", item=item) for item in range(4)))
     n_left = N_ITEMS - 4
@@ -305,6 +320,7 @@ def answer_all(service: LabellingService, who: str, most: int = 1000) -> list[Qu
     return asked
 
 
+@ON_SQLITE
 def test_fewer_items_are_asked_about_where_fewer_are_left(store: Store) -> None:
     collection = store.add_items("few", made_items(5))
     collection.decide(Decision("set-size", amount=4))
@@ -316,6 +332,7 @@ def test_fewer_items_are_asked_about_where_fewer_are_left(store: Store) -> None:
     }
 
 
+@ON_SQLITE
 def test_a_quota_counts_answers_and_an_undo_takes_back_all_of_one(collection: Collection) -> None:
     collection.annotator("ana")
     collection.decide(Decision("set-size", amount=4), Decision("quota", "ana", amount=3))

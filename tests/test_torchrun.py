@@ -31,7 +31,7 @@ from sortnet.errors import SortNetError
 from sortnet.learning.distributed import AnotherProcessEnded, Processes, ignore_signals
 from store import open_store
 from store.training.job import TrainingJob
-from store.training.training_run import agree
+from store.training.training_run import check_processes
 
 pytestmark = pytest.mark.slow
 SETTINGS = (
@@ -172,38 +172,6 @@ def until_recorded(
         time.sleep(0.001)
 
 
-def test_a_killed_process_is_one_line_with_the_reason_in_each_other_one(data):
-    words = train_words(data, "torn", "--epochs", "1000000000", store="t.db")
-    with tempfile.TemporaryFile("w+") as output:
-        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3"]
-        torchrun = subprocess.Popen(
-            [*command, "-m", "sortnet", *words], env=environment(data), stdout=output, stderr=output
-        )
-        with torchrun:
-            try:
-                os.kill(process_of_rank(torchrun, 1, until=data / "torn" / "run.json"), 9)
-                torchrun.wait(600)
-            finally:
-                torchrun.terminate()
-        output.seek(0)
-        text = output.read()
-    reasons = [line for line in faults(text) if "another process" in line]
-    assert len(faults(text)) == len(reasons) == 2, text
-    assert "sortnet/" not in text and "Exception closing" not in text, text
-
-
-def process_of_rank(torchrun: subprocess.Popen[bytes], rank: int, until: Path) -> int:
-    """The process of that rank, once the file is there."""
-    children = Path(f"/proc/{torchrun.pid}/task/{torchrun.pid}/children")
-    while not until.exists():
-        assert torchrun.poll() is None, "it ended before it was to"
-        time.sleep(0.05)
-    for child in children.read_text().split():
-        if f"RANK={rank}\0" in Path(f"/proc/{child}/environ").read_text().replace("_RANK", ""):
-            return int(child)
-    raise AssertionError(f"no process of rank {rank}")
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_does_not_take_the_place_of_the_reason_that_another_process_ended(number):
     def end() -> None:
@@ -332,4 +300,4 @@ def test_a_process_without_a_gpu_beside_one_that_has_it_is_refused():
     job = TrainingJob(Config(device="cpu"), queries, queries, marks)
     group = Pretended(b'{"train": "f", "vali": "f", "device": "cuda"}\n')
     with pytest.raises(SortNetError, match="process 0 has a device other than process 1: cuda"):
-        agree(job, group)
+        check_processes(job, group)

@@ -117,7 +117,7 @@ def grown(draw):
     return nodes
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(grown(), min_size=1, max_size=4), st.integers(0, 99))
 def test_a_forest_is_the_sum_of_its_trees(forest, seed):
     rng = np.random.default_rng(seed)

@@ -38,7 +38,7 @@ from web_made import WAIT, Client, listening, running, served
 from cli.web import server
 from cli.web.app import _app_of
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, PAGES, Names
-from cli.web.pages import MOST_CHARACTERS, NOTHING, People, _range_left, pages_of
+from cli.web.pages import MOST_CHARACTERS, People, _range_left, pages_of
 from sortnet.preference import Judgement
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision
@@ -281,27 +281,6 @@ def test_a_time_that_cannot_be_does_not_cost_the_answer(site, collection):
     assert [j.milliseconds for j in collection.judgements()] == [None] * len(given)
 
 
-def test_an_expired_pair_is_not_counted_and_the_next_comes(site, collection, clock):
-    ana, ben = site.link("ana"), site.link("ben")
-    lease = pairs(site.client.post(f"{ana}/next"))[0]
-    clock.now += 601
-    site.client.post(f"{ben}/next")
-    reply = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"})
-    assert reply.status == 410
-    assert "expired" in reply.json()["error"]
-    assert len(pairs(reply)) == 3 and lease not in pairs(reply)
-    assert collection.judgements() == []
-
-
-def test_who_looks_at_a_pair_keeps_it(site, collection, clock):
-    ana = site.link("ana")
-    lease = pairs(site.client.post(f"{ana}/next"))[0]
-    for _ in range(5):
-        clock.now += 400
-        assert pairs(site.client.post(f"{ana}/next"))[0] == lease
-    assert site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"}).status == 200
-
-
 def test_nobody_answers_for_another(site, collection):
     ana, ben = site.link("ana"), site.link("ben")
     lease = pairs(site.client.post(f"{ana}/next"))[0]
@@ -335,19 +314,6 @@ def test_an_undo_asked_for_twice_takes_back_one_answer(site, collection):
     assert undone.json()["last"] is None
     assert site.client.post(f"{ana}/undo", {"last": None}).json()["undone"] is False
     assert [answer for _, answer in judged(collection)].count("undo") == 3
-
-
-def test_the_page_says_when_there_is_nothing_left(store):
-    with served(store.add_items("two", made_items(2, d=1))) as site:
-        ana, ben = site.link("ana"), site.link("ben")
-        lease = pairs(site.client.post(f"{ana}/next"))[0]
-        waiting = site.client.post(f"{ben}/next").json()
-        assert (waiting["pairs"], waiting["why"]) == ([], NOTHING)
-        done = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"}).json()
-        while done["pairs"]:  # the same pair again, to see whether ana agrees with herself
-            body = {"lease": done["pairs"][0]["lease"], "answer": "left"}
-            done = site.client.post(f"{ana}/answer", body).json()
-        assert done["why"]
 
 
 @contextlib.contextmanager

@@ -108,39 +108,6 @@ def test_a_pair_has_no_best(tmp_path):
         assert [*site.pages.collection.judgements()] == []
 
 
-def test_an_undo_takes_all_of_an_answer_back_and_asks_the_same_again(site, collection):
-    ana = site.link("ana")
-    asked = first(site, ana)
-    body = {"lease": asked["lease"], "answer": "best", "best": 2, "worst": 0}
-    last = site.client.post(f"{ana}/answer", body).json()["last"]
-    undone = site.client.post(f"{ana}/undo", {"last": last}).json()
-    assert undone["undone"] and undone["answered"] == 0
-    assert undone["pairs"][0]["items"] == asked["items"]
-    assert collection.judgements().live.tolist() == [False, True]
-
-
-def test_the_worst_is_not_asked_for_where_nobody_wants_it(site, collection):
-    ana = site.link("ana")
-    collection.decide(Decision("worst", amount=0))
-    asked = first(site, ana)
-    assert asked["worst"] is False
-    body = {"lease": asked["lease"], "answer": "best", "best": 1}
-    assert site.client.post(f"{ana}/answer", body).status == 200
-    (judgement,) = collection.judgements()
-    assert (judgement.best, judgement.worst) == (judgement.items[1], None)
-
-
-def test_two_annotators_get_no_pair_twice(site):
-    shown = []
-    for name in ("ana", "ben", "eva"):
-        for asked in site.client.post(f"{site.link(name)}/next").json()["pairs"]:
-            texts = [item["text"] for item in asked.get("items", ())]
-            shown.append(frozenset(texts or [asked["left"]["text"], asked["right"]["text"]]))
-    assert len(shown) >= 6
-    for k, one in enumerate(shown):
-        assert all(len(one & other) < 2 for other in shown[:k])
-
-
 def test_media_of_every_item_may_be_read_by_who_is_asked_and_by_nobody_else(tmp_path):
     texts = tuple("x" * 60_000 + str(k) for k in range(N))
     with open_store(tmp_path / "s.db") as store:

@@ -1,4 +1,4 @@
-"""Questions as a judge that is no person reads them: items with all that is known of them."""
+"""Questions as a program or a model reads them: dicts with the items and their features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from sortnet.files import plain
 from sortnet.items import Items
 
-Pair: TypeAlias = dict[str, Any]  # what is asked, as a program reads it; of two items or more
+Pair: TypeAlias = dict[str, Any]  # a question about two items or more, as a program reads it
 PLACES = "ABCDEF"  # names of the places of a question's items
 
 
@@ -24,13 +24,14 @@ def pair_of_items(
     further: Sequence[int] = (),
     worst: bool = False,
 ) -> Pair:
-    """The line of JSON about two items or more; it has `group` and `context` if items have groups.
+    """The question about two items or more, as a dict that can be written as JSON.
 
-    Two items are `left` and `right`. More are in the list `items`, each with its `place`.
+    Two items are `left` and `right`. More items are in the list `items`, each with its `place`.
+    Items in groups also have the `group` and its `context`.
 
     Args:
         left, right: numbers of the items in the first two places.
-        id: what the answer may be recognised by.
+        id: name of the question, which an answer may repeat.
         further: numbers of the items in the third place and on.
         worst: whether the worst of more than two items is asked for, too.
     """
@@ -40,26 +41,36 @@ def pair_of_items(
     if items.groups is not None:
         pair |= {"group": items.groups[left], "context": items.context(left)}
     if further:
-        numbers = (left, right, *further)
-        sides = [
-            {"place": place, **_side(items, k)} for place, k in zip(PLACES, numbers, strict=False)
-        ]
-        return pair | {"items": sides, "worst": worst}
-    return pair | {"left": _side(items, left), "right": _side(items, right)}
+        in_places = zip(PLACES, (left, right, *further), strict=False)
+        pair["items"] = [{"place": place, **_side(items, item)} for place, item in in_places]
+        pair["worst"] = worst
+    else:
+        pair["left"] = _side(items, left)
+        pair["right"] = _side(items, right)
+    return pair
 
 
-def sides_of(pair: Pair) -> list[Pair]:
-    """The items of a question in the order of their places."""
+def sides_of(pair: Pair) -> list[dict[str, Any]]:
+    """The items of a question, in the order of their places."""
     if "items" in pair:
         return list(pair["items"])
     return [pair["left"], pair["right"]]
 
 
-def _side(items: Items, k: int) -> Pair:
-    def path(file: str | None) -> str | None:
-        return None if file is None else str(items.root / file if items.root else file)
+def _side(items: Items, item: int) -> dict[str, Any]:
+    """An item of a question: its content, the paths of its files, and its features."""
+    content = items.content(item)
+    features = dict(zip(items.feature_names, items.features[item], strict=True))
+    return {
+        **content._asdict(),
+        "image": _path(items, content.image),
+        "audio": _path(items, content.audio),
+        "features": plain(features),
+    }
 
-    content = items.content(k)
-    files = {"image": path(content.image), "audio": path(content.audio)}
-    features = plain(dict(zip(items.feature_names, items.features[k], strict=True)))
-    return {**content._asdict(), **files, "features": features}
+
+def _path(items: Items, file: str | None) -> str | None:
+    """Path of an item's file; None if the item has no such file."""
+    if file is None or not items.root:
+        return file
+    return str(items.root / file)

@@ -15,6 +15,7 @@ from sortnet.core import F64, I64
 from sortnet.metrics import is_gain
 from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.posterior import Draws, Posterior
+from sortnet.preference.posterior_precision import Precision
 from sortnet.preference.problem import SHARED, UNKNOWN, Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import MODEL, Votes
@@ -301,11 +302,12 @@ def _match(
     unjudged = d + np.setdiff1d(np.arange(n), [votes.left, votes.right])
     for k in range(_ROUNDS):
         theta = problem.newton(theta, prior, steps=2)
-        root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
+        solver = problem.solver(problem.likelihood(theta).weight, prior)
+        root = solver.root(rng)
         variance = np.einsum("ij,ij->j", root, root)
         if problem.large:  # where these are estimates, as good as the number of draws
             variance[unjudged] = prior.residual
-        before, prior = prior, _matched_prior(prior, theta, variance, d, n, problem.large)
+        before, prior = prior, _matched_prior(problem, prior, theta, solver, root, variance)
         ratio = problem.matched_shared(theta, variance, before, shared)
         problem = replace(problem, scales=problem.matched_scales(theta, variance))
         problem = replace(problem, scales=replace(problem.scales, shared=ratio))
@@ -411,19 +413,36 @@ def _left_out_log_p(matched: _Matched, rows: I64) -> F64:
 
 
 def _matched_prior(
-    prior: Prior, theta: F64, variance: F64, d: int, n: int, estimated: bool
+    problem: Problem, prior: Prior, theta: F64, solver: Precision, root: F64, variance: F64
 ) -> Prior:
-    """MacKay's update: squares of the unknowns over the number of well-determined ones."""
+    """MacKay's update: squares of the unknowns over the number of well-determined ones.
+
+    Of many unknowns, what the update leaves out is added, see `Problem.lost_weights`; with few
+    unknowns, `Problem.likely_priors` corrects it.
+
+    Args:
+        problem: with the prior.
+        prior: the present one.
+        theta: the mode.
+        solver: of the posterior's precision at the mode.
+        root: of the covariance of the unknowns.
+        variance: of the unknowns.
+    """
+    n, d = problem.features.shape
     guess = first_guess(d)
-    # Variances estimated from draws are too large as often as too small: with only the former cut,
-    # items with few answers would count as determined, and their residuals vanish.
-    most = np.inf if estimated else 1.0
+    of_weights, of_residuals, most = 0.0, 0.0, 1.0
+    if problem.large:
+        of_weights, of_residuals = problem.lost_weights(
+            theta, problem.to_scores(root), prior, solver
+        )
+        # Variances estimated from draws are too large as often as too small: with only the former
+        # cut, items with few answers would count as determined, and their residuals vanish.
+        most = np.inf
 
-    def matched(part: slice, now: float, guessed: float) -> float:
-        determined = max(np.sum(1 - np.minimum(variance[part] / now, most)), 0.0)
-        return float((theta[part] @ theta[part] + _BELIEF * guessed) / (determined + _BELIEF))
+    def matched(part: slice, present: float, guessed: float, lost: float) -> float:
+        determined = max(np.sum(1 - np.minimum(variance[part] / present, most)), 0.0)
+        square = theta[part] @ theta[part] + present * lost
+        return float((square + _BELIEF * guessed) / (determined + _BELIEF))
 
-    return Prior(
-        matched(slice(d), prior.weight, guess.weight) if d else prior.weight,
-        matched(slice(d, d + n), prior.residual, guess.residual),
-    )
+    weight = matched(slice(d), prior.weight, guess.weight, of_weights) if d else prior.weight
+    return Prior(weight, matched(slice(d, d + n), prior.residual, guess.residual, of_residuals))

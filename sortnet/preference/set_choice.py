@@ -15,9 +15,9 @@ from sortnet.preference.set_answers import BEST_FACTOR, WORST_FACTOR
 from sortnet.preference.strategies import Free, View
 
 _CANDIDATES = 64  # items that are looked at, about
-_SAMPLE = 512  # items of which those with the fewest answers are candidates
-_DRAWS = 64  # of the scores
-_ORDER_OF_TOP = 0.1
+_SAMPLE = 512  # drawn items; the ones with the fewest answers are candidates
+_DRAWS = 64  # of the scores, about
+_WORTH_OF_ORDER = 0.1  # of the order of top items, relative to which items are top
 _NEAR = 8  # ranks around an item of the pair
 
 
@@ -33,10 +33,11 @@ def checked_set_size(set_size: int) -> int:
 
 
 def worth_in_pairs(set_size: int) -> float:
-    """How many answers about pairs an answer about a set of alike items says as much as.
+    """The number of answers about pairs that are as informative as an answer about a set.
 
-    By the trace of the information on the scores: 2 (2 / π) of a pair; of a set, whose items are
-    chosen with equal probability, that of the best item and that of the worst of the others.
+    The items of the set are equally good. Information is the trace of the information on the
+    scores: 2 (2 / π) for a pair; for a set the sum of two choices with equal probabilities, the
+    best of all items and the worst of the rest.
 
     >>> [round(worth_in_pairs(size), 1) for size in (2, 3, 4, 6)]
     [1.0, 2.7, 3.7, 5.1]
@@ -54,11 +55,11 @@ def are_free(items: Sequence[int], free: Free) -> bool:
 
 
 def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """A pair and the further items that make the answer most informative, one after the other.
+    """A pair and the further items that make the answer most informative, added one by one.
 
-    That is the information of the best and the worst item about the scores, see `set_information`.
-    With a goal of top items it is weighted with how open their membership is, as in `top_pair`.
-    Every pair of the items is free; there are fewer items than wanted if no other one is free.
+    The answer names the best and the worst item, see `set_information`. If the goal is a top, its
+    information is multiplied by the worth of the items for the top, as in `top_pair`. Every pair of
+    the items is free; there are fewer items than `size` if no further item is free.
 
     Cost: a millisecond for each further item, and a look at each item.
     """
@@ -69,67 +70,71 @@ def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tu
     draws = view.posterior.draws[:: max(n_draws // _DRAWS, 1)]
     candidates = _candidates(view, pair, rng)
     while len(items) < size:
-        free = [item for item in candidates if _extends(items, item, view.free)]
-        if not free:
+        candidates = [item for item in candidates if _extends(items, item, view.free)]
+        if not candidates:
             break
-        more = np.array(free)
-        together = np.concatenate((np.tile(np.array(items), (len(more), 1)), more[:, None]), axis=1)
-        worth = set_information(draws, together) * _openness(view, together)
-        items = (*items, free[int(worth.argmax())])
-        candidates = free
+        sets = np.array([(*items, candidate) for candidate in candidates])
+        worth = set_information(draws, sets) * _worth_of_sets(view, sets)
+        items = (*items, candidates[int(worth.argmax())])
     return items
 
 
-def _extends(items: Sequence[int], item: int, free: Free) -> bool:
-    return item not in items and all(free(one, item) for one in items)
+def _extends(items: Sequence[int], candidate: int, free: Free) -> bool:
+    """Whether an item is new, and may be compared with each of the items."""
+    return candidate not in items and all(free(item, candidate) for item in items)
 
 
-def _openness(view: View, sets: I64) -> F64:
-    """How much each set is about items that may or may not be among the top; 1 without a top."""
+def _worth_of_sets(view: View, sets: I64) -> F64:
+    """(m,) the worth of each set's items for the top; 1 if the goal is the whole order."""
     if view.among_top is None:
         return np.ones(len(sets))
-    open_ = _worth_of_items(view.among_top)
-    about: F64 = open_[sets].sum(axis=1) / (1 + view.pending[sets].sum(axis=1))
-    return about + 1e-12
+    worth_of_items = _worth_of_items(view.among_top)[sets].sum(axis=1)
+    worth: F64 = worth_of_items / (1 + view.pending[sets].sum(axis=1))
+    return worth + 1e-12
 
 
 def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
-    """Items of the pair's group that may belong to the set: its neighbours in the ranking, those
-    with few answers and random ones; with a goal of top items also those near the edge of the top.
+    """Items of the pair's group that may extend the pair to a set.
+
+    In a large group they are neighbours of the pair in the ranking, items with few answers and
+    random items; if the goal is a top, also items that may or may not belong there.
     """
-    members = view.groups.members[view.groups.of[pair[0]]]
+    group = view.groups.of[pair[0]]
+    members = view.groups.members[group]
     if len(members) <= _CANDIDATES:
-        return [*map(int, members)]
-    some = members[rng.integers(len(members), size=_SAMPLE)]
-    rare = some[np.argsort(view.seen[some], kind="stable")[: _CANDIDATES // 8]]
-    around = [_neighbours(view, item) for item in pair]
-    parts = [some[: _CANDIDATES // 8], rare, *around]
+        return [int(item) for item in members]
+    sample = members[rng.integers(len(members), size=_SAMPLE)]
+    n_each = _CANDIDATES // 8
+    rare = sample[np.argsort(view.seen[sample], kind="stable")[:n_each]]
+    parts = [sample[:n_each], rare, *(_neighbours(view, item) for item in pair)]
     if view.among_top is not None:
-        parts.append(_near_edge(view.among_top[members], members, rng))
+        parts.append(_drawn_for_top(view.among_top[members], members, rng))
     candidates = np.concatenate(parts)
-    within = view.groups.of[candidates] == view.groups.of[pair[0]]
-    return [*map(int, np.unique(candidates[within]))]
+    is_within = view.groups.of[candidates] == group
+    return [int(item) for item in np.unique(candidates[is_within])]
 
 
 def _neighbours(view: View, item: int) -> I64:
-    """The items next to an item in the ranking."""
-    (at,) = np.flatnonzero(view.order == item)
-    return view.order[max(at - _NEAR, 0) : at + _NEAR + 1]
+    """The items next to an item in the ranking, and the item."""
+    (rank,) = np.flatnonzero(view.order == item)
+    return view.order[max(rank - _NEAR, 0) : rank + _NEAR + 1]
 
 
-def _near_edge(q: F64, members: I64, rng: np.random.Generator) -> I64:
-    """Items drawn in proportion to their worth."""
+def _drawn_for_top(q: F64, members: I64, rng: np.random.Generator) -> I64:
+    """Members drawn in proportion to their worth for the top, given q as in `_worth_of_items`."""
+    n_drawn = _CANDIDATES // 2
+    # The largest of these keys are a draw without replacement (Gumbel-top-k).
     with np.errstate(divide="ignore"):
-        drawn = np.log(_worth_of_items(q)) + rng.gumbel(size=len(q))
-    return members[np.argpartition(-drawn, _CANDIDATES // 2)[: _CANDIDATES // 2]]
+        key = np.log(_worth_of_items(q)) + rng.gumbel(size=len(q))
+    return members[np.argpartition(-key, n_drawn)[:n_drawn]]
 
 
 def _worth_of_items(q: F64) -> F64:
-    """Of how much interest the order of items is that are of the top with these probabilities.
+    """The worth of each item for a goal of top items, given the probability q that it is one.
 
-    Which items are of the top is what is wanted; once that is settled, their order.
+    First the goal is which items are top, q (1 - q); once that is settled, it is their order.
     """
-    worth: F64 = q * (1 - q) + _ORDER_OF_TOP * q
+    worth: F64 = q * (1 - q) + _WORTH_OF_ORDER * q
     return worth
 
 
@@ -143,16 +148,18 @@ def set_information(draws: Draws, sets: I64) -> F64:
     size = sets.shape[1]
     scores = np.asarray(draws[:, sets], np.float64)  # (k, m, size)
     scores = scores - scores.mean(axis=2, keepdims=True)
-    best = np.exp(BEST_FACTOR[size] * scores)
-    best /= best.sum(axis=2, keepdims=True)
+    p_best = np.exp(BEST_FACTOR[size] * scores)
+    p_best /= p_best.sum(axis=2, keepdims=True)
     worst = np.exp(-WORST_FACTOR[size] * scores)
-    others = worst @ (1 - np.eye(size))  # the sum without the best item
-    p = best[..., :, None] * worst[..., None, :] / np.maximum(others, 1e-300)[..., :, None]
+    sum_without_best = np.maximum(worst @ (1 - np.eye(size)), 1e-300)
+    # (k, m, size, size): the best item, then the worst; no item is both.
+    p = p_best[..., :, None] * worst[..., None, :] / sum_without_best[..., :, None]
     p = p[..., ~np.eye(size, dtype=np.bool_)]
     bits: F64 = _entropy(p.mean(axis=0)) - _entropy(p).mean(axis=0)
     return bits
 
 
 def _entropy(p: F64) -> F64:
+    """In bits, over the last axis."""
     bits: F64 = -np.sum(p * np.log2(np.maximum(p, 1e-300)), axis=-1)
     return bits

@@ -9,16 +9,17 @@ import numpy as np
 from scipy.special import ndtr
 
 from sortnet.core import F64, I64, Bool
+from sortnet.messages import count
 from sortnet.preference.forecast import MANY, Forecast
 from sortnet.preference.goal import SURE, Goal, top_margins, wrong_of_top
 from sortnet.preference.groups import Groups, GroupStanding
 from sortnet.preference.posterior import Draws, Posterior
 
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
-NO_HOLDOUT = 30  # answers; without one of the hold-out among them, no session asked them
-_WIDEST = 3.0  # of a likely range of questions, its end relative to its start
-_MANY = 20_000  # pairs that a share is estimated from
-_LEAST = 200  # of them in a group, if it has that many
+NO_HOLDOUT = 30  # answers; if none of so many is a hold-out answer, no session asked for them
+_WIDEST = 3.0  # largest end of a likely range of questions, relative to its start
+_MANY_PAIRS = 20_000  # a share of wrong pairs is estimated from so many
+_MANY_PAIRS_OF_GROUP = 200  # of a group, however many groups there are
 
 
 @dataclass(frozen=True)
@@ -26,21 +27,22 @@ class Remaining:
     """How close a session is to its goal.
 
     Attributes:
-        questions: how many are left until it may stop: as probably more as less. At most those that
-            the annotators can still be asked; None if it is not known.
+        questions: how many questions are left until the session may stop: as probably more as less.
+            At most the questions that annotators can still be asked; None if it is not known.
         wrong: share of all pairs, within groups if there are any, expected to be in the wrong
-            order; of a goal of top items, share of these expected not to belong there.
-        reached: whether that is the goal, if the model is right.
-        holdout_n: hold-out answers, without ties.
-        holdout_right: share of them that the model predicts; it was fitted without them.
+            order; if the goal is a top, share of the top items expected not to belong there.
+        reached: whether the goal is reached, if the model is right.
+        holdout_n: number of hold-out answers, without ties.
+        holdout_right: share of these answers that the model predicts; it was fitted without them.
         holdout_expected: share that it should predict if it is well calibrated.
         stop: whether to stop.
         why: what is reached, what is left and what to do, as one short line.
         groups: how close each group is; empty without groups.
-        left_out: whether these are no hold-out answers, but all, each predicted from the others.
+        left_out: whether the model was checked by all answers, each predicted from all other
+            answers, for want of hold-out answers.
         fewest, most: with a probability of 80 % the number of questions is between them; None if
             that is not known.
-        details: what else is known, a sentence each, without a full stop.
+        details: further sentences, without a full stop.
         apart: a sentence on items that nobody compared, see `parts_apart`; or empty.
     """
 
@@ -61,11 +63,11 @@ class Remaining:
 
     @property
     def checked(self) -> str:
-        """How the model is right about unseen answers, as a sentence."""
-        what = "left-out" if self.left_out else "hold-out"
+        """How often the model is right about unseen answers, as a sentence."""
+        kind = "left-out" if self.left_out else "hold-out"
         if not self.holdout_n:
-            return f"no {what} answers yet to check the model"
-        answers = _many(self.holdout_n, f"{what} answer")
+            return f"no {kind} answers yet to check the model"
+        answers = count(self.holdout_n, f"{kind} answer")
         return (
             f"the model predicts {self.holdout_right:.0%} of {answers} correctly, "
             f"{self.holdout_expected:.0%} were to be expected"
@@ -73,8 +75,9 @@ class Remaining:
 
     @property
     def likely_range(self) -> tuple[int, int] | None:
-        """A range of the questions that are left, at most a factor of 3 wide, around `questions`;
-        None if that is not known.
+        """A range of the questions that are left, at most a factor of 3 wide, around `questions`.
+
+        None if `questions` is not known.
 
         >>> Remaining(30, 0.2, False, 0, 0, 0, False, "", fewest=5, most=40).likely_range
         (18, 40)
@@ -82,9 +85,13 @@ class Remaining:
         if self.questions is None:
             return None
         factor = _WIDEST**0.5
-        low, high = int(self.questions / factor + 1), int(self.questions * factor)
-        most = high if self.most is None else min(high, self.most)
-        return min(max(low, self.fewest or 0), self.questions), max(most, self.questions)
+        low = int(self.questions / factor + 1)
+        high = int(self.questions * factor)
+        if self.fewest is not None:
+            low = max(low, self.fewest)
+        if self.most is not None:
+            high = min(high, self.most)
+        return min(low, self.questions), max(high, self.questions)
 
     @property
     def range_left(self) -> str:
@@ -117,7 +124,7 @@ def range_in_words(fewest: int | None, most: int | None) -> str:
 
 
 def _step(number: int) -> int:
-    """The distance of the numbers that a number is rounded to: about a tenth of it."""
+    """The step to multiples of which a number is rounded: about a tenth of the number."""
     if number < 20:
         return 1
     if number < 100:
@@ -126,10 +133,13 @@ def _step(number: int) -> int:
 
 
 class Check(NamedTuple):
-    """Is the model calibrated: is it right about unseen answers as often as it expects?
+    """Whether the model is calibrated: right about unseen answers as often as it expects.
 
-    It passes with enough answers and at most two standard errors below the expected share. The
-    other fields are as in `Remaining`.
+    Attributes:
+        n, right, expected: as `holdout_n`, `holdout_right`, `holdout_expected` of `Remaining`.
+        passed: whether there are enough answers, and the model is right about the expected share,
+            or at most two standard errors less.
+        left_out: as in `Remaining`.
     """
 
     n: int
@@ -140,9 +150,11 @@ class Check(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How many questions are left; the first three fields are as in `Remaining`.
+    """How many questions are left.
 
-    `suffices`: whether the goal can be reached by the questions that can still be asked.
+    Attributes:
+        fewest, questions, most: as in `Remaining`.
+        suffices: whether the questions that can still be asked are enough to reach the goal.
     """
 
     fewest: int | None
@@ -151,140 +163,192 @@ class Left(NamedTuple):
     suffices: bool = True
 
 
-def questions_left(forecast: Forecast | None, answered: int, free: int) -> Left:
-    """The questions that are left by a forecast, at most those that can still be asked."""
+def questions_left(forecast: Forecast | None, answered: int, n_free: int) -> Left:
+    """The questions that are left by a forecast, but at most as many as can still be asked.
+
+    Args:
+        forecast: None if there is none yet.
+        answered: number of answers so far.
+        n_free: number of questions that can still be asked.
+    """
     if forecast is None:
-        return Left(None, None, None, suffices=free > 0)
+        return Left(None, None, None, suffices=n_free > 0)
     fewest, questions, most = forecast.left(answered)
-    suffices = (MANY if questions is None else questions) <= free
-    if questions is None and free < MANY:
-        questions = free
-    if most is None and free < MANY:
-        most = free
+    needed = MANY if questions is None else questions
     return Left(
-        min(fewest, free),
-        None if questions is None else min(questions, free),
-        None if most is None else min(most, free),
-        suffices,
+        fewest=min(fewest, n_free),
+        questions=_at_most(questions, n_free),
+        most=_at_most(most, n_free),
+        suffices=needed <= n_free,
     )
 
 
-class Progress(NamedTuple):
-    """What the posterior says of the goal, before the hold-out has a say.
+def _at_most(number: int | None, limit: int) -> int | None:
+    """The number, but at most the limit; None, not known, is above each limit below `MANY`."""
+    if number is None:
+        return limit if limit < MANY else None
+    return min(number, limit)
 
-    Its first two fields are as in `Remaining`; `said` is the same in words, `details` in more of
-    them, `certain` whether no answer can change that.
+
+class Progress(NamedTuple):
+    """How far the goal is by the posterior alone, before the check of the model.
+
+    Attributes:
+        wrong, reached: as in `Remaining`.
+        summary: the same in a short line.
+        details: the same in a sentence.
+        is_final: whether no answer can change it.
     """
 
     wrong: float
     reached: bool
-    said: str
+    summary: str
     details: str
-    certain: bool = False
+    is_final: bool = False
 
 
 def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0) -> Progress:
-    """How far the goal is.
+    """How far the goal is by the posterior.
 
     Cost: 20,000 pairs at most; of top items, a partition of the scores of each draw.
     """
-    if goal.top >= max(len(m) for m in groups.members):
-        said = f"all items are of the top {goal.top}"
-        return Progress(0.0, True, said, said, certain=True)
+    if goal.top >= max(len(members) for members in groups.members):
+        summary = f"all items are of the top {goal.top}"
+        return Progress(0.0, True, summary, summary, is_final=True)
     if goal.top:
         return _progress_of_top(posterior, groups, goal)
-    few = groups.n_pairs <= _MANY
-    pairs = groups.every() if few else groups.draw(np.random.default_rng(seed), _MANY)
-    difference = posterior.difference(*pairs)
-    wrong = wrong_share(*difference, posterior.tie)
+    if groups.n_pairs <= _MANY_PAIRS:
+        pairs = groups.every()
+    else:
+        pairs = groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
+    wrong = wrong_share(*posterior.difference(*pairs), posterior.tie)
     # A share that misses the goal never reads as the goal itself.
-    digits = 0 if wrong <= goal.wrong or wrong >= goal.wrong + 0.01 else 1
-    wanted = f"the goal is {100 * goal.wrong:.3g}%"
-    said = f"{wrong:.{digits}%} of the pairs may be in the wrong order, {wanted}"
-    return Progress(wrong, wrong <= goal.wrong, said, goal.expected(wrong))
+    misses_narrowly = goal.wrong < wrong < goal.wrong + 0.01
+    share = f"{wrong:.1%}" if misses_narrowly else f"{wrong:.0%}"
+    summary = f"{share} of the pairs may be in the wrong order, the goal is {100 * goal.wrong:.3g}%"
+    return Progress(wrong, wrong <= goal.wrong, summary, goal.expected(wrong))
 
 
 def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal) -> Progress:
-    """The goal is reached if that of each group is; shares are means over the groups."""
-    chosen = _margins_of_chosen(posterior, groups, goal)
-    shares = [_wrong_and_sure(margins, goal, posterior.tie) for margins in chosen]
-    wrong, sure = (float(np.mean(share)) for share in zip(*shares, strict=True))
-    reached = all(each >= SURE for _, each in shares)
-    said = f"the top {goal.top} is {sure:.0%} sure, the goal is {SURE:.0%}"
-    more = f"more than {goal.allowed(goal.top)} with a probability of {1 - sure:.0%}"
-    return Progress(wrong, reached, said, f"{goal.expected(wrong)}, and {more}")
+    """How far a goal of top items is: each group must reach it; shares are means over groups."""
+    tops = [
+        _top_of_group(margins, goal, posterior.tie)
+        for margins in _margins_of_best(posterior, groups, goal)
+    ]
+    wrong = float(np.mean([top.wrong for top in tops]))
+    sure = float(np.mean([top.sure for top in tops]))
+    summary = f"the top {goal.top} is {sure:.0%} sure, the goal is {SURE:.0%}"
+    risk = f"more than {goal.allowed(goal.top)} with a probability of {1 - sure:.0%}"
+    reached = all(top.sure >= SURE for top in tops)
+    return Progress(wrong, reached, summary, f"{goal.expected(wrong)}, and {risk}")
 
 
-def _margins_of_chosen(posterior: Posterior, groups: Groups, goal: Goal) -> list[Draws]:
-    """(draws, k) the margins of each group's best items by expected score."""
+def _margins_of_best(posterior: Posterior, groups: Groups, goal: Goal) -> list[Draws]:
+    """(draws, k) the margins of each group's k best items by expected score."""
     margins = top_margins(posterior, groups, goal.top)
-    by_score = (m[np.argsort(-posterior.scores[m], kind="stable")] for m in groups.members)
-    return [margins[:, best[: goal.top]] for best in by_score]
+    by_score = (
+        members[np.argsort(-posterior.scores[members], kind="stable")] for members in groups.members
+    )
+    return [margins[:, best_first[: goal.top]] for best_first in by_score]
 
 
-def _wrong_and_sure(margins: Draws, goal: Goal, tie: float) -> tuple[float, float]:
-    """Share of a group's top expected wrong; and how likely no more are wrong than allowed."""
-    wrong, k = wrong_of_top(margins, tie), margins.shape[1]
-    return float(wrong.mean()) / max(k, 1), float(np.mean(wrong <= goal.allowed(k)))
+class _TopOfGroup(NamedTuple):
+    """How right the top of a group is.
+
+    Attributes:
+        wrong: share of its items expected not to belong there.
+        sure: probability that no more items are wrong than the goal allows.
+    """
+
+    wrong: float
+    sure: float
+
+
+def _top_of_group(margins: Draws, goal: Goal, tie: float) -> _TopOfGroup:
+    """How right a group's top is, given the (draws, k) margins of its items."""
+    n_wrong = wrong_of_top(margins, tie)
+    k = margins.shape[1]
+    sure = float(np.mean(n_wrong <= goal.allowed(k)))
+    return _TopOfGroup(float(n_wrong.mean()) / max(k, 1), sure)
 
 
 def group_standings(
-    posterior: Posterior, groups: Groups, judgements: I64, goal: Goal, *, passed: bool, seed: int
+    posterior: Posterior, groups: Groups, n_answers: I64, goal: Goal, *, passed: bool, seed: int
 ) -> tuple[GroupStanding, ...]:
-    """How close each group is to the goal; whether the hold-out check passed is that of the whole.
+    """How close each group is to the goal.
 
-    `judgements` are the (n,) numbers of answers about an item.
+    Args:
+        posterior: of the scores.
+        groups: of the items.
+        n_answers: (n,) number of answers about each item.
+        goal: of the session.
+        passed: whether the check of the model passed; there is one check for all groups.
+        seed: of the pairs that are looked at.
 
     Cost: at most a few thousand pairs of each group, fewer if there are many groups.
     """
     rng = np.random.default_rng(seed)
-    most = max(_MANY // len(groups), _LEAST)
-    chosen = _margins_of_chosen(posterior, groups, goal) if goal.top else None
-    found = []
+    most_pairs = max(_MANY_PAIRS // len(groups), _MANY_PAIRS_OF_GROUP)
+    margins = _margins_of_best(posterior, groups, goal) if goal.top else []
+    standings = []
     for number, members in enumerate(groups.members):
-        n, wrong, reached = len(members), 0.0, True
-        if chosen is not None:
-            wrong, sure = _wrong_and_sure(chosen[number], goal, posterior.tie)
-            reached = sure >= SURE
-        elif n > 1:
-            one = Groups(None, n)
-            i, j = one.every() if one.n_pairs <= most else one.draw(rng, most)
-            wrong = wrong_share(*posterior.difference(members[i], members[j]), posterior.tie)
+        if goal.top:
+            top = _top_of_group(margins[number], goal, posterior.tie)
+            wrong = top.wrong
+            reached = top.sure >= SURE
+        else:
+            wrong = _wrong_share_of_group(posterior, members, most_pairs, rng)
             reached = wrong <= goal.wrong
-        answers = int(judgements[members].sum()) // 2
-        found.append(GroupStanding(number, n, answers, wrong, passed and reached))
-    return tuple(found)
+        n_group_answers = int(n_answers[members].sum()) // 2
+        standing = GroupStanding(number, len(members), n_group_answers, wrong, passed and reached)
+        standings.append(standing)
+    return tuple(standings)
+
+
+def _wrong_share_of_group(
+    posterior: Posterior, members: I64, most_pairs: int, rng: np.random.Generator
+) -> float:
+    """The share of a group's pairs expected to be in the wrong order, or of some of its pairs."""
+    if len(members) < 2:
+        return 0.0
+    group = Groups(None, len(members))
+    i, j = group.every() if group.n_pairs <= most_pairs else group.draw(rng, most_pairs)
+    return wrong_share(*posterior.difference(members[i], members[j]), posterior.tie)
 
 
 def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:
     """Share of pairs expected to be in the wrong order: the mean of Φ(-(|μ| + τ/2) / σ).
 
     Items that differ by less than the tie threshold τ have no order to be wrong about. Only half of
-    it is counted, as it is uncertain itself.
+    the threshold is counted, since it is uncertain itself.
     """
     return float(ndtr(-(np.abs(mean) + tie / 2) / np.sqrt(variance)).mean())
 
 
-def holdout_check(p: F64, right: Bool, *, left_out: bool) -> Check:
-    """The check, given probabilities of the answers it expects, (m,), and whether these were given.
+def holdout_check(p: F64, is_right: Bool, *, left_out: bool) -> Check:
+    """Check the model by unseen answers.
 
-    `left_out` is as in `Remaining`.
+    Args:
+        p: (m,) the probability of the answer that the model expects.
+        is_right: (m,) whether that answer was given.
+        left_out: as in `Remaining`.
     """
     m = len(p)
     if not m:
         return Check(0, float("nan"), float("nan"), False, left_out)
-    share, expected = float(right.mean()), float(p.mean())
+    share = float(is_right.mean())
+    expected = float(p.mean())
     error = float(np.sqrt(np.mean(p * (1 - p)) / m))
     passed = m >= ENOUGH_CHECKS and share >= expected - 2 * error
     return Check(m, share, expected, passed, left_out)
 
 
-def about_models(n_models: int, others: bool) -> str:
-    """What intervals do not include where only this many models have answered; else nothing.
+def about_models(n_models: int, is_measured: bool) -> str:
+    """A sentence on errors that intervals do not include, if only models have answered.
 
-    `others`: whether people have answered, or pairs are gold.
+    Empty without models, or if people's answers or gold pairs measure the errors of models.
     """
-    if others or not n_models:
+    if is_measured or not n_models:
         return ""
     if n_models > 1:
         return (
@@ -295,30 +359,34 @@ def about_models(n_models: int, others: bool) -> str:
 
 
 def whether_to_stop(
-    found: Progress, goal: Goal, free: int, check: Check, left: Left
+    state: Progress, goal: Goal, n_free: int, check: Check, left: Left
 ) -> tuple[bool, str]:
     """Whether to stop, and one short line: what is reached, what is left, what to do.
 
-    `free` is how many questions can still be asked.
+    Args:
+        state: how far the goal is.
+        goal: of the session.
+        n_free: number of questions that can still be asked.
+        check: of the model.
+        left: how many questions are left.
     """
-    what = "left-out answers" if check.left_out else "hold-out answers"
-    if found.certain:
-        return True, found.said
+    if state.is_final:
+        return True, state.summary
     range_left = range_in_words(left.fewest, left.most)
-    if not found.reached and not left.suffices:
-        for_these = f"{_many(free, 'question')} left for these"
-        return False, f"{found.said}: more annotators are needed, {for_these}"
-    if not found.reached:
-        return False, f"{found.said}: {range_left} answers left" if range_left else found.said
+    if not state.reached and not left.suffices:
+        questions = count(n_free, "question")
+        why = f"{state.summary}: more annotators are needed, {questions} left for these"
+        return False, why
+    if not state.reached and range_left:
+        return False, f"{state.summary}: {range_left} answers left"
+    if not state.reached:
+        return False, state.summary
     if check.passed:
         return True, f"the goal is reached, {goal}"
     if check.n < ENOUGH_CHECKS:
-        many = f"{range_left} answers" if range_left else "a few answers"
-        return False, f"the goal seems to be reached: {many} left to check the model"
+        answers_left = f"{range_left or 'a few'} answers left"
+        return False, f"the goal seems to be reached: {answers_left} to check the model"
+    kind = "left-out" if check.left_out else "hold-out"
     return False, (
-        f"the goal seems to be reached, but the {what} contradict the model: keep answering"
+        f"the goal seems to be reached, but the {kind} answers contradict the model: keep answering"
     )
-
-
-def _many(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"

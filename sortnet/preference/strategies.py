@@ -11,7 +11,7 @@ import numpy as np
 
 from sortnet.core import F64, I64
 from sortnet.preference.askable_pairs import FEW
-from sortnet.preference.base import Pair
+from sortnet.preference.base import Pair, unordered_pair
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import (
     Measuring,
@@ -20,20 +20,28 @@ from sortnet.preference.posterior import (
     information_of_measurement,
 )
 
-Free: TypeAlias = Callable[[int, int], bool]
+Free: TypeAlias = Callable[[int, int], bool]  # whether a pair may be asked
+CandidatePairs: TypeAlias = tuple[I64, I64]  # (m,), (m,) the two items of each pair
 
-_SOME = 4_000  # candidate pairs among more
-_MANY = 20_000  # items of which the least judged ones are candidates; of more, a sample
+_CANDIDATES = 4_000  # pairs that are looked at if there are more
+_MANY_ITEMS = 20_000  # of more, the items with the fewest answers are looked for in a sample
 _NEAR = 10  # ranks between two neighbours, at most
 _TRIES = 100
+_FIRST_PAIRS = 32  # pairs that are sorted before all are
 
 
 @dataclass(eq=False)
 class _Merge:
-    """A node of the sort's tree: a merge of two sorted runs."""
+    """A node of the sort's tree: a merge of two sorted runs.
+
+    Attributes:
+        parent: the merge that takes the result; None at the root.
+        runs: the remaining items of the two sorted runs, once these are finished.
+        merged: the items that are in order already.
+    """
 
     parent: _Merge | None
-    runs: list[deque[int]] = field(default_factory=list)  # what is left of the finished children
+    runs: list[deque[int]] = field(default_factory=list)
     merged: list[int] = field(default_factory=list)
 
 
@@ -42,7 +50,7 @@ class MergePass:
 
     Every item is compared, and the comparisons connect all items. They are those of a textbook
     merge sort: at most n ceil(log2 n). Merges of different parts of the list wait at the same time,
-    so that several annotators can answer. Several lists are sorted each by itself.
+    so that several annotators can answer. Several lists are sorted separately.
 
     Attributes:
         ranking: the items best first, once the sort is finished; list after list.
@@ -71,36 +79,41 @@ class MergePass:
         return pair in self._waiting
 
     def answer(self, a: int, b: int, first: int) -> None:
-        """Answer which of two goes first; ignored if it is not pending."""
-        merge = self._waiting.pop((min(a, b), max(a, b)), None)
+        """Answer which of two items goes first; ignored if the comparison is not pending."""
+        merge = self._waiting.pop(unordered_pair(a, b), None)
         if merge is None:
             return
         left, right = merge.runs
-        merge.merged.append((left if left[0] == first else right).popleft())
+        winning_run = left if left[0] == first else right
+        merge.merged.append(winning_run.popleft())
         if left and right:
-            self._wait(merge)
+            self._wait_for_answer(merge)
         else:
-            self._done([*merge.merged, *left, *right], merge.parent)
+            self._finish_run([*merge.merged, *left, *right], merge.parent)
 
     def _start(self, items: list[int], parent: _Merge | None) -> None:
+        """Start the sort of the items, whose result is a run of the parent."""
         if len(items) <= 1:
-            self._done(items, parent)
+            self._finish_run(items, parent)
             return
         merge = _Merge(parent)
-        self._start(items[: (len(items) + 1) // 2], merge)
-        self._start(items[(len(items) + 1) // 2 :], merge)
+        middle = (len(items) + 1) // 2
+        self._start(items[:middle], merge)
+        self._start(items[middle:], merge)
 
-    def _done(self, run: list[int], parent: _Merge | None) -> None:
+    def _finish_run(self, run: list[int], parent: _Merge | None) -> None:
+        """Hand a sorted run to the merge that takes it, or at the root to the ranking."""
         if parent is None:
             self.ranking += run
             return
         parent.runs.append(deque(run))
         if len(parent.runs) == 2:
-            self._wait(parent)
+            self._wait_for_answer(parent)
 
-    def _wait(self, merge: _Merge) -> None:
+    def _wait_for_answer(self, merge: _Merge) -> None:
+        """List the comparison of the first items of both runs."""
         a, b = (run[0] for run in merge.runs)
-        self._waiting[min(a, b), max(a, b)] = merge
+        self._waiting[unordered_pair(a, b)] = merge
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,16 +123,17 @@ class View:
     Attributes:
         posterior: of the scores, from all answers except the hold-out.
         order: (n,) the items, best first; group by group if there are groups.
-        among_top: (n,) see `Ranking`; None if the whole order is wanted.
-        seen, pending: (n,) answers about an item, pending questions included, and these alone.
+        among_top: (n,) see `Ranking`; None if the goal is the whole order.
+        seen: (n,) number of answers about an item and of pending questions about it.
+        pending: (n,) number of pending questions about an item.
         component: (n,) each item's connected component in the graph of answers.
         merge: returns the current merge sort, built on first use.
         free: whether a pair may be asked of this annotator.
         groups: of the items; pairs are within groups.
-        every: (m,), (m,) the only pairs that may be asked at all; None for all pairs within groups
-            if they are many.
-        listed: whether `every` is a list that was given, and not all pairs within groups.
-        measuring: reliability and scale of who is asked, if their answers are measurements.
+        every: the only pairs that may be asked at all; None: all pairs within groups, which are too
+            many to list.
+        listed: whether `every` is a list from the caller, and not all pairs within groups.
+        measuring: the annotator's reliability and scale, if their answers are measurements.
     """
 
     posterior: Posterior
@@ -131,7 +145,7 @@ class View:
     merge: Callable[[], MergePass]
     free: Free
     groups: Groups
-    every: tuple[I64, I64] | None
+    every: CandidatePairs | None
     listed: bool
     measuring: Measuring | None = None
 
@@ -142,28 +156,31 @@ Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
 def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
     """Any free pair, each with the same probability.
 
-    Cost: a few draws; if hardly any pair is free, all pairs if they are at most 20,000.
+    Cost: a few draws; if hardly any pair is free, a look at all pairs, up to 20,000.
     """
     for _ in range(_TRIES):
-        i, j = _draw(view, rng)
+        i, j = _drawn_pair(view, rng)
         if i != j and view.free(i, j):
             return i, j
     if view.every is None:
         return None
-    every = zip(*map(np.ndarray.tolist, view.every), strict=True)
-    free = [pair for pair in every if view.free(*pair)]
-    return free[rng.integers(len(free))] if free else None
+    first, second = view.every
+    pairs = zip(first.tolist(), second.tolist(), strict=True)
+    free_pairs = [pair for pair in pairs if view.free(*pair)]
+    return free_pairs[rng.integers(len(free_pairs))] if free_pairs else None
 
 
-def _draw(view: View, rng: np.random.Generator) -> Pair:
+def _drawn_pair(view: View, rng: np.random.Generator) -> Pair:
+    """Any pair, free or not; perhaps an item twice."""
     if view.every is not None and view.listed:
-        k = rng.integers(len(view.every[0]))
-        return int(view.every[0][k]), int(view.every[1][k])
+        first, second = view.every
+        k = rng.integers(len(first))
+        return int(first[k]), int(second[k])
     if len(view.groups) == 1:
         i, j = rng.integers(len(view.seen), size=2).tolist()
         return i, j
-    drawn, other = view.groups.draw(rng, 1)
-    return int(drawn[0]), int(other[0])
+    first, second = view.groups.draw(rng, 1)
+    return int(first[0]), int(second[0])
 
 
 def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
@@ -173,12 +190,15 @@ def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
 
 
 def connect(view: View, rng: np.random.Generator) -> Pair | None:
-    """The most informative pair that joins two components: an active spanning tree, which takes
-    the first n - 1 answers.
+    """The most informative pair that joins two components.
+
+    The first n - 1 answers make a spanning tree.
     """
     i, j = _candidates(view, rng)
-    separate = view.component[i] != view.component[j]
-    return _most(view, i[separate], j[separate], rng, _bits(view, i[separate], j[separate]))
+    is_joining = view.component[i] != view.component[j]
+    i = i[is_joining]
+    j = j[is_joining]
+    return _worthiest_pair(view, (i, j), _bits(view, i, j), rng)
 
 
 def bald(view: View, rng: np.random.Generator) -> Pair | None:
@@ -188,7 +208,7 @@ def bald(view: View, rng: np.random.Generator) -> Pair | None:
     eighth have one of the items with the fewest answers, of 20,000 drawn items if there are more.
     """
     i, j = _candidates(view, rng)
-    return _most(view, i, j, rng, _bits(view, i, j))
+    return _worthiest_pair(view, (i, j), _bits(view, i, j), rng)
 
 
 def top_pair(view: View, rng: np.random.Generator) -> Pair | None:
@@ -203,45 +223,50 @@ def top_pair(view: View, rng: np.random.Generator) -> Pair | None:
     paired with ten neighbours.
     """
     assert view.among_top is not None
-    open_ = view.among_top * (1 - view.among_top)
-    i, j = _some(view.every, rng) if view.every is not None else _undecided(view, open_, rng)
-    about = (open_[i] + open_[j]) / (1 + view.pending[i] + view.pending[j])
-    return _most(view, i, j, rng, _bits(view, i, j) * about)
+    uncertainty = view.among_top * (1 - view.among_top)
+    if view.every is not None:
+        i, j = _sampled(view.every, rng)
+    else:
+        i, j = _neighbours_among_drawn(view, uncertainty, rng)
+    weight = (uncertainty[i] + uncertainty[j]) / (1 + view.pending[i] + view.pending[j])
+    return _worthiest_pair(view, (i, j), _bits(view, i, j) * weight, rng)
 
 
-def _undecided(view: View, open_: F64, rng: np.random.Generator) -> tuple[I64, I64]:
+def _neighbours_among_drawn(view: View, weight: F64, rng: np.random.Generator) -> CandidatePairs:
     """Pairs of neighbours among items drawn in proportion to a weight."""
+    # The largest of these keys are a draw without replacement (Gumbel-top-k).
     with np.errstate(divide="ignore"):
-        drawn = np.log(open_) + rng.gumbel(size=len(open_))
-    some = min(_SOME // _NEAR, len(drawn) - 1)
-    few = np.argpartition(-drawn, some)[:some]
-    few = few[np.lexsort((view.posterior.scores[few], view.groups.of[few]))]
-    pairs = [(few[:-step], few[step:]) for step in range(1, _NEAR + 1)]
-    i, j = (np.concatenate(side) for side in zip(*pairs, strict=True))
-    within = view.groups.of[i] == view.groups.of[j]
-    return i[within], j[within]
+        key = np.log(weight) + rng.gumbel(size=len(weight))
+    n_drawn = min(_CANDIDATES // _NEAR, len(key) - 1)
+    items = np.argpartition(-key, n_drawn)[:n_drawn]
+    items = items[np.lexsort((view.posterior.scores[items], view.groups.of[items]))]
+    steps = range(1, _NEAR + 1)
+    i = np.concatenate([items[:-step] for step in steps])
+    j = np.concatenate([items[step:] for step in steps])
+    return _within_groups(view, i, j)
 
 
 def committee(view: View, rng: np.random.Generator) -> Pair | None:
     """The pair on which a committee of score vectors from the posterior disagrees most.
 
-    The share p of its members that prefer i, by p (1 - p).
+    Disagreement is p (1 - p), where p is the share of the committee that prefers item i.
     """
     i, j = _candidates(view, rng)
     scores = view.posterior.draws
     p = np.mean(scores[:, i] > scores[:, j], axis=0)
-    return _most(view, i, j, rng, p * (1 - p))
+    return _worthiest_pair(view, (i, j), p * (1 - p), rng)
 
 
 def closest(view: View, rng: np.random.Generator) -> Pair | None:
-    """The pair with the closest scores; known to stall, a baseline."""
+    """The pair with the closest scores: a baseline, which is known to stall."""
     i, j = _candidates(view, rng)
-    return _most(view, i, j, rng, -np.abs(view.posterior.difference(i, j)[0]))
+    mean, _ = view.posterior.difference(i, j)
+    return _worthiest_pair(view, (i, j), -np.abs(mean), rng)
 
 
-# The first function that finds a pair is used. `default` is `features`, even without features: a
-# spanning tree of informative pairs is as good a start as a merge sort at 20 items and a
-# better one at 100, where its Spearman is .911 after 525 answers and that of `merge` .900.
+# The first function that returns a pair is used. `default` is `features`, even without features: a
+# spanning tree of informative pairs is as good a start as a merge sort at 20 items, and a better
+# start at 100 items, where its Spearman after 525 answers is .911 and that of `merge` .900.
 STRATEGIES: dict[str, tuple[Strategy, ...]] = {
     "default": (connect, bald),
     "features": (connect, bald),
@@ -254,8 +279,10 @@ STRATEGIES: dict[str, tuple[Strategy, ...]] = {
 
 
 def _bits(view: View, i: I64, j: I64) -> F64:
-    """Information of an answer about each pair; with ties, of whether it differs by more than the
-    tie threshold either way.
+    """Information of an answer about each pair.
+
+    If ties are possible, it is the information of two comparisons: whether the difference is above
+    the tie threshold, and whether it is below minus the threshold.
     """
     mean, variance = view.posterior.difference(i, j)
     if view.measuring is not None:
@@ -267,45 +294,60 @@ def _bits(view: View, i: I64, j: I64) -> F64:
     return information(mean - tie, variance) + information(mean + tie, variance)
 
 
-def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:
-    n = len(view.seen)
+def _candidates(view: View, rng: np.random.Generator) -> CandidatePairs:
+    """Pairs to choose from: all if they are few, else a sample, see `bald`."""
     if view.every is not None:
-        return _some(view.every, rng)
+        return _sampled(view.every, rng)
+    n = len(view.seen)
+    n_rare = _CANDIDATES // 8
     # Include the items with the fewest answers, so that no item is forgotten.
-    among = np.arange(n) if n <= _MANY else rng.integers(n, size=_MANY)
-    seen = view.seen[among] + rng.random(len(among))
-    rare = among[np.argpartition(seen, min(_SOME // 8, n - 1))[: _SOME // 8]]
-    i = np.concatenate((rng.integers(n, size=3 * _SOME // 8), rare))
+    items = np.arange(n) if n <= _MANY_ITEMS else rng.integers(n, size=_MANY_ITEMS)
+    seen_in_random_order = view.seen[items] + rng.random(len(items))
+    rare = items[np.argpartition(seen_in_random_order, min(n_rare, n - 1))[:n_rare]]
+    i = np.concatenate((rng.integers(n, size=3 * _CANDIDATES // 8), rare))
     j = view.groups.partners(i, rng)
-    at = rng.integers(n - 1, size=_SOME // 2)
-    other = np.minimum(at + rng.integers(1, _NEAR + 1, size=len(at)), n - 1)
-    i, j = np.concatenate((i, view.order[at])), np.concatenate((j, view.order[other]))
-    within = view.groups.of[i] == view.groups.of[j]
-    return i[within], j[within]
+    # The other half are neighbours in the ranking.
+    rank = rng.integers(n - 1, size=_CANDIDATES // 2)
+    later_rank = np.minimum(rank + rng.integers(1, _NEAR + 1, size=len(rank)), n - 1)
+    i = np.concatenate((i, view.order[rank]))
+    j = np.concatenate((j, view.order[later_rank]))
+    return _within_groups(view, i, j)
 
 
-def _some(every: tuple[I64, I64], rng: np.random.Generator) -> tuple[I64, I64]:
-    i, j = every
-    if len(i) > FEW:
-        at = rng.integers(len(i), size=_SOME)
-        return i[at], j[at]
-    return i, j
+def _within_groups(view: View, i: I64, j: I64) -> CandidatePairs:
+    """The pairs whose items are in the same group."""
+    is_within = view.groups.of[i] == view.groups.of[j]
+    return i[is_within], j[is_within]
 
 
-def _most(view: View, i: I64, j: I64, rng: np.random.Generator, worth: F64) -> Pair | None:
-    """The free pair with the highest worth; ties in random order."""
-    worth = worth + 1e-9 * rng.random(len(i))
+def _sampled(pairs: CandidatePairs, rng: np.random.Generator) -> CandidatePairs:
+    """The pairs if they are few, else a sample."""
+    i, j = pairs
+    if len(i) <= FEW:
+        return i, j
+    k = rng.integers(len(i), size=_CANDIDATES)
+    return i[k], j[k]
+
+
+def _worthiest_pair(
+    view: View, pairs: CandidatePairs, worth: F64, rng: np.random.Generator
+) -> Pair | None:
+    """The free pair with the highest worth; equal ones are in random order."""
+    first, second = pairs
+    worth = worth + 1e-9 * rng.random(len(worth))
     for k in _descending(worth):
-        if i[k] != j[k] and view.free(int(i[k]), int(j[k])):
-            return int(i[k]), int(j[k])
+        i = int(first[k])
+        j = int(second[k])
+        if i != j and view.free(i, j):
+            return i, j
     return None
 
 
 def _descending(worth: F64) -> Iterator[int]:
     """Indices in descending order; sorts fully only if the first 32 are rejected."""
-    top = min(32, len(worth))
-    if not top:
+    n_first = min(_FIRST_PAIRS, len(worth))
+    if not n_first:
         return
-    part = np.argpartition(-worth, top - 1)[:top]
-    yield from part[np.argsort(-worth[part])]
-    yield from np.argsort(-worth)[top:]
+    highest = np.argpartition(-worth, n_first - 1)[:n_first]
+    yield from highest[np.argsort(-worth[highest])]
+    yield from np.argsort(-worth)[n_first:]

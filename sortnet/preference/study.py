@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sortnet.errors import StudyError
 from sortnet.preference.base import (
@@ -15,52 +15,98 @@ from sortnet.preference.base import (
     PROBABILITIES,
     Pair,
     Probabilities,
+    unordered_pair,
 )
 from sortnet.preference.goal import WRONG, Goal
 
 Subject: TypeAlias = str | int | Pair | None
-# Each kind, its opposite, the field of a study that it fills, what it must be about; a pause may
-# also name an annotator.
-_TURNED_ON: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "exclude": ("include", "excluded", ("annotator",)),
-    "pause": ("resume", "paused", ()),
-    "revoke": ("renew", "revoked", ("annotator",)),
-    "retire": ("restore", "retired", ("item",)),
-    "gold": ("no-gold", "gold", ("item", "other")),
-    "model": ("person", "models", ("annotator",)),
+
+
+class _Switch(NamedTuple):
+    """A kind of decision that the opposite kind undoes.
+
+    Attributes:
+        opposite: the kind that undoes it.
+        field: of `Study`, which maps each subject to the decision in force.
+        needs: fields of a decision that say what it is about.
+    """
+
+    opposite: str
+    field: str
+    needs: tuple[str, ...]
+
+
+_SWITCHES = {
+    "exclude": _Switch("include", "excluded", ("annotator",)),
+    "pause": _Switch("resume", "paused", ()),  # it may also name an annotator
+    "revoke": _Switch("renew", "revoked", ("annotator",)),
+    "retire": _Switch("restore", "retired", ("item",)),
+    "gold": _Switch("no-gold", "gold", ("item", "other")),
+    "model": _Switch("person", "models", ("annotator",)),
 }
-UNDONE_BY = {kind: undoing for kind, (undoing, _, _) in _TURNED_ON.items()}
-UNDOES = {undoing: kind for kind, undoing in UNDONE_BY.items()}
-_FIELDS = {kind: field for kind, (_, field, _) in _TURNED_ON.items()}
+UNDONE_BY = {kind: switch.opposite for kind, switch in _SWITCHES.items()}
+UNDOES = {opposite: kind for kind, opposite in UNDONE_BY.items()}
 LINKS = {"revoke", "renew"}  # decisions about links to pages
-ABOUT_ONE = {"question", "gold", "no-gold"}  # whose answer depends on the criterion
+ABOUT_ONE = {"question", "gold", "no-gold"}  # decisions that depend on the criterion
 _LARGEST = 2**31 - 1
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
-_MOST = {"quota": _LARGEST, "overlap": _LARGEST, "gold-rate": 1.0, "goal": 0.5, "top": _LARGEST}
-_MOST |= {"deadline": _LATEST, "set-size": MOST_ITEMS, "worst": 1}
-_LEAST = {"overlap": 1, "set-size": 2}  # of other amounts 0
+_LARGEST_AMOUNT = {
+    "quota": _LARGEST,
+    "overlap": _LARGEST,
+    "gold-rate": 1.0,
+    "goal": 0.5,
+    "top": _LARGEST,
+    "deadline": _LATEST,
+    "set-size": MOST_ITEMS,
+    "worst": 1,
+}
+_SMALLEST_AMOUNT = {"overlap": 1, "set-size": 2}  # 0 for the kinds that are not here
 _WHOLE = ("overlap", "top", "set-size")
 ABOUT_P = {f"p-{name}": name for name in PROBABILITIES}  # decisions on what a `p` is
 LONGEST = {"question": 500, "instructions": 50_000}  # characters of a decision's reason
-AMOUNTS, WORDS = tuple(_MOST), tuple(LONGEST)
+AMOUNTS = tuple(_LARGEST_AMOUNT)
+WORDS = tuple(LONGEST)
 KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS, *ABOUT_P)
-_CALLED = {"gold": "a gold pair", "models": "a model"}
-_SUBJECTS = ("annotator", "item", "other", "amount")
+_STATE_IN_WORDS = {"gold": "a gold pair", "models": "a model"}
+_SUBJECT_FIELDS = ("annotator", "item", "other", "amount")
+# The fields of `Study` that decide what a session asks and how it ranks.
+_FIELDS_OF_SESSION = (
+    "excluded",
+    "retired",
+    "gold",
+    "models",
+    "overlap",
+    "gold_rate",
+    "goal",
+    "top",
+    "probabilities",
+    "set_size",
+)
 GOLD_RATE = 0.05
 QUESTION = "Which is better?"
 
 
 def _needs(kind: str) -> tuple[str, ...]:
+    """The fields that a decision of this kind must have."""
+    if kind == "quota":
+        return "annotator", "amount"
     if kind in AMOUNTS:
-        return ("annotator", "amount") if kind == "quota" else ("amount",)
+        return ("amount",)
     if kind in ABOUT_P:
         return ("annotator",)
-    return () if kind in WORDS else _TURNED_ON[UNDOES.get(kind, kind)][2]
+    if kind in WORDS:
+        return ()
+    return _switch(kind).needs
+
+
+def _switch(kind: str) -> _Switch:
+    """The switch that a kind of decision turns on or off."""
+    return _SWITCHES[UNDOES.get(kind, kind)]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What an administrator decided; never changed, only undone by the opposite decision.
+    """A decision of an administrator; never changed, only undone by the opposite decision.
 
     Attributes:
         kind: `exclude` or `include` an annotator's judgements; `pause` or `resume` an annotator, or
@@ -81,7 +127,7 @@ class Decision:
         at: time in seconds since 1970, if known.
 
     Raises:
-        StudyError: on an unknown kind, or if it lacks what it must be about.
+        StudyError: on an unknown kind, a missing or needless field, or an amount out of range.
     """
 
     kind: str
@@ -97,28 +143,39 @@ class Decision:
         kind = self.kind
         if kind not in KINDS:
             raise StudyError(f"unknown decision {kind[:60]!r}; known are {', '.join(KINDS)}")
-        given = tuple(name for name in _SUBJECTS if getattr(self, name) is not None)
+        fields = tuple(name for name in _SUBJECT_FIELDS if getattr(self, name) is not None)
         needs = _needs(kind)
-        if given != needs and not (kind in {"pause", "resume"} and given == ("annotator",)):
+        is_pause_of_one = kind in {"pause", "resume"} and fields == ("annotator",)
+        if fields != needs and not is_pause_of_one:
             needed = ", ".join(needs) or "an annotator or nothing"
             raise StudyError(f"the decision {kind!r} is about {needed}, and nothing else")
         if self.item is not None and self.item == self.other:
             raise StudyError(f"item {self.item} cannot be compared with itself")
-        least = _LEAST.get(kind, 0)
-        if self.amount is not None and not least <= self.amount <= _MOST[kind]:
-            raise StudyError(f"{kind} {self.amount:g} is not from {least} to {_MOST[kind]:g}")
-        if kind == "set-size" and self.amount != int(self.amount or 0):
-            raise StudyError(f"set-size {self.amount:g} is no whole number")
-        n = len(self.reason or "")
-        if kind in WORDS and n > LONGEST[kind]:
-            raise StudyError(f"{kind} of {n:,} characters: at most {LONGEST[kind]:,} are shown")
+        if self.amount is not None:
+            _check_amount(kind, self.amount)
+        n_characters = len(self.reason or "")
+        if kind in WORDS and n_characters > LONGEST[kind]:
+            long = f"{kind} of {n_characters:,} characters"
+            raise StudyError(f"{long}: at most {LONGEST[kind]:,} are shown")
 
     @property
     def subject(self) -> Subject:
-        """What it is about: an annotator, an item, a pair (the lower number first), or all."""
-        if self.item is None or self.other is None:
-            return self.annotator if self.item is None else self.item
-        return min(self.item, self.other), max(self.item, self.other)
+        """The annotator, item or pair (the lower number first) concerned; None: all annotators."""
+        if self.item is None:
+            return self.annotator
+        if self.other is None:
+            return self.item
+        return unordered_pair(self.item, self.other)
+
+
+def _check_amount(kind: str, amount: float) -> None:
+    """Refuse an amount that a kind of decision does not take."""
+    smallest = _SMALLEST_AMOUNT.get(kind, 0)
+    largest = _LARGEST_AMOUNT[kind]
+    if not smallest <= amount <= largest:
+        raise StudyError(f"{kind} {amount:g} is not from {smallest} to {largest:g}")
+    if kind == "set-size" and amount != int(amount):
+        raise StudyError(f"set-size {amount:g} is no whole number")
 
 
 @dataclass(frozen=True)
@@ -132,8 +189,7 @@ class Study:
         retired: items that are neither asked about nor ranked.
         gold: pairs with a known answer.
         models: annotators that are language models or other programs, and share errors.
-        probabilities: what the probabilities are that an annotator gives; shares of who is not in
-            it.
+        probabilities: what each annotator's probabilities are; shares, if the name is missing.
         quotas: number of answers after which an annotator is done.
         overlap: number of people who should answer a pair before new pairs are asked.
         gold_rate: share of gold questions, if there are gold pairs.
@@ -141,9 +197,10 @@ class Study:
         deadline: seconds since 1970 after which nothing is asked; 0: none.
         set_size: number of items of a question.
         worst: whether the worst of more than two items is asked for, too.
-        question, instructions: what annotators are asked, in plain text; read first, in Markdown.
+        question: asked of annotators, in plain text.
+        instructions: read by annotators first, in Markdown.
 
-    The first six map to the decision, which holds the reason.
+    The first six attributes map to the decision, which holds the reason.
 
     >>> study_of([Decision("exclude", "eve"), Decision("retire", item=3)]).state("eve")
     'excluded'
@@ -168,12 +225,14 @@ class Study:
     instructions: str = ""
 
     def gold_pairs(self) -> list[Pair]:
-        """The better item and the other one of each gold pair."""
-        made = ((each.item, each.other) for each in self.gold.values())
-        return [(i, j) for i, j in made if i is not None and j is not None]
+        """The better and the worse item of each gold pair."""
+        pairs = ((decision.item, decision.other) for decision in self.gold.values())
+        return [
+            (better, worse) for better, worse in pairs if better is not None and worse is not None
+        ]
 
     def state(self, annotator: str) -> str:
-        """`excluded`, `paused`, `revoked` or `active`; the first that holds."""
+        """The first of `excluded`, `paused`, `revoked` that holds for an annotator, or `active`."""
         if annotator in self.excluded:
             return "excluded"
         if annotator in self.paused or None in self.paused:
@@ -181,13 +240,14 @@ class Study:
         return "revoked" if annotator in self.revoked else "active"
 
     def left(self, annotator: str, answered: int) -> int | None:
-        """How many answers of their quota an annotator has left; None without a quota."""
+        """The number of answers left of an annotator's quota; None without a quota."""
         quota = self.quotas.get(annotator)
         return None if quota is None else max(quota - answered, 0)
 
     def why_closed(self, annotator: str, answered: int, now: float = 0) -> str:
-        """Why an annotator is asked nothing, in words; empty if they are."""
-        for_now, no_more = "no questions for now", "no more questions"
+        """The reason why an annotator is asked nothing, in words; empty if they are asked."""
+        for_now = "no questions for now"
+        no_more = "no more questions"
         if annotator in self.excluded:
             return f"{no_more}: {annotator} is excluded, until the administrator undoes that"
         if annotator in self.paused:
@@ -197,23 +257,22 @@ class Study:
         if 0 < self.deadline <= now:
             return f"{no_more}: the deadline was {said_time(self.deadline)}"
         if self.left(annotator, answered) == 0:
-            asked = f"{self.quotas[annotator]} answers asked for"
-            return f"{no_more}: {annotator} has given all {asked}"
+            quota = self.quotas[annotator]
+            return f"{no_more}: {annotator} has given all {quota} answers asked for"
         return ""
 
     def asks_alike(self, other: Study) -> bool:
-        """Whether a session asks and ranks the same under both."""
-        of_session = "excluded", "retired", "gold", "models", "overlap", "gold_rate", "goal", "top"
-        of_answers = (*of_session, "probabilities", "set_size")
-        return all(getattr(self, name) == getattr(other, name) for name in of_answers)
+        """Whether a session asks the same questions and ranks the same under both studies."""
+        return all(getattr(self, name) == getattr(other, name) for name in _FIELDS_OF_SESSION)
 
     def wanted(self) -> Goal:
-        """The goal."""
+        """The goal of the session."""
         return Goal(self.goal or WRONG, self.top)
 
 
 def said_time(seconds: float) -> str:
-    """
+    """A time in seconds since 1970, in words.
+
     >>> said_time(0)
     '1970-01-01 00:00 UTC'
     """
@@ -221,68 +280,74 @@ def said_time(seconds: float) -> str:
 
 
 def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Study:
-    """The state after these decisions, in their order; `before`: the state they change."""
+    """The state after these decisions, in their order; `before`: the state that they change."""
     study = before or Study()
-    on: dict[str, Any] = {name: dict(getattr(study, name)) for name in _FIELDS.values()}
-    quotas, more = dict(study.quotas), dict[str, Any]()
+    switched_on: dict[str, Any] = {
+        switch.field: dict(getattr(study, switch.field)) for switch in _SWITCHES.values()
+    }
+    quotas = dict(study.quotas)
     probabilities = dict(study.probabilities)
+    values: dict[str, Any] = {}
     for decision in decisions:
-        kind, amount = decision.kind, decision.amount or 0
+        kind = decision.kind
+        amount = decision.amount or 0
         if kind in UNDONE_BY:
-            on[_FIELDS[kind]][decision.subject] = decision
+            switched_on[_switch(kind).field][decision.subject] = decision
         elif kind in UNDOES:
-            on[_FIELDS[UNDOES[kind]]].pop(decision.subject, None)
+            switched_on[_switch(kind).field].pop(decision.subject, None)
         elif kind in WORDS:
-            more[kind] = decision.reason or getattr(Study, kind)
+            values[kind] = decision.reason or getattr(Study, kind)
         elif kind in ABOUT_P and decision.annotator is not None:
             probabilities[decision.annotator] = ABOUT_P[kind]
         elif kind == "quota":
             quotas[decision.annotator] = int(amount)
         elif kind == "worst":
-            more[kind] = bool(amount)
+            values[kind] = bool(amount)
         else:
-            more[kind.replace("-", "_")] = int(amount) if kind in _WHOLE else amount
-    more["probabilities"] = probabilities
-    return replace(study, **on, **more, quotas={who: n for who, n in quotas.items() if n})
+            values[kind.replace("-", "_")] = int(amount) if kind in _WHOLE else amount
+    values["probabilities"] = probabilities
+    values["quotas"] = {annotator: quota for annotator, quota in quotas.items() if quota}
+    return replace(study, **switched_on, **values)
 
 
 def questions_at(decisions: Iterable[Decision], times: Iterable[float | None]) -> list[str]:
-    """The question that was asked at each time, in seconds since 1970; unknown: the present one.
+    """The question that was asked at each time, in seconds since 1970; None: the present question.
 
     >>> questions_at([Decision("question", reason="Which is clearer?", at=9)], [3, 9, None])
     ['Which is better?', 'Which is clearer?', 'Which is clearer?']
     """
-    words = [QUESTION]
+    questions = [QUESTION]
     since: list[float] = []
     for decision in decisions:
         if decision.kind == "question":
-            words.append(decision.reason or QUESTION)
+            questions.append(decision.reason or QUESTION)
             since.append(decision.at or 0)
-    return [words[-1 if at is None else bisect_right(since, at)] for at in times]
+    return [questions[-1 if at is None else bisect_right(since, at)] for at in times]
 
 
 def check_decision(study: Study, decision: Decision, called: str) -> None:
     """Refuse a decision that changes nothing; `called` is its subject, such as `annotator 'eve'`.
 
-    A link may be renewed at any time: the old one is then nobody's.
+    A link may be renewed at any time: the old link then opens nothing.
 
     Raises:
         StudyError: with the reason.
     """
     kind = decision.kind
-    words = decision.reason or ""
-    if kind in WORDS and "\0" in words:
-        raise StudyError(f"{kind} with a NUL character, which is no text: {words[:60]!r}")
-    if kind == "question" and len(words.splitlines()) > 1:
-        raise StudyError(f"question of several lines: {words[:60]!r}; put them in the instructions")
-    present = study.probabilities.get(decision.annotator or "")
-    if kind in ABOUT_P and present == ABOUT_P[kind]:
-        raise StudyError(f"the p of {called} is {P_IN_WORDS[present]} already")
+    text = decision.reason or ""
+    if kind in WORDS and "\0" in text:
+        raise StudyError(f"{kind} with a NUL character, which is no text: {text[:60]!r}")
+    if kind == "question" and len(text.splitlines()) > 1:
+        raise StudyError(f"question of several lines: {text[:60]!r}; put them in the instructions")
+    probabilities = study.probabilities.get(decision.annotator or "")
+    if kind in ABOUT_P and probabilities == ABOUT_P[kind]:
+        raise StudyError(f"the p of {called} is {P_IN_WORDS[probabilities]} already")
     if kind in AMOUNTS or kind in WORDS or kind in ABOUT_P:
         return
-    field = _FIELDS[UNDOES.get(kind, kind)]
-    on, state = getattr(study, field), _CALLED.get(field, field)
-    if kind in UNDONE_BY and decision.subject in on:
+    field = _switch(kind).field
+    is_on = decision.subject in getattr(study, field)
+    state = _STATE_IN_WORDS.get(field, field)
+    if kind in UNDONE_BY and is_on:
         raise StudyError(f"{called} is {state} already")
-    if kind in UNDOES and kind != "renew" and decision.subject not in on:
+    if kind in UNDOES and kind != "renew" and not is_on:
         raise StudyError(f"{called} is not {state}")

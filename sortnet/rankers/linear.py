@@ -239,8 +239,13 @@ class EsSettings(LinearSettings):
         progress("computing the start")
         start = INITIAL[self.initial](T)
         rng = np.random.default_rng(self.seed)
-        generations = self.generations or (60 if self.algorithm == "cma" else 1000)
-        evolve = partial(cma_evolution, library_of(self)) if self.library else evolution
+        evolve: Callable[..., Iterator[tuple[int, F64]]]
+        if self.algorithm == "cma":
+            evolve = partial(cma_evolution, library_of(self))
+            generations = self.generations or 60
+        else:
+            evolve = evolution
+            generations = self.generations or 1000
         best_w = start
         best_quality = quality(V, start)
         for generation, w in evolve(start, partial(quality, T), generations, rng):

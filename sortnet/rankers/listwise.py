@@ -7,6 +7,7 @@ gradient descent, ListNet* and LambdaRank by Adam with weight decay.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -116,7 +117,7 @@ def descend(
     optimizer = OPTIMIZERS[config.optimizer](
         net.parameters(), weight_decay=float(config.weight_decay or 0), **options
     )
-    n_steps = config.epochs * -(-len(T) // config.queries)
+    n_steps = config.epochs * math.ceil(len(T) / config.queries)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, optimizer.defaults["lr"], total_steps=n_steps, cycle_momentum=False
     )
@@ -132,9 +133,8 @@ def descend(
                 optimizer.zero_grad()
                 batch = order[k : k + config.queries]
                 _backward(score, T, batch, config.query_loss, epoch, config.lr)
-                for weights in net.parameters() if config.l1 else ():
-                    if weights.grad is not None:
-                        weights.grad.add_(weights.detach().sign(), alpha=config.l1)
+                if config.l1:
+                    _add_l1_gradient(net, config.l1)
                 optimizer.step()
                 schedule.step()
             net.eval()
@@ -146,6 +146,13 @@ def descend(
                 best_epoch = epoch
     net.load_state_dict(best_weights)
     return {"epoch": best_epoch, "epochs": config.epochs}
+
+
+def _add_l1_gradient(net: Any, l1: float) -> None:
+    """Add the gradient of the L1 penalty of the weights."""
+    for weights in net.parameters():
+        if weights.grad is not None:
+            weights.grad.add_(weights.detach().sign(), alpha=l1)
 
 
 def _backward(

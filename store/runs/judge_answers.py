@@ -1,4 +1,4 @@
-"""What a program or a model answers about the documents of a run, and the pairs to learn from."""
+"""Answers of a machine judge about the documents of a run, and the pairs to learn from."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class JudgeAnswer:
     Attributes:
         left, right: the documents' numbers in their split.
         answer: one of `sortnet.preference.ANSWERS`.
-        p: how probably the left one is better, where the judge says so.
+        p: how probably the left document is better; None if the judge does not say.
         milliseconds, cost, comment, flagged, meta: as `sortnet.preference.Judgement` has them.
-        at: when it was stored, in seconds since 1970.
+        at: time of storage, in seconds since 1970.
     """
 
     left: int
@@ -42,7 +42,7 @@ class JudgeAnswer:
 
     @property
     def target(self) -> float:
-        """How probably the left document is better; NaN where the judge could not say.
+        """Probability that the left document is better; NaN if the judge could not say.
 
         >>> JudgeAnswer(0, 1, "left").target, JudgeAnswer(0, 1, "left", p=0.7).target
         (1.0, 0.7)
@@ -55,25 +55,27 @@ class JudgeAnswer:
 def target_of(answers: Sequence[JudgeAnswer]) -> float:
     """Probability that the document of the lower number is better; NaN if the judge cannot say.
 
-    Of a pair that was asked in both orders it is the mean.
+    The mean of both answers, if the pair was asked in both orders.
 
     >>> target_of([JudgeAnswer(4, 2, "left", p=0.9), JudgeAnswer(2, 4, "right", p=0.3)])
     0.2
     """
-    of_lower = [
+    targets = [
         answer.target if answer.left < answer.right else 1.0 - answer.target for answer in answers
     ]
-    known = [target for target in of_lower if not math.isnan(target)]
-    return round(sum(known) / len(known), 12) if known else math.nan
+    targets = [target for target in targets if not math.isnan(target)]
+    if not targets:
+        return math.nan
+    return round(sum(targets) / len(targets), 12)
 
 
 def targets_of(answers: Iterable[JudgeAnswer]) -> dict[tuple[int, int], float]:
-    """Probability that a pair's document of the lower number is better: {(lower, higher): p}."""
-    return {pair: target_of(both) for pair, both in by_pair(answers).items()}
+    """{(lower, higher): probability that the document of the lower number is better}."""
+    return {pair: target_of(answers_of_pair) for pair, answers_of_pair in by_pair(answers).items()}
 
 
 def judged_pairs(targets: Mapping[tuple[int, int], float]) -> Pairs:
-    """The pairs to learn from, without those of which the judge could not say anything."""
-    known = {pair: target for pair, target in targets.items() if not math.isnan(target)}
-    documents = np.array([*known], np.int64).reshape(-1, 2)
-    return Pairs.judged(documents[:, 0], documents[:, 1], soft=[*known.values()])
+    """The pairs to learn from; pairs that the judge could not say anything about are left out."""
+    answered = {pair: target for pair, target in targets.items() if not math.isnan(target)}
+    documents = np.array([*answered], np.int64).reshape(-1, 2)
+    return Pairs.judged(documents[:, 0], documents[:, 1], soft=[*answered.values()])

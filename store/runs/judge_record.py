@@ -1,4 +1,4 @@
-"""The judge of a run as its store keeps it, to go on with: JSON without keys and functions."""
+"""The record of a run's judge, which resumes the run: JSON without keys and functions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sortnet.judges.request import part_of_judge
 
 _KEY_FUNCTION = "key_is_from_function"
 # Names in a record that a resumed run cannot change: the answers would be of two judges.
-_ALIKE = ("model", "function", "question", "both_orders", "prompt_hash")
+_FIXED = ("model", "function", "question", "both_orders", "prompt_hash")
 
 
 def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
-    """The record of a judge; of a key the variable's name alone, of a function its name.
+    """The record of a judge; it has the name of a key's variable, and the name of a function.
 
     >>> record = record_of(LanguageModel("qwen3", "http://localhost:8000", key=lambda: "sk-1"), "?")
     >>> record["model"], record["key"], record["key_is_from_function"]
@@ -65,9 +65,9 @@ def _record_of_model(model: LanguageModel) -> dict[str, Any]:
 
 
 def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
-    """The judge of a record; in place of its function stands a function that cannot be called."""
+    """The judge of a record; a function is replaced by a function that raises an error."""
     if record.get("function") is not None:
-        return Function(_function_of_earlier, record["function"], record["workers"])
+        return Function(_missing_function, record["function"], record["workers"])
     if record.get("judge") is not None:
         return Program(
             record["judge"],
@@ -80,7 +80,7 @@ def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
 
 
 def _recorded_model(record: Mapping[str, Any]) -> LanguageModel:
-    """The language model of a record; what version 0.4 did not record is as by default."""
+    """The language model of a record; settings that version 0.4 did not record are defaults."""
     return LanguageModel(
         record["model"],
         record["server"],
@@ -105,12 +105,12 @@ def _recorded_model(record: Mapping[str, Any]) -> LanguageModel:
     )
 
 
-def _function_of_earlier(left: object, right: object) -> str:
+def _missing_function(left: object, right: object) -> str:
     raise SortNetError("the function that the run asked is not stored")
 
 
 def is_stored_whole(record: Mapping[str, Any]) -> bool:
-    """Whether a record says all that it takes to ask the judge again.
+    """Whether a record has everything that is needed to ask the judge again.
 
     >>> is_stored_whole(record_of(Program("python judge.py"), "?"))
     True
@@ -121,9 +121,10 @@ def is_stored_whole(record: Mapping[str, Any]) -> bool:
 
 
 def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str | None:
-    """The argument by which a judge is not the stored one; None if their answers go together.
+    """The argument that makes a judge another judge than the stored one; None if there is none.
 
-    A program may have another command: it may have been moved or mended.
+    Answers of two judges must not be mixed. A program may have another command: it may have been
+    moved or mended.
 
     >>> stored = record_of(Program("python judge.py"), "Which is longer?")
     >>> other_argument(record_of(Program("python3 judge.py"), "Which is longer?"), stored)
@@ -132,7 +133,7 @@ def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str 
     """
     if kind_of(record) != kind_of(stored):
         return "judge"
-    for name in _ALIKE:
+    for name in _FIXED:
         if name in record and name in stored and record[name] != stored[name]:
             return name.removesuffix("_hash")
     if part_of_judge(record.get("request", {})) != part_of_judge(stored.get("request", {})):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -39,71 +38,88 @@ def add_pairs(connection: Connection, added: AddedPairs) -> int:
     return add(connection, added)
 
 
-def count_pairs(connection: Connection, run: int, split: Split, *only: ColumnElement[bool]) -> int:
+def count_pairs(
+    connection: Connection, run: int, split: Split, *conditions: ColumnElement[bool]
+) -> int:
     """The number of a run's pairs that meet the conditions."""
-    pairs = select(func.count()).where(PairRow.run == run, PairRow.split == split, *only)
-    return connection.execute(pairs).scalar_one()
+    query = select(func.count()).where(PairRow.run == run, PairRow.split == split, *conditions)
+    return connection.execute(query).scalar_one()
 
 
 def read_pairs(
     connection: Connection,
     run: int,
     split: Split,
-    *only: ColumnElement[bool],
+    *conditions: ColumnElement[bool],
     docs: tuple[int, int] | None = None,
 ) -> ComparedPairs:
-    """A run's pairs in order of (winner, loser), whose winner is docs[0] to docs[1] - 1.
+    """A run's pairs in order of (winner, loser).
 
-    `only` are further conditions. A ValueError on a document number that is none.
+    Args:
+        conditions: only pairs that meet these.
+        docs: only pairs whose winner is docs[0] to docs[1] - 1; None: all.
+
+    Raises:
+        ValueError: on an invalid document number.
 
     Cost: one statement for 10,000 documents. Numbers come joined in one text: numpy parses it in
     a fifth of the time that a driver needs to make rows.
     """
     of_split = (PairRow.run == run, PairRow.split == split)
-    ends = [
-        end(column) for column in (PairRow.winner, PairRow.loser) for end in (func.min, func.max)
-    ]
-    first, last, *losers = connection.execute(select(*ends).where(*of_split, *_within(docs))).one()
+    extremes = select(
+        func.min(PairRow.winner),
+        func.max(PairRow.winner),
+        func.min(PairRow.loser),
+        func.max(PairRow.loser),
+    ).where(*of_split, *_within(docs))
+    first, last, lowest_loser, highest_loser = connection.execute(extremes).one()
     if first is None:
         return ComparedPairs.empty()
-    for document in (first, last, *losers):
+    for document in (first, last, lowest_loser, highest_loser):
         if not 0 <= document < 2**31:
             raise ValueError(f"{split} pairs of run {run} have a document {document}")
     key = PairRow.winner * 2**32 + PairRow.loser  # as `ComparedPairs` has it
-    joined = select(func.aggregate_strings(cast(key, Text), ",")).where(*of_split, *only)
-    starts = range(first, last + 1, DOCS_A_CHUNK)
-    parts = ((start, min(start + DOCS_A_CHUNK, last + 1)) for start in starts)
-    # One range a statement: of two, SQLite may search by the wider one.
-    texts = (connection.execute(joined.where(*_within(part))).scalar() for part in parts)
-    # A database may join in any order; sorting sorted numbers is quick.
-    chunks = [np.sort(np.fromstring(text, np.int64, sep=",")) for text in texts if text]
-    return ComparedPairs.of_keys(np.concatenate([np.empty(0, np.int64), *chunks]))
+    joined = select(func.aggregate_strings(cast(key, Text), ",")).where(*of_split, *conditions)
+    chunks = [np.empty(0, np.int64)]
+    for start in range(first, last + 1, DOCS_A_CHUNK):
+        # One range in a statement: if there are two, SQLite may search by the wider range.
+        docs_of_chunk = (start, min(start + DOCS_A_CHUNK, last + 1))
+        text = connection.execute(joined.where(*_within(docs_of_chunk))).scalar()
+        if text:
+            # A database may join in any order; sorting sorted numbers is quick.
+            chunks.append(np.sort(np.fromstring(text, np.int64, sep=",")))
+    return ComparedPairs.of_keys(np.concatenate(chunks))
 
 
 def read_table(
-    connection: Connection, run: int, split: Split, chunk: int, *only: ColumnElement[bool]
+    connection: Connection, run: int, split: Split, chunk: int, *conditions: ColumnElement[bool]
 ) -> Iterator[I64]:
     """A run's pairs in order of (winner, loser), at most `chunk` at a time, (m, 6) each.
 
-    The columns are winner, loser, first iteration, first and last iteration wrong, times; `only`
-    are conditions that the database applies. Each statement starts where the previous statement
-    ended, in the key's order.
+    The columns are winner, loser, first iteration, first and last iteration wrong, times. Each
+    statement starts where the previous statement ended, in the key's order.
+
+    Args:
+        conditions: only pairs that meet these.
     """
-    columns = (
-        PairRow.winner,
-        PairRow.loser,
-        PairRow.first_iteration,
-        func.coalesce(PairRow.first_wrong, NOT_COUNTED).label("first_wrong"),
-        PairRow.last_wrong,
-        PairRow.times,
+    rows = (
+        select(
+            PairRow.winner,
+            PairRow.loser,
+            PairRow.first_iteration,
+            func.coalesce(PairRow.first_wrong, NOT_COUNTED).label("first_wrong"),
+            PairRow.last_wrong,
+            PairRow.times,
+        )
+        .where(PairRow.run == run, PairRow.split == split, *conditions)
+        .order_by(PairRow.winner, PairRow.loser)
+        .limit(chunk)
     )
-    rows = select(*columns).where(PairRow.run == run, PairRow.split == split, *only)
-    rows = rows.order_by(PairRow.winner, PairRow.loser).limit(chunk)
     last = (-1, -1)
     while text := connection.execute(
         _joined(rows.where(tuple_(PairRow.winner, PairRow.loser) > tuple_(*last)))
     ).scalar():
-        table = np.fromstring(text, np.int64, sep=",").reshape(-1, len(columns))
+        table = np.fromstring(text, np.int64, sep=",").reshape(-1, 6)
         key = packed(table[:, 0], table[:, 1])
         if np.any(np.diff(key) < 0):  # a database may join in any order
             table = table[np.argsort(key)]
@@ -113,54 +129,60 @@ def read_table(
         last = (int(table[-1, 0]), int(table[-1, 1]))
 
 
-def without_older_counts(table: I64, *, mistakes_alone: bool) -> I64:
+def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
     """A table of `read_table` without the iterations that a store before m0011 did not count.
 
-    `mistakes_alone` says that the run added nothing but wrong pairs to TP and VP (--pairs wrong):
-    then the iterations that chose a pair are the iterations in which it was wrong.
+    Args:
+        has_mistakes_only: whether the run added only wrong pairs to TP and VP (--pairs wrong). Then
+            the iteration that added a pair is the first iteration in which the pair was wrong.
     """
-    older = table[:, 3] == NOT_COUNTED
-    if mistakes_alone:
-        table[older, 3] = table[older, 2]
+    is_old = table[:, 3] == NOT_COUNTED
+    if has_mistakes_only:
+        table[is_old, 3] = table[is_old, 2]
     else:
-        table[older, 3:5] = NEVER_WRONG
+        table[is_old, 3:5] = NEVER_WRONG
     return table
 
 
 def _joined(rows: Any) -> Any:
-    """All numbers of all rows in one text, see `read_pairs`."""
-    texts = [cast(column, Text) for column in rows.subquery().c]
-    row: ColumnElement[str] = reduce(lambda left, right: left.concat(",").concat(right), texts)
-    return select(func.aggregate_strings(row, ","))
+    """The statement that returns all numbers of all rows in one text, see `read_pairs`."""
+    first, *further = (cast(column, Text) for column in rows.subquery().c)
+    text_of_row: ColumnElement[str] = first
+    for column in further:
+        text_of_row = text_of_row.concat(",").concat(column)
+    return select(func.aggregate_strings(text_of_row, ","))
 
 
 def _within(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
-    """The condition that the winner is one of these documents, in the order of the key."""
-    return [] if docs is None else [PairRow.winner >= docs[0], PairRow.winner < docs[1]]
+    """The conditions that the winner is one of these documents, in the order of the key."""
+    if docs is None:
+        return []
+    return [PairRow.winner >= docs[0], PairRow.winner < docs[1]]
 
 
 def _insert(connection: Connection, added: AddedPairs) -> int:
-    """`add_pairs` in SQLite, where nobody else writes during a transaction that does."""
-    pairs, iteration = added.pairs, added.iteration
+    """`add_pairs` in SQLite, where a transaction that writes is the only one."""
+    pairs = added.pairs
+    iteration = added.iteration
     rows = np.stack([added.query, pairs.i, pairs.j], 1)
     if not added.in_set:
         _upsert(connection, added, rows[pairs.wrong], NEVER_ADDED, iteration)
         return 0
     docs = int(pairs.i[0]), int(pairs.i[-1]) + 1
-    new = PairRow.first_iteration == iteration
-    n_before = count_pairs(connection, added.run, added.split, new, *_within(docs))
+    is_new = PairRow.first_iteration == iteration
+    n_before = count_pairs(connection, added.run, added.split, is_new, *_within(docs))
     _upsert(connection, added, rows[pairs.wrong], iteration, iteration)
     _upsert(connection, added, rows[~pairs.wrong], iteration, NEVER_WRONG)
     if n_before:  # an earlier call or another process added pairs in this iteration
-        of_iteration = read_pairs(connection, added.run, added.split, new, docs=docs)
+        of_iteration = read_pairs(connection, added.run, added.split, is_new, docs=docs)
         return int(np.count_nonzero(pairs.is_in(of_iteration)))
-    return count_pairs(connection, added.run, added.split, new, *_within(docs))
+    return count_pairs(connection, added.run, added.split, is_new, *_within(docs))
 
 
 def _upsert(
     connection: Connection, added: AddedPairs, rows: I64, first_iteration: int, wrong_in: int
 ) -> None:
-    """Insert or update rows of (query, winner, loser), whose other columns are all the same."""
+    """Insert or update rows of (query, winner, loser); all have the same other columns."""
     times = int(wrong_in != NEVER_WRONG)
     # The values that all rows share are part of the statement: no binding per row.
     row = (

@@ -13,8 +13,6 @@ from sortnet.core import I32, I64, NEVER_ADDED, NEVER_WRONG, ComparedPairs, Spli
 
 ROWS_A_CHUNK = 100_000
 UNIQUE_VIOLATION = "23505"
-
-
 COLUMNS = "run, split, query, winner, loser, first_iteration, last_iteration, times, first_wrong"
 
 
@@ -36,10 +34,12 @@ class AddedPairs(NamedTuple):
 
 
 def changes(new: str) -> tuple[str, str]:
-    """Changes of a stored pair by an iteration: the columns' new values, and when they change.
+    """SQL of what an iteration changes in a stored pair: the new values, and the condition.
 
-    `new` is the table of the iteration's pairs. A pair's mistake is counted once an iteration:
-    adding the iteration again changes nothing.
+    A pair's mistake is counted once an iteration: adding the iteration again changes nothing.
+
+    Args:
+        new: name of the table of the iteration's pairs.
     """
     added = f"{new}.first_iteration < pairs.first_iteration"
     wrong_again = f"{new}.last_iteration > pairs.last_iteration"
@@ -56,32 +56,32 @@ def changes(new: str) -> tuple[str, str]:
 
 
 def copy_pairs(connection: Connection, added: AddedPairs) -> int:
-    """`add_pairs` in PostgreSQL: known pairs are updated, then the others copied.
+    """`add_pairs` in PostgreSQL: stored pairs are updated, then new pairs are copied.
 
-    Writers of other pairs do not wait for each other. One whose new pair another one is about to
-    commit waits for it and then starts again: now the pair is known.
+    Writers of different pairs do not wait for each other. If two writers add the same new pair, the
+    second one waits for the first one's commit and then starts again: now the pair is stored.
     """
     pairs = added.pairs
-    iteration, never = np.int32(added.iteration), np.int32(NEVER_WRONG)
+    iteration = np.int32(added.iteration)
     first_iteration = iteration if added.in_set else np.int32(NEVER_ADDED)
-    wrong_in = np.where(pairs.wrong, iteration, never)
+    wrong_in = np.where(pairs.wrong, iteration, np.int32(NEVER_WRONG))
     while True:
         try:
             with connection.begin_nested():
                 stored, n_older = _update_stored(connection, added, first_iteration, wrong_in)
-                new = ~np.isin(pairs.key, stored, assume_unique=True)
+                is_new = ~np.isin(pairs.key, stored, assume_unique=True)
                 _copy(
                     connection,
                     f"pairs ({COLUMNS})",
                     np.int32(added.run),
                     np.bytes_(added.split),
-                    added.query[new].astype(np.int32),
-                    pairs.i[new].astype(np.int64),
-                    pairs.j[new].astype(np.int64),
+                    added.query[is_new].astype(np.int32),
+                    pairs.i[is_new].astype(np.int64),
+                    pairs.j[is_new].astype(np.int64),
                     first_iteration,
-                    wrong_in[new],
-                    pairs.wrong[new].astype(np.int32),
-                    wrong_in[new],
+                    wrong_in[is_new],
+                    pairs.wrong[is_new].astype(np.int32),
+                    wrong_in[is_new],
                 )
             return len(pairs) - n_older if added.in_set else 0
         except IntegrityError as error:
@@ -95,10 +95,11 @@ def _update_stored(
     """Update the stored pairs among the added ones.
 
     Returns:
-        Their keys, and how many of those added to TP or VP another iteration had added before.
+        The keys of the stored pairs, and how many of them another iteration added to TP or VP.
     """
     execute = connection.exec_driver_sql
-    winner, loser = (column.astype(np.int64) for column in (added.pairs.i, added.pairs.j))
+    winner = added.pairs.i.astype(np.int64)
+    loser = added.pairs.j.astype(np.int64)
     of_run = f"pairs.run = {int(added.run)} AND pairs.split = '{added.split}'"
     docs = f"pairs.winner BETWEEN {winner[0]} AND {winner[-1]}"
     if execute(f"SELECT 1 FROM pairs WHERE {of_run} AND {docs} LIMIT 1").first() is None:
@@ -127,11 +128,13 @@ def _update_stored(
 
 
 def _copy(connection: Connection, into: str, *columns: NDArray[Any] | np.generic) -> None:
-    """Add rows in PostgreSQL's binary form; a single value is that of all rows."""
+    """Add rows in PostgreSQL's binary format; a single value fills the column of all rows."""
     arrays = np.broadcast_arrays(*columns)
-    kinds = [(f"value{k}", array.dtype.newbyteorder(">")) for k, array in enumerate(arrays)]
-    sized = [field for k, kind in enumerate(kinds) for field in ((f"size{k}", ">i4"), kind)]
-    row = np.dtype([("fields", ">i2"), *sized])
+    fields: list[tuple[str, Any]] = [("n_fields", ">i2")]
+    for k, array in enumerate(arrays):
+        fields.append((f"size{k}", ">i4"))
+        fields.append((f"value{k}", array.dtype.newbyteorder(">")))
+    row = np.dtype(fields)
     statement = f"COPY {into} FROM STDIN (FORMAT BINARY)"
     driver: Any = connection.connection.driver_connection
     error_of: Any = connection.dialect.loaded_dbapi
@@ -139,11 +142,12 @@ def _copy(connection: Connection, into: str, *columns: NDArray[Any] | np.generic
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
             copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
             for start in range(0, len(arrays[0]), ROWS_A_CHUNK):
-                parts = [array[start : start + ROWS_A_CHUNK] for array in arrays]
-                rows = np.empty(len(parts[0]), row)
-                rows["fields"] = len(parts)
-                for k, part in enumerate(parts):
-                    rows[f"size{k}"], rows[f"value{k}"] = part.dtype.itemsize, part
+                values_of_columns = [array[start : start + ROWS_A_CHUNK] for array in arrays]
+                rows = np.empty(len(values_of_columns[0]), row)
+                rows["n_fields"] = len(values_of_columns)
+                for k, values in enumerate(values_of_columns):
+                    rows[f"size{k}"] = values.dtype.itemsize
+                    rows[f"value{k}"] = values
                 copy.write(rows.tobytes())
             copy.write(b"\xff\xff")
     except error_of.Error as error:  # as SQLAlchemy would raise it

@@ -1,4 +1,4 @@
-"""Where the data of a run lie: remembered so that a command in another folder finds them."""
+"""Paths of the data of a run, remembered so that a command in another folder finds the data."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def remembered(path: str) -> dict[str, str]:
 def find_data(facts: Mapping[str, Any]) -> str:
     """The path of remembered data.
 
-    It begins at the folder in which it was typed. If there is nothing, as after the folder was
-    moved, it begins at the current folder; runs of version 0.3 remember no folder.
+    A relative path begins at the folder in which it was typed. If there is no such file, as after
+    the folder was moved, it begins at the current folder. Runs of version 0.3 remember no folder.
 
     >>> find_data({"path": "collection:essays#120", "folder": "/data"})
     'collection:essays#120'
     """
     path = str(facts["path"])
     if facts.get("folder") == str(Path.cwd()):
-        return path  # as it was typed: what is written about a resumed run stays the same
-    there = str(Path(str(facts.get("folder", ""))) / path)
-    return there if exists(there) else path
+        return path  # as it was typed, so that the record of a resumed run stays the same
+    path_from_folder = str(Path(str(facts.get("folder", ""))) / path)
+    return path_from_folder if exists(path_from_folder) else path
 
 
 def exists(path: str) -> bool:
-    """Whether there is such a file or folder, or a file of such a pattern."""
+    """Whether there is a file or folder of that path, or a file that matches the pattern."""
     return Path(path).exists() or bool(glob(path))  # noqa: PTH207  # the pattern may be absolute

@@ -1,4 +1,4 @@
-"""One run in the store: its pairs (a `PairSink`), its iterations, how it ended."""
+"""A run in the store: its pairs (a `PairSink`), its iterations, its judge and its status."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Run:
     Attributes:
         id: twelve hexadecimal digits.
         number: the run's key in the tables.
-        command, config, seed, versions, data, out, created: of the start of the run, but for what
-            `settle` changes.
+        command, config, seed, versions, data, out, created: as the run was started; `settle`
+            changes the `config`.
     """
 
     def __init__(self, database: Database, number: int) -> None:
@@ -70,8 +70,8 @@ class Run:
 
     @property
     def _strategy(self) -> str:
-        """Which pairs are learned from, a name of `sortnet.config.PAIRS`."""
-        return str(self.config.get("pairs", "wrong"))  # version 0.1 knew no others
+        """The strategy that chose the pairs to learn from, a name of `sortnet.config.PAIRS`."""
+        return str(self.config.get("pairs", "wrong"))  # version 0.1 had no other strategy
 
     @property
     def status(self) -> str:
@@ -111,24 +111,24 @@ class Run:
     ) -> int:
         """Add an iteration's pairs to TP or VP, all or none; returns how many of them are new.
 
-        The wrong ones of `pairs`, and of `wrong`, which may be in neither TP nor VP, are counted
-        once an iteration. Adding the same iteration again (as a resumed run does) changes nothing
-        and returns the same. Several processes may add pairs of one run at once: if no two add the
-        same pair, what they return sums to the new pairs.
+        The mistakes among `pairs` and `wrong` are counted once an iteration; pairs of `wrong` are
+        not added to TP or VP. Adding the same iteration again (as a resumed run does) changes
+        nothing and returns the same number. Several processes may add pairs of one run at once: if
+        no two add the same pair, the numbers that they return sum to the number of new pairs.
 
         Raises:
             StoreError: on a pair that is not of one query, or an error of the database.
 
         Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a known one.
         """
-        tables = [(pairs, True)]
+        only_counted = ComparedPairs.empty()
         if wrong is not None:
-            is_marked = wrong.is_in(pairs.where(pairs.wrong))
-            tables.append((wrong.where(wrong.wrong & ~is_marked), False))
+            is_counted_in_pairs = wrong.is_in(pairs.where(pairs.wrong))
+            only_counted = wrong.where(wrong.wrong & ~is_counted_in_pairs)
 
-        def add(connection: Connection) -> int:
+        def add_all(connection: Connection) -> int:
             n_new = 0
-            for table, in_set in tables:
+            for table, in_set in ((pairs, True), (only_counted, False)):
                 for start in range(0, len(table), _ADDED_AT_ONCE):
                     part = table.where(slice(start, start + _ADDED_AT_ONCE))
                     query = self._queries[split].of_pairs(part)
@@ -136,25 +136,32 @@ class Run:
                     n_new += add_pairs(connection, added)
             return n_new
 
-        return self.database.retrying(add, write=True)
+        return self.database.retrying(add_all, write=True)
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> ComparedPairs:
-        """The pairs of TP or VP added before that iteration (None: all), by (winner, loser).
+        """The pairs of TP or VP that were added before an iteration, by (winner, loser).
 
-        With `docs` only pairs whose winner is docs[0] to docs[1] - 1 are read.
+        Args:
+            before: the iteration; None: all pairs of TP or VP.
+            docs: only pairs whose winner is docs[0] to docs[1] - 1; None: all.
         """
-        added = PairRow.first_iteration < (NEVER_ADDED if before is None else before)
+        is_added = PairRow.first_iteration < (NEVER_ADDED if before is None else before)
         return self.database.retrying(
-            lambda db: read_pairs(db, self.number, split, added, docs=docs)
+            lambda db: read_pairs(db, self.number, split, is_added, docs=docs)
         )
 
     def record(self, iteration: Mapping[str, object]) -> None:
-        """Store an iteration's row; recording it again replaces the given columns.
+        """Store an iteration's row; recording the iteration again replaces the given columns.
 
-        It has `iteration` and any of the other columns of `IterationRow`, as `vars` of the loop's
-        `Iteration` gives them; NaN is stored as missing. A StoreError on a name that is no column.
+        Args:
+            iteration: {column: value}, with the column `iteration` and any of the other columns of
+                `IterationRow`, as `vars` of the loop's `Iteration` gives them. NaN is stored as
+                missing.
+
+        Raises:
+            StoreError: on a name that is no column.
         """
         unknown = sorted(set(iteration) - set(MEASURED))
         if unknown or "iteration" not in iteration:
@@ -166,39 +173,42 @@ class Run:
 
     @property
     def kept(self) -> dict[str, Any] | None:
-        """Which model was kept: kind, measure, figures and reason, see `RunRow`."""
-        kept: dict[str, Any] | None = self._row().kept
-        return kept
+        """Facts about the model that was kept: kind, measure, figures and reason, see `RunRow`."""
+        facts: dict[str, Any] | None = self._row().kept
+        return facts
 
-    def keep(self, kept: Mapping[str, Any], write: Callable[[], object]) -> None:
-        """Store which model was kept, in one step with `write`, which puts it in its folder.
+    def keep(self, facts: Mapping[str, Any], write: Callable[[], object]) -> None:
+        """Store which model was kept, in one step with writing the model to its folder.
 
-        If `write` fails, nothing is stored. After a server was away `write` is called again.
+        Args:
+            facts: about the model that was kept, see `kept`.
+            write: writes the model. If it fails, nothing is stored. After the store's server was
+                away it is called again.
         """
-        change = update(RunRow).where(RunRow.number == self.number).values(kept=plain(kept))
+        change = update(RunRow).where(RunRow.number == self.number).values(kept=plain(facts))
 
-        def keep(connection: Connection) -> None:
+        def store_and_write(connection: Connection) -> None:
             connection.execute(change)
             write()
 
-        self.database.retrying(keep, write=True)
+        self.database.retrying(store_and_write, write=True)
 
     @property
     def judge(self) -> dict[str, Any] | None:
-        """The options of the program or model that the run asks; None if it asks none."""
+        """The options of the judge that the run asks; None if it asks no judge."""
         judge: dict[str, Any] | None = self._row().judge
         return judge
 
     def set_judge(self, options: Mapping[str, Any]) -> None:
-        """Store the options of the program or model that the run asks."""
+        """Store the options of the judge that the run asks."""
         change = update(RunRow).where(RunRow.number == self.number).values(judge=plain(options))
         self.database.retrying(lambda db: db.execute(change), write=True)
 
     def add_answers(self, split: Split, answers: Sequence[JudgeAnswer]) -> None:
-        """Store what a program or a model answered, all or none.
+        """Store answers of a judge, all or none.
 
-        Answers about the same documents in the same order replace earlier ones, so adding them
-        again changes nothing.
+        An answer about the same documents in the same order replaces an earlier answer, so adding
+        answers again changes nothing.
         """
         if not answers:
             return
@@ -209,19 +219,22 @@ class Run:
         self.database.retrying(lambda db: db.execute(stored, rows), write=True)
 
     def answers(self, split: Split) -> list[JudgeAnswer]:
-        """What a program or a model answered about a split, in the order of its documents."""
+        """The answers of a judge about a split, in the order of its documents."""
         names = [field.name for field in fields(JudgeAnswer)]
         columns = [getattr(AnswerRow, name) for name in names]
-        of_split = AnswerRow.run == self.number, AnswerRow.split == split
-        query = select(*columns).where(*of_split).order_by(AnswerRow.left, AnswerRow.right)
+        query = (
+            select(*columns)
+            .where(AnswerRow.run == self.number, AnswerRow.split == split)
+            .order_by(AnswerRow.left, AnswerRow.right)
+        )
         rows = self.database.retrying(lambda db: db.execute(query).all())
         return [JudgeAnswer(**dict(zip(names, row, strict=True))) for row in rows]
 
     def answers_frame(self) -> pd.DataFrame:
-        """One row per answer of a program or a model.
+        """One row per answer of a judge.
 
         `left` and `right` are document numbers of a split, `left_place` and `right_place` their
-        places within the query `qid`, from 0; the further columns are those of a `JudgeAnswer`.
+        places within the query `qid`, from 0; the further columns are fields of `JudgeAnswer`.
         """
         return frames.answers_frame(
             {split: self.answers(split) for split in SPLITS},
@@ -232,8 +245,11 @@ class Run:
         """Store how the run ended, one of `STATUSES`; `running`: this process continues it."""
         if status not in STATUSES:
             raise StoreError(f"status {status!r} is none of {', '.join(STATUSES)}")
-        resumed = this_process() if status == "running" else {}
-        values = {"status": status, "finished": None if resumed else utc_now(), **resumed}
+        values: dict[str, Any] = {"status": status}
+        if status == "running":
+            values.update(finished=None, **this_process())
+        else:
+            values["finished"] = utc_now()
         change = update(RunRow).where(RunRow.number == self.number).values(values)
         self.database.retrying(lambda db: db.execute(change), write=True)
 
@@ -241,9 +257,9 @@ class Run:
         """One row per iteration, with a column `<split>_<metric>` for every measure.
 
         `comparisons_*`, `miscompared_*`, `new_*`, `tp` and `vp` count pairs, `seconds_*` are
-        wall-clock, measures are means over queries. `attrs` has the run's `id`, the iteration
+        wall-clock times, measures are means over queries. `attrs` has the run's `id`, the iteration
         that is `kept` (None before the first, and if another ranker was kept), the measures'
-        `conventions`, and what its `pairs` are, a name of `sortnet.config.PAIRS`.
+        `conventions`, and the strategy of its `pairs`, a name of `sortnet.config.PAIRS`.
         """
         columns = [c for c in IterationRow.__table__.columns if c.name not in ("run", "observed")]
         frame = frames.iterations_frame(self._iterations(*columns))
@@ -263,13 +279,13 @@ class Run:
     def mistakes_frame(self) -> pd.DataFrame:
         """One row per iteration, split and two bins of ranks: pairs compared there, and wrong.
 
-        `upper` is the rank of the document ranked above the other, `lower` that of the other;
-        only pairs of different grades count.
+        `upper` is the better rank of a pair, `lower` the other rank. Only pairs of different grades
+        count.
         """
         return self._observed(frames.mistakes_frame)
 
     def cycles_frame(self) -> pd.DataFrame:
-        """One row per iteration and split: the share of cyclic triples, 0 to 1, of the sampled."""
+        """One row per iteration and split: the share, 0 to 1, of cyclic among sampled triples."""
         return self._observed(frames.cycles_frame)
 
     def pairs_frame(
@@ -280,29 +296,38 @@ class Run:
         iteration: int | None = None,
         min_times: int = 1,
     ) -> pd.DataFrame:
-        """One row per pair that was in the wrong order: what it is, and in which iterations.
+        """One row per pair that was in the wrong order, with the iterations in which it was wrong.
 
         `winner` and `loser` are document numbers of a split, `winner_place` and `loser_place` their
         places within the query `qid`, from 0. `first_iteration` added the pair to TP or VP; it is
-        missing where no iteration did. `times` is the number of iterations in which the pair was
-        wrong, `first_wrong` and `last_wrong` are the first and the last of them; older versions did
-        not record these two, which are missing then. `attrs` has the number of `iterations`.
+        missing if no iteration did. `times` is the number of iterations in which the pair was
+        wrong, `first_wrong` and `last_wrong` are the first and the last of these iterations, which
+        are missing for runs of older versions. `attrs` has the number of `iterations`.
 
-        Only pairs of that split and query (a StoreError if no split has it), that were new in that
-        iteration, and wrong at least `min_times`; with 0 pairs of TP and VP that were never wrong
-        have rows too.
+        Args:
+            split: only pairs of that split.
+            qid: only pairs of that query.
+            iteration: only pairs that were new in that iteration.
+            min_times: only pairs that were wrong at least that many times; with 0 also pairs of TP
+                and VP that were never wrong.
+
+        Raises:
+            StoreError: if no split has the query.
 
         Cost: in SQLite about 1 us and 40 bytes per pair; `iter_pairs` reads them in parts.
         """
         names, codes = self._query_names()
-        only = self._only(split, qid, iteration, min_times)
-        nothing = frames.pair_columns(
+        conditions = self._conditions(split, qid, iteration, min_times)
+        # Without pairs the frame has the columns of this empty part.
+        empty_part = frames.pair_columns(
             np.empty((0, 6), np.int64), "train", self._queries["train"].first, codes["train"]
         )
-        parts = chain([nothing], self._pair_columns(codes, READ_AT_ONCE, only))
+        parts = chain([empty_part], self._pair_columns(codes, READ_AT_ONCE, conditions))
         with self.database.transaction() as connection:
-            room = sum(count_pairs(connection, self.number, part, *only[part]) for part in only)
-        return self._with_facts(frames.pairs_frame(parts, names, n_rows=room))
+            n_rows = sum(
+                count_pairs(connection, self.number, part, *conditions[part]) for part in conditions
+            )
+        return self._with_facts(frames.pairs_frame(parts, names, n_rows=n_rows))
 
     def iter_pairs(
         self,
@@ -315,42 +340,51 @@ class Run:
     ) -> Iterator[pd.DataFrame]:
         """The rows of `pairs_frame` in parts of at most `chunk`, read as needed."""
         names, codes = self._query_names()
-        only = self._only(split, qid, iteration, min_times)
-        for columns in self._pair_columns(codes, chunk, only):
+        conditions = self._conditions(split, qid, iteration, min_times)
+        for columns in self._pair_columns(codes, chunk, conditions):
             yield frames.pairs_frame([columns], names)
 
-    def _only(
+    def _conditions(
         self, split: Split | None, qid: str | None, iteration: int | None, min_times: int
     ) -> dict[Split, list[ColumnElement[bool]]]:
         """The conditions on the pairs of each split."""
         if qid is not None and all(qid not in table.qids for table in self._queries.values()):
             raise StoreError(f"run {self.id} has no query {qid!r}")
-        only = [] if iteration is None else [PairRow.first_iteration == iteration]
-        only += [PairRow.times >= min_times] if min_times > 0 else []
-        return {
-            part: only + ([] if qid is None else self._queries[part].only(qid))
-            for part in ([split] if split else SPLITS)
-        }
+        common: list[ColumnElement[bool]] = []
+        if iteration is not None:
+            common.append(PairRow.first_iteration == iteration)
+        if min_times > 0:
+            common.append(PairRow.times >= min_times)
+        splits = SPLITS if split is None else (split,)
+        conditions: dict[Split, list[ColumnElement[bool]]] = {}
+        for part in splits:
+            conditions[part] = [*common]
+            if qid is not None:
+                conditions[part] += self._queries[part].is_of_query(qid)
+        return conditions
 
     def _pair_columns(
         self,
         codes: Mapping[Split, NDArray[Any]],
         chunk: int,
-        only: Mapping[Split, list[ColumnElement[bool]]],
+        conditions: Mapping[Split, list[ColumnElement[bool]]],
     ) -> Iterator[dict[str, NDArray[Any]]]:
-        for part, conditions in only.items():
+        """The columns of `pairs_frame` for the pairs that meet the conditions, in parts."""
+        has_mistakes_only = self._strategy == "wrong"
+        for split, conditions_on_split in conditions.items():
+            first = self._queries[split].first
             with self.database.transaction() as connection:
-                for rows in read_table(connection, self.number, part, chunk, *conditions):
-                    mistakes_alone = self._strategy == "wrong"
-                    table = without_older_counts(rows, mistakes_alone=mistakes_alone)
-                    yield frames.pair_columns(table, part, self._queries[part].first, codes[part])
+                for rows in read_table(connection, self.number, split, chunk, *conditions_on_split):
+                    table = without_older_counts(rows, has_mistakes_only=has_mistakes_only)
+                    yield frames.pair_columns(table, split, first, codes[split])
 
     def _row(self) -> Any:
         return self.database.retrying(lambda db: db.execute(_run_row(self.number)).one())
 
     def _iterations(self, *columns: Any) -> Sequence[Any]:
-        query = select(*columns).where(IterationRow.run == self.number)
-        query = query.order_by(IterationRow.iteration)
+        query = (
+            select(*columns).where(IterationRow.run == self.number).order_by(IterationRow.iteration)
+        )
         return self.database.retrying(lambda db: db.execute(query).all())
 
     def _observed(self, frame_of: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
@@ -360,20 +394,26 @@ class Run:
     def _with_facts(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame with `attrs` for its plots."""
         rows = self._iterations(IterationRow.iteration, IterationRow.best)
-        best = [row.iteration for row in rows if row.best]
-        kept = self.kept
-        of_an_iteration = kept is None or kept["kind"] == "sortnet"
+        best_iterations = [row.iteration for row in rows if row.best]
+        facts = self.kept
+        is_from_iteration = facts is None or facts["kind"] == "sortnet"
         frame.attrs["run"] = self.id
-        frame.attrs["kept"] = best[-1] if best and of_an_iteration else None
+        frame.attrs["kept"] = None
+        if best_iterations and is_from_iteration:
+            frame.attrs["kept"] = best_iterations[-1]
         frame.attrs["iterations"] = len(rows)
         return frame
 
     def _query_names(self) -> tuple[list[str], dict[Split, NDArray[Any]]]:
-        """The names of all queries, unique, and their codes in each split."""
-        names = list(dict.fromkeys(q for table in self._queries.values() for q in table.qids))
-        code, kind = {name: k for k, name in enumerate(names)}, frames.code_type(len(names))
-        tables = self._queries.items()
-        return names, {s: np.array([code[qid] for qid in t.qids], kind) for s, t in tables}
+        """The different names of all queries, and the number of each query's name in each split."""
+        names = list(dict.fromkeys(qid for table in self._queries.values() for qid in table.qids))
+        number_of_name = {name: number for number, name in enumerate(names)}
+        dtype = frames.code_type(len(names))
+        codes = {
+            split: np.array([number_of_name[qid] for qid in table.qids], dtype)
+            for split, table in self._queries.items()
+        }
+        return names, codes
 
 
 def phase_of(status: str, config: Mapping[str, Any]) -> str | None:
@@ -396,12 +436,15 @@ def phase_of(status: str, config: Mapping[str, Any]) -> str | None:
 
 
 class _QueryTable:
-    """A split's queries: which document numbers belong to which."""
+    """The queries of a split, with the document numbers of each query."""
 
     def __init__(self, connection: Connection, run: int, split: Split) -> None:
-        columns = select(QueryRow.qid, QueryRow.first, QueryRow.size)
-        query = columns.where(QueryRow.run == run, QueryRow.split == split)
-        rows = connection.execute(query.order_by(QueryRow.query)).all()
+        query = (
+            select(QueryRow.qid, QueryRow.first, QueryRow.size)
+            .where(QueryRow.run == run, QueryRow.split == split)
+            .order_by(QueryRow.query)
+        )
+        rows = connection.execute(query).all()
         self.split = split
         self.qids = [row.qid for row in rows]
         self.first = np.array([row.first for row in rows], np.int64)
@@ -409,20 +452,25 @@ class _QueryTable:
         self.n_docs = int(rows[-1].first + rows[-1].size) if rows else 0
 
     def of_pairs(self, pairs: ComparedPairs) -> I64:
-        """(m,) the query's number of each pair."""
-        winner = np.searchsorted(self.first, pairs.i, side="right") - 1
-        loser = np.searchsorted(self.first, pairs.j, side="right") - 1
-        bad = (winner != loser) | (np.maximum(pairs.i, pairs.j) >= self.n_docs)
-        if bad.any():
-            at = int(np.argmax(bad))
+        """(m,) the number of each pair's query.
+
+        Raises:
+            StoreError: on a pair that is not of one query.
+        """
+        query_of_winner = np.searchsorted(self.first, pairs.i, side="right") - 1
+        query_of_loser = np.searchsorted(self.first, pairs.j, side="right") - 1
+        is_invalid = query_of_winner != query_of_loser
+        is_invalid |= np.maximum(pairs.i, pairs.j) >= self.n_docs
+        if is_invalid.any():
+            row = int(np.argmax(is_invalid))
             raise StoreError(
-                f"{self.split} pair of documents {pairs.i[at]} and {pairs.j[at]}: "
+                f"{self.split} pair of documents {pairs.i[row]} and {pairs.j[row]}: "
                 f"not two documents of one query (there are {self.n_docs} documents)"
             )
-        return winner.astype(np.int64, copy=False)
+        return query_of_winner.astype(np.int64, copy=False)
 
-    def only(self, qid: str) -> list[ColumnElement[bool]]:
-        """The condition that a pair is of that query, in the order of the key."""
+    def is_of_query(self, qid: str) -> list[ColumnElement[bool]]:
+        """The conditions that a pair is of that query, in the order of the key."""
         if qid not in self.qids:
             return [false()]
         query = self.qids.index(qid)

@@ -20,7 +20,7 @@ def resume_command(out: str) -> str:
 
 
 def resume_call(out: str) -> str:
-    """The call that resumes a run whose judge is passed again, such as a function."""
+    """The call that resumes a run whose judge must be passed again, such as a function."""
     return f"store.training.resume({out!r}, judge=...)"
 
 
@@ -28,7 +28,8 @@ def again(run: Run) -> str | None:
     """The command or the call that resumes an unfinished run; None if it is done."""
     if run.status == "done" or run.out is None:
         return None
-    if (judge := run.judge) is not None:
+    judge = run.judge
+    if judge is not None:
         from store.runs.judge_record import is_stored_whole
 
         if not is_stored_whole(judge):
@@ -39,15 +40,15 @@ def again(run: Run) -> str | None:
 def is_before_the_end_of_training(run: Run) -> bool:
     """Whether an unfinished run ended before the learning rate of its one training came down.
 
-    Runs of versions before 0.4 had a whole cycle of the learning rate in each iteration.
+    Versions before 0.4 ran a whole cycle of the learning rate in each iteration.
     """
     if run.phase != "training":
         return False
     version = run.versions.get("sortnet", "")
     if version.startswith(("0.1.", "0.2.", "0.3.")):
         return False
-    added = ("tuning", "from")
-    settings = {name: value for name, value in run.config.items() if name not in added}
+    no_settings = ("tuning", "from")  # facts beside the settings
+    settings = {name: value for name, value in run.config.items() if name not in no_settings}
     return Config.from_json(settings).divides_one_training
 
 

@@ -27,7 +27,7 @@ class ItemsFile:
 
     Attributes:
         path: the file or folder.
-        columns: the columns that are named; others are guessed.
+        columns: the columns that are named; the roles of other columns are guessed.
         ignore: columns to leave out.
         described: whether features are made of texts and images; None: as `with_features`.
         embed: whether sentence embeddings are among the features.
@@ -88,17 +88,22 @@ def with_features(
         has_numbers: whether the new items came with columns of numbers.
         described: whether features are made of texts and images; None: if the old items have such
             features, `embed` is given, or the new items have no numbers.
-        embed: whether sentence embeddings are among them.
+        embed: whether sentence embeddings are among these features.
         update: whether an item with a known id replaces the old one, or is refused.
 
     Cost: as `describe`.
     """
-    all_items = new if old is None else merge(old, new, update=update)
-    made = set() if old is None else {*old.feature_names} - {*given_only(old).feature_names}
-    embed = embed or any(name.startswith("text: meaning") for name in made)
+    all_items = new
+    computed_names: set[str] = set()
+    if old is not None:
+        all_items = merge(old, new, update=update)
+        computed_names = {*old.feature_names} - {*given_only(old).feature_names}
+    embed = embed or any(name.startswith("text: meaning") for name in computed_names)
     if described is None:
-        described = bool(made) or embed or not has_numbers
-    return describe(all_items, embed=embed, progress=progress) if described else all_items
+        described = bool(computed_names) or embed or not has_numbers
+    if not described:
+        return all_items
+    return describe(all_items, embed=embed, progress=progress)
 
 
 def add_items(
@@ -116,11 +121,11 @@ def add_items(
 
     Args:
         has_numbers: as `with_features`.
-        columns: the role of each column of the table that they came from.
+        columns: the role of each column of the table that the items came from.
         pairs, seed: as `Store.add_items`.
 
     Raises:
-        DataError: on items whose features or groups do not go with those of the collection.
+        DataError: on items whose features or groups differ from the collection's.
     """
     names = store.collections_frame()["name"].tolist()
     old = store.collection(name).items() if name in names else None
@@ -136,7 +141,8 @@ def add_file(
     """Add the items of a file to a collection, which is created if there is none of that name.
 
     Raises:
-        DataError: if the file cannot be used, or does not go with the items of the collection.
+        DataError: if the file cannot be used, or its items differ in features or groups from the
+            collection's.
     """
     names = store.collections_frame()["name"].tolist()
     existing = store.collection(name) if name in names else None
@@ -146,7 +152,7 @@ def add_file(
     progress(f"reading {file.path}")
     columns = file.columns
     if existing is not None:
-        columns = _with_groups_of(existing, columns, file.path)
+        columns = _with_stored_groups(columns, existing, file.path)
     new, roles = read_with_roles(
         file.path,
         columns,
@@ -166,7 +172,7 @@ def add_file(
     )
     groups_of_one = lone_groups(items)
     pairs = None if file.pairs is None else read_pairs(Path(file.pairs), items)
-    gold = [] if file.gold is None else read_gold(file.gold, items)
+    gold_decisions = [] if file.gold is None else read_gold(file.gold, items)
     progress("writing")
     collection = store.add_items(
         name,
@@ -175,7 +181,7 @@ def add_file(
         columns={role: getattr(roles, role) for role in (*ROLES, "features", "dates")},
         pairs=pairs,
     )
-    collection.decide(*gold)
+    collection.decide(*gold_decisions)
     allowed_pairs = collection.allowed_pairs()
     n_old = 0 if old is None else len(old)
     return AddedItems(
@@ -190,9 +196,10 @@ def add_file(
     )
 
 
-def _with_groups_of(collection: Collection, columns: Columns, path: str) -> Columns:
-    """Take the group and context columns of the collection, where no group column is named."""
-    stored = collection.settings.get("columns", {})
-    if columns.group or not stored.get("group") or not is_table(Path(path)):
+def _with_stored_groups(columns: Columns, collection: Collection, path: str) -> Columns:
+    """The columns, with the collection's group and context columns if no group column is named."""
+    stored_columns = collection.settings.get("columns", {})
+    if columns.group or not stored_columns.get("group") or not is_table(Path(path)):
         return columns
-    return replace(columns, group=stored["group"], context=columns.context or stored.get("context"))
+    context = columns.context or stored_columns.get("context")
+    return replace(columns, group=stored_columns["group"], context=context)

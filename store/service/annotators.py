@@ -1,4 +1,4 @@
-"""Annotators of a collection: reports of them, and the gold pairs that they are scored by."""
+"""Reports of a collection's annotators, and the gold pairs that annotators are scored by."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class AnnotatorReports:
     Attributes:
         collection: name of the collection.
         reports: a report for each annotator.
-        harmful: annotators with a fault whose answers make the others' held-out answers harder to
-            predict.
+        harmful: annotators with a fault; without their answers the other annotators' held-out
+            answers are predicted better.
     """
 
     collection: str
@@ -57,7 +57,7 @@ class GoldPairs:
         collection: name of the collection.
         n_pairs: gold pairs of the collection.
         rate: share of the questions that are about gold pairs.
-        n_known: changes that had been made before.
+        n_known: changes that were already in place.
     """
 
     collection: str

@@ -29,10 +29,10 @@ class BatchRequests:
     """The lines of the requests of a batch, and the questions that need no line.
 
     Attributes:
-        service: with the questions.
+        service: the service that has leased the questions.
         judge: the model that is asked.
         batch: name of the batch.
-        facts: what is stored with each answer of the model.
+        facts: facts that are stored with each answer of the model.
         prompt: prompt of the model.
         price: price of the tokens in a batch.
         cache: answers that need no request; None: there are none.
@@ -41,7 +41,7 @@ class BatchRequests:
         tokens_out: expected tokens of the answers.
         cached: the questions that the cache answers, with a verdict for each order.
         left_out: the questions that a limit left no room for.
-        limit: the first limit that a question exceeded, in words; empty if none did.
+        limit: the first limit that a question exceeded, in words; empty if no limit was.
     """
 
     service: LabellingService

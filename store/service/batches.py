@@ -3,8 +3,8 @@
     write_batch: questions, chosen together -> leases without an end -> requests.jsonl
     read_batch: answers.jsonl -> each answer under its lease
 
-What a batch is about, `Batch.about`: the model, what is stored with each answer, the price of a
-million tokens, and the mean number of tokens of a prompt.
+`Batch.about` holds the model, the facts that are stored with each answer, the price of a million
+tokens, and the mean number of tokens of a prompt.
 """
 
 from __future__ import annotations
@@ -57,13 +57,14 @@ class WrittenBatch:
     """A batch whose requests were written to a file.
 
     Attributes:
-        name: of the batch.
-        annotator: as whom the model answers.
+        name: name of the batch.
+        annotator: name under which the model's answers are stored.
         questions: number of questions in the file.
         estimate: calls, tokens and cost of the requests in the file.
-        file: path of the requests; None: the cache answered all questions, and none was written.
+        file: path of the requests; None: the cache answered all questions, and no file was
+            written.
         cached: number of questions that the cache of answers answered.
-        limit: the limit that ended the batch, in words; empty if none did.
+        limit: the limit that ended the batch, in words; empty if no limit did.
     """
 
     name: str
@@ -97,7 +98,7 @@ def write_batch(
     prompt = Prompt(judge.prompt)
     _refuse_batch(service, judge, prompt, annotator, n, file)
     collection = service.collection
-    is_new = annotator not in (one.name for one in collection.annotators())
+    is_new = annotator not in {existing.name for existing in collection.annotators()}
     price = judge.price_of_tokens().in_batch()
     cache = None if judge.answer_cache is None else AnswerCache(judge.answer_cache)
     facts = judge.facts()
@@ -110,7 +111,7 @@ def write_batch(
         "tokens": 0,
         "worst": service.study.worst,
     }
-    name, leases = _leased(service, annotator, n, about)
+    name, leases = _lease_questions(service, annotator, n, about)
     if not leases:
         raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
     requests = BatchRequests(service, judge, name, facts, prompt, price, cache)
@@ -129,12 +130,12 @@ def write_batch(
             collection.forget(annotator)
         raise
     for start in range(0, len(requests.left_out), _RELEASED_TOGETHER):
-        some = requests.left_out[start : start + _RELEASED_TOGETHER]
-        collection.release(annotator, [lease.id for lease in some])
+        leases_together = requests.left_out[start : start + _RELEASED_TOGETHER]
+        collection.release(annotator, [lease.id for lease in leases_together])
     _store_cached(service, annotator, name, requests)
     if requests.n_questions:
         tokens = requests.tokens_in // requests.n_requests
-        collection.set_batch(name, about | {"tokens": tokens})
+        collection.set_batch(name, {**about, "tokens": tokens})
     else:
         Path(file).unlink()
     return WrittenBatch(
@@ -164,11 +165,11 @@ def _refuse_batch(
     refuse_output(file)
     if Path(file).exists():
         raise SortNetError(f"cannot write {file!r}: it exists: name another file")
-    n_requests = n * (2 if judge.both_orders else 1)
+    n_requests = 2 * n if judge.both_orders else n
     if n_requests > LARGEST_BATCH:
         raise SortNetError(f"a batch of {n_requests:,} requests: {LARGEST_BATCH:,} at most")
-    if closed := service.why_closed(annotator):
-        raise SortNetError(f"{service.collection.name}: {closed}")
+    if why_closed := service.why_closed(annotator):
+        raise SortNetError(f"{service.collection.name}: {why_closed}")
     if why_not := prompt.why_not_about(service.study.set_size):
         raise SortNetError(f"{judge.model} {why_not}")
 
@@ -194,38 +195,38 @@ def _store_verdict(
     question: Question,
     verdict: Verdict,
 ) -> bool:
-    """Store an answer to a request; whether it is new."""
+    """Store an answer to a request; returns whether it is new."""
     collection = service.collection
     mark_model(service, annotator)
     if id.order == 1:
         return service.answer(id.lease, verdict.judgement(question, annotator)).new
-    second = verdict.judgement(question.turned, annotator)
-    second = replace(second, at=collection.clock())
-    # By the id it is not appended twice.
+    judgement = verdict.judgement(question.turned, annotator)
+    judgement = replace(judgement, at=collection.clock())
+    # The id keeps the answer in the reverse order, which has no lease, from being stored twice.
     digest = hashlib.sha256(str(id).encode()).hexdigest()[:16]
-    return bool(collection.append([second], ids=[digest]))
+    return bool(collection.append([judgement], ids=[digest]))
 
 
 def open_batches(collection: Collection) -> list[Batch]:
     """The batches of a collection and of its criteria that have questions without an answer."""
-    batches = chain.from_iterable(one.batches() for one in collection.asked())
+    batches = chain.from_iterable(criterion.batches() for criterion in collection.asked())
     return [batch for batch in batches if batch.n_open]
 
 
 def cancel_batch(collection: Collection, name: str) -> int:
-    """Take back the questions of a batch; returns the number of those that had no answer.
+    """Take back the open questions of a batch; returns their number.
 
     Raises:
         StoreError: if the collection has no such batch, or the batch has no question left.
     """
-    for one in collection.asked():
-        for batch in one.batches():
+    for criterion in collection.asked():
+        for batch in criterion.batches():
             if batch.name != name:
                 continue
             if not batch.n_open:
                 state = "is cancelled" if batch.cancelled is not None else "has its answers"
                 raise StoreError(f"batch {name} {state}: it has no open question")
-            return one.cancel_batch(name)
+            return criterion.cancel_batch(name)
     elsewhere = collection.collection_of_batch(name)
     if elsewhere is not None:
         raise StoreError(f"batch {name} is of collection {elsewhere!r}")
@@ -238,14 +239,15 @@ class BatchAnswers:
     """Answers of batches, stored under the leases of their questions.
 
     Attributes:
-        collection: with the batches.
+        collection: the collection that has the batches.
+        goal: when to stop; None: the goal of the study.
         notify: called with a line about each answer that is not stored.
         stored: number of answers.
         repeated: number of answers that were stored before.
         failed: number of requests without an answer; their pairs are free again.
         refused: number of answers that belong to no open question here.
         annotators: number of stored answers by annotator.
-        services: of the criteria with answers, by the name of the collection.
+        services: the services of the criteria with answers, by the name of the criterion.
     """
 
     collection: Collection
@@ -257,20 +259,21 @@ class BatchAnswers:
     refused: int = 0
     annotators: Counter[str] = field(default_factory=Counter)
     services: dict[str, LabellingService] = field(default_factory=dict)
-    _batches: dict[str, tuple[Batch, Collection]] = field(default_factory=dict)
-    _unanswered: dict[str, set[str]] = field(default_factory=dict)  # leases by batch
+    _batches: dict[str, tuple[Batch, Collection]] = field(default_factory=dict)  # by name
+    _unanswered: dict[str, set[str]] = field(default_factory=dict)  # ids of leases by batch
     _noted_batches: set[str] = field(default_factory=set)
     _n_notes: int = 0
     _file: str = ""
 
     def __post_init__(self) -> None:
-        for one in self.collection.asked():
-            self._batches |= {batch.name: (batch, one) for batch in one.batches()}
+        for criterion in self.collection.asked():
+            for batch in criterion.batches():
+                self._batches[batch.name] = (batch, criterion)
 
     def read(self, file: str) -> None:
-        """Store the answers of a file; each line that is no use is told, and the next one read.
+        """Store the answers of a file; a line that cannot be used is noted and skipped.
 
-        A process that was killed meanwhile has stored the first answers; the same file again
+        A process that is killed meanwhile has stored the first answers; reading the same file again
         stores the rest.
 
         Raises:
@@ -283,17 +286,22 @@ class BatchAnswers:
             raise DataError(f"{file}: is empty")
         if isinstance(first, Fault):
             raise DataError(f"{file}, {first}")
-        before = self.stored + self.repeated + self.failed
-        every = chain([first], lines)
-        while some := [*islice(every, _TOGETHER)]:
-            self._take(some)
+        n_before = self._n_recognised
+        all_lines = chain([first], lines)
+        while lines_together := [*islice(all_lines, _TOGETHER)]:
+            self._take(lines_together)
         self._free_unanswered()
         if self._n_notes > _MOST_NOTES:
             self.notify(f"{file}: and {self._n_notes - _MOST_NOTES} more lines of this kind")
-        if before == self.stored + self.repeated + self.failed:
+        if self._n_recognised == n_before:
             raise DataError(
                 f"{file}: none of its answers belongs to an open question of {self.collection.name}"
             )
+
+    @property
+    def _n_recognised(self) -> int:
+        """The number of lines that are answers, or failures, of requests of this collection."""
+        return self.stored + self.repeated + self.failed
 
     def settle(self) -> None:
         """Fit the models to the answers."""
@@ -306,8 +314,8 @@ class BatchAnswers:
             service.close()
 
     def _take(self, lines: Sequence[AnswerLine | Fault]) -> None:
-        """Store the answers of some lines, those of one collection in one transaction."""
-        of_batch: dict[str, list[tuple[RequestId, AnswerLine]]] = {}
+        """Store the answers of some lines, the answers to one batch in one transaction."""
+        lines_of_batch: dict[str, list[tuple[RequestId, AnswerLine]]] = {}
         for line in lines:
             if isinstance(line, Fault):
                 self.refused += 1
@@ -318,11 +326,11 @@ class BatchAnswers:
                 self.refused += 1
                 self._note(f"line {line.number}: {line.id[:40]!r} is no request of SortNet")
             elif id.batch in self._batches:
-                of_batch.setdefault(id.batch, []).append((id, line))
+                lines_of_batch.setdefault(id.batch, []).append((id, line))
             else:
                 self.refused += 1
                 self._note_foreign(id.batch, line.number)
-        for name, answers in of_batch.items():
+        for name, answers in lines_of_batch.items():
             batch, collection = self._batches[name]
             service = self._service(collection)
             with collection.locked():
@@ -371,7 +379,7 @@ class BatchAnswers:
             self._note(f"line {line.number}: its question was answered before")
 
     def _free_unanswered(self) -> None:
-        """Give back the pairs whose requests failed."""
+        """Release the questions whose requests failed."""
         for name, leases in self._unanswered.items():
             batch, collection = self._batches[name]
             collection.release(batch.annotator, sorted(leases))
@@ -381,9 +389,11 @@ class BatchAnswers:
         if batch in self._noted_batches:
             return
         self._noted_batches.add(batch)
-        elsewhere = self.collection.collection_of_batch(batch)
-        where = "another store, or was removed" if elsewhere is None else f"collection {elsewhere}"
-        self.notify(f"{self._file}, line {number}: batch {batch} is of {where}")
+        collection = self.collection.collection_of_batch(batch)
+        origin = "another store, or was removed"
+        if collection is not None:
+            origin = f"collection {collection}"
+        self.notify(f"{self._file}, line {number}: batch {batch} is of {origin}")
 
     def _note(self, text: str) -> None:
         self._n_notes += 1
@@ -391,28 +401,31 @@ class BatchAnswers:
             self.notify(f"{self._file}, {printable(text)}")
 
 
-def _leased(
+def _lease_questions(
     service: LabellingService, annotator: str, n: int, about: Mapping[str, Any]
 ) -> tuple[str, list[Lease]]:
-    """The name of a new batch, and the leases of its questions."""
+    """Lease up to n questions for a new batch; returns its name, and the leases.
+
+    No batch is made if there is no question.
+    """
     collection = service.collection
     leases: list[Lease] = []
     name = ""
     for _ in range(_ATTEMPTS):
         service.sync()
-        live = collection.leases()
-        mine = [lease for lease in live if lease.annotator == annotator]
-        left = service.study.left(annotator, service.session.answered(annotator))
-        n_left = n - len(leases)
-        if left is not None:
-            n_left = min(n_left, left - len(mine))
-        if n_left <= 0:
+        live_leases = collection.leases()
+        n_missing = n - len(leases)
+        n_in_quota = service.study.left(annotator, service.session.answered(annotator))
+        if n_in_quota is not None:
+            n_leased = sum(lease.annotator == annotator for lease in live_leases)
+            n_missing = min(n_missing, n_in_quota - n_leased)
+        if n_missing <= 0:
             break
         questions = question_set(
             _copy_of_session(service),
             annotator,
-            n_left,
-            busy={pair for lease in live for pair in lease.question.pairs},
+            n_missing,
+            busy={pair for lease in live_leases for pair in lease.question.pairs},
             rng=np.random.default_rng([service.session.seed, service.session.events]),
         )
         if not questions:
@@ -420,7 +433,7 @@ def _leased(
         with collection.locked():
             name = name or collection.add_batch(annotator, dict(about))
             leases += collection.lease(
-                annotator, questions, math.inf, after=service.moment[0], batch=name
+                annotator, questions, math.inf, after=service.last_number, batch=name
             )
         if len(leases) == n:
             break
@@ -428,7 +441,7 @@ def _leased(
 
 
 def _copy_of_session(service: LabellingService) -> Session:
-    """A session with the same answers, to which expected answers may be added."""
+    """A session with the answers of a service, to which expected answers may be added."""
     session = service.session
     copy = new_session(service.collection, service.items, service.study, goal=session.goal)
     copy.replay(session.judgements())
@@ -445,7 +458,7 @@ def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
         Fault: if there is no answer.
     """
     about = batch.about
-    meta = {"model": about["model"], "batch": batch.name, **about["facts"]}
+    meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
     if line.status in (400, 413, 422) and TOO_LONG.search(line.error):
         return Verdict("skip", comment=stored_text(line.error), meta=stored_meta(meta))
     if line.error or line.status != 200:
@@ -455,12 +468,14 @@ def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     except Fault as fault:
         raise Fault(without_secrets(str(fault))[:200]) from None
     text = without_secrets(reply["text"])
-    estimates = (about["tokens"], len(text) // CHARACTERS + 1)
-    tokens = [n or estimate for n, estimate in zip(reply["usage"], estimates, strict=True)]
-    meta |= {"tokens": tokens, "calls": 1}
+    # Some servers say nothing of the tokens of a prompt or an answer.
+    tokens_in, tokens_out = reply["usage"]
+    tokens = [tokens_in or about["tokens"], tokens_out or len(text) // CHARACTERS + 1]
+    meta["tokens"] = tokens
+    meta["calls"] = 1
     if about["structured"]:
         meta["structured"] = True
-    meta |= form.facts(reply)
+    meta.update(form.facts(reply))
     price = Price(about["price_in"], about["price_out"])
     facts: dict[str, Any] = {"cost": price.of(*tokens), "meta": stored_meta(meta)}
     verdict = form.verdict(reply, text, facts)

@@ -21,91 +21,107 @@ from store.database.schema import IterationRow, RunRow
 from store.runs.run import Run
 
 QUALITY = "order"  # the share of pairs in the right order: expected, and of the hold-out
-TOP = "top-{}"  # the share of that many top items that are expected to belong there
-FEW = 5  # answers to the hold-out, of which a share says nothing
+TOP = "top-{}"  # the share of the top items that are expected to belong there
+FEW = 5  # with fewer answers to the hold-out no share is given
 _SETTING = "labelling_run"
 
 
 class Convergence:
     """The run of a collection's labelling, the same for all its sessions and processes.
 
-    An iteration is a refit; its number is that of the last judgement that was fitted. Recorded is
-    the first refit after each quarter more judgements, and the last of a process: so there are few,
-    and an answer waits for none. A row that cannot be written is left out. `known` is the number of
-    the last judgement before this process.
+    An iteration is a refit; its number is the number of the last judgement that was fitted. The
+    first refit after each quarter more judgements is recorded, and the last refit of a process: so
+    there are few, and no answer waits for them. A row that cannot be written is left out.
+
+    Args:
+        last_number: the number of the last judgement before this process.
     """
 
-    def __init__(self, collection: Collection, known: int) -> None:
+    def __init__(self, collection: Collection, last_number: int) -> None:
         self._collection = collection
-        self._recorded = self._seen = known
-        self._last: dict[str, object] = {}
+        self._recorded_number = last_number
+        self._refit_number = last_number
+        self._last_iteration: dict[str, object] = {}
         self._run: Run | None = None
-        self._over = False
+        self._is_closed = False
 
     def add(
         self, number: int, answers: int, remaining: Remaining, goal: Goal, seconds: float
     ) -> None:
-        """Take in a refit to the judgements up to that number, and record it if it is time to.
+        """Note a refit to the judgements up to a number, and record it if it is time to.
+
+        Args:
+            answers: number of answers that were fitted.
+            seconds: duration of the refit.
 
         Cost: nothing, or two short transactions; four for the first of a process.
         """
-        if number <= self._seen:
+        if number <= self._refit_number:
             return
-        checked = {"vali": {QUALITY: remaining.holdout_right}} if remaining.holdout_n else {}
-        self._last = {
+        measures = {"train": {_measure_of(goal): 1 - remaining.wrong}}
+        if remaining.holdout_n:
+            measures["vali"] = {QUALITY: remaining.holdout_right}
+        self._last_iteration = {
             "iteration": number,
             "comparisons_train": answers,
             "comparisons_vali": remaining.holdout_n,
-            "measures": {"train": {_measured(goal): 1 - remaining.wrong}} | checked,
+            "measures": measures,
             "seconds_train": seconds,
         }
-        self._seen = number
-        if milestone(number) > milestone(self._recorded):
+        self._refit_number = number
+        if milestone(number) > milestone(self._recorded_number):
             self._record()
 
     def close(self) -> None:
         """Record the last refit; the run has ended, until another process resumes it."""
-        if self._seen > self._recorded:
+        if self._refit_number > self._recorded_number:
             self._record()
-        self._over = True
+        self._is_closed = True
         if self._run is not None:
             with suppress(StoreError):
                 self._run.finish("done")
 
     def _record(self) -> None:
-        if self._over:
+        if self._is_closed:
             return
         with suppress(StoreError):
             if self._run is None:
                 self._run = _run_of(self._collection)
                 self._run.finish("running")
-            self._run.record(self._last)
-            self._recorded = self._seen
+            self._run.record(self._last_iteration)
+            self._recorded_number = self._refit_number
 
 
 def recorded(collection: Collection, goal: Goal) -> list[dict[str, float | None]]:
-    """The recorded refits, oldest first: number of answers, share expected right, None if that was
-    of another goal, and share right of the hold-out, None of few answers.
+    """The recorded refits, oldest first, each with three figures.
+
+    `answers` is the number of answers; `expected` the share expected right, None if the goal was
+    another one then; `holdout` the share right of the hold-out, None if it had few answers.
 
     Cost: one transaction.
     """
-    read = (IterationRow.comparisons_train, IterationRow.comparisons_vali, IterationRow.measures)
     with collection.database.transaction() as connection:
         row = find_collection(connection, collection.database.name, collection.name)
-        these = select(*read).join(RunRow, RunRow.number == IterationRow.run)
-        these = these.where(RunRow.id == row.settings.get(_SETTING))
-        rows = connection.execute(these.order_by(IterationRow.iteration)).all()
+        query = (
+            select(
+                IterationRow.comparisons_train, IterationRow.comparisons_vali, IterationRow.measures
+            )
+            .join(RunRow, RunRow.number == IterationRow.run)
+            .where(RunRow.id == row.settings.get(_SETTING))
+            .order_by(IterationRow.iteration)
+        )
+        rows = connection.execute(query).all()
     return [
         {
-            "answers": answers,
-            "expected": measures["train"].get(_measured(goal)),
-            "holdout": measures["vali"][QUALITY] if checked >= FEW else None,
+            "answers": n_answers,
+            "expected": measures["train"].get(_measure_of(goal)),
+            "holdout": measures["vali"][QUALITY] if n_holdout >= FEW else None,
         }
-        for answers, checked, measures in rows
+        for n_answers, n_holdout, measures in rows
     ]
 
 
-def _measured(goal: Goal) -> str:
+def _measure_of(goal: Goal) -> str:
     return TOP.format(goal.top) if goal.top else QUALITY
 
 
@@ -126,6 +142,6 @@ def _run_of(collection: Collection) -> Run:
     with collection.database.transaction(write=True) as connection:
         number = connection.execute(select(RunRow.number).where(RunRow.id == id_)).scalar()
         if number is None:
-            made = insert(RunRow).returning(RunRow.number)
-            number = connection.execute(made, row).scalar_one()
+            insertion = insert(RunRow).returning(RunRow.number)
+            number = connection.execute(insertion, row).scalar_one()
     return Run(collection.database, number)

@@ -19,20 +19,33 @@ if TYPE_CHECKING:
     from store.service.judged_queries import Source
 
 ITEMS_MAKER = "sortnet items add"  # the command that creates a store with collections
+# Errors raised for values that the tables should not contain.
+_INVALID_VALUE_ERRORS = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+)
 
 
 @contextmanager
 def open_existing(
     url: URL | str | None, maker: str = "sortnet train", *, write: bool = False
 ) -> Iterator[Store]:
-    """Open an existing store: a misspelt name must not create one; `maker` does.
+    """Open an existing store, so that a misspelt name creates none.
+
+    Args:
+        maker: the command that creates a store, named in the message if there is none.
 
     Raises:
         StoreError: if it cannot be opened, or contains invalid values.
     """
     from store import open_store
 
-    if (parsed := _existing(url)) is None:
+    parsed = _existing(url)
+    if parsed is None:
         from store.database.engine import parse_url
 
         raise StoreError(
@@ -44,14 +57,14 @@ def open_existing(
             yield opened
         except (SortNetError, OSError):
             raise
-        except _ODD as error:
+        except _INVALID_VALUE_ERRORS as error:
             if write:
                 raise
             place = traceback.extract_tb(error.__traceback__)[-1]
-            what = f"{type(error).__name__}: {str(error)[:99]} ({place.name}, line {place.lineno})"
+            cause = f"{type(error).__name__}: {str(error)[:99]} ({place.name}, line {place.lineno})"
             raise StoreError(
                 f"{opened.database.name} contains data that SortNet does not write, "
-                f"or this is a bug in SortNet: {what}"
+                f"or this is a bug in SortNet: {cause}"
             ) from error
 
 
@@ -62,10 +75,6 @@ def open_collection(
     """Open a collection of an existing store."""
     with open_existing(url, ITEMS_MAKER, write=write) as opened:
         yield opened.collection(name)
-
-
-# Raised for values that the tables should not contain.
-_ODD = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
 
 
 def open_to_write(url: URL | str | None) -> Store:
@@ -83,7 +92,7 @@ def open_to_write(url: URL | str | None) -> Store:
 
 @contextmanager
 def open_run(store: str | None, name: str) -> Iterator[Run]:
-    """Open the run with that id; an empty store raises with the next step."""
+    """Open the run with that id; for a store without runs the error names the next step."""
     with open_existing(store) as opened:
         if opened.runs_frame().empty:
             raise StoreError(f"{opened.database.name} has no runs yet: sortnet train makes one")
@@ -94,7 +103,8 @@ def collections_of(url: URL | str | None) -> list[str]:
     """The names of the store's collections; none if there is no store yet."""
     from store import open_store
 
-    if (parsed := _existing(url)) is None:
+    parsed = _existing(url)
+    if parsed is None:
         return []
     with open_store(parsed, write=False) as opened:
         names: list[str] = opened.collections_frame()["name"].tolist()
@@ -102,7 +112,7 @@ def collections_of(url: URL | str | None) -> list[str]:
 
 
 def _existing(url: URL | str | None) -> URL | None:
-    """The parsed URL; None if it is of a file that there is not."""
+    """The parsed URL; None if it names a file that does not exist."""
     from store.database.engine import parse_url
 
     parsed = parse_url(url)
@@ -123,7 +133,8 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
     if len(set(paths)) != 1:
         return None
     name = paths[0]
-    if (source := Source.parse(name)) is not None or len(paths) > 1:
+    source = Source.parse(name)
+    if source is not None or len(paths) > 1:
         return source
     if Path(name).exists() or glob.has_magic(name):
         return None
@@ -135,7 +146,7 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
 
 
 def collection_behind(path: str, url: URL | str | None) -> str:
-    """Hint for a path that could not be used, where a collection has its name."""
+    """Hint for a path that could not be used: the collection of that name; empty without one."""
     from store.service.judged_queries import PREFIX
 
     with suppress(StoreError):  # a store that cannot be read has no collection to name

@@ -1,4 +1,4 @@
-"""Judgements of a collection as a file, with the reliability that preference tuning weighs by."""
+"""Judgements of a collection as a file; pairs for preference tuning with annotators' weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from store.collections.collection import Collection
 from store.collections.judgement_files import ExportForm, export_judgements
 from store.service.judged_queries import annotator_weights
 
-FORMS_OF_PAIRS = ("chosen", "conversational")  # with a line per pair
+FORMS_OF_PAIRS = ("chosen", "conversational")  # formats with a line for each pair
 
 
 def write_judgements(
@@ -22,7 +22,7 @@ def write_judgements(
     """Write the judgements of a collection to a file.
 
     Args:
-        form: the format; one of `FORMS_OF_PAIRS` takes a fit of the annotators' reliability.
+        form: the format. `FORMS_OF_PAIRS` need a fit of the annotators' reliability.
         prompt, for_spreadsheets: as `export_judgements`.
 
     Returns:

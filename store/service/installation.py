@@ -25,12 +25,12 @@ _FACTS_OF_STORE = ("url", "exists", "schema", "runs", "collections", "bytes", "p
 
 @dataclass(frozen=True)
 class Installation:
-    """What the checks have found; each fault is a line with the next step.
+    """The results of the checks.
 
     Attributes:
-        version: of SortNet.
+        version: version of SortNet.
         system: Python and the system that it runs on.
-        executable: of Python.
+        executable: path of Python.
         devices: names of the devices that work, the CPU first.
         auto_device: the device that `auto` takes.
         threads: number of cores, and threads of each library.
@@ -38,6 +38,7 @@ class Installation:
         store: facts about the store; None where a fact is not known.
         is_store_writable: whether the file of the store, or its folder, can be written.
         newest_schema: the schema that this version writes.
+        faults: a line for each fault, with the next step.
     """
 
     version: str
@@ -56,7 +57,7 @@ class Installation:
 def check_installation(
     store: URL | str | None = None, progress: Progress = lambda text: None
 ) -> Installation:
-    """Check everything; nothing is changed, and no store is made."""
+    """Check devices, threads, extras and the store; nothing is changed, and no store is made."""
     faults: list[str] = []
     progress("checking devices")
     devices = _devices(faults)
@@ -65,7 +66,7 @@ def check_installation(
     progress("checking extras")
     extras = _extras()
     progress("checking store")
-    facts, is_writable = _store(store, faults)
+    facts, is_writable = _facts_of_store(store, faults)
     return Installation(
         version=__version__,
         system=f"Python {platform.python_version()} on {platform.system()} {platform.machine()}",
@@ -86,7 +87,8 @@ def _devices(faults: list[str]) -> list[str]:
 
     devices = ["cpu"]
     try:
-        for k in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        for k in range(n_gpus):
             torch.zeros(1, device=f"cuda:{k}").add_(1)
             memory = torch.cuda.get_device_properties(k).total_memory / 2**30
             devices.append(f"cuda:{k} {torch.cuda.get_device_name(k)}, {memory:.0f} GiB")
@@ -115,22 +117,23 @@ def _threads() -> dict[str, int]:
 def _extras() -> list[dict[str, Any]]:
     from packaging.requirements import Requirement
 
-    about = metadata.metadata("sortnet")
-    names = [name for name in about.get_all("Provides-Extra") or [] if name not in ("dev", "docs")]
+    all_names = metadata.metadata("sortnet").get_all("Provides-Extra") or []
+    names = [name for name in all_names if name not in ("dev", "docs")]
     requirements = [Requirement(line) for line in metadata.requires("sortnet") or []]
     rows: list[dict[str, Any]] = []
     for name in names:
-        needed = [
+        distributions = [
             requirement.name
             for requirement in requirements
             if requirement.marker and requirement.marker.evaluate({"extra": name})
         ]
+        is_present = all(map(_is_installed, distributions))
         install = f"pip install 'sortnet[{name}]'"
-        rows.append({"name": name, "present": all(map(_is_there, needed)), "install": install})
+        rows.append({"name": name, "present": is_present, "install": install})
     return rows
 
 
-def _is_there(distribution: str) -> bool:
+def _is_installed(distribution: str) -> bool:
     try:
         metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -138,7 +141,7 @@ def _is_there(distribution: str) -> bool:
     return True
 
 
-def _store(url: URL | str | None, faults: list[str]) -> tuple[dict[str, Any], bool]:
+def _facts_of_store(url: URL | str | None, faults: list[str]) -> tuple[dict[str, Any], bool]:
     """Facts about the store, and whether it can be written."""
     facts: dict[str, Any] = dict.fromkeys(_FACTS_OF_STORE)
     is_writable = True
@@ -148,35 +151,40 @@ def _store(url: URL | str | None, faults: list[str]) -> tuple[dict[str, Any], bo
         parsed = parse_url(url)
         facts["url"] = stored_url(parsed)
         if parsed.drivername == "sqlite":
-            is_writable = _look_at_file(parsed, facts)
+            is_writable = _add_facts_of_file(parsed, facts)
         if facts["exists"] is not False:
-            _look_at_tables(parsed, facts)
+            _add_facts_of_tables(parsed, facts)
     except (SortNetError, ImportError) as error:
         facts["problem"] = str(error)
         faults.append(f"{error}; choose another with --store or SORTNET_STORE")
     return facts, is_writable
 
 
-def _look_at_file(url: URL, facts: dict[str, Any]) -> bool:
-    """Add the facts of a store in a file, and return whether it can be written.
+def _add_facts_of_file(url: URL, facts: dict[str, Any]) -> bool:
+    """Add the facts about a store's file, and return whether it can be written.
 
     Raises:
         SortNetError: if there is no file, and none can be made.
     """
-    path = Path(url.database or "")
-    facts["exists"] = path.exists()
-    home = next(p for p in (*path.absolute().parents, Path("/")) if p.exists())
-    is_writable = all(os.access(p, os.W_OK) for p in (home, path) if p.exists())
-    if facts["exists"]:
-        sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
-        facts["bytes"] = sum(sizes)
+    file = Path(url.database or "")
+    facts["exists"] = file.exists()
+    folder = next(parent for parent in (*file.absolute().parents, Path("/")) if parent.exists())
+    is_writable = os.access(folder, os.W_OK)
+    if file.exists():
+        is_writable = is_writable and os.access(file, os.W_OK)
+        files = (file, Path(f"{file}-wal"))
+        facts["bytes"] = sum(path.stat().st_size for path in files if path.exists())
     elif not is_writable:
-        raise SortNetError(f"store {path}: {home} is not writable")
+        raise SortNetError(f"store {file}: {folder} is not writable")
     return is_writable
 
 
-def _look_at_tables(url: URL, facts: dict[str, Any]) -> None:
-    """Add the facts that the tables of a store have; raises what `open_store` would."""
+def _add_facts_of_tables(url: URL, facts: dict[str, Any]) -> None:
+    """Add the facts that the tables of a store hold.
+
+    Raises:
+        SortNetError: as `open_store` would.
+    """
     from sqlalchemy import func, select
 
     from store.database import upgrade

@@ -1,4 +1,4 @@
-"""The ranking of the items of a collection as a frame, and the service that made it."""
+"""The ranking of a collection's items as a frame, with the service that ranked them."""
 
 from __future__ import annotations
 

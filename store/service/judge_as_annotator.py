@@ -101,7 +101,7 @@ class Judging(WorkerPool[Lease]):
 
     Attributes:
         service: chooses the questions and stores the answers.
-        annotator: as whom the judge answers.
+        annotator: name under which the answers are stored.
         number: number of questions to answer; None: until the goal is reached.
         n_preferences: answers that are neither skips nor can't-says.
     """
@@ -273,8 +273,8 @@ class Judging(WorkerPool[Lease]):
             n_left = self.service.remaining.range_left
         else:
             n_left = str(self.number - self.answered)
-        left = "" if n_left in ("", "0") else f"{n_left} left"
-        return f"{self.answered} answered", left
+        n_left_text = "" if n_left in ("", "0") else f"{n_left} left"
+        return f"{self.answered} answered", n_left_text
 
     def _reason(self) -> tuple[EndReason, str]:
         remaining = self.service.remaining

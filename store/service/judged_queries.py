@@ -28,7 +28,7 @@ class Source:
     """A collection as it was after some of its judgements, as data of a run.
 
     Attributes:
-        name: of the collection.
+        name: name of the collection.
         events: the number of the last judgement that counts; None: all.
 
     >>> str(Source("essays", 120)), Source.parse("collection:essays#120")
@@ -39,23 +39,26 @@ class Source:
     events: int | None = None
 
     def __str__(self) -> str:
-        return f"{PREFIX}{self.name}" + ("" if self.events is None else f"#{self.events}")
+        if self.events is None:
+            return f"{PREFIX}{self.name}"
+        return f"{PREFIX}{self.name}#{self.events}"
 
     @classmethod
     def parse(cls, text: str) -> Source | None:
         """The collection that a text names; None if it names a file."""
-        found = _SOURCE.fullmatch(text)
-        return found and cls(
-            found["name"], None if found["events"] is None else int(found["events"])
-        )
+        match = _SOURCE.fullmatch(text)
+        if match is None:
+            return None
+        events = match["events"]
+        return cls(match["name"], None if events is None else int(events))
 
 
 class JudgedData(NamedTuple):
-    """What a collection is learned from.
+    """Training and validation part of a collection's judgements.
 
     Attributes:
-        facts: a hash of the items and of the answers that count. Not of what is computed of them:
-            the last bits of a fit depend on the threads and the machine.
+        facts: a hash of the items and of the answers that count. Weights and features that were
+            computed are not in it: their last bits depend on the threads and the machine.
     """
 
     train: Queries
@@ -63,7 +66,7 @@ class JudgedData(NamedTuple):
     facts: str
 
     def fingerprint(self, part: Queries) -> str:
-        """What tells a part from other data, in hexadecimal."""
+        """A hash that tells a part from other data, in hexadecimal."""
         return _hash(self.facts, part.offsets, part.rows)
 
 
@@ -76,16 +79,21 @@ def read_judged(
     describer: Describer | None = None,
     progress: Progress = lambda text: None,
 ) -> JudgedData:
-    """What people said of a collection's items: a part to learn from, and one that chooses.
+    """The judgements of a collection as queries: a part to learn from, and a part to choose by.
 
-    A query is a group of items. A judgement weighs the reliability of its annotator; one who mostly
-    says the opposite counts the other way round. The comparisons that follow from an answer about a
-    set weigh less than as many answers about pairs, see `Votes.comparisons`. Judgements up to
-    number `events` count (None: all); the seed decides what is held out, or `as_before` names it,
-    see `hold_out_documents`. A DataError if there are no judgements, no features, or too few
-    judgements for two parts.
+    A query is a group of items. A judgement weighs as much as its annotator is reliable; the
+    answers of an annotator who mostly says the opposite count the other way round. The comparisons
+    that follow from an answer about a set weigh less than as many answers about pairs, see
+    `Votes.comparisons`.
 
-    With a describer, that of a model, the items have the features that it makes.
+    Args:
+        events: number of the last judgement that counts; None: all count.
+        seed: decides which documents are held out.
+        as_before: names the documents that are held out, see `hold_out_documents`.
+        describer: a model's, which makes the features of the items; None: a new one is fitted.
+
+    Raises:
+        DataError: if there are no judgements, no features, or too few judgements for two parts.
 
     Cost: a replay of the judgements, one fit of the annotators' reliability.
     """
@@ -110,14 +118,14 @@ def read_judged(
     progress("weighing the annotators")
     votes, weights = session.weighted()
     queries = replace(_queries(items, votes, weights, source), describer=describer)
-    parts = hold_out_documents(queries, seed=seed, as_before=as_before)
-    return JudgedData(*parts, _facts(stored, votes))
+    train, vali = hold_out_documents(queries, seed=seed, as_before=as_before)
+    return JudgedData(train, vali, _facts(stored, votes))
 
 
 def annotator_weights(collection: Collection) -> dict[str, float]:
-    """How much the answers of each annotator are worth, see `Session.weighted`: 1 is the average.
+    """The weight of each annotator's answers, see `Session.weighted`: 1 is the average.
 
-    Those of excluded annotators, and of those who never said which item is better, are not in it.
+    Excluded annotators, and annotators who never said which item is better, are left out.
     """
     session = new_session(collection, collection.items())
     session.replay(collection.judgements())
@@ -126,22 +134,29 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
 
 def _facts(items: Items, votes: Votes) -> str:
     """A hash of items as they are stored, and of answers that no decision has left out."""
-    given = items.ids, items.groups, items.texts, items.images, items.feature_names
+    columns = [items.ids, items.groups, items.texts, items.images, items.feature_names]
     answers = [votes.left, votes.right, votes.target, votes.annotator]
     if votes.weight is not None:
         answers.append(votes.weight)
-    return _hash(*given, items.features, *answers)
+    return _hash(*columns, items.features, *answers)
 
 
 def _hash(*values: Any) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for value in values:
-        array = isinstance(value, np.ndarray)
-        found.update(np.ascontiguousarray(value).tobytes() if array else f"{value!r};".encode())
-    return found.hexdigest()
+        if isinstance(value, np.ndarray):
+            digest.update(np.ascontiguousarray(value).tobytes())
+        else:
+            digest.update(f"{value!r};".encode())
+    return digest.hexdigest()
 
 
 def _queries(items: Items, votes: Votes, weights: Mapping[str, float], source: Source) -> Queries:
+    """The items as documents, with the votes as soft judgements.
+
+    Raises:
+        DataError: if there are no votes.
+    """
     if not len(votes):
         raise DataError(
             f"{source.name}: nobody has said yet which of two items is better, excluded annotators "
@@ -155,6 +170,7 @@ def _queries(items: Items, votes: Votes, weights: Mapping[str, float], source: S
         source=str(source),
     )
     weight = np.array([*weights.values()])[votes.annotator]
+    # A negative weight: the annotator mostly says the opposite.
     target = np.where(weight < 0, 1 - votes.target, votes.target)
     if votes.weight is not None:
         weight = weight * votes.weight

@@ -48,7 +48,7 @@ def new_session(
         overrides: arguments of `Session` in place of the collection's settings.
 
     Raises:
-        StoreError: if the collection has criteria, each of which has a session.
+        StoreError: if the collection has criteria, which have a session each.
     """
     collection.check_one_question()
     study = study or collection.study()
@@ -98,8 +98,9 @@ class LabellingService:
 
     Attributes:
         session, study, items: the session, the study's present state, and the items to sort.
-        ranking, remaining: of the last fit; before the first one, by the features alone.
+        ranking, remaining: results of the last fit; before the first fit, by the features alone.
         fault: the error of the last fit, else empty.
+        last_number: the number of the last judgement that was read.
 
     Cost: opening reads all judgements and replays them, about 6 us each; later calls read only
     new ones.
@@ -131,7 +132,7 @@ class LabellingService:
         self._start_session()
         self.ranking: Ranking = self.session.ranking(fresh=False)
         self.remaining: Remaining = self.session.remaining(fresh=False)
-        self._convergence = Convergence(collection, self._last_number) if record else None
+        self._convergence = Convergence(collection, self.last_number) if record else None
 
     def close(self) -> None:
         """Record the last fit, if fits are recorded."""
@@ -193,7 +194,7 @@ class LabellingService:
             self.collection.release(annotator, sorted(self._own_leases.get(annotator, ())))
 
     def sees(self, annotator: str, item: int) -> bool:
-        """Whether an item is in a live question of an annotator, or in one that they answered.
+        """Whether an item is in a live or an answered question of an annotator.
 
         Cost: a pass over the judgements; a transaction if the item is in no judgement.
         """
@@ -219,7 +220,7 @@ class LabellingService:
         that is unknown, expired, released or another annotator's.
         """
         with self._lock:
-            stored = self.collection.answer(lease, judgement, after=self._last_number)
+            stored = self.collection.answer(lease, judgement, after=self.last_number)
             if stored.since.highest_item >= self.session.n_items:
                 self.sync()
             else:
@@ -236,7 +237,7 @@ class LabellingService:
             last = self.session.last(annotator)
             if last is None or self.study.why_closed(annotator, 0):
                 return None
-            self._leases_of_service(annotator, live_leases)  # takes over those of ended processes
+            self._leases_of_service(annotator, live_leases)  # takes over leases of ended processes
             self.release(annotator)
             undo = self.collection.undo(annotator, last.number)
             self.sync()
@@ -281,7 +282,7 @@ class LabellingService:
     def moment(self) -> tuple[int, ...]:
         """Numbers that change with each judgement, decision and fit that was read or made."""
         n_fitted = -1 if self._last_fit is None else self._last_fit.n_events
-        return self._last_number, len(self._decisions), n_fitted
+        return self.last_number, len(self._decisions), n_fitted
 
     def reports(self, names: Sequence[str]) -> list[AnnotatorReport]:
         """A report of each annotator, by the last fit."""
@@ -302,9 +303,9 @@ class LabellingService:
     def sync(self) -> int:
         """Read what other processes wrote; returns the number of new judgements."""
         with self._lock:
-            number_before = self._last_number
+            number_before = self.last_number
             self._read_changes()
-            return self._last_number - number_before
+            return self.last_number - number_before
 
     @property
     def is_fitted(self) -> bool:
@@ -327,16 +328,25 @@ class LabellingService:
             return
         if self.session.quick:
             self._try_fit()
-            is_running = self._forecasting is not None and self._forecasting.is_alive()
-            if not is_running and self.session.forecast_due:
+            if self.session.forecast_due:
                 # A forecast takes longer than a small fit, and nobody waits for it.
-                self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
-                self._forecasting.start()
-            return
+                self._start_forecast()
+        else:
+            self._start_fit(keep_net=keep_net, pause=pause)
+
+    def _start_forecast(self) -> None:
+        """Renew the forecast in a thread, unless a thread does so already."""
+        is_running = self._forecasting is not None and self._forecasting.is_alive()
+        if not is_running:
+            self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
+            self._forecasting.start()
+
+    def _start_fit(self, *, keep_net: bool, pause: bool) -> None:
+        """Fit the model in a thread, unless a thread does so already or fits pause."""
         with self._lock:
             is_running = self._fitting is not None and self._fitting.is_alive()
-            may_start = not pause or time.monotonic() >= self._pause_until
-            if may_start and not is_running:
+            is_pausing = pause and time.monotonic() < self._pause_until
+            if not is_running and not is_pausing:
                 # A daemon: a process that ends need not wait for a fit, which writes nothing.
                 fit = partial(self._try_fit, keep_net=keep_net)
                 self._fitting = threading.Thread(target=fit, daemon=True)
@@ -393,7 +403,7 @@ class LabellingService:
         with self._lock:
             session = self.session
             n_events = session.events
-            last_number = self._last_number
+            last_number = self.last_number
         started = time.monotonic()
         with short_turns():
             session.refit(keep_net=keep_net)
@@ -437,14 +447,14 @@ class LabellingService:
         self.session = new_session(
             self.collection, self.items, self.study, goal=goal, call=self._call
         )
-        self._last_number = 0
+        self.last_number = 0
         self._excluded_judgements = Judgements()
         for judgements in blocks:
             self._replay(judgements)
 
     def _read_changes(self) -> list[Lease]:
         """Read new judgements, decisions and items; returns all live leases."""
-        changes = self.collection.changes(self._last_number, len(self._decisions))
+        changes = self.collection.changes(self.last_number, len(self._decisions))
         study_before = self.study
         if changes.decisions:
             self._decisions += changes.decisions
@@ -473,7 +483,7 @@ class LabellingService:
         return any(lease.expires < soon or lease.process != process for lease in leases)
 
     def _replay(self, judgements: Judgements) -> None:
-        """Add judgements to the session, and keep those of excluded annotators beside it."""
+        """Add judgements to the session, and keep judgements of excluded annotators."""
         if not len(judgements):
             return
         self.session.replay(judgements)
@@ -482,7 +492,7 @@ class LabellingService:
             numbers = [judgements.annotators[name] for name in excluded_names]
             is_excluded = np.isin(judgements.annotator, numbers)
             self._excluded_judgements.extend(judgements.where(is_excluded))
-        self._last_number = int(judgements.number[-1])
+        self.last_number = int(judgements.number[-1])
 
     def _choose_questions(
         self, annotator: str, k: int, live_leases: Sequence[Lease]
@@ -499,7 +509,7 @@ class LabellingService:
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()
     ) -> list[Lease]:
         leases = self.collection.lease(
-            annotator, questions, self.lease_seconds, renew=renew, after=self._last_number
+            annotator, questions, self.lease_seconds, renew=renew, after=self.last_number
         )
         own_leases = self._own_leases.setdefault(annotator, {})
         for id in renew:  # a lease that another process has taken over is not renewed

@@ -1,4 +1,4 @@
-"""Rows of what a store has, as plain values: its collections, the newest judgements of one."""
+"""Rows of a store's tables as plain values: its collections, a collection's newest judgements."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def newest_judgements(collection: Collection, limit: int) -> NewestJudgements:
 
 
 def _iso_time(text: str | None) -> str | None:
-    """A time as ISO 8601 writes it; None where a damaged store has none."""
-    return text and text.replace(" ", "T")
+    """A time in ISO 8601; None if a damaged store has no time."""
+    return None if text is None else text.replace(" ", "T")

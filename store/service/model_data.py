@@ -1,4 +1,4 @@
-"""Data for a model: read with the features and the columns that the model was trained with."""
+"""Data for a model, read with the features and the columns that the model was trained with."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class DataFile:
 
     Attributes:
         path: the file or folder.
-        columns: the names of columns; where they leave one open, the model remembers it.
-        part: of the one file that the model was trained on; None: all queries.
+        columns: the names of columns; a column that is not named is the model's.
+        part: name of a part of the file that the model was trained on; None: all queries.
         cache: folder of parsed data; None: nothing is cached.
     """
 
@@ -41,7 +41,9 @@ class DataFile:
         Raises:
             SortNetError: if the data cannot be used, or has no such part.
         """
-        facts = None if self.part is None else _facts_of_part(self.path, model, self.part)
+        facts_of_part: dict[str, Any] | None = None
+        if self.part is not None:
+            facts_of_part = _facts_of_part(self.path, model, self.part)
         progress(f"reading {self.path}")
         queries = read_queries(
             self.path,
@@ -52,10 +54,10 @@ class DataFile:
             like=model,
             progress=progress,
         )
-        if self.part is not None and facts is not None:
+        if self.part is not None and facts_of_part is not None:
             from sortnet.data.parts import take_part
 
-            return take_part(queries, facts, self.part)
+            return take_part(queries, facts_of_part, self.part)
         if labelled and _is_divided_file(self.path, model):
             note(
                 f"{self.path} is the file that the model was trained on, all its parts: "
@@ -70,11 +72,11 @@ def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
     Raises:
         SortNetError: if it was not trained on one file, or the file has another content.
     """
-    facts = _recorded(model, part)
+    facts = _recorded_facts(model, part)
     if facts is None:
         raise ModelError("--part: the model was not trained on one file that train divided")
-    kind = {"queries": list[str]} if "queries" in facts else {"rows": list[int]}
-    check_fields(facts, {"path": str, "fingerprint": str, **kind}, f"model.json, {part} part")
+    members = {"queries": list[str]} if "queries" in facts else {"rows": list[int]}
+    check_fields(facts, {"path": str, "fingerprint": str, **members}, f"model.json, {part} part")
     if fingerprint(path) != facts["fingerprint"]:
         raise DataError(
             f"{path}: its content differs from that of {facts['path']}, which was divided for "
@@ -83,14 +85,17 @@ def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
     return facts
 
 
-def _recorded(model: Ranker, part: str) -> dict[str, Any] | None:
+def _recorded_facts(model: Ranker, part: str) -> dict[str, Any] | None:
+    """Facts that a model folder has about a part of one file; None without such facts."""
     from sortnet.data.parts import is_part
 
     recorded = model.info.get("data")
-    facts = recorded.get(part) if isinstance(recorded, dict) else None
+    if not isinstance(recorded, dict):
+        return None
+    facts = recorded.get(part)
     return facts if isinstance(facts, dict) and is_part(facts) else None
 
 
 def _is_divided_file(path: str, model: Ranker) -> bool:
-    facts = _recorded(model, "test")
+    facts = _recorded_facts(model, "test")
     return facts is not None and fingerprint(path) == facts.get("fingerprint")

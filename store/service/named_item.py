@@ -1,4 +1,4 @@
-"""An item of a collection by its id: its number, its facts, and decisions about it."""
+"""An item of a collection by its id: its facts, and decisions about the item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model of a folder that a command or a training names, with a hint where there is none."""
+"""The model of a folder that a command or a training names; its error hints at the next step."""
 
 from __future__ import annotations
 
@@ -17,20 +17,24 @@ if TYPE_CHECKING:
 
 
 def load_model(model: str, progress: Progress, threads: int | None = None) -> Ranker:
-    """The model of a folder, which is to run in that number of threads."""
+    """Load the model of a folder, and set the number of threads that it runs in.
+
+    Raises:
+        SortNetError: if there is no such model, or the name is a collection's.
+    """
     from sortnet.rankers.load_ranker import load_ranker
 
     progress(f"loading {model}")
     set_threads(threads)
     names: list[str] = []
     if not Path(model).exists():
-        with suppress(StoreError):  # then it is only a folder that is missing
+        with suppress(StoreError):  # without a store the name can only be a folder's
             names = collections_of(None)
     if model in names:
-        shown = shlex.quote(model)
+        argument = shlex.quote(model)
         raise SortNetError(
-            f"{model} is a collection, not a model: train one with sortnet train {shown} --out "
-            f"MODEL, or rank the collection's own items with sortnet ranking {shown}"
+            f"{model} is a collection, not a model: train one with sortnet train {argument} --out "
+            f"MODEL, or rank the collection's own items with sortnet ranking {argument}"
         )
     try:
         return load_ranker(model)

@@ -19,26 +19,30 @@ class StorePatience:
     """Attempts at a store, repeated while its server is away; shared by several threads.
 
     Args:
-        database: the store's.
-        seconds: for how long a server may be away. After that every attempt fails at once, until
-            one succeeds.
-        name: of the judge, in messages.
+        database: the database of the store.
+        seconds: time for which its server may be away. Then every attempt fails at once, until an
+            attempt succeeds.
+        name: name of the judge in messages.
         notify: called with a message when the waiting begins.
     """
 
     def __init__(
         self, database: Database, seconds: float, name: str, notify: Callable[[str], None] = note
     ) -> None:
-        self._database, self._seconds, self._name = database, seconds, name
+        self._database = database
+        self._seconds = seconds
+        self._name = name
         self._notify = notify
         self._lock = threading.Lock()
         self._until: float | None = None  # None: the server was there at the last attempt
         self._stopped = threading.Event()
 
     def do(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns, which goes to the store each time.
+        """Call a function until the store's server answers it, and return its result.
 
-        It is idempotent: an attempt that failed may have succeeded there.
+        Args:
+            work: reads or writes the store. It must be idempotent: an attempt that fails here may
+                have succeeded on the server.
 
         Raises:
             StoreError: of the last attempt, if the server stays away; any other error at once.
@@ -60,7 +64,7 @@ class StorePatience:
         self._stopped.set()
 
     def _wait(self, seconds: float) -> bool:
-        """Wait before the next attempt; False if there is to be none."""
+        """Wait before the next attempt; returns False if there must be none."""
         with self._lock:
             if self._until is None:
                 self._until = time.monotonic() + self._seconds

@@ -1,4 +1,4 @@
-"""What annotators of a collection are asked: the questions of its criteria, and changes of them."""
+"""The questions that annotators of a collection are asked, by its criteria, and their changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class QuestionChanges:
     """Changes of what annotators are asked; None and empty: no change.
 
     Attributes:
-        question: the question that is asked of each pair.
+        question: the question about each pair.
         instructions: a file of Markdown, or `none`.
         criterion: the criterion that is changed; a new one is added.
         goal: when the asking is to stop.
@@ -59,7 +59,7 @@ class QuestionChanges:
         if self.question is not None:
             decisions.append(Decision("question", reason=self.question))
         if self.instructions is not None:
-            text = _instructions_of(self.instructions)
+            text = _read_instructions(self.instructions)
             decisions.append(Decision("instructions", reason=text))
         for kind, amount in self._amounts():
             decisions.append(Decision(kind, amount=amount))
@@ -127,16 +127,16 @@ def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> 
     Raises:
         DataError: if there are fewer items, or all groups have fewer.
     """
-    n_largest, where = largest_group(items, retired)
-    if set_size > max(n_largest, 2):
+    n_items, in_group = largest_group(items, retired)
+    if set_size > max(n_items, 2):
         raise DataError(
-            f"a question about {set_size} items, but there are only {n_largest}{where}: ask about "
+            f"a question about {set_size} items, but there are only {n_items}{in_group}: ask about "
             "fewer"
         )
 
 
 def largest_group(items: Items, retired: Iterable[int] = ()) -> tuple[int, str]:
-    """The number of items in the largest group, and words for where they are, if there are groups.
+    """The number of items in the largest group, and ` in the largest group` if there are groups.
 
     Args:
         retired: items that are not counted.
@@ -155,7 +155,9 @@ def question_facts(collection: Collection) -> list[dict[str, Any]]:
 
 def _facts(collection: Collection) -> dict[str, Any]:
     study = collection.study()
-    deadline = datetime.fromtimestamp(study.deadline, UTC).isoformat() if study.deadline else None
+    deadline: str | None = None
+    if study.deadline:
+        deadline = datetime.fromtimestamp(study.deadline, UTC).isoformat()
     return {
         "name": collection.name,
         "criterion": collection.criterion,
@@ -175,14 +177,14 @@ def _facts(collection: Collection) -> dict[str, Any]:
 
 def _refuse_top_of_all(collection: Collection, top: int) -> None:
     """Refuse a top that has room for all items that are not retired."""
-    n_largest, where = largest_group(collection.items(), collection.study().retired)
-    if top >= n_largest:
+    n_items, in_group = largest_group(collection.items(), collection.study().retired)
+    if top >= n_items:
         raise DataError(
-            f"--goal: top {top} of {count(n_largest, 'item')}{where}: all of them are the top"
+            f"--goal: top {top} of {count(n_items, 'item')}{in_group}: all of them are the top"
         )
 
 
-def _instructions_of(file: str) -> str:
+def _read_instructions(file: str) -> str:
     """The text of a file; empty if it is called `none`."""
     if file == "none":
         return ""

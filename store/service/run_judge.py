@@ -30,16 +30,19 @@ from store.service.patience import StorePatience
 
 PairOfSplit: TypeAlias = tuple[Split, int, int]  # the documents' numbers, the lower one first
 
-STRATEGY = "loop"  # which chose the pairs
+STRATEGY = "loop"  # of the questions: the learning loop chose the pairs
 ATTEMPTS = 2  # at a pair at which the judge fails
 _PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
 
 def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, seed: int) -> I64:
-    """The pairs of the validation part that a budget of answers is spent on: its share of them.
+    """The pairs of the validation part that its share of a budget of answers is spent on.
 
-    They are evenly many of each query, the same for the same seed. The others of the budget are
+    About equally many are of each query, the same for the same seed. The rest of the budget is
     left to the training part.
+
+    Args:
+        judgements: the budget.
     """
     n_pairs = answers_about_vali(judgements)
     part = SortedPart(vali, comparator, n_pairs, np.random.default_rng([seed, len(SPLITS)]))
@@ -48,16 +51,21 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
 
 @dataclass(kw_only=True)
 class _Pool(WorkerPool[Question]):
-    """Workers asked about documents of a part, `split`; the answers are stored in the run.
+    """Puts questions about the documents of a part to workers, and stores the answers in the run.
 
-    The items of the questions in `waiting` are the documents' numbers.
+    Attributes:
+        split: the part that is asked about.
+        waiting: questions that no worker has been asked; their items are the documents' numbers.
+        judgements: answers that may be given in all.
+        n_stored: pairs with a stored answer.
+        targets: the probability that the first document is better, for each answered pair.
     """
 
     run: Run
     documents: Mapping[Split, Items]
     question: str
-    judgements: int  # answers that may be given in all
-    n_stored: int = 0  # pairs of which the store has an answer
+    judgements: int
+    n_stored: int = 0
     split: Split = "train"
     waiting: list[Question] = field(default_factory=list)
     targets: dict[PairOfSplit, float] = field(default_factory=dict)
@@ -74,7 +82,8 @@ class _Pool(WorkerPool[Question]):
     def _next(self, most: int) -> list[Question]:
         if self.is_over or most <= 0:
             return []
-        questions, self.waiting = self.waiting[:most], self.waiting[most:]
+        questions = self.waiting[:most]
+        self.waiting = self.waiting[most:]
         return questions
 
     def pair_of(self, question: Question) -> PairOfSplit:
@@ -89,13 +98,13 @@ class _Pool(WorkerPool[Question]):
         return {ids[question.left], ids[question.right]}
 
     def _pair(self, question: Question, *, turned: bool) -> Pair:
-        question = question.turned if turned else question
-        left, right = question.left, question.right
+        if turned:
+            question = question.turned
         return pair_of_items(
             self.documents[self.split],
-            left,
-            right,
-            id=f"{self.split}-{left}-{right}",
+            question.left,
+            question.right,
+            id=f"{self.split}-{question.left}-{question.right}",
             question=self.question,
             instructions=None,
         )
@@ -104,10 +113,10 @@ class _Pool(WorkerPool[Question]):
         return self.split == "vali"
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
-        orders = (question, question.turned)
+        orders = (question, question.turned)  # the second one if the judge is asked in both orders
         answers = [
-            JudgeAnswer(shown.left, shown.right, verdict.answer, **verdict.facts(), at=time.time())
-            for shown, verdict in zip(orders, verdicts, strict=False)
+            JudgeAnswer(order.left, order.right, verdict.answer, **verdict.facts(), at=time.time())
+            for order, verdict in zip(orders, verdicts, strict=False)
         ]
         self._patience.do(partial(self.run.add_answers, self.split, answers))
         self.targets[self.pair_of(question)] = target_of(answers)
@@ -116,19 +125,19 @@ class _Pool(WorkerPool[Question]):
 
     def _progress(self) -> tuple[str, str]:
         n_left = len(self.waiting) + len(self._open)
-        of_all = f"asked {self.n_stored:,} of {self.judgements:,}"
-        return of_all, f"{n_left:,} left in this round" if n_left else ""
+        n_left_text = f"{n_left:,} left in this round" if n_left else ""
+        return f"asked {self.n_stored:,} of {self.judgements:,}", n_left_text
 
 
 class RunJudge:
-    """Answers about the documents of a run: those in the store, else asked and stored at once.
+    """Answers about the documents of a run: read from the store, or asked and stored at once.
 
     Args:
         judge: who is asked.
-        run: where the answers are kept.
-        documents: of each part, in the order of its numbers.
-        question: what is asked.
-        seed: which document of a pair is shown left.
+        run: keeps the answers.
+        documents: the documents of each part, in the order of their numbers.
+        question: the question about each pair.
+        seed: decides which document of a pair is shown left.
         judgements: answers that may be given in all.
         again: the command or the call that resumes the run.
         closed: whether nothing is asked any more, as the run has ended.
@@ -149,33 +158,42 @@ class RunJudge:
         progress: Progress,
         notify: Callable[[str], None] = note,
     ) -> None:
+        self.judge = judge
+        self._seed = seed
+        self._again = again
+        self._closed = closed
         self._notify = notify
-        self.judge, self._run, self._seed = judge, run, seed
-        self._again, self._closed = again, closed
         self._workers: list[Worker] = []
-        self._connected = ExitStack()
+        self._connections = ExitStack()
         targets: dict[PairOfSplit, float] = {
             (split, low, high): target
             for split in SPLITS
             for (low, high), target in targets_of(run.answers(split)).items()
         }
         self._pool = _Pool(
-            judge=judge, run=run, documents=documents, question=question, judgements=judgements,
-            n_stored=len(targets), targets=targets, notify=notify,
+            judge=judge,
+            run=run,
+            documents=documents,
+            question=question,
+            judgements=judgements,
+            n_stored=len(targets),
+            targets=targets,
+            notify=notify,
             on_progress=lambda text: progress(judge.progress(text)),
-        )  # fmt: skip
+        )
         self._n_failed = 0  # pairs at which the judge failed twice
-        self._is_end_told = False  # whether it was told that no more is asked
+        self._is_end_noted = False  # whether a message has said that no more is asked
 
     @contextmanager
     def opened(self) -> Iterator[RunJudge]:
-        """Keep connections and programs until the end.
+        """Keep connections and programs until the end of the block.
 
         Raises:
-            SortNetError: naming the judge, if the body fails as its answers prefer no document.
+            SortNetError: naming the judge, if the block fails because its answers prefer no
+                document.
         """
         try:
-            with self._connected:
+            with self._connections:
                 yield self
         except DataError:
             undecided = self._undecided()
@@ -187,7 +205,7 @@ class RunJudge:
                 worker.end()
 
     def parts(self, train: Queries, vali: Queries, vali_keys: I64) -> tuple[Queries, Queries]:
-        """The parts to learn from: T, whose judge this is, and V with its answers.
+        """The parts to learn from: T, which has this judge, and V with this judge's answers.
 
         Args:
             vali_keys: the pairs of V to ask about.
@@ -201,18 +219,21 @@ class RunJudge:
         return replace(train, judge=judge, judged=None), self.judged("vali", vali)
 
     def judged(self, split: Split, part: Queries) -> Queries:
-        """A part with the answers that there are about it, and no judge."""
-        of_split = {
+        """A part with the stored answers about it, and no judge."""
+        return replace(part, judge=None, judged=judged_pairs(self._targets_of(split)))
+
+    def _targets_of(self, split: Split) -> dict[tuple[int, int], float]:
+        """{pair: probability that its first document is better} of the answered pairs of a part."""
+        return {
             (low, high): target
-            for (other, low, high), target in self._pool.targets.items()
-            if other == split
+            for (split_of_pair, low, high), target in self._pool.targets.items()
+            if split_of_pair == split
         }
-        return replace(part, judge=None, judged=judged_pairs(of_split))
 
     def _undecided(self) -> str | None:
-        """The fault that all answers about a part are ties or skips; None if there is none."""
+        """The fault that all answers about a part are ties or skips; None if some are not."""
         for split, part in _PARTS.items():
-            targets = [target for (name, *_), target in self._pool.targets.items() if name == split]
+            targets = list(self._targets_of(split).values())
             n_skipped = sum(map(math.isnan, targets))
             n_ties = targets.count(0.5)
             if targets and n_skipped + n_ties == len(targets):
@@ -221,37 +242,46 @@ class RunJudge:
         return None
 
     def facts(self) -> dict[str, Any]:
-        """What was asked and what it cost, as JSON."""
-        splits = [split for split, *_ in self._pool.targets]
-        counts = {split: splits.count(split) for split in SPLITS}
+        """The numbers of answers and failures and the cost, as JSON."""
+        counts = {split: len(self._targets_of(split)) for split in SPLITS}
         return {"answers": counts, "failed": self._n_failed, **self.judge.spent_facts()}
 
     def text(self) -> str:
-        """What was asked and what it cost, in words."""
-        counts, spent = self.facts()["answers"], self.judge.spent_text()
-        parts = [f"{counts['train']:,} training pairs and {counts['vali']:,} validation pairs"]
+        """The numbers of answers and failures and the cost, in words."""
+        n_train = len(self._targets_of("train"))
+        n_vali = len(self._targets_of("vali"))
+        phrases = [f"{n_train:,} training pairs and {n_vali:,} validation pairs"]
         if self._n_failed:
-            parts.append(f"{self._n_failed:,} failed")
+            phrases.append(f"{self._n_failed:,} failed")
+        spent = self.judge.spent_text()
         if spent:
-            parts.append(spent)
-        return ", ".join(parts)
+            phrases.append(spent)
+        return ", ".join(phrases)
 
     def _answers(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-        low, high = np.minimum(i, j).tolist(), np.maximum(i, j).tolist()
-        pairs = [(split, a, b) for a, b in zip(low, high, strict=True)]
+        """(m,) the probability that document i[k] is better than j[k]; NaN without an answer."""
+        lower = np.minimum(i, j).tolist()
+        higher = np.maximum(i, j).tolist()
+        pairs = [(split, low, high) for low, high in zip(lower, higher, strict=True)]
         targets = self._pool.targets
-        new = [pair for pair in pairs if pair not in targets]
-        if new and not self._closed:
-            self._ask(split, new)
-        of_low = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
-        return np.where(np.asarray(i) < np.asarray(j), of_low, 1 - of_low).astype(np.float32)
+        unanswered = [pair for pair in pairs if pair not in targets]
+        if unanswered and not self._closed:
+            self._ask(split, unanswered)
+        p_lower = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
+        return np.where(np.asarray(i) < np.asarray(j), p_lower, 1 - p_lower).astype(np.float32)
 
     def _ask(self, split: Split, pairs: Sequence[PairOfSplit]) -> None:
-        pool, questions = self._pool, [self._question(*pair) for pair in pairs]
+        """Ask about pairs, and store the answers.
+
+        Raises:
+            SortNetError: if the judge fails, saying how to go on.
+        """
         if not self._workers:
-            self._connected.enter_context(self.judge.open_connections())
+            self._connections.enter_context(self.judge.open_connections())
             self._workers = list(self.judge.make_workers())
+        pool = self._pool
         pool.split = split
+        questions = [self._question(*pair) for pair in pairs]
         for _ in range(ATTEMPTS):
             pool.waiting = [
                 question for question in questions if pool.pair_of(question) not in pool.targets
@@ -259,24 +289,25 @@ class RunJudge:
             if pool.waiting and not pool.is_over:
                 self.judge.restart_clock()
                 pool.ask_all(self._workers)
-        n_left = sum(pair not in pool.targets for pair in pairs)
+        n_unanswered = sum(pair not in pool.targets for pair in pairs)
         why_no_more = self.judge.why_no_more()
         fault = pool.fault
         if not why_no_more:
-            self._n_failed += n_left
-            if n_left == len(pairs):
-                fault = fault or f"failed at all {count(n_left, 'pair')}; {pool.last_fault}"
-        kept = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
+            self._n_failed += n_unanswered
+            if n_unanswered == len(pairs) and not fault:
+                fault = f"failed at all {count(n_unanswered, 'pair')}; {pool.last_fault}"
+        stored = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
         if fault and pool.cause is not None:
-            pool.cause.add_note(f"{pool.judge.name}: {kept}: go on with {self._again}")
+            pool.cause.add_note(f"{pool.judge.name}: {stored}: go on with {self._again}")
             raise pool.cause
         if fault:
-            raise SortNetError(f"{pool.judge.name}: {fault}; {kept}: go on with {self._again}")
-        if why_no_more and not self._is_end_told:
-            self._is_end_told = True
-            self._notify(f"{why_no_more}: {kept}, and are learned from")
+            raise SortNetError(f"{pool.judge.name}: {fault}; {stored}: go on with {self._again}")
+        if why_no_more and not self._is_end_noted:
+            self._is_end_noted = True
+            self._notify(f"{why_no_more}: {stored}, and are learned from")
 
     def _question(self, split: Split, low: int, high: int) -> Question:
+        """The question about a pair; the seed decides which document is left."""
         rng = np.random.default_rng([self._seed, SPLITS.index(split), low, high])
         question = Question(low, high, STRATEGY, 1.0)
         return question if rng.random() < 0.5 else question.turned

@@ -46,7 +46,7 @@ from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import open_store
 
 _LONGEST_NAME = 60  # characters of a command that is an annotator's name
-_EXAMPLES = 50  # prompts of which an estimate takes the mean length
+_EXAMPLES = 50  # prompts whose mean length an estimate takes
 
 
 def sort(
@@ -98,7 +98,7 @@ def sort(
 
         The answers:
 
-        store: file or URL of the store; None: one that is forgotten when the process ends.
+        store: file or URL of the store; None: a temporary store, removed when the process ends.
         name: name of the collection; None: a hash of the items and the question. More items may be
             passed under one name, but none left out.
         progress: a function that gets texts; False: nothing is shown; None: a line in a terminal
@@ -182,9 +182,9 @@ class SortEstimate:
     prompt: str | None
 
     def __str__(self) -> str:
-        parts = [f"about {count(self.questions, 'question')}"]
-        parts += [f"{name}: {calls}" for name, calls in self.calls.items()]
-        return "; ".join(parts)
+        phrases = [f"about {count(self.questions, 'question')}"]
+        phrases += [f"{name}: {calls}" for name, calls in self.calls.items()]
+        return "; ".join(phrases)
 
 
 def estimate(
@@ -295,9 +295,11 @@ def _goal(given_items: GivenItems, top: int | None, wrong: float) -> Goal:
         raise SortNetError(f"wrong: {shown(wrong)} is no share between 0 and 1")
     if top is None:
         return Goal(wrong)
-    n_largest, where = largest_group(given_items.items)
-    if top >= n_largest:
-        raise DataError(f"top: {top} of {count(n_largest, 'item')}{where}: all of them are the top")
+    n_items, in_group = largest_group(given_items.items)
+    if top >= n_items:
+        raise DataError(
+            f"top: {top} of {count(n_items, 'item')}{in_group}: all of them are the top"
+        )
     return Goal(wrong, top)
 
 

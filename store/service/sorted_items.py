@@ -1,4 +1,4 @@
-"""Items that were sorted by asking a judge: their order, how sure it is, a ranker for others."""
+"""Items that were sorted by asking a judge: their order, and a ranker of other items."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class SortedItems:
     Attributes:
         frame: one row per item that was passed, best first, indexed by its place in the input:
             `rank`, `item`, `low` and `high` (90 % interval of the rank), `score` (in units of the
-            noise of an answer), `judgements` (answers about it), and with a goal of top items
-            `in_top`, the probability that it is one of them; `group`, if there are groups.
-        name: of the collection.
-        store: the store that has it.
+            noise of an answer), `judgements` (answers about the item), and with a goal of top items
+            `in_top`, the probability that the item is in the top; `group`, if there are groups.
+        name: name of the collection.
+        store: the store that has the collection.
         reason: why the asking ended.
         status: how far the goal is, in a line.
-        answered: answers of this call.
-        answered_in_all: answers in the collection.
+        answered: number of answers of this call.
+        answered_in_all: number of answers in the collection.
         spent: calls, tokens and cost of each language model in this call.
-        seed: of the ranker's training.
+        seed: seed of the ranker's training.
         goal: when the asking was to stop; None: the collection's own goal.
     """
 
@@ -71,7 +71,7 @@ class SortedItems:
 
     @cached_property
     def ranker(self) -> ItemRanker:
-        """A ranker of other items, trained on the answers when it is first used, as `train` does.
+        """A ranker of other items, trained on the answers as `train` does, when it is first used.
 
         Raises:
             DataError: if the items have no features, or there are too few answers.
@@ -109,7 +109,7 @@ class SortedItems:
 
 @dataclass(frozen=True, eq=False)
 class ItemRanker:
-    """Ranks items of which nobody was asked, by their features.
+    """Ranks items that nobody was asked about, by their features.
 
     Attributes:
         ranker: a ranker of documents, which `sortnet rank` takes from its folder.
@@ -121,12 +121,12 @@ class ItemRanker:
         """Rank items, best first.
 
         Args:
-            items: as of `sortnet.sort`.
-            columns: `text`, `id`, `group` and `ignore`, as of `sortnet.sort`.
+            items: as `sortnet.sort` takes them.
+            columns: `text`, `id`, `group` and `ignore`, as `sortnet.sort` takes them.
 
-        Returns a frame with `rank`, `item` and `score`, indexed by the places in the input; with
-        `low` and `high` where the ranker says how sure it is: of a posterior the 90 % interval of
-        the rank, of soft trees or a committee the range of the ranks over its heads or members.
+        Returns a frame with `rank`, `item` and `score`, indexed by the places in the input. It has
+        `low` and `high` where the ranker says how sure it is: a posterior gives the 90 % interval
+        of the rank, soft trees or a committee the range of the ranks over their heads or members.
         A score says how good an item is, not only its place.
 
         Raises:
@@ -134,38 +134,42 @@ class ItemRanker:
         """
         import pandas as pd
 
-        given = items_from(items, least=1, **columns)
-        queries = self._queries(given)
+        given_items = items_from(items, least=1, **columns)
+        queries = self._queries(given_items)
         order = self.ranker.order(queries)
         rank = np.empty(len(order), np.int64)
-        rank[order] = _places(queries)
-        facts: dict[str, Any] = {"score": self.ranker.real_scores(queries)}
+        rank[order] = _places_within_queries(queries)
+        scores = self.ranker.real_scores(queries)
         intervals = _rank_intervals(self.ranker, queries)
-        if intervals is not None:
-            facts["low"], facts["high"] = intervals
-        row_of = {row: k for k, row in enumerate(queries.rows.tolist())}
-        rows = [row_of[number] for number in given.number]
+        # Queries are grouped, so an item is at another row than in the input.
+        row_of_item = {item: row for row, item in enumerate(queries.rows.tolist())}
+        rows = [row_of_item[item] for item in given_items.number]
         frame = pd.DataFrame(
             {
                 "rank": rank[rows],
-                "item": pd.Series(list(given.values), dtype=object),
-                **{name: values[rows] for name, values in facts.items()},
+                "item": pd.Series(list(given_items.values), dtype=object),
+                "score": scores[rows],
             }
         )
-        if given.items.groups is not None:
-            frame.insert(0, "group", [given.items.groups[k] for k in given.number])
-        by = ["group", "rank"] if "group" in frame else ["rank"]
-        return frame.sort_values(by, kind="stable")
+        if intervals is not None:
+            low, high = intervals
+            frame["low"] = low[rows]
+            frame["high"] = high[rows]
+        groups = given_items.items.groups
+        if groups is None:
+            return frame.sort_values("rank", kind="stable")
+        frame.insert(0, "group", [groups[item] for item in given_items.number])
+        return frame.sort_values(["group", "rank"], kind="stable")
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder, which `sortnet rank FOLDER FILE` and `load_ranker` read."""
         self.ranker.save(folder)
 
-    def _queries(self, given: GivenItems) -> Queries:
+    def _queries(self, given_items: GivenItems) -> Queries:
         describer = self.ranker.describer
         if describer is None:
             raise SortNetError("the ranker knows no features of items")
-        items = describer.apply(given.items)
+        items = describer.apply(given_items.items)
         return Queries.from_arrays(
             items.features,
             qid=items.groups,
@@ -175,20 +179,20 @@ class ItemRanker:
         )
 
 
-def ranking_frame(ranking: Ranking, given: GivenItems, ids: Sequence[str]) -> pd.DataFrame:
-    """One row per row that was passed, see `SortedItems.frame`.
+def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str]) -> pd.DataFrame:
+    """The frame of a ranking, with a row for each value that was passed, see `SortedItems.frame`.
 
     Args:
-        ids: of the ranked items, in the order of the collection.
+        ids: ids of the ranked items, in the order of the collection.
     """
     import pandas as pd
 
     number_of_id = {id: number for number, id in enumerate(ids)}
-    in_collection = np.array([number_of_id[id] for id in given.items.ids], np.int64)
-    numbers = in_collection[np.asarray(given.number, np.int64)]
+    numbers_in_collection = np.array([number_of_id[id] for id in given_items.items.ids], np.int64)
+    numbers = numbers_in_collection[np.asarray(given_items.number, np.int64)]
     columns: dict[str, Any] = {
         "rank": ranking.rank[numbers],
-        "item": pd.Series(list(given.values), dtype=object),
+        "item": pd.Series(list(given_items.values), dtype=object),
         "low": ranking.low[numbers],
         "high": ranking.high[numbers],
         "score": ranking.score[numbers],
@@ -197,42 +201,57 @@ def ranking_frame(ranking: Ranking, given: GivenItems, ids: Sequence[str]) -> pd
     if ranking.among_top is not None:
         columns["in_top"] = ranking.among_top[numbers]
     frame = pd.DataFrame(columns)
-    if given.items.groups is not None:
-        frame.insert(0, "group", [given.items.groups[k] for k in given.number])
+    groups = given_items.items.groups
+    if groups is not None:
+        frame.insert(0, "group", [groups[item] for item in given_items.number])
     place = np.empty(len(ranking), np.int64)
     place[ranking.order] = np.arange(len(ranking))
     return frame.iloc[np.argsort(place[numbers], kind="stable")]
 
 
-def _places(queries: Queries) -> Any:
+def _places_within_queries(queries: Queries) -> I64:
     """(n_docs,) 1, 2, ... within each query."""
     sizes = np.diff(queries.offsets)
     return np.concatenate([np.arange(1, size + 1) for size in sizes])
 
 
 def _rank_intervals(ranker: Ranker, queries: Queries) -> tuple[I64, I64] | None:
-    """(n_docs,) lowest and highest rank of each document; None if the ranker is one score alone.
+    """(n_docs,) lowest and highest rank of each document; None if the ranker has only one score.
 
-    Of a posterior they hold 90 % of its draws, of other rankers all heads or members.
+    The interval holds 90 % of a posterior's draws, or all heads or members of another ranker.
     """
     if isinstance(ranker, PosteriorRanker):
-        prepared = ranker.comparator.prepare(ranker.scaled(queries).features)[:, 1:]
-        noise = np.random.default_rng(0).normal(size=prepared.shape)
-        draws = prepared + np.sqrt(ranker.comparator.residual) * noise
+        scores = _draws(ranker, queries)
         quantiles = _QUANTILES
-    elif isinstance(ranker, Model) and (scores := _scores_of_heads(ranker, queries)).shape[1] > 1:
-        draws, quantiles = scores, (0.0, 1.0)
+    elif isinstance(ranker, Model):
+        scores = _scores_of_heads(ranker, queries)
+        quantiles = (0.0, 1.0)
+        if scores.shape[1] < 2:
+            return None
     else:
         return None
-    low, high = np.empty(len(draws), np.int64), np.empty(len(draws), np.int64)
+    low = np.empty(len(scores), np.int64)
+    high = np.empty(len(scores), np.int64)
     for begin, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
-        ranks = np.argsort(np.argsort(-draws[begin:end], axis=0), axis=0) + 1
+        ranks = np.argsort(np.argsort(-scores[begin:end], axis=0), axis=0) + 1
         low[begin:end], high[begin:end] = np.quantile(ranks, quantiles, axis=1, method="nearest")
     return low, high
 
 
+def _draws(ranker: PosteriorRanker, queries: Queries) -> F64:
+    """(n_docs, k) the scores in k draws of a posterior, each with its own residual."""
+    mean_and_draws = ranker.comparator.prepare(ranker.scaled(queries).features)
+    draws: F64 = mean_and_draws[:, 1:]
+    noise = np.random.default_rng(0).normal(size=draws.shape)
+    scores: F64 = draws + np.sqrt(ranker.comparator.residual) * noise
+    return scores
+
+
 def _scores_of_heads(ranker: Model, queries: Queries) -> F64:
-    """(n_docs, k) the score by each head of soft trees, or each member of a committee."""
+    """(n_docs, k) the score by each head of soft trees, or each member of a committee.
+
+    k is 0 if a member has no scores, but only margins.
+    """
     features = ranker.scaled(queries).features
     columns: list[F64] = []
     for net in ranker.comparator.members:
@@ -240,7 +259,7 @@ def _scores_of_heads(ranker: Model, queries: Queries) -> F64:
             scores: Any = net.prepare(features)
         else:
             scores = net.scores(features)
-        if scores is None:  # margins that are no difference of scores
+        if scores is None:  # its margins are no differences of scores
             return np.empty((queries.n_docs, 0))
         columns.append(np.asarray(scores, np.float64).reshape(queries.n_docs, -1))
     return np.hstack(columns)

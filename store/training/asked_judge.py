@@ -37,19 +37,20 @@ from store.training.job import TrainingJob
 from store.training.run_folder import DONE, JUDGED_BY, Folder
 from store.training.training_run import TrainingRun
 
-LEAST = 2  # answers: one is about the validation part
+LEAST = 2  # answers of a judge: one about each part
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskedJudge:
-    """Whom a training asks about its documents, and what.
+    """The judge that a training asks about its documents, and the question.
 
     Attributes:
-        judge: who is asked; None: nobody, or whoever a resumed run asked before.
-        question: what is asked; None: as before, in a new run `Which is better?`.
-        changes: {name: value} of the record of a resumed run's judge, see `judge_record`, in place
-            of `judge`, which a new run takes; None: `judge` is taken whole.
-        names: {argument: how messages call it}, where that is not its name.
+        judge: who is asked; None: nobody, or the judge that a resumed run asked before.
+        question: the question about each pair; None: the resumed run's, else `Which is better?`.
+        changes: {name: value} of the record of a resumed run's judge, see `judge_record`. A resumed
+            run changes its stored judge by them, and does not use `judge`. None: `judge` replaces
+            the stored judge.
+        names: {argument: its name in messages}, where the two differ.
 
     Raises:
         SortNetError: on a question that is no text, or too long.
@@ -61,49 +62,55 @@ class AskedJudge:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        question, name = self.question, self._name("question")
-        if question is None:
+        if self.question is None:
             return
-        if not isinstance(question, str):
-            raise SortNetError(f"{name}: {shown(question)} is no text")
-        if len(question) > LONGEST["question"]:
+        name = self._name("question")
+        if not isinstance(self.question, str):
+            raise SortNetError(f"{name}: {shown(self.question)} is no text")
+        if len(self.question) > LONGEST["question"]:
             raise SortNetError(f"{name}: at most {LONGEST['question']} characters")
 
+    @property
+    def is_judge_passed(self) -> bool:
+        """Whether `judge` replaces the judge of a resumed run."""
+        return self.judge is not None and self.changes is None
+
     def _name(self, argument: str) -> str:
+        """The name of an argument in messages."""
         return self.names.get(argument, argument)
 
     def is_asked(self, record: Mapping[str, Any] | None, folder: Path) -> bool:
         """Whether a judge is asked in the run of a folder.
 
         Args:
-            record: of the run, if it is resumed.
+            record: the record of a resumed run; None for a new run.
 
         Raises:
-            SortNetError: if the resumed run was begun without a judge or with one of another kind,
-                or asked a function and none is passed.
+            SortNetError: if the resumed run was begun without a judge or with a judge of another
+                kind, or if it asked a function and none is passed.
         """
         if record is None:
             return self.judge is not None
         judged_by = record.get("judged_by")
-        passed = self._passed()
-        if judged_by is None and passed:
-            raise SortNetError(f"the run was begun without a judge: leave out {min(passed)}")
-        whole = self.record() if self.changes is None else None
-        if whole is not None and JUDGED_BY[kind_of(whole)] != judged_by:
-            raise _other("judge")
-        is_of_function = judged_by == JUDGED_BY["function"] and record.get("phase") != DONE
-        if is_of_function and whole is None:
+        passed_names = self._passed_names()
+        if judged_by is None and passed_names:
+            raise SortNetError(f"the run was begun without a judge: leave out {min(passed_names)}")
+        passed_record = self.record() if self.is_judge_passed else None
+        if passed_record is not None and JUDGED_BY[kind_of(passed_record)] != judged_by:
+            raise _other_than_before("judge")
+        asks_function = judged_by == JUDGED_BY["function"] and record.get("phase") != DONE
+        if asks_function and passed_record is None:
             raise _not_stored("a function", folder)
         return judged_by is not None
 
-    def _passed(self) -> list[str]:
-        """The arguments that were passed, as messages call them."""
-        passed = [*self.changes] if self.changes is not None else []
-        if self.judge is not None and self.changes is None:
-            passed.append("judge")
+    def _passed_names(self) -> list[str]:
+        """The arguments that were passed, by their names in messages."""
+        arguments = [*(self.changes or ())]
+        if self.is_judge_passed:
+            arguments.append("judge")
         if self.question is not None:
-            passed.append("question")
-        return [self._name(argument) for argument in passed]
+            arguments.append("question")
+        return [self._name(argument) for argument in arguments]
 
     def check_budget(self, config: Config) -> None:
         """Refuse settings that let a judge give any number of answers, or too few."""
@@ -114,17 +121,17 @@ class AskedJudge:
             raise SortNetError(f"{name}: a judge has to give {LEAST} answers at least")
 
     def check(self) -> None:
-        """Refuse a program that is not there, and a key or a server that cannot be used."""
+        """Refuse a program that does not exist, and a key or a server that cannot be used."""
         if isinstance(self.judge, Program):
             refuse_missing_program(self.judge.command)
         if self.judge is not None:
             self.judge.connect()
 
     def documents(self, job: TrainingJob, progress: Progress) -> AskedDocuments:
-        """The documents of both parts as the judge is shown them; none where nobody is asked.
+        """The documents of both parts as the judge is shown them; empty if nobody is asked.
 
         Raises:
-            SortNetError: if the judge would be told nothing of them.
+            SortNetError: if the judge would be shown nothing of the documents.
         """
         if not job.is_asked:
             return AskedDocuments()
@@ -141,13 +148,18 @@ class AskedJudge:
         return AskedDocuments(items)
 
     def record(self) -> dict[str, Any] | None:
-        """The judge as a new run keeps it; None without a judge."""
+        """The record of the judge that a new run stores; None without a judge."""
         return None if self.judge is None else record_of(self.judge, self.question or QUESTION)
 
     def again(self, folder: Path) -> str | None:
-        """The call that resumes a run whose judge is passed again; None: the command resumes it."""
+        """The call that resumes a run whose judge must be passed again.
+
+        None if the command resumes it.
+        """
         record = self.record()
-        return None if record is None or is_stored_whole(record) else resume_call(str(folder))
+        if record is None or is_stored_whole(record):
+            return None
+        return resume_call(str(folder))
 
     @contextmanager
     def asking(
@@ -159,15 +171,17 @@ class AskedJudge:
         is_own_store: bool,
         notify: Callable[[str], None] = note,
     ) -> Iterator[TrainingRun]:
-        """The run with its judge, which is ended at the end; the run itself where it has none.
+        """Ask the judge of a run within the block; a run without a judge stays as it is.
 
         Args:
-            is_own_store: whether the user chose the store. Another one may be somebody else's: no
-                command is run, and no key sent to a server, that only such a store tells of.
+            is_own_store: whether the user chose the store. If not, it may be somebody else's: no
+                command is run, and no key is sent to a server, that only such a store names.
             notify: called with messages about failures.
 
+        Yields the run with its judge.
+
         Raises:
-            SortNetError: if the judge is another one than before, or is to be passed again.
+            SortNetError: if the judge is another judge than before, or must be passed again.
         """
         job = training.job
         if not job.is_asked:
@@ -176,26 +190,28 @@ class AskedJudge:
         judge, question = self._judge_and_question(training, is_own_store=is_own_store)
         refuse_without_content(documents.items["train"], judge, self.names)
         assert job.config.judgements is not None
-        connection = judge.connect(self._name_of(judge), documents.value_of_id)
+        # A function is called by its own name.
+        argument = {Program: "judge", LanguageModel: "model", Function: ""}[type(judge)]
+        connection = judge.connect(self.names.get(argument, ""), documents.value_of_id)
         run_judge = RunJudge(
-            connection, training.run, documents.items,
-            question=question, seed=training.config.seed,
+            connection,
+            training.run,
+            documents.items,
+            question=question,
+            seed=training.config.seed,
             judgements=job.config.judgements,
             again=training.again or resume_command(str(training.folder)),
-            closed=training.finished, progress=progress, notify=notify,
-        )  # fmt: skip
+            closed=training.finished,
+            progress=progress,
+            notify=notify,
+        )
         with run_judge.opened():
             yield replace(training, judge=run_judge)
-
-    def _name_of(self, judge: MachineJudge) -> str:
-        """What messages call a judge; empty: its own name."""
-        argument = {Program: "judge", LanguageModel: "model", Function: ""}[type(judge)]
-        return self.names.get(argument, "")
 
     def _judge_and_question(
         self, training: TrainingRun, *, is_own_store: bool
     ) -> tuple[MachineJudge, str]:
-        """The judge of the run and its question: as stored, but for what was passed now."""
+        """The judge of the run and its question: as stored, with the changes passed now."""
         stored = training.run.judge
         if stored is None:
             if self.judge is None:
@@ -204,14 +220,16 @@ class AskedJudge:
                 )
             return self.judge, self.question or QUESTION
         judge, question = self._resumed(stored)
-        if training.finished and not self._passed():
+        is_changed = bool(self._passed_names())
+        if training.finished and not is_changed:
             return judge, question  # nobody is asked
         record = record_of(judge, question)
-        if (argument := other_argument(record, stored)) is not None:
-            raise _other("judge" if argument == "judge" else self._name(argument))
+        argument = other_argument(record, stored)
+        if argument is not None:
+            raise _other_than_before("judge" if argument == "judge" else self._name(argument))
         if not training.finished:
             self._check_passed_again(judge, stored, training.folder, is_own_store)
-            if self._passed():
+            if is_changed:
                 training.run.set_judge(record)
         return judge, question
 
@@ -222,20 +240,20 @@ class AskedJudge:
         folder: Folder,
         is_own_store: bool,
     ) -> None:
-        """Refuse to ask a judge that is not stored whole, or that only another's store tells of."""
-        if self.judge is not None and self.changes is None:
+        """Refuse a judge that is not stored completely, or that only another user's store names."""
+        if self.is_judge_passed:
             return
         if not is_stored_whole(stored):
             raise _not_stored("a judge whose key comes from a function", folder.path)
-        told_by_store = "judge" if isinstance(judge, Program) else "server"
-        if not (is_own_store or told_by_store in (self.changes or ())):
+        risky_argument = "judge" if isinstance(judge, Program) else "server"
+        if not (is_own_store or risky_argument in (self.changes or ())):
             raise SortNetError(
                 f"{folder} names a store that is not yours by default: give "
-                f"{self.names.get(told_by_store, 'judge')} again, or {self._name('store')}"
+                f"{self.names.get(risky_argument, 'judge')} again, or {self._name('store')}"
             )
 
     def _resumed(self, stored: Mapping[str, Any]) -> tuple[MachineJudge, str]:
-        """The judge and the question of a resumed run, with what was passed now."""
+        """The judge and the question of a resumed run, with the changes passed now."""
         question = self.question or stored["question"]
         judge = recorded_judge(stored)
         if self.changes is None:
@@ -250,16 +268,18 @@ class AskedJudge:
         return recorded_judge({**stored, **self.changes}), question
 
 
-def _other(name: str) -> SortNetError:
+def _other_than_before(name: str) -> SortNetError:
+    """The error that the judge, or an attribute of it, differs from the resumed run's judge."""
     return SortNetError(
         f"cannot resume the run, it was started with another {name}: answers of two judges would "
         "be mixed"
     )
 
 
-def _not_stored(what: str, folder: Path) -> SortNetError:
+def _not_stored(judge: str, folder: Path) -> SortNetError:
+    """The error that a judge must be passed again; `judge` says in words which judge."""
     call = resume_call(str(folder))
-    return SortNetError(f"the run asks {what}, which is not stored: pass it again, {call}")
+    return SortNetError(f"the run asks {judge}, which is not stored: pass it again, {call}")
 
 
 NOBODY = AskedJudge()

@@ -26,18 +26,19 @@ from store.training.run_folder import Folder
 from store.training.training_run import TrainingRun, begin, store_url
 from store.training.watcher import Watcher
 
-PICTURE, TEST = "sorted.png", "test.txt"
+PICTURE = "sorted.png"
+TEST = "test.txt"
 TIMES = 3  # queries that each image is in
 _TRAINING_PATH = "digits/train"  # of the data, in the record of a demo's run
 
 
 @dataclass(frozen=True, eq=False)
 class DigitsDemo:
-    """A demo that has ended.
+    """A finished demo.
 
     Attributes:
         training: its run, settings and folder.
-        model: what was learned.
+        model: the learned model.
         test: queries of images that no training query holds.
         means: Spearman correlation with the true order, mean over the test queries: before
             training, then after each iteration.
@@ -67,7 +68,7 @@ class DigitsDemo:
         return self.training.folder.path / TEST
 
     def facts(self) -> dict[str, Any]:
-        """What was found and written, as JSON values."""
+        """The results and the written files, as JSON values."""
         return {
             "run": self.training.run.id,
             "store": self.store,
@@ -88,7 +89,7 @@ class DigitsDemo:
 
 
 class DemoWatcher(Watcher):
-    """A watcher of a demo, which is also told its test part."""
+    """A watcher of a demo, which is also called with its images."""
 
     def demo_begun(self, training: TrainingRun, fold: Fold) -> None:
         """Take the run and the images, before anything is learned."""
@@ -106,12 +107,12 @@ def run_demo(
     """Train on handwritten digits; write the model, a picture, and the test queries.
 
     Args:
-        out: the folder; a demo of before in it is replaced.
-        seed: of the data and the training.
+        out: the folder; an earlier demo in it is replaced.
+        seed: seed of the data and the training.
         max_iter: the maximum number of iterations.
         store: the store's URL or file; None: the user's own.
-        watcher: told what happens.
-        command: recorded as what made the run, and repeats it.
+        watcher: called at each step.
+        command: the command that is recorded, and that repeats the demo.
 
     Raises:
         SortNetError: if the folder has a model that is not a demo's.
@@ -123,10 +124,10 @@ def run_demo(
     folder = Folder(out)
     _refuse_other_model(folder)
     watcher.progress("starting")
-    url, shown = store_url(store, None)
+    url, recorded_url = store_url(store, None)
     with open_to_write(url) as opened, folder.held():
-        # All pixels have one scale, so that no trials are needed to choose it. Every place of the
-        # order counts, not its top alone.
+        # All pixels have one scale, so no trials are needed to choose the scaling. Every place of
+        # the order counts, not the top alone.
         config = Config(quality="spearman", scaling="normal", seed=seed, max_iter=max_iter)
         fold = digits_fold(seed, times=TIMES)
         fingerprint = f"scikit-learn's digits, seed {seed}"
@@ -137,42 +138,46 @@ def run_demo(
             lambda part: {"path": part.source, "fingerprint": fingerprint},
         )
         # A demo is not resumed: it is run again.
-        training = begin(job, folder, opened, None, command, shown, watcher.progress, again=command)
+        training = begin(
+            job, folder, opened, None, command, recorded_url, watcher.progress, again=command
+        )
         watcher.demo_begun(training, fold)
-        trained: list[TrainableComparator] = []
+        comparators: list[TrainableComparator] = []
         model = training.learn(
             watcher.iteration_ended,
             watcher.progress,
-            [lambda record, state: trained.append(state.comparator)],
+            [lambda record, state: comparators.append(state.comparator)],
         )
         watcher.progress("drawing")
         # The last iteration trains no further comparator.
-        return _tested(training, cast("Model", model), trained[:-1], fold, shown)
+        return _test_demo(training, cast("Model", model), comparators[:-1], fold, recorded_url)
 
 
 def _refuse_other_model(folder: Folder) -> None:
+    """Refuse a folder with a model that no demo has written."""
+    if not folder.has_model:
+        return
     record = folder.run()
-    is_ours = record is not None and record["data"].get("train", {}).get("path") == _TRAINING_PATH
-    if folder.has_model and not is_ours:
+    if record is None or record["data"].get("train", {}).get("path") != _TRAINING_PATH:
         raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
 
 
-def _tested(
+def _test_demo(
     training: TrainingRun,
     model: Model,
-    trained: Sequence[TrainableComparator],
+    comparators: Sequence[TrainableComparator],
     fold: Fold,
     store: str,
 ) -> DigitsDemo:
-    """Evaluate the model, draw what it sorts, and write the test queries.
+    """Evaluate the model, draw images that it sorted, and write the test queries.
 
     Args:
-        trained: the comparators of iterations 1, 2 and so on.
+        comparators: the comparators of iterations 1, 2 and so on.
     """
     test = fold.test or fold.vali
     n_pairs = {split: len(training.run.pairs(split)) for split in SPLITS}
     orders = [model.order_before(test)]
-    orders += [replace(model, comparator=comparator).order(test) for comparator in trained]
+    orders += [replace(model, comparator=comparator).order(test) for comparator in comparators]
     metric = parse_metric("spearman")
     figures = [per_query(metric, test.grades[order], test.offsets) for order in orders]
     learned_from = [0, *training.run.iterations_frame()["tp"].tolist()]
@@ -192,13 +197,14 @@ def _draw(
     """Draw the query of median quality before training, after each iteration, and after training.
 
     Args:
-        orders: of the test documents, before training and after each iteration.
+        orders: orders of the test documents, before training and after each iteration.
         figures: the quality of each query in these orders.
         learned_from: the number of pairs that the comparator of each iteration learned from.
     """
     from store.plots.sorted_images import Panel, draw  # with matplotlib, which takes a second
 
-    test, best = demo.test, demo.best
+    test = demo.test
+    best = demo.best
     query = int(np.argsort(figures[best], kind="stable")[len(test) // 2])
     documents = slice(*test.offsets[query : query + 2])
 

@@ -1,6 +1,6 @@
 """The documents of a training part as a judge is shown them: texts, images, fields and features.
 
-A function is given rows in place of them: dicts of a table, arrays of numbers of LETOR text.
+A judge that is a function gets the rows instead: dicts of a table, arrays of numbers of LETOR text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.core import Queries, Split
+from sortnet.core import F32, Queries, Split
 from sortnet.data.parts import rows_at
 from sortnet.data.read_tables import names_kept
 from sortnet.errors import DataError
@@ -24,7 +24,8 @@ from sortnet.tables.roles import GRADES, kept_as_read
 from sortnet.tables.rows import Rows, read_rows
 from sortnet.tables.values import is_numeric
 
-_SPECIAL = ("id", "text", "image", "audio", "group", "context", "grade")
+# Roles of columns that are not among the further fields.
+_ROLES_OF_ONE_COLUMN = ("id", "text", "image", "audio", "group", "context", "grade")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +33,8 @@ class AskedDocuments:
     """The documents of a run that a judge is asked about.
 
     Attributes:
-        items: of each part, in the order of its numbers; empty where nobody is asked.
-        value_of_id: {id of an item: the document as a function is given it}; empty of other judges.
+        items: the documents of each part in the order of their numbers; empty if nobody is asked.
+        value_of_id: {id of an item: the document as a function gets it}; empty for other judges.
     """
 
     items: Mapping[Split, Items] = field(default_factory=dict)
@@ -43,9 +44,9 @@ class AskedDocuments:
 def documents_for_function(
     parts: Mapping[Split, Queries], paths: Mapping[Split, str]
 ) -> AskedDocuments:
-    """The documents of both parts for a function, which is given their rows.
+    """The documents of both parts for a function, which gets their rows.
 
-    A document may be in several queries under one id, so that the items have ids of their own.
+    A document may be in several queries under one id, so the items have ids of their own.
 
     Args:
         paths: the file or files that each part was read from.
@@ -58,10 +59,17 @@ def documents_for_function(
         ids = tuple(f"{split} {k}" for k in range(part.n_docs))
         values = _values_of(part, paths[split], parts["train"])
         value_of_id |= zip(ids, values, strict=True)
-        nothing = ((None,) * part.n_docs,) * 3
         no_features = np.empty((part.n_docs, 0), np.float32)
-        items[split] = Items(ids, *nothing, no_features, (), source=part.source)
+        items[split] = _items_without_content(ids, no_features, (), source=part.source)
     return AskedDocuments(items, value_of_id)
+
+
+def _items_without_content(
+    ids: tuple[str, ...], features: F32, feature_names: tuple[str, ...], **columns: Any
+) -> Items:
+    """Items without texts, images and sounds; `columns` are further arguments of `Items`."""
+    missing = (None,) * len(ids)
+    return Items(ids, missing, missing, missing, features, feature_names, **columns)
 
 
 def _values_of(part: Queries, path: str, train: Queries) -> list[Any]:
@@ -69,49 +77,49 @@ def _values_of(part: Queries, path: str, train: Queries) -> list[Any]:
     if part.roles is None:
         return [*part.features]
     rows = rows_at(_read_again(path, train), part.rows)
-    left_out = {part.roles.grade, train.roles.grade, *train.columns.ignore}
+    hidden = {part.roles.grade, train.roles.grade, *train.columns.ignore}
     columns = {
         name: cells
         for name, cells in rows.columns.items()
-        if name not in left_out and name.lower() not in GRADES
+        if name not in hidden and name.lower() not in GRADES
     }
     return replace(rows, columns=columns).dicts()
 
 
 def documents_of(part: Queries, path: str, train: Queries) -> Items:
-    """The documents of a part, in the order of its numbers; `groups` are their queries.
+    """The documents of a part in the order of their numbers; `groups` are their queries.
 
-    Of a table texts, images and sounds are shown, and as further fields all other columns that are
-    no numbers; ignored columns and grades are not. Features are as they are read, without those
-    that are computed from texts and images.
+    A table's texts, images and sounds are shown, and as further fields all other columns that are
+    no numbers, except ignored columns and grades. Features are as they are read; features computed
+    from texts and images are left out.
 
     Args:
         path: the file or files that the part was read from.
-        train: the training part, which says what the columns are.
+        train: the training part, which has the roles of the columns.
 
     Cost: a table is read again.
     """
-    query = part.qids[part.query_of_docs()].tolist()
-    names = part.docids.tolist() if part.docids is not None else [""] * part.n_docs
-    ids = [name or str(row + 1) for name, row in zip(names, part.rows.tolist(), strict=True)]
+    qids = part.qids[part.query_of_docs()].tolist()
+    docids = part.docids.tolist() if part.docids is not None else [""] * part.n_docs
+    ids = [docid or str(row + 1) for docid, row in zip(docids, part.rows.tolist(), strict=True)]
     if part.roles is None:
-        features = tuple(str(k + 1) for k in range(part.n_features))
-        nothing = ((None,) * part.n_docs,) * 3
-        return Items(
-            tuple(ids), *nothing, part.features, features, source=part.source, groups=tuple(query)
+        feature_names = tuple(str(k + 1) for k in range(part.n_features))
+        return _items_without_content(
+            tuple(ids), part.features, feature_names, source=part.source, groups=tuple(qids)
         )
     rows = rows_at(_read_again(path, train), part.rows)
-    roles = _roles_in(rows, part, train)
-    n_given = len(part.roles.features) + len(part.roles.categories)
-    roles = replace(roles, features=(part.feature_names or ())[:n_given])
-    groups = None if part.roles.group is None else query
-    return items_of(rows, roles, ids, groups, part.features[:, :n_given])
+    # Features of columns come first, then those computed from texts and images.
+    n_columns = len(part.roles.features) + len(part.roles.categories)
+    feature_names = (part.feature_names or ())[:n_columns]
+    roles = replace(_shown_roles(rows, part, train), features=feature_names)
+    groups = None if part.roles.group is None else qids
+    return items_of(rows, roles, ids, groups, part.features[:, :n_columns])
 
 
 def refuse_without_content(
     documents: Items, judge: MachineJudge, names: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse documents of which a model would be told nothing but a number.
+    """Refuse documents that a language model would be shown no content of.
 
     Args:
         names: {argument: how messages call it}, where that is not its name.
@@ -134,23 +142,25 @@ def refuse_without_content(
 
 
 def _read_again(path: str, train: Queries) -> Rows:
+    """Read a table with all its columns, as the training part was read."""
     columns = names_kept(train.columns, train)
     roles = train.roles
     return read_rows(Path(path), keep=kept_as_read(*columns, roles.text, roles.id, roles.group))
 
 
-def _roles_in(rows: Rows, part: Queries, train: Queries) -> Columns:
+def _shown_roles(rows: Rows, part: Queries, train: Queries) -> Columns:
     """Roles of the columns that are shown: the training part's, as far as the rows have them."""
-    roles = train.roles
-    named = {role: getattr(roles, role) for role in ("text", "image", "audio")}
-    present = {role: name for role, name in named.items() if name in rows.columns}
-    special = {getattr(each, role) for each in (roles, part.roles) for role in _SPECIAL}
+    content_columns = {}
+    for role in ("text", "image", "audio"):
+        name = getattr(train.roles, role)
+        if name in rows.columns:
+            content_columns[role] = name
+    hidden = {getattr(train.roles, role) for role in _ROLES_OF_ONE_COLUMN}
+    hidden |= {getattr(part.roles, role) for role in _ROLES_OF_ONE_COLUMN}
+    hidden |= {*train.columns.ignore}
     shown = [
         name
         for name, cells in rows.columns.items()
-        if name not in special
-        and name not in train.columns.ignore
-        and name.lower() not in GRADES
-        and not is_numeric(cells)
+        if name not in hidden and name.lower() not in GRADES and not is_numeric(cells)
     ]
-    return Columns(id=part.roles.id, group=part.roles.group, shown=tuple(shown), **present)
+    return Columns(id=part.roles.id, group=part.roles.group, shown=tuple(shown), **content_columns)

@@ -23,12 +23,12 @@ from store.training.training_run import store_url
 
 @dataclass(frozen=True, eq=False)
 class FittedKind:
-    """A ranker that was fitted.
+    """A fitted ranker, with its data and folder.
 
     Attributes:
-        job: its settings and data.
-        ranker: what was fitted, which is in the folder.
-        folder: of the model.
+        job: settings and data.
+        ranker: the ranker, which is also in the folder.
+        folder: the folder of the model.
     """
 
     job: TrainingJob
@@ -46,7 +46,7 @@ class FittedKind:
 
     @cached_property
     def measures(self) -> dict[str, dict[str, float]]:
-        """{part: {measure: value}} of the ranker."""
+        """{part: {measure: value}} for the ranker."""
         empty = self.ranker.config.empty
         return {
             name: evaluate(part, self.ranker.order(part), self.metrics, empty=empty)
@@ -73,9 +73,9 @@ def fit_kind(
     """Fit a ranker on labelled queries or a collection's judgements, and write its folder.
 
     Args:
-        data: the paths, as of `train`.
+        data: the paths, as `train` takes them.
         out: the folder of the model.
-        settings: of the kind of ranker, see `sortnet.rankers.registry.settings_for`.
+        settings: settings of a kind of ranker, see `sortnet.rankers.registry.settings_for`.
         overwrite: whether a model in the folder is replaced.
         options: store, columns, cache, threads and watcher.
 
@@ -84,14 +84,18 @@ def fit_kind(
 
     Cost: a fit; the data are held in memory.
     """
-    options, folder = options or RunOptions(), Folder(out)
+    options = options or RunOptions()
+    folder = Folder(out)
     watcher = options.watcher
     set_threads(options.threads)
     if not overwrite:
         folder.refuse_if_taken()
+    values: Mapping[str, Any] = settings.flat()
+    # The data are read, and the ranker is measured, as for SortNet.
+    config = Config().changed(**{name: values[name] for name in settings_of(Settings)})
     job = read_job(
         data,
-        _as_sortnet(settings),
+        config,
         columns=options.columns,
         cache=options.cache,
         progress=watcher.progress,
@@ -104,9 +108,3 @@ def fit_kind(
         folder.clear()
         replace(ranker, info={**ranker.info, "data": job.data}).save(folder.path)
     return FittedKind(job, ranker, folder)
-
-
-def _as_sortnet(settings: Settings) -> Config:
-    """Settings by which the data are read and the ranker is measured, as SortNet would be."""
-    values: Mapping[str, Any] = settings.flat()
-    return Config().changed(**{name: values[name] for name in settings_of(Settings)})

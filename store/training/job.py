@@ -30,7 +30,7 @@ from store.runs.remembered_data import exists, find_data, remembered
 from store.service.existing_store import collection_behind, judged_source, open_collection
 from store.service.judged_queries import Source, read_judged
 
-HELD_OUT = "held_out"  # the fact of a collection's part V that names its items or groups
+HELD_OUT = "held_out"  # name of the fact that lists the items or groups of a collection's part V
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +38,12 @@ class TrainingJob:
     """Settings and data of a run.
 
     Attributes:
-        config: as requested, with a RankQuality.
-        data: {part: facts}: path, folder and fingerprint, named columns; of a file that is divided
-            also the part `test`, and each part's queries or rows.
-        test: the file to test with, if it exists.
-        note: a line about documents that are in two parts.
-        is_asked: whether a program or a model is to be asked about the documents; grades are not
-            read then.
+        config: the settings as requested, with a RankQuality.
+        data: {part: facts}: path, folder and fingerprint, named columns. For a file that is divided
+            also each part's queries or rows, and the part `test`.
+        test: the file to test with; None: there is none.
+        note: a line about documents that are in two parts; None: no document is.
+        is_asked: whether a judge will be asked about the documents, so that grades are not read.
     """
 
     config: Config
@@ -61,17 +60,20 @@ class TrainingJob:
 
     @property
     def is_divided(self) -> bool:
-        """Whether the parts are those of one file."""
+        """Whether one file was divided into the parts."""
         return is_part(self.data["train"])
 
     def next_command(self, folder: str) -> str:
-        """What to do with the model in that folder."""
-        then = ["evaluate", folder, self.test or "TEST"]
-        if self.is_divided:
-            then += ["--part", "test"]
-        if self.vali.judged is not None or self.is_asked:
-            then = ["rank", folder, "NEW" if self.is_asked else "NEW_ITEMS"]
-        return f"sortnet {shlex.join(then)}"
+        """The command that uses the model in that folder."""
+        if self.is_asked:
+            arguments = ["rank", folder, "NEW"]
+        elif self.vali.judged is not None:
+            arguments = ["rank", folder, "NEW_ITEMS"]
+        else:
+            arguments = ["evaluate", folder, self.test or "TEST"]
+            if self.is_divided:
+                arguments += ["--part", "test"]
+        return f"sortnet {shlex.join(arguments)}"
 
 
 def read_job(
@@ -87,17 +89,18 @@ def read_job(
 ) -> TrainingJob:
     """Read TRAIN and VALI, a folder with both, or one file that is divided; and check the data.
 
-    A single name may also be that of a collection in the store.
+    A single name may also name a collection of the store.
 
     Args:
         columns: the names of a table's columns.
-        is_asked: whether a program or a model judges the documents: they need no grades.
-        like: the model whose features the documents are to have; None: those of the data.
+        is_asked: whether a judge will be asked about the documents, which need no grades then.
+        like: the model whose features the documents must have; None: any features will do.
 
     Raises:
         SortNetError: for data or settings that cannot be used for training.
     """
-    if (source := judged_source(paths, store)) is not None:
+    source = judged_source(paths, store)
+    if source is not None:
         if is_asked:
             raise SortNetError(
                 f"{source}: the judgements of a collection are learned from: let a program or a "
@@ -108,24 +111,7 @@ def read_job(
                 f"{source}: sortnet items add names the columns of a collection: leave out "
                 "--query and the like"
             )
-        with open_collection(store, source.name) as collection:
-            judged = read_judged(
-                collection,
-                source.events,
-                seed=config.seed,
-                as_before=None if like is None else held_out_before(like),
-                describer=None if like is None else like.describer,
-                progress=progress,
-            )
-        progress("checking the data")
-        job = checked_job(
-            judged.train,
-            judged.vali,
-            config,
-            lambda part: {**remembered(part.source), "fingerprint": judged.fingerprint(part)},
-        )
-        job.data["vali"][HELD_OUT] = held_out(judged.train, judged.vali)
-        return job
+        return _job_of_collection(source, config, store, progress, like)
     if len(paths) == 1:
         try:
             return _job_of_one_path(paths[0], config, columns, cache, progress, like, is_asked)
@@ -155,7 +141,9 @@ def read_job(
 
 
 def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
-    """The names that a model's run held out of a collection, see `hold_out_documents`.
+    """The items or groups that a model's run held out of a collection, see `hold_out_documents`.
+
+    None if the model was not trained on a collection.
 
     Raises:
         ModelError: if the record is damaged.
@@ -173,14 +161,16 @@ def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
 def paths_of(data: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The paths to give to `read_job` for the recorded data of a run."""
     train = data["train"]
-    return [find_data(train)] if is_part(train) else [find_data(train), find_data(data["vali"])]
+    if is_part(train):
+        return [find_data(train)]
+    return [find_data(train), find_data(data["vali"])]
 
 
 def paths_to_resume(data: Mapping[str, Mapping[str, Any]], folder: str) -> list[str]:
     """The paths of the recorded data of the run in `folder`.
 
     Raises:
-        SortNetError: where files are missing, with the command that names their new place.
+        SortNetError: if files are missing, with the command that names their new place.
     """
     paths = paths_of(data)
     for path in paths:
@@ -194,8 +184,35 @@ def paths_to_resume(data: Mapping[str, Mapping[str, Any]], folder: str) -> list[
 
 
 def columns_of(data: Mapping[str, Mapping[str, Any]], path: object) -> NamedColumns:
-    """The names of columns in the recorded data of a run; `path` is that of the record."""
+    """The names of columns in the recorded data of a run; `path` is the path of the record."""
     return NamedColumns.from_json(data["train"].get("columns", {}), path)
+
+
+def _job_of_collection(
+    source: Source,
+    config: Config,
+    store: URL | str | None,
+    progress: Progress,
+    like: Ranker | None,
+) -> TrainingJob:
+    with open_collection(store, source.name) as collection:
+        judged = read_judged(
+            collection,
+            source.events,
+            seed=config.seed,
+            as_before=None if like is None else held_out_before(like),
+            describer=None if like is None else like.describer,
+            progress=progress,
+        )
+    progress("checking the data")
+    job = checked_job(
+        judged.train,
+        judged.vali,
+        config,
+        lambda part: {**remembered(part.source), "fingerprint": judged.fingerprint(part)},
+    )
+    job.data["vali"][HELD_OUT] = held_out(judged.train, judged.vali)
+    return job
 
 
 def _job_of_one_path(
@@ -238,32 +255,33 @@ def _job_of_one_path(
 
 
 def _divided_job(path: str, fold: Fold, config: Config, is_asked: bool) -> TrainingJob:
-    """The job of a file in three parts, of which the last one waits for `sortnet evaluate`."""
+    """The job of a file that is divided into three parts; `sortnet evaluate` takes the third."""
     assert fold.test is not None
     digest = fingerprint(path)
 
     def facts(part: Queries) -> dict[str, Any]:
-        return {**remembered(path), "fingerprint": digest, **_names_in(part), **facts_of(part)}
+        file_facts = {**remembered(path), "fingerprint": digest}
+        return {**file_facts, **_column_names(part), **facts_of(part)}
 
     note = ids_in_two_parts(fold)
     job = checked_job(fold.train, fold.vali, config, facts, test=path, note=note, is_asked=is_asked)
     if not is_asked:
         check_can_choose(job.config.rank_quality, fold.test)
-    sizes = {
+    job.data["test"] = {
+        **facts(fold.test),
         "n_queries": len(fold.test),
         "n_docs": fold.test.n_docs,
         "n_features": fold.test.n_features,
     }
-    job.data["test"] = facts(fold.test) | sizes
     return job
 
 
 def _facts_of_file(part: Queries) -> dict[str, Any]:
     facts = {**remembered(part.source), "fingerprint": fingerprint(part.source)}
-    return {**facts, **_names_in(part)}
+    return {**facts, **_column_names(part)}
 
 
-def _names_in(part: Queries) -> dict[str, Any]:
+def _column_names(part: Queries) -> dict[str, Any]:
     return {} if part.columns == UNNAMED else {"columns": part.columns.to_json()}
 
 
@@ -276,12 +294,25 @@ def checked_job(
     is_asked: bool = False,
     **more: Any,
 ) -> TrainingJob:
-    """The job of data that can be trained on; `facts` are those that recognise a part again."""
+    """Check that a model can be trained on the data.
+
+    Args:
+        facts: makes the facts by which a part is recognised.
+        more: further attributes of the job.
+
+    Raises:
+        SortNetError: for data or settings that cannot be used for training.
+    """
     if is_asked:
-        train, vali = _to_ask(train), _to_ask(vali)
+        train = _to_ask(train)
+        vali = _to_ask(vali)
     config = checked_config(train, vali, config)
     if is_asked:
-        _refuse_other_quality(config)
+        if not config.rank_quality.row.of_pairs:
+            raise SortNetError(
+                f"--quality {config.rank_quality.name}: answers about pairs are measured by "
+                "accuracy, not by a measure of grades: leave it out"
+            )
     else:
         for queries in (train, vali):
             evaluate(queries, np.arange(queries.n_docs), metrics_of(config), empty=config.empty)
@@ -291,20 +322,12 @@ def checked_job(
 
 
 def _to_ask(part: Queries) -> Queries:
-    """A part whose judge is asked later, and whose grades are not looked at."""
+    """A part whose judge is asked later, and whose grades are not used."""
     if not (part.sizes > 1).any():
         raise DataError(f"{part.source}: no query has two documents: there is no pair to ask about")
-    return replace(part, grades=np.zeros_like(part.grades), judge=_not_yet)
+    return replace(part, grades=np.zeros_like(part.grades), judge=_judge_to_come)
 
 
-def _not_yet(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """Stand for the judge of a run, which has a store to keep its answers in only later."""
+def _judge_to_come(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+    """Stand for the judge of a run, which needs the store of the run to keep its answers."""
     raise RuntimeError("asked before the run has begun")
-
-
-def _refuse_other_quality(config: Config) -> None:
-    if not config.rank_quality.row.of_pairs:
-        raise SortNetError(
-            f"--quality {config.rank_quality.name}: answers about pairs are measured by accuracy, "
-            "not by a measure of grades: leave it out"
-        )

@@ -22,12 +22,12 @@ from store.training.run_folder import Folder
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """The model that a run begins with, and the facts that its record has of it.
+    """The model that a run begins with, and the facts about the model in the run's record.
 
     Attributes:
-        model: with the weights.
-        facts: `path` and `folder` as typed, the `run` that made it (None: none of a store), and
-            `weights_sha256`.
+        model: the model, with its weights.
+        facts: `path` and `folder` as typed, the `run` that made the model (None: no run of a
+            store), and `weights_sha256`.
     """
 
     model: Model
@@ -44,35 +44,37 @@ def refuse_own_folder(path: str | None, folder: Folder) -> None:
 
 
 def find_origin(
-    path: str | None, folder: Folder, known: Mapping[str, Any] | None, progress: Progress
+    path: str | None, folder: Folder, record: Mapping[str, Any] | None, progress: Progress
 ) -> Origin | None:
     """The model that a new or a resumed run begins with; None: random weights.
 
     Args:
         path: MODEL, as typed.
-        folder: the folder of the run, which has a copy of the model of a resumed run.
-        known: the record of the run to resume.
+        folder: the folder of the run; a resumed run has a copy of the model there.
+        record: the record of the run to resume; None for a new run.
 
     Raises:
         ModelError: if the model is of another kind than SortNet, or the folder is damaged.
         SortNetError: if the run to resume began with another model.
     """
-    typed = None if path is None else as_model(load_model(path, progress), path)
-    if known is None:
-        if typed is None:
+    typed_model = None if path is None else as_model(load_model(path, progress), path)
+    if record is None:
+        if typed_model is None:
             return None
-        run = typed.info.get("run")
-        return Origin(
-            typed, {**remembered(str(path)), "run": run, "weights_sha256": typed.weights_sha256()}
-        )
-    facts = known.get("from")
-    expected = None if facts is None else facts["weights_sha256"]
-    if typed is not None and typed.weights_sha256() != expected:
+        new_facts = {
+            **remembered(str(path)),
+            "run": typed_model.info.get("run"),
+            "weights_sha256": typed_model.weights_sha256(),
+        }
+        return Origin(typed_model, new_facts)
+    facts = record.get("from")
+    weights_sha256 = None if facts is None else facts["weights_sha256"]
+    if typed_model is not None and typed_model.weights_sha256() != weights_sha256:
         began = "random weights" if facts is None else f"other weights, of {from_which(facts)}"
         raise SortNetError(f"cannot resume the run in {folder} from {path}: it began with {began}")
     if facts is None:
         return None
     model = as_model(load_ranker(folder.origin), folder.origin)
-    if model.weights_sha256() != expected:
+    if model.weights_sha256() != weights_sha256:
         raise ModelError(f"{folder.origin}: not the model that the run began with")
     return Origin(model, facts)

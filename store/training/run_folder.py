@@ -2,9 +2,9 @@
 
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
-from/                               the model that the run began with, of `--from`
-run.json                            the run's id, store, settings, data and phase; while it is
-                                    choosing settings, the trials that have ended
+from/                               the model that the run began with, if it has `--from`
+run.json                            the run's id, store, settings, data and phase; while the run
+                                    chooses settings, the finished trials
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RUN_FIELDS: dict[str, Any] = {
 }
 Phase = Literal["choosing", "training", "done"]
 CHOOSING, TRAINING, DONE = get_args(Phase)
-# {kind of judge: `judged_by` of the record}, two of them as version 0.4 wrote them
+# {kind of judge: `judged_by` of the record}; version 0.4 named the first two by their options
 JUDGED_BY = {"program": "--judge", "language model": "--model", "function": "function"}
 _ORIGIN_FIELDS = {"path": str, "folder": str, "run": str | None, "weights_sha256": str}
 _PHASE_FIELDS = {"phase": Phase, "trials": list, "settings_sha256": str}
@@ -55,7 +55,7 @@ class Folder:
         return (self.path / "model.json").exists() or self.state.exists()
 
     def refuse_if_taken(self) -> None:
-        """Reject a folder whose model a new run would replace."""
+        """Refuse a folder whose model a new run would replace."""
         if self.has_model:
             raise SortNetError(
                 f"{self} has a model already: --resume resumes its run, --overwrite replaces it, "
@@ -69,35 +69,44 @@ class Folder:
         shutil.rmtree(self.origin, ignore_errors=True)
 
     def run(self) -> dict[str, Any] | None:
-        """The record of the run; None if there is none.
+        """The record of the run; None if there is no record.
 
         Records of versions before 0.4 have no `phase` and no `trials`.
+
+        Raises:
+            ModelError: on a damaged record.
         """
         path = self._run
         if not path.exists():
             return None
-        about = parse_document(read_bytes(path), path, _RUN, (FORMAT_VERSION,), _RUN_FIELDS)
-        check_fields(about["data"], dict.fromkeys(SPLITS, dict), path)
-        for facts in about["data"].values():
+        record = parse_document(read_bytes(path), path, _RUN, (FORMAT_VERSION,), _RUN_FIELDS)
+        check_fields(record["data"], dict.fromkeys(SPLITS, dict), path)
+        for facts in record["data"].values():
             check_fields(facts, {"path": str, "fingerprint": str}, path)
-        if about["threads"] < 1:
-            raise ModelError(f"{path}: threads cannot be {about['threads']}")
-        if about.get("judged_by") not in (None, *JUDGED_BY.values()):
-            raise ModelError(f"{path}: judged_by cannot be {shown(about['judged_by'])}")
-        if "phase" in about:
-            check_fields(about, _PHASE_FIELDS, path)
-        if "from" in about:
-            check_fields(about, {"from": dict}, path)
-            check_fields(about["from"], _ORIGIN_FIELDS, path)
-        # Before a comparator of damaged settings takes memory; version 0.2 wrote no hash.
-        if about.get("settings_sha256", now := _settings_sha256(about)) != now:
+        if record["threads"] < 1:
+            raise ModelError(f"{path}: threads cannot be {record['threads']}")
+        if record.get("judged_by") not in (None, *JUDGED_BY.values()):
+            raise ModelError(f"{path}: judged_by cannot be {shown(record['judged_by'])}")
+        if "phase" in record:
+            check_fields(record, _PHASE_FIELDS, path)
+        if "from" in record:
+            check_fields(record, {"from": dict}, path)
+            check_fields(record["from"], _ORIGIN_FIELDS, path)
+        # Checked before a comparator of damaged settings takes memory. Version 0.2 wrote no hash.
+        settings_sha256 = _settings_sha256(record)
+        if record.get("settings_sha256", settings_sha256) != settings_sha256:
             raise ModelError(f"{path}: its settings or trials were changed after it was written")
-        return about
+        return record
 
-    def write_run(self, about: Mapping[str, Any]) -> None:
-        kind = {"format": _RUN, "format_version": FORMAT_VERSION}
-        whole = {**kind, **about, "settings_sha256": _settings_sha256(about)}
-        text = json.dumps(whole, indent=2) + "\n"
+    def write_run(self, record: Mapping[str, Any]) -> None:
+        """Write the record of the run, with a hash of its settings."""
+        document = {
+            "format": _RUN,
+            "format_version": FORMAT_VERSION,
+            **record,
+            "settings_sha256": _settings_sha256(record),
+        }
+        text = json.dumps(document, indent=2) + "\n"
         write_atomically(self._run, lambda path: path.write_text(text, encoding="utf-8"))
 
     def finish(self) -> None:
@@ -109,24 +118,24 @@ class Folder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Create and lock the folder; it is removed again if it stays empty."""
-        made = not self.path.exists()
+        is_new = not self.path.exists()
         make_folder(self.path)
         try:
             with _locked(self.path):
                 yield
         finally:
-            if made:
-                with suppress(OSError):
+            if is_new:
+                with suppress(OSError):  # the folder is not empty
                     self.path.rmdir()
 
 
-def _settings_sha256(about: Mapping[str, Any]) -> str:
+def _settings_sha256(record: Mapping[str, Any]) -> str:
     """Hash of the settings asked for and chosen, the trials, and the model to begin with."""
-    settings = [about["asked"], about["config"]]
-    if "phase" in about:
-        settings += [about["phase"], about["trials"]]
-    if "from" in about:
-        settings.append(about["from"])
+    settings = [record["asked"], record["config"]]
+    if "phase" in record:
+        settings += [record["phase"], record["trials"]]
+    if "from" in record:
+        settings.append(record["from"])
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
@@ -144,8 +153,9 @@ def _locked(folder: Path) -> Iterator[None]:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                fault = f"{folder}: another sortnet train is running in this folder"
-                raise SortNetError(fault) from None
+                raise SortNetError(
+                    f"{folder}: another sortnet train is running in this folder"
+                ) from None
         yield
     finally:
         os.close(handle)

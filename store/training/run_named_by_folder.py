@@ -1,4 +1,4 @@
-"""Model folders that a command is given where it takes the name of a run."""
+"""Model folders in place of the names of runs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ def run_of_folder(folder: str, store: str | None) -> tuple[str, str | None]:
     from store.training.run_folder import Folder
 
     record = Folder(folder).run()
-    if record is not None:
-        run, url = record["run"], store or record["store"]
+    url = store
+    if record is None:
+        run_id = load_ranker(folder).info.get("run")
     else:
-        run, url = load_ranker(folder).info.get("run"), store
-    if run is None:
+        run_id = record["run"]
+        url = store or record["store"]
+    if run_id is None:
         raise StoreError(f"{folder}: no run of a store made this model")
-    with open_run(url, str(run)) as stored:
-        return stored.id, url
+    with open_run(url, str(run_id)) as run:
+        return run.id, url

@@ -30,11 +30,11 @@ from store.training.origin import Origin, find_origin, refuse_own_folder
 from store.training.run_folder import CHOOSING, Folder
 from store.training.trained_run import TrainedRun
 from store.training.training_run import (
-    agree,
     begin,
-    follow,
+    check_processes,
+    join_run,
     refuse_changes,
-    shared,
+    share_run,
     store_url,
 )
 from store.training.watcher import Watcher
@@ -42,18 +42,19 @@ from store.training.watcher import Watcher
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What `train` and `resume` take beside data, folder and settings.
+    """Options of `train` and `resume` beside data, folder and settings.
 
     Attributes:
-        store: the store's URL or file; None: that of a resumed run, else the user's own.
+        store: the store's URL or file; None: the store of a resumed run, else the user's own.
         from_model: the folder of a model to begin with.
         columns: names of the columns of a table; a resumed run has its own.
         cache: folder that keeps parsed files; None: nothing is kept.
-        threads: of the computing; None: those of a resumed run, else all cores.
-        trials: whether settings that are left open are chosen by trials, not as by default.
+        threads: number of threads; None: as many as a resumed run had, else as there are cores.
+        trials: whether settings that are left open are chosen by trials; if not, they get their
+            defaults.
         judge: asked about documents that have no grades; the argument `judge` goes before it.
-        watcher: told what happens.
-        command: recorded as what made the run; None: the call of Python.
+        watcher: called at each step of the training.
+        command: the command that is recorded; None: the call of Python.
         group: the processes of the run, see `sortnet.learning.distributed.joined`.
     """
 
@@ -71,15 +72,23 @@ class RunOptions:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """Settings and data of a run that are read and checked; nothing is written yet."""
+    """Settings and data of a run that are read and checked; nothing is written yet.
+
+    Attributes:
+        record: the record of the run to resume; None for a new run.
+        origin: the model that the run begins with; None: random weights.
+        documents: the documents as a judge is shown them.
+        url: the store.
+        store: the store's URL to record, without a password.
+    """
 
     job: TrainingJob
     folder: Folder
-    record: dict[str, Any] | None  # the record of the run to resume
+    record: dict[str, Any] | None
     origin: Origin | None
-    documents: AskedDocuments  # as a judge is shown them
+    documents: AskedDocuments
     url: URL
-    store: str  # the URL to record, without a password
+    store: str
 
 
 def train(
@@ -94,9 +103,9 @@ def train(
 ) -> TrainedRun | None:
     """Train a model on labelled queries or on a collection's judgements, and store the run.
 
-    With a judge the documents need no grades: the judge says which of two is better, about as many
-    pairs as the setting `judgements`. Each answer is stored as it comes, so that a resumed run asks
-    no pair again.
+    With a judge the documents need no grades: the judge says which of two is better, for as many
+    pairs as the setting `judgements` says. Each answer is stored as it comes, so that a resumed run
+    asks about no pair again.
 
     Args:
         data: one file that is divided, a folder with both parts, the name of a collection, or the
@@ -108,9 +117,9 @@ def train(
         question: what the judge is asked; None: `Which is better?`.
         overwrite: whether a model in the folder is replaced.
         options: store, columns and the like.
-        settings: of `sortnet.config.Config`, such as `max_iter=3` or `judgements=200`.
+        settings: settings of `sortnet.config.Config`, such as `max_iter=3` or `judgements=200`.
 
-    Returns the run that has ended; None in a process that is not the first of several.
+    Returns the finished run; None in a process that is not the first of several.
 
     Raises:
         SortNetError: for data or settings that cannot be used, or a folder that has a model; if the
@@ -159,22 +168,22 @@ def resume(
     options: RunOptions | None = None,
     **settings: Any,
 ) -> TrainedRun | None:
-    """Resume the run in a folder where it ended, with its settings and data.
+    """Resume the run in a folder from the point where it ended, with its settings and data.
 
     A run that has finished already is returned as it is. If the folder has no run and `data` are
     given, a new run begins.
 
     Args:
         out: the folder of the run.
-        data: where the data were moved to; empty: where they were.
-        judge: the judge that the run asks; None: the stored one. A function is not stored, so that
-            it is passed again; other `workers`, `timeout` and limits may be given, another judge is
-            refused.
-        question: given again; another than that of the run is refused.
-        options: store, threads and the like; others than those of the run are refused.
-        settings: given again; others than those of the run are refused.
+        data: the new paths of data that were moved; empty: the data were not moved.
+        judge: the judge that the run asks; None: the stored judge. A function is not stored, so it
+            must be passed again. Other `workers`, `timeout` and limits may be given; another judge
+            is refused.
+        question: may be given again; a question other than the run's is refused.
+        options: store, threads and the like; options other than the run's are refused.
+        settings: may be given again; settings other than the run's are refused.
 
-    Returns the run that has ended; None in a process that is not the first of several.
+    Returns the finished run; None in a process that is not the first of several.
 
     Raises:
         SortNetError: if there is no run to resume, or it was begun with other settings, other data
@@ -194,17 +203,20 @@ def resume(
 
 
 def with_judge(options: RunOptions, judge: OneJudge | None, question: str | None) -> RunOptions:
-    """The options with a judge and a question, if one of them is given."""
+    """The options with a judge and a question, if a judge or a question is given."""
     if judge is None and question is None:
         return options
-    asked = options.judge.judge if judge is None else described(judge)
-    return replace(
-        options, judge=replace(options.judge, judge=asked, question=question, changes=None)
-    )
+    machine_judge = options.judge.judge if judge is None else described(judge)
+    asked_judge = replace(options.judge, judge=machine_judge, question=question, changes=None)
+    return replace(options, judge=asked_judge)
 
 
 def recorded_run(folder: Folder, *, has_data: bool) -> dict[str, Any] | None:
-    """The record of the run to resume; None if there is none, but data for a new one."""
+    """The record of the run to resume; None if there is no run, but data for a new run.
+
+    Raises:
+        SortNetError: if there is nothing to resume, and no data.
+    """
     record = folder.run()
     if record is not None:
         return record
@@ -228,21 +240,29 @@ def prepare(
     *,
     is_asked_now: bool = True,
 ) -> PreparedRun:
-    """Read and check what a run needs; nothing is written.
+    """Read and check the settings, the data and the judge of a run; nothing is written.
 
     Args:
-        folder: of the run.
-        data: the paths; those of a resumed run if empty.
+        folder: the folder of the run.
+        data: the paths; empty: the paths of a resumed run.
         record: the record of the run to resume; None for a new run.
-        options: of the run.
-        settings: by name, as they were given.
-        is_asked_now: whether the judge has to be ready and to have a budget.
+        options: the options of the run.
+        settings: {name: value}, as the user gave them.
+        is_asked_now: whether the judge must be ready and have a budget.
     """
-    progress, judge = options.watcher.progress, options.judge
+    progress = options.watcher.progress
+    judge = options.judge
     origin = find_origin(options.from_model, folder, record, progress)
-    config, paths, columns = _asked(settings, data, options.columns, record, folder, origin)
-    config = config if options.trials else config.with_defaults
-    url, shown = store_url(options.store, record)
+    config = _requested_config(settings, record, origin)
+    if not options.trials:
+        config = config.with_defaults
+    paths: Sequence[str] = data
+    columns = options.columns
+    if record is not None:
+        paths = data or paths_to_resume(record["data"], str(folder))
+        if columns == UNNAMED:
+            columns = columns_of(record["data"], "run.json")
+    url, recorded_url = store_url(options.store, record)
     is_asked = judge.is_asked(record, folder.path)
     checks_judge = is_asked and is_asked_now
     if checks_judge:
@@ -257,53 +277,58 @@ def prepare(
         is_asked=is_asked,
         like=None if origin is None else origin.model,
     )
-    agree(job, options.group)
+    check_processes(job, options.group)
     if checks_judge:
         judge.check()
     documents = judge.documents(job, progress)
-    return PreparedRun(job, folder, record, origin, documents, url, shown)
+    return PreparedRun(job, folder, record, origin, documents, url, recorded_url)
 
 
-def _asked(
-    settings: Mapping[str, Any],
-    data: Sequence[str],
-    columns: NamedColumns,
-    record: Mapping[str, Any] | None,
-    folder: Folder,
-    origin: Origin | None,
-) -> tuple[Config, Sequence[str], NamedColumns]:
-    """The settings, data paths and columns; a resumed run uses its own where none are given."""
-    if record is None:
-        if origin is not None:
-            return settings_from_model(origin.model.config, **settings), data, columns
-        return Config().changed(**settings), data, columns
-    if columns == UNNAMED:
-        columns = columns_of(record["data"], "run.json")
-    paths = data or paths_to_resume(record["data"], str(folder))
-    return Config.from_json(record["asked"]).changed(**settings), paths, columns
+def _requested_config(
+    settings: Mapping[str, Any], record: Mapping[str, Any] | None, origin: Origin | None
+) -> Config:
+    """The settings of the resumed run, of the model to begin with, or the defaults, as changed."""
+    if record is not None:
+        return Config.from_json(record["asked"]).changed(**settings)
+    if origin is not None:
+        return settings_from_model(origin.model.config, **settings)
+    return Config().changed(**settings)
 
 
 def _run(
     prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
 ) -> TrainedRun | None:
-    """Train what was prepared; the first process keeps folder and store."""
-    job, folder, record = prepared.job, prepared.folder, prepared.record
-    group, watcher, progress = options.group, options.watcher, options.watcher.progress
-    progress("starting")
+    """Train a prepared run; the first process keeps folder and store."""
+    record = prepared.record
+    group = options.group
+    options.watcher.progress("starting")
     n_threads = options.threads
     if n_threads is None and record is not None and group.size == 1:
         n_threads = record["threads"]
     set_threads(n_threads or threads_of(group))
-    if group.rank:
-        with follow(job, folder, prepared.url, group, prepared.origin) as training:
-            training.learn(lambda record: None, progress)
-        return None
+    if group.rank == 0:
+        return _run_first_process(prepared, options, command, clear=clear)
+    with join_run(prepared.job, prepared.folder, prepared.url, group, prepared.origin) as training:
+        training.learn(lambda record: None, options.watcher.progress)
+    return None
+
+
+def _run_first_process(
+    prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
+) -> TrainedRun:
+    """Begin or resume the run, ask its judge, train, and tell the watcher of each step."""
+    job = prepared.job
+    folder = prepared.folder
+    record = prepared.record
+    watcher = options.watcher
     if record is not None:
         refuse_changes(job, record, folder)
-    progress(f"opening the store {prepared.store}")
+    watcher.progress(f"opening the store {prepared.store}")
     with open_to_write(prepared.url) as store, folder.held():
         chooses = record is None or record.get("phase") == CHOOSING
-        watcher.starting(job, prepared.origin, group, is_new=record is None, chooses=chooses)
+        watcher.starting(
+            job, prepared.origin, options.group, is_new=record is None, chooses=chooses
+        )
         begun = begin(
             job,
             folder,
@@ -311,9 +336,9 @@ def _run(
             record,
             command,
             prepared.store,
-            progress,
+            watcher.progress,
             watcher.trial_ended,
-            group=group,
+            group=options.group,
             again=options.judge.again(folder.path),
             judge=options.judge.record(),
             origin=prepared.origin,
@@ -322,15 +347,15 @@ def _run(
         watcher.begun(begun, chose=chooses)
         is_own_store = options.store is not None or store_url(None, None)[0] == prepared.url
         asking = options.judge.asking(
-            shared(begun, group),
+            share_run(begun, options.group),
             prepared.documents,
-            progress,
+            watcher.progress,
             is_own_store=is_own_store,
             notify=watcher.note,
         )
         with asking as training:
             callbacks = watcher.callbacks(training)
-            ranker = training.learn(watcher.iteration_ended, progress, callbacks)
+            ranker = training.learn(watcher.iteration_ended, watcher.progress, callbacks)
             rows = rows_of(training.run.iterations_frame())
             trained = TrainedRun(training, ranker, rows, prepared.store)
             watcher.ended(trained)

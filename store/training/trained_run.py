@@ -13,11 +13,11 @@ from store.training.training_run import TrainingRun
 
 @dataclass(frozen=True, eq=False)
 class TrainedRun:
-    """A run that has ended.
+    """A finished run.
 
     Attributes:
         training: its settings, data, folder and run.
-        ranker: the model that was kept, which is in the folder.
+        ranker: the model that was kept, which is also in the folder.
         rows: one dict per iteration, as `Run.iterations_frame` has them.
         store: the store's URL, without its password.
     """
@@ -36,12 +36,12 @@ class TrainedRun:
     @property
     def kept(self) -> Mapping[str, Any]:
         """Which ranker was kept: kind, measure, figures and reason."""
-        kept: Mapping[str, Any] = self.ranker.info["kept"]
-        return kept
+        facts: Mapping[str, Any] = self.ranker.info["kept"]
+        return facts
 
     @property
     def parts(self) -> dict[str, Queries]:
-        """The training and validation part, with the answers of a judge that was asked."""
+        """The training and validation part, with the judge's answers if a judge was asked."""
         return {split: self.training.judged(split) for split in SPLITS}
 
     @property

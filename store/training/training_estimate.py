@@ -1,4 +1,4 @@
-"""What a training by a language model would take: a prompt to look at, calls and cost."""
+"""Estimate of a training that asks a language model: an example prompt, calls and cost."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.core import I32, I64
 from sortnet.errors import SortNetError
-from sortnet.items import Items
 from sortnet.judges import LanguageModel
 from sortnet.judges.asked_pairs import Pair, pair_of_items
 from sortnet.judges.estimate import CallEstimate, estimate_calls
@@ -21,16 +19,16 @@ from store.training.job import TrainingJob
 from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions, prepare, with_judge
 
-_SAMPLE = 50  # prompts of which an estimate takes the mean length
+_SAMPLE = 50  # prompts whose mean length an estimate takes
 
 
 @dataclass(frozen=True)
 class TrainingEstimate:
-    """What asking a language model would take.
+    """The calls of a training that asks a language model, before it asks.
 
     Attributes:
-        prompt: what the model would be sent about a pair of training documents.
-        calls: calls, tokens and cost; None where the number of answers is not limited.
+        prompt: the prompt about a pair of training documents.
+        calls: calls, tokens and cost; None if the number of answers is not limited.
     """
 
     prompt: str
@@ -57,32 +55,37 @@ def estimate(
     options = with_judge(options or RunOptions(), judge, question)
     paths = [data] if isinstance(data, str) else list(data)
     prepared = prepare(Folder("model"), paths, None, options, settings, is_asked_now=False)
-    job, documents = prepared.job, prepared.documents.items["train"]
-    asked = options.judge.question or QUESTION
-    (first,) = _pairs_of(documents, *_first_pair(job), asked)
-    calls = None
-    if (n_answers := job.config.judgements) is not None:
-        calls = estimate_calls(judge, n_answers, _pairs_of(documents, *_some_pairs(job), asked))
-    return TrainingEstimate(Prompt(judge.prompt).of(first), calls)
+    job = prepared.job
+    documents = prepared.documents.items["train"]
+
+    def example(left: int, right: int) -> Pair:
+        return pair_of_items(
+            documents,
+            left,
+            right,
+            id="example",
+            question=options.judge.question or QUESTION,
+            instructions=None,
+        )
+
+    prompt = Prompt(judge.prompt).of(example(*_first_pair(job)))
+    calls: CallEstimate | None = None
+    if job.config.judgements is not None:
+        examples = [example(left, right) for left, right in _random_pairs(job)]
+        calls = estimate_calls(judge, job.config.judgements, examples)
+    return TrainingEstimate(prompt, calls)
 
 
-def _first_pair(job: TrainingJob) -> tuple[I64 | I32, I64 | I32]:
-    """A pair of the first query, or of all where that has one document."""
+def _first_pair(job: TrainingJob) -> tuple[int, int]:
+    """A pair of the first query, or of a later query if the first one has no pair."""
     i, j = all_pairs(job.train.offsets[:2])
     if not len(i):
         i, j = all_pairs(job.train.offsets)
-    return i[:1], j[:1]
+    return int(i[0]), int(j[0])
 
 
-def _some_pairs(job: TrainingJob) -> tuple[I64 | I32, I64 | I32]:
-    """Pairs at random, by whose prompts the others are estimated."""
+def _random_pairs(job: TrainingJob) -> list[tuple[int, int]]:
+    """Random pairs of training documents, whose prompts are measured."""
     i, j = all_pairs(job.train.offsets)
-    numbers = np.random.default_rng(0).permutation(len(i))[:_SAMPLE]
-    return i[numbers], j[numbers]
-
-
-def _pairs_of(documents: Items, i: I64 | I32, j: I64 | I32, question: str) -> list[Pair]:
-    return [
-        pair_of_items(documents, left, right, id="example", question=question, instructions=None)
-        for left, right in zip(i.tolist(), j.tolist(), strict=True)
-    ]
+    chosen = np.random.default_rng(0).permutation(len(i))[:_SAMPLE]
+    return list(zip(i[chosen].tolist(), j[chosen].tolist(), strict=True))

@@ -1,13 +1,12 @@
-"""One run of `sortnet train`: start or resume it, and keep its folder and store up to date."""
+"""A run of `sortnet train`: started or resumed, with its folder and store kept up to date."""
 
 from __future__ import annotations
 
 import platform
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,24 +53,34 @@ from store.training.run_folder import CHOOSING, JUDGED_BY, TRAINING, Folder
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """A run that is ready to train."""
+    """A run that is ready to train.
+
+    Attributes:
+        config: the settings to train with, which trials may have chosen.
+        state: the state to resume from; None for a new run.
+        group: the processes of the run; the first process alone keeps folder and run.
+        again: the command or call that repeats the run; None: the command that resumes it.
+        judge: the program, model or function that is asked; None: nobody is asked.
+        origin: the model that the run begins with; None: random weights.
+    """
 
     job: TrainingJob
-    config: Config  # used for training: that of the job, or the tuned one
+    config: Config
     folder: Folder
     run: Run
-    state: State | None  # to resume from; None for a new run
-    group: Group = field(default_factory=Alone)  # of which the first alone keeps folder and run
-    again: str | None = None  # the command or call that does it again; None: what resumes it
-    judge: RunJudge | None = None  # a program, a model or a function that is asked
-    origin: Origin | None = None  # the model that the run begins with; None: random weights
+    state: State | None
+    group: Group = field(default_factory=Alone)
+    again: str | None = None
+    judge: RunJudge | None = None
+    origin: Origin | None = None
 
     @property
     def finished(self) -> bool:
+        """Whether the run was resumed after its last iteration."""
         return self.state is not None and self.state.finished
 
     def judged(self, split: Split) -> Queries:
-        """A part, with the answers about it where a program or a model was asked."""
+        """A part of the data, with the judge's answers about it if a judge was asked."""
         part = self.job.train if split == "train" else self.job.vali
         return part if self.judge is None else self.judge.judged(split, part)
 
@@ -83,47 +92,67 @@ class TrainingRun:
     ) -> Ranker:
         """Run the loop; return the model, which is also in the folder.
 
-        Of judged pairs the better one of the comparator and the posterior.
+        A run that learns from judged pairs keeps the better of the comparator and a posterior.
 
         After each iteration the model is written first, then its row in the store, then the
         state: a run killed in between repeats the iteration with the same result.
+
+        Args:
+            show: called with each iteration that is stored.
+            callbacks: called after each iteration, see `learn_to_sort`.
         """
-
-        def keep(record: Iteration, state: State) -> None:
-            if self.group.rank:
-                return
-            self.run.record(asdict(record))
-            save_state(self.folder.state, state)
-            show(record)
-
-        info = {"run": self.run.id, "data": self.job.data}
-        from_model = None
-        if self.origin is not None:
-            info["from"] = self.origin.facts
-            from_model = self.origin.model
-        is_kept_already = self.finished and self.run.status == "done"
-        changes_status = not (self.group.rank or is_kept_already)
-        again = self.again or resume_command(str(self.folder))
+        is_first = self.group.rank == 0
+        is_stored_as_done = self.finished and self.run.status == "done"
+        if not is_first or is_stored_as_done:
+            return self._fit(show, progress, callbacks)
         interrupted = "interrupted"
         if self.config.divides_one_training:
             interrupted = "interrupted before the learning rate came down"
-        status = partial(_status, self.run, again, self.group, interrupted=interrupted)
-        with status() if changes_status else nullcontext():
-            train, vali = self.job.train, self.job.vali
-            if self.judge is not None:
-                train, vali = self.judge.parts(train, vali, vali_pairs_of(self.job))
-            model = fit(
-                train, vali, self.config,
-                sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
-                save=lambda model: model.save(self.folder.path), state=self.state, group=self.group,
-                from_model=from_model, are_checked=self.judge is None,
-            )  # fmt: skip
-            ranker = better_than_posterior(model, self.job.train, self.job.vali)
-            if not self.group.rank:
-                self.run.keep(ranker.info["kept"], lambda: ranker.save(self.folder.path))
-                self.folder.finish()
-        if changes_status:
-            self.run.finish("done")
+        again = self.again or resume_command(str(self.folder))
+        with _status(self.run, again, self.group, interrupted=interrupted):
+            ranker = self._fit(show, progress, callbacks)
+        self.run.finish("done")
+        return ranker
+
+    def _fit(
+        self,
+        show: Callable[[Iteration], None],
+        progress: Progress,
+        callbacks: Sequence[Callback],
+    ) -> Ranker:
+        """Run the loop and choose the ranker; the first process writes both results."""
+        is_first = self.group.rank == 0
+
+        def write(record: Iteration, state: State) -> None:
+            if is_first:
+                self.run.record(asdict(record))
+                save_state(self.folder.state, state)
+                show(record)
+
+        info = {"run": self.run.id, "data": self.job.data}
+        if self.origin is not None:
+            info["from"] = self.origin.facts
+        train, vali = self.job.train, self.job.vali
+        if self.judge is not None:
+            train, vali = self.judge.parts(train, vali, vali_pairs_of(self.job))
+        model = fit(
+            train,
+            vali,
+            self.config,
+            sink=self.run,
+            callbacks=[write, *callbacks],
+            progress=progress,
+            info=info,
+            save=lambda model: model.save(self.folder.path),
+            state=self.state,
+            group=self.group,
+            from_model=None if self.origin is None else self.origin.model,
+            are_checked=self.judge is None,
+        )
+        ranker = better_than_posterior(model, self.job.train, self.job.vali)
+        if is_first:
+            self.run.keep(ranker.info["kept"], lambda: ranker.save(self.folder.path))
+            self.folder.finish()
         return ranker
 
 
@@ -131,7 +160,7 @@ class TrainingRun:
 def _status(
     run: Run, again: str, group: Group, *, interrupted: str = "interrupted"
 ) -> Iterator[None]:
-    """Store that the run is running, and how it ends if the body raises an error.
+    """Store that the run is running, and how it ends if the block raises an error.
 
     Args:
         run: the run.
@@ -157,9 +186,9 @@ def begin(
     job: TrainingJob,
     folder: Folder,
     store: Store,
-    known: Mapping[str, Any] | None,
+    record: Mapping[str, Any] | None,
     command: str,
-    shown: str,
+    recorded_url: str,
     progress: Progress,
     show_trial: Callable[[Trial], None] = lambda trial: None,
     *,
@@ -169,7 +198,7 @@ def begin(
     origin: Origin | None = None,
     clear: bool = True,
 ) -> TrainingRun:
-    """Start a new run, or resume the run that `known` records, and choose its settings.
+    """Start a new run, or resume a recorded run, and choose its settings.
 
     The record of a new run, `run.json`, is written first, then the row in the store, then the
     settings are chosen: a run that is killed in between is resumed by its folder alone.
@@ -178,50 +207,53 @@ def begin(
         job: settings and data.
         folder: the folder of the run.
         store: the store of the run.
-        known: the record of the run in the folder; None for a new run.
+        record: the record of the run in the folder; None for a new run.
         command: the command line.
-        shown: the store's URL to record.
-        progress: told what is being done.
-        show_trial: called with each trial that chooses settings, trials that had ended included.
+        recorded_url: the store's URL to record.
+        progress: called with a line about each step.
+        show_trial: called with each trial that chooses settings, earlier trials included.
         group: the processes of the run; this process is the first.
         again: the command or call that repeats the run; None: the command that resumes it.
         judge: the record of the judge that a new run asks; None without a judge.
         origin: the model that the run begins with, which its folder keeps.
         clear: whether a new run removes the record of an earlier run in the folder.
     """
-    if known is None:
+    if record is None:
         Budget.of(job.train, job.config)  # refuses settings while the last run is still there
         if clear:
             folder.clear()
-        known = _new_record(job, command, shown)
+        new_record = _new_record(job, command, recorded_url)
         if judge is not None:
-            known["judged_by"] = JUDGED_BY[kind_of(judge)]
+            new_record["judged_by"] = JUDGED_BY[kind_of(judge)]
         if origin is not None:
             origin.model.save(folder.origin)
-            known["from"] = origin.facts
-        folder.write_run(known)
-    run = _stored_run(job, folder, store, known, judge)
-    if known.get("phase") == CHOOSING:
+            new_record["from"] = origin.facts
+        folder.write_run(new_record)
+        record = new_record
+    run = _stored_run(job, folder, store, record, judge)
+    if record.get("phase") == CHOOSING:
         with _status(run, again or resume_command(str(folder)), group):
-            config = _choose(job, folder, run, known, progress, show_trial)
+            config = _choose(job, folder, run, record, progress, show_trial)
         return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
-    config, state = Config.from_json(known["config"]), None
+    config = Config.from_json(record["config"])
+    state: State | None = None
     if folder.state.exists():
-        state = _state(folder, job, config, read_bytes(folder.state), origin)
-    if "budget" not in known and not (state is not None and state.finished):
+        state = _parse_state(folder, job, config, read_bytes(folder.state), origin)
+    training = TrainingRun(job, config, folder, run, state, again=again, origin=origin)
+    if "budget" not in record and not training.finished:
         raise SortNetError(
             f"the run in {folder} was begun by version 0.3 or before, which trained otherwise: "
             "start it again with --overwrite"
         )
-    return TrainingRun(job, config, folder, run, state, again=again, origin=origin)
+    return training
 
 
-def _new_record(job: TrainingJob, command: str, shown: str) -> dict[str, Any]:
+def _new_record(job: TrainingJob, command: str, recorded_url: str) -> dict[str, Any]:
     """The record of a new run, whose settings are yet to be chosen."""
     settings = job.config.to_json()
     return {
         "run": new_run_id(),
-        "store": shown,
+        "store": recorded_url,
         "command": command,
         "phase": CHOOSING,
         "config": settings,
@@ -277,32 +309,34 @@ def _choose(
     """
     trials = [*record["trials"]]
     for trial in trials:
-        show_trial(_to_show(trial))
+        show_trial(_without_outcomes(trial))
 
-    def keep(trial: Trial) -> None:
+    def write(trial: Trial) -> None:
         trials.append(trial)
         folder.write_run({**record, "trials": trials})
         run.settle(_stored_config(record, record["config"], trials))
-        show_trial(_to_show(trial))
+        show_trial(_without_outcomes(trial))
 
     config, _ = choose(
-        job.train, job.vali, job.config, progress=progress, ended=record["trials"], on_trial=keep
+        job.train, job.vali, job.config, progress=progress, ended=record["trials"], on_trial=write
     )
     if job.is_asked:
-        assert job.config.judgements is not None  # of these the validation part has its share
+        assert job.config.judgements is not None  # the answers about the validation part are spent
         config = config.changed(judgements=job.config.judgements - len(vali_pairs_of(job)))
     if "from" in record:
         config = with_epochs(job.train, config)
     settings = config.to_json()
     run.settle(_stored_config(record, settings, trials))
     budget = Budget.of(job.train, config)
-    chosen = {
-        "phase": TRAINING,
-        "config": settings,
-        "budget": {"steps": budget.steps, "iterations": budget.iterations},
-        "trials": [],
-    }
-    folder.write_run({**record, **chosen})
+    folder.write_run(
+        {
+            **record,
+            "phase": TRAINING,
+            "config": settings,
+            "budget": {"steps": budget.steps, "iterations": budget.iterations},
+            "trials": [],
+        }
+    )
     return config
 
 
@@ -312,78 +346,83 @@ def _stored_config(
     """The settings as the store has them: with the trials, and the model to begin with."""
     stored = dict(settings)
     if trials:
-        stored["tuning"] = [*map(_to_show, trials)]
+        stored["tuning"] = [_without_outcomes(trial) for trial in trials]
     if "from" in record:
         stored["from"] = record["from"]
     return stored
 
 
-def _to_show(trial: Trial) -> dict[str, Any]:
+def _without_outcomes(trial: Trial) -> dict[str, Any]:
     """The settings and the RankQuality of a trial, without its outcomes of every query."""
     return {name: value for name, value in trial.items() if name != "outcomes"}
 
 
 def vali_pairs_of(job: TrainingJob) -> I64:
-    """The pairs of the validation part that a program or a model is asked about."""
+    """The pairs of the validation part that the judge of a run is asked about."""
     assert job.config.judgements is not None
     seed = job.config.seed
     comparator = make_comparator(job.config.with_defaults, job.train.n_features)(seed)
     return vali_pairs(job.vali, comparator, job.config.judgements, seed)
 
 
-def shared(training: TrainingRun, group: Group) -> TrainingRun:
-    """The run of the first process, which the others `follow`."""
+def share_run(training: TrainingRun, group: Group) -> TrainingRun:
+    """Send the run from the first process to the others, which call `join_run`."""
     broadcast(group, {"run": training.run.id, "config": training.config.to_json()})
-    state = training.folder.state
-    raw = read_bytes(state) if training.state is not None and group.size > 1 else b""
-    group.gather(np.frombuffer(raw, np.uint8))
+    state_bytes = b""
+    if training.state is not None and group.size > 1:
+        state_bytes = read_bytes(training.folder.state)
+    group.gather(np.frombuffer(state_bytes, np.uint8))
     return replace(training, group=group)
 
 
 @contextmanager
-def follow(
+def join_run(
     job: TrainingJob, folder: Folder, url: URL, group: Group, origin: Origin | None = None
 ) -> Iterator[TrainingRun]:
-    """Take part in the run that the first process has started; folder and run are its to keep.
+    """Take part in the run that the first process has started, and which it alone stores.
 
     Raises:
         StoreError: if this process does not reach the store that has the run.
     """
-    about = broadcast(group, None)
-    raw = group.gather(np.empty(0, np.uint8)).tobytes()
-    config = Config.from_json(about["config"])
-    state = _state(folder, job, config, raw, origin) if raw else None
+    sent = broadcast(group, None)
+    state_bytes = group.gather(np.empty(0, np.uint8)).tobytes()
+    config = Config.from_json(sent["config"])
+    state: State | None = None
+    if state_bytes:
+        state = _parse_state(folder, job, config, state_bytes, origin)
     with open_existing(url, write=True) as store:
-        run = store.run(about["run"])
+        run = store.run(sent["run"])
         yield TrainingRun(job, config, folder, run, state, group, origin=origin)
 
 
-def agree(job: TrainingJob, group: Group) -> None:
-    """Refuse processes of different data or kinds of device, and more of them than queries."""
+def check_processes(job: TrainingJob, group: Group) -> None:
+    """Refuse processes of different data or kinds of device, and more processes than queries."""
     if group.size == 1:
         return
     if job.is_asked:
         raise SortNetError("one process asks a program or a model: leave torchrun out")
     if job.train.judged is not None:
         raise SortNetError("judgements are learned from by one process: leave torchrun out")
-    marks = {split: facts["fingerprint"] for split, facts in job.data.items()}
-    own = {**marks, "device": resolve_device(job.config.device).type}
-    for what, first in own.items():
-        for rank, theirs in enumerate(every(group, own)):
-            if theirs[what] != first:
-                noun = "a device" if what == "device" else f"{what} data"
+    facts = {f"{split} data": part["fingerprint"] for split, part in job.data.items()}
+    facts["a device"] = resolve_device(job.config.device).type
+    for noun, value in facts.items():
+        for rank, facts_of_process in enumerate(every(group, facts)):
+            if facts_of_process[noun] != value:
                 raise SortNetError(
                     f"process {rank} has {noun} other than process {group.rank}: "
-                    f"{theirs[what]}, not {first}"
+                    f"{facts_of_process[noun]}, not {value}"
                 )
-    queries = min(len(job.train), len(job.vali))
-    if group.size > queries:
-        raise SortNetError(f"{group.size} processes for {queries} queries: start no more than that")
+    n_queries = min(len(job.train), len(job.vali))
+    if group.size > n_queries:
+        raise SortNetError(
+            f"{group.size} processes for {n_queries} queries: start no more than that"
+        )
 
 
-def _state(
+def _parse_state(
     folder: Folder, job: TrainingJob, config: Config, raw: bytes, origin: Origin | None
 ) -> State:
+    """The state in the bytes of the folder's state file."""
     if origin is None:
         scaler = fit_scaler(str(config.scaling), job.train, seed=config.seed)
     else:
@@ -394,28 +433,31 @@ def _state(
 
 
 def differences(asked: Config, before: Config) -> list[str]:
-    """What differs in two sets of settings, such as `lr 0.01, not 0.005`."""
-    known = before.flat()
-    others = {name: value for name, value in asked.flat().items() if value != known[name]}
-    return [f"{name} {value}, not {known[name]}" for name, value in others.items()]
+    """The settings that differ from earlier ones, such as `lr 0.01, not 0.005`."""
+    values_before = before.flat()
+    return [
+        f"{name} {value}, not {values_before[name]}"
+        for name, value in asked.flat().items()
+        if value != values_before[name]
+    ]
 
 
-def _names_in(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The names of columns as they were given: edges of bins follow from the data."""
+def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns as the user named them, without edges of bins, which follow from the data."""
     columns = data["train"].get("columns", {})
     return {name: value for name, value in columns.items() if name != "edges"}
 
 
-def refuse_changes(job: TrainingJob, known: Mapping[str, Any], folder: Folder) -> None:
-    """Reject settings or data that differ from those the run was started with."""
-    changed = differences(job.config, Config.from_json(known["asked"]))
+def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) -> None:
+    """Refuse settings or data that differ from those the run was started with."""
+    changed = differences(job.config, Config.from_json(record["asked"]))
     for split, facts in job.data.items():
-        recorded = known["data"].get(split, facts)
+        recorded = record["data"].get(split, facts)
         name = "data" if job.is_divided else f"{split} data"
         fault = f"{name} {facts['path']} (its content differs from {recorded['path']})"
         if facts["fingerprint"] != recorded["fingerprint"] and fault not in changed:
             changed.append(fault)
-    if _names_in(job.data) != _names_in(known["data"]):
+    if _named_columns(job.data) != _named_columns(record["data"]):
         changed.append("other columns are named")
     if changed:
         raise SortNetError(
@@ -431,13 +473,26 @@ def _how_to_train_on(folder: Folder) -> str:
     return f"; train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"
 
 
-def store_url(typed: str | None, known: Mapping[str, Any] | None) -> tuple[URL, str]:
-    """The store's URL to open, and the URL without its password to record."""
-    url = parse_url(known["store"] if known is not None and typed is None else typed)
+def store_url(typed: str | None, record: Mapping[str, Any] | None) -> tuple[URL, str]:
+    """The store's URL to open, and the URL without its password to record.
+
+    Args:
+        typed: the store that the user named; None: the store of the record, else the default one.
+        record: the record of the run to resume; None for a new run.
+
+    Raises:
+        StoreError: if the named store is not the store of the run.
+    """
+    text = typed
+    if text is None and record is not None:
+        text = record["store"]
+    url = parse_url(text)
     if url.drivername == "sqlite":
         url = url.set(database=str(Path(url.database or "").resolve()))
-    shown = stored_url(url)
-    # Older versions also recorded the password.
-    if known is not None and shown != (before := stored_url(parse_url(known["store"]))):
-        raise StoreError(f"the run's pairs are in {before}, not in {shown}")
-    return url, shown
+    url_to_record = stored_url(url)
+    if record is not None:
+        # Older versions also recorded the password.
+        url_of_run = stored_url(parse_url(record["store"]))
+        if url_to_record != url_of_run:
+            raise StoreError(f"the run's pairs are in {url_of_run}, not in {url_to_record}")
+    return url, url_to_record

@@ -13,12 +13,12 @@ from store.runs.run import Run
 
 @dataclass(frozen=True)
 class RunChange:
-    """What is new in a run since it was looked at before.
+    """The progress of a run since the last look.
 
     Attributes:
         status: one of `store.runs.run.STATUSES`, or `killed`.
-        trials: trials of settings that have ended.
-        rows: one dict per iteration that has ended, as `Run.iterations_frame` has them.
+        trials: new trials of settings.
+        rows: one dict per new iteration, as `Run.iterations_frame` has them.
     """
 
     status: str
@@ -48,7 +48,8 @@ def watch(run: Run, interval: float = 1.0) -> Iterator[RunChange]:
     [('done', 1)]
     >>> folder.cleanup()
     """
-    n_trials, n_rows = 0, 0
+    n_trials = 0
+    n_rows = 0
     while True:
         status = run.status  # read before the rows: an ended run has all of them
         run.refresh()
@@ -57,5 +58,6 @@ def watch(run: Run, interval: float = 1.0) -> Iterator[RunChange]:
         yield RunChange(status, trials[n_trials:], rows[n_rows:])
         if status != "running":
             return
-        n_trials, n_rows = len(trials), len(rows)
+        n_trials = len(trials)
+        n_rows = len(rows)
         time.sleep(interval)

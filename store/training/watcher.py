@@ -1,4 +1,4 @@
-"""What a training tells the program that started it."""
+"""Calls by which a training reports its steps to the program that started it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from store.training.training_run import TrainingRun
 
 
 class Watcher:
-    """Told each step of a training; methods do nothing unless a subclass replaces them."""
+    """Called at each step of a training; methods do nothing unless a subclass replaces them."""
 
     def progress(self, text: str) -> None:
-        """Take a line on what is being done now."""
+        """Take a line about the present step."""
 
     def note(self, text: str) -> None:
         """Take a message, such as a failure of the judge; by default it is logged."""
@@ -41,7 +41,7 @@ class Watcher:
         """Take a trial of settings, with its RankQuality."""
 
     def begun(self, training: TrainingRun, *, chose: bool) -> None:
-        """Take the run, whose settings are chosen; `chose`: they were chosen just now."""
+        """Take the run with its settings; `chose`: whether trials have just chosen them."""
 
     def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
         """Return functions that are called after each iteration, see `learn_to_sort`."""
