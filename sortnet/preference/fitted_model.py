@@ -13,8 +13,8 @@ from sortnet.core.pairs import packed, unique
 from sortnet.metrics import is_gain
 from sortnet.preference.cached_on_disk import Arrays, cached
 from sortnet.preference.laplace import Fitted, choose_scales, fit
-from sortnet.preference.problem import Scales
 from sortnet.preference.reliability import Annotators
+from sortnet.preference.scales import Scales
 from sortnet.preference.vote_arrays import Votes
 
 ENOUGH = 200  # votes from which on a net is tried

@@ -88,7 +88,10 @@ def shortest(places: I64 | I32) -> tuple[I64, I64]:
 
 def _shortest(places: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     ordered: NDArray[Any] = np.sort(places, axis=0)
-    most = len(ordered) - int(np.ceil(LEVEL * len(ordered)))
+    # A further draw falls with equal probability into each of the gaps between k draws and beyond
+    # them: k + 1 places.
+    n_inside = min(int(np.ceil(LEVEL * (len(ordered) + 1))), len(ordered))
+    most = len(ordered) - n_inside  # draws outside
     width = ordered[len(ordered) - 1 - most :] - ordered[: most + 1]
     # The middle one of the shortest.
     least = width == width.min(axis=0)

@@ -111,12 +111,7 @@ def descend(
     """
     net.generator.manual_seed(config.seed)
     rng = np.random.default_rng(config.seed)
-    options: dict[str, Any] = {"lr": config.lr / 10}
-    if config.optimizer == "sgd":
-        options = {"lr": config.lr, "momentum": 0.9, "nesterov": config.nesterov}
-    optimizer = OPTIMIZERS[config.optimizer](
-        net.parameters(), weight_decay=float(config.weight_decay or 0), **options
-    )
+    optimizer = _make_optimizer(net, config)
     n_steps = config.epochs * math.ceil(len(T) / config.queries)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, optimizer.defaults["lr"], total_steps=n_steps, cycle_momentum=False
@@ -133,8 +128,7 @@ def descend(
                 optimizer.zero_grad()
                 batch = order[k : k + config.queries]
                 _backward(score, T, batch, config.query_loss, epoch, config.lr)
-                if config.l1:
-                    _add_l1_gradient(net, config.l1)
+                _add_l1_gradient(net, config.l1)
                 optimizer.step()
                 schedule.step()
             net.eval()
@@ -148,8 +142,19 @@ def descend(
     return {"epoch": best_epoch, "epochs": config.epochs}
 
 
+def _make_optimizer(net: Any, config: Any) -> Any:
+    """The optimizer of the settings; SGD has ten times the learning rate of Adam."""
+    options: dict[str, Any] = {"lr": config.lr / 10}
+    if config.optimizer == "sgd":
+        options = {"lr": config.lr, "momentum": 0.9, "nesterov": config.nesterov}
+    weight_decay = float(config.weight_decay or 0)
+    return OPTIMIZERS[config.optimizer](net.parameters(), weight_decay=weight_decay, **options)
+
+
 def _add_l1_gradient(net: Any, l1: float) -> None:
-    """Add the gradient of the L1 penalty of the weights."""
+    """Add the gradient of the L1 penalty of the weights, if there is a penalty."""
+    if not l1:
+        return
     for weights in net.parameters():
         if weights.grad is not None:
             weights.grad.add_(weights.detach().sign(), alpha=l1)

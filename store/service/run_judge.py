@@ -1,4 +1,4 @@
-"""A machine as the judge of a training run: each answer is in the store as it comes."""
+"""A machine judge of a training run; each answer is stored as it comes."""
 
 from __future__ import annotations
 

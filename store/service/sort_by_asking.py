@@ -240,14 +240,20 @@ def estimate(
     if max_calls is not None:
         n_questions = min(n_questions, max_calls * len(judges))
     questions_a_judge = math.ceil(n_questions / len(judges))
-    calls: dict[str, CallEstimate] = {}
-    prompt: str | None = None
-    for annotator, machine_judge in judges.items():
-        if isinstance(machine_judge, LanguageModel):
-            calls[annotator] = estimate_calls(machine_judge, questions_a_judge, examples)
-            if prompt is None:
-                prompt = Prompt(machine_judge.prompt).of(examples[0])
-    return SortEstimate(n_questions, calls, prompt)
+    models = {
+        annotator: machine_judge
+        for annotator, machine_judge in judges.items()
+        if isinstance(machine_judge, LanguageModel)
+    }
+    prompts = [Prompt(model.prompt).of(examples[0]) for model in models.values()]
+    return SortEstimate(
+        questions=n_questions,
+        calls={
+            annotator: estimate_calls(model, questions_a_judge, examples)
+            for annotator, model in models.items()
+        },
+        prompt=prompts[0] if prompts else None,
+    )
 
 
 def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, MachineJudge]:

@@ -325,7 +325,7 @@ def _run_first_process(
         refuse_changes(job, record, folder)
     watcher.progress(f"opening the store {prepared.store}")
     with open_to_write(prepared.url) as store, folder.held():
-        chooses = record is None or record.get("phase") == CHOOSING
+        chooses = record is None or record["phase"] == CHOOSING
         watcher.starting(
             job, prepared.origin, options.group, is_new=record is None, chooses=chooses
         )

@@ -231,7 +231,7 @@ def begin(
         folder.write_run(new_record)
         record = new_record
     run = _stored_run(job, folder, store, record, judge)
-    if record.get("phase") == CHOOSING:
+    if record["phase"] == CHOOSING:
         with _status(run, again or resume_command(str(folder)), group):
             config = _choose(job, folder, run, record, progress, show_trial)
         return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
@@ -272,7 +272,7 @@ def _stored_run(
     judge: Mapping[str, Any] | None,
 ) -> Run:
     """The run in the store, which is added if the process was killed before it had added it."""
-    if record.get("phase") != CHOOSING or store.has_run(record["run"]):
+    if record["phase"] != CHOOSING or store.has_run(record["run"]):
         return store.run(record["run"])
     versions = {
         "sortnet": __version__,
@@ -403,14 +403,15 @@ def check_processes(job: TrainingJob, group: Group) -> None:
         raise SortNetError("one process asks a program or a model: leave torchrun out")
     if job.train.judged is not None:
         raise SortNetError("judgements are learned from by one process: leave torchrun out")
-    facts = {f"{split} data": part["fingerprint"] for split, part in job.data.items()}
-    facts["a device"] = resolve_device(job.config.device).type
-    for noun, value in facts.items():
+    facts = {split: facts_of_part["fingerprint"] for split, facts_of_part in job.data.items()}
+    facts["device"] = resolve_device(job.config.device).type
+    for name, value in facts.items():
+        noun = "a device" if name == "device" else f"{name} data"
         for rank, facts_of_process in enumerate(every(group, facts)):
-            if facts_of_process[noun] != value:
+            if facts_of_process[name] != value:
                 raise SortNetError(
                     f"process {rank} has {noun} other than process {group.rank}: "
-                    f"{facts_of_process[noun]}, not {value}"
+                    f"{facts_of_process[name]}, not {value}"
                 )
     n_queries = min(len(job.train), len(job.vali))
     if group.size > n_queries:
@@ -432,12 +433,12 @@ def _parse_state(
     return load_state(folder.state, make, least=least_numbers(config, n_columns), raw=raw)
 
 
-def differences(asked: Config, before: Config) -> list[str]:
+def differences(config: Config, before: Config) -> list[str]:
     """The settings that differ from earlier ones, such as `lr 0.01, not 0.005`."""
     values_before = before.flat()
     return [
         f"{name} {value}, not {values_before[name]}"
-        for name, value in asked.flat().items()
+        for name, value in config.flat().items()
         if value != values_before[name]
     ]
 
