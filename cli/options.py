@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from sortnet.config import GONE, LARGEST_SEED, Config, Setting, parse_sizes, settings_of
+from sortnet.config import LARGEST_SEED, Config, Setting, parse_sizes, settings_of
 from sortnet.data import default_cache_dir
 from sortnet.errors import ComparatorError
 from sortnet.files import refuse_output
+from sortnet.history import GONE_COMMANDS, GONE_SETTINGS
 
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
@@ -121,7 +122,7 @@ def settings_options(command: C) -> C:
     for setting in reversed(SETTINGS.values()):
         if setting.name not in RARE:
             command = _setting_option(setting)(command)
-    for name in (*GONE, *RARE):
+    for name in (*GONE_SETTINGS, *RARE):
         if name == "patience":  # a judge has an option of this name, which refuses the setting
             continue
         command = click.option(
@@ -150,30 +151,14 @@ def _refuse_gone(ctx: click.Context, parameter: click.Parameter, value: str | No
     """Refuse an option that an earlier version had, and say what to type in its place."""
     if value is not None:
         name = str(parameter.name)
-        instead = GONE.get(name, f"--set {name}={value}")
+        instead = GONE_SETTINGS.get(name, f"--set {name}={value}")
         raise click.UsageError(f"--{name.replace('_', '-')} is gone: {instead}")
-
-
-# {command of an earlier version: what to type in its place}
-_GONE_COMMANDS = {
-    "agreement": "sortnet annotators agreement NAME",
-    "compare": "sortnet explain MODEL DATA A B",
-    "context": "sortnet experiment context PROBLEM",
-    "simulate": "sortnet experiment simulate",
-    "watch": "sortnet show RUN --follow",
-    "completion": 'eval "$(_SORTNET_COMPLETE=bash_source sortnet)"; zsh_source, fish_source',
-    "annotators include": "sortnet annotators exclude NAME ANNOTATOR --undo",
-    "annotators resume": "sortnet annotators pause NAME --undo",
-    "annotators renew": "sortnet annotators revoke NAME ANNOTATOR --undo",
-    "annotators quota": "sortnet ask NAME --quota ANNOTATOR NUMBER",
-    "annotators overlap": "sortnet ask NAME --overlap NUMBER",
-}
 
 
 def refuse_gone(ctx: click.Context, name: str) -> None:
     """Refuse a command that an earlier version had, and say what to type in its place."""
     *_, group = ctx.command_path.split()
-    instead = _GONE_COMMANDS.get(name if ctx.parent is None else f"{group} {name}")
+    instead = GONE_COMMANDS.get(name if ctx.parent is None else f"{group} {name}")
     if instead is not None:
         raise click.UsageError(f"{name} is gone: {instead}", ctx)
 

@@ -21,6 +21,7 @@ import numpy as np
 from sortnet.core import I64, Queries
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.files import check_fields
+from sortnet.history import upgraded_settings
 from sortnet.metrics import (
     Empty,
     Gain,
@@ -44,8 +45,6 @@ from sortnet.setting import parse_sizes as parse_sizes
 from sortnet.setting import scaling_parts as scaling_parts
 from sortnet.setting import setting as setting
 from sortnet.setting import settings_of as settings_of
-from sortnet.settings_history import GONE as GONE
-from sortnet.settings_history import TRAINING_BEFORE, upgraded_settings
 
 S = TypeVar("S", bound="Settings")
 
@@ -422,7 +421,7 @@ class Config(Settings):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Config:
-        """Read the settings that `to_json` wrote, also in versions 0.1 and 0.2."""
+        """Read the settings that `to_json` wrote, also in version 0.1.0."""
         return super().from_json(upgraded_settings(values, _MISSING_SETTINGS))
 
 
@@ -449,7 +448,8 @@ _MISSING_SETTINGS = {  # settings that a comparator does not have
 }
 # Algorithm 3.1, except for comparators of equal RankQuality: see `State.scored`.
 PAPER: dict[str, Any] = {
-    **TRAINING_BEFORE, "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,
+    "pair_weight": "none", "loss": "squared", "query_pairs": None, "keep": "loss",
+    "schedule": "steps", "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,
     "comparator": "cmpnn", "hidden": (20,), "units": "tanh", "scaling": "query", "committee": 1,
     "pairs": "wrong", "start": "fresh", "max_iter": 20, "max_stale": None,
 }  # fmt: skip

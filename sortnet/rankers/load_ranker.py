@@ -14,7 +14,7 @@ from sortnet.errors import ModelError
 from sortnet.items.saved import load_describer
 from sortnet.rankers.base import ITEMS_PREFIX, Ranker
 from sortnet.rankers.model_folder import Saved, read_folder
-from sortnet.rankers.registry import kind_and_changes, kind_settings
+from sortnet.rankers.registry import kind_settings
 from sortnet.rankers.saved_scaler import take_scaler
 
 _MODEL = "sortnet.rankers.model"  # module with the `load` of SortNet
@@ -33,12 +33,8 @@ def load_ranker(folder: str | Path, **model_arguments: Any) -> Ranker:
 
 def _make_ranker(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
     """Make the ranker of a folder's content, with its columns and the features of its items."""
-    # Versions before 0.3 saved the name of a variant as the kind.
-    kind, changes = kind_and_changes(saved.kind)
-    config = {**changes, **saved.about["config"]}
-    saved = replace(saved, kind=kind, about={**saved.about, "config": config})
     try:
-        settings = kind_settings(kind)
+        settings = kind_settings(saved.kind)
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
     describer_document = saved.about.get("items")

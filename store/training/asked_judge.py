@@ -98,7 +98,7 @@ class AskedJudge:
         passed_record = self.record() if self.is_judge_passed else None
         if passed_record is not None and JUDGED_BY[kind_of(passed_record)] != judged_by:
             raise _other_than_before("judge")
-        asks_function = judged_by == JUDGED_BY["function"] and record.get("phase") != DONE
+        asks_function = judged_by == JUDGED_BY["function"] and record["phase"] != DONE
         if asks_function and passed_record is None:
             raise _not_stored("a function", folder)
         return judged_by is not None
