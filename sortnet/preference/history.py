@@ -154,7 +154,7 @@ class History:
                 yield self.events[row]
 
     def pairs_of(self, annotator: str) -> dict[int, int]:
-        """How often the annotator answered each pair, packed with the lower number first."""
+        """The number of their answers to each pair, which is packed with the lower number first."""
         return self._log_of(annotator).pairs
 
     def n_asked(self) -> int:
