@@ -242,7 +242,7 @@ class RunningProgram:
             raise Fault(f"its answer is longer than {LONGEST:,} bytes")
 
     def _ending(self) -> str:
-        """How the program ended, in words."""
+        """Words for the way in which the program ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
         with suppress(OSError):
