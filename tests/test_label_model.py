@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from sortnet.errors import SortNetError
 from sortnet.judges.budget import Budget
 from sortnet.judges.limits import Limits
-from sortnet.judges.model_answers import letter_in, parsed, probability
+from sortnet.judges.model_answers import letter_in, parse_reply, probability
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault
@@ -452,11 +452,11 @@ def test_a_probability_needs_both_sides():
 
 def test_an_answer_is_read_or_a_fault():
     good = {"choices": [{"message": {"content": "A"}}]}
-    assert parsed(json.dumps(good).encode())["text"] == "A"
+    assert parse_reply(json.dumps(good).encode())["text"] == "A"
     for raw in (b"", b"[]", b"{}", b'{"choices":[{}]}', b"\xff", b'{"choices":{"0":1}}',
                 b'{"choices": [{"message": 3}]}'):  # fmt: skip
         with pytest.raises(Fault):
-            parsed(raw)
+            parse_reply(raw)
 
 
 def test_a_soft_answer_counts_as_its_share_of_both_words():

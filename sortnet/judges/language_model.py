@@ -29,9 +29,9 @@ from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.http_client import Connections, HttpAnswer
 from sortnet.judges.limits import MOST_WORKERS, Limits, check_number, check_whole_number
 from sortnet.judges.model_answers import (
-    message_of,
-    parsed,
-    tokens_of,
+    count_tokens,
+    error_message,
+    parse_reply,
 )
 from sortnet.judges.prices import Price, default_prices_file
 from sortnet.judges.prompts import Prompt
@@ -367,7 +367,7 @@ class Server:
         """Whether the answer to the same question may differ the next time."""
         return "temperature" in self.without or is_random(self.request)
 
-    def key_of(self, question: AskedQuestion) -> str:
+    def cache_key(self, question: AskedQuestion) -> str:
         """The key of a question's answer in the cache."""
         return answer_key(
             self.model,
@@ -378,7 +378,7 @@ class Server:
             form=AnswerForm.of(question),
         )
 
-    def learns(self, body: Mapping[str, Any], refusal: str) -> bool:
+    def leave_out_refused(self, body: Mapping[str, Any], refusal: str) -> bool:
         """Leave out a parameter that a refusal names; returns whether it names such a parameter.
 
         Raises:
@@ -467,7 +467,7 @@ class ModelWorker:
         server = self.server
         if server.cache is None or server.is_random:
             return self._answer_of_server(question)
-        key = server.key_of(question)
+        key = server.cache_key(question)
         cached = None if question.get("is_fresh") else server.cache.get(key)
         if cached is not None:
             server.budget.take_from_cache()
@@ -476,7 +476,7 @@ class ModelWorker:
             )
         verdict = self._answer_of_server(question)
         if not server.is_random:  # the server may have refused the temperature just now
-            server.cache.add(server.key_of(question), verdict)
+            server.cache.add(server.cache_key(question), verdict)
         return verdict
 
     def _answer_of_server(self, question: AskedQuestion) -> Verdict:
@@ -501,7 +501,7 @@ class ModelWorker:
                 return reply
             text = self.server.hidden(reply["text"])
             why_empty = self.server.hidden(reply["why_empty"])
-            tokens = tokens_of(reply, messages)
+            tokens = count_tokens(reply, messages)
             self.server.budget.add(*tokens)
             tokens_in += tokens[0]
             tokens_out += tokens[1]
@@ -527,7 +527,7 @@ class ModelWorker:
         return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
     def _reply(self, messages: list[dict[str, Any]], question: AskedQuestion) -> Any:
-        """The reply of the server as `parsed` returns it, or a verdict in place of a reply.
+        """The reply of the server as `parse_reply` returns it, or a verdict in place of a reply.
 
         While the server is busy, the call is repeated after longer and longer pauses.
         """
@@ -541,7 +541,7 @@ class ModelWorker:
             body = server.body(messages, form)
             answer = server.post(body)
             if answer.status == 200:
-                return parsed(answer.body) | {"is_structured": "response_format" in body}
+                return parse_reply(answer.body) | {"is_structured": "response_format" in body}
             if answer.status == 429 or answer.status >= 500:
                 seconds = self._seconds_to_wait(answer, shortest)
                 if waited + seconds > server.patience:
@@ -552,8 +552,8 @@ class ModelWorker:
                 waited += seconds
                 shortest = min(2 * shortest, _LONGEST_WAIT)
                 continue
-            message = server.without_key(message_of(answer.body))
-            if answer.status in (400, 422) and server.learns(body, message):
+            message = server.without_key(error_message(answer.body))
+            if answer.status in (400, 422) and server.leave_out_refused(body, message):
                 continue
             return self._refused(answer, message, question)
 
