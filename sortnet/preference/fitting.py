@@ -140,7 +140,7 @@ class SessionFitting:
                 self._refit(keep_net=keep_net)
 
     def fit_if_due(self) -> None:
-        """Fit if enough events wait for it; never wait for a fit in progress, as a question would."""
+        """Fit if enough events wait for it, without waiting for a fit in progress."""
         if not (self.due and self._fitting.acquire(blocking=False)):
             return
         try:

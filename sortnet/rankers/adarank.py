@@ -156,8 +156,8 @@ class AdaRankSettings(LinearSettings):
     """Settings of AdaRank."""
 
     kind: ClassVar[str] = "adarank-ndcg"
-    measure: str = setting("ndcg@10", "What weighs the queries, such as map.", TRAINING)
-    rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
+    measure: str = setting("ndcg@10", "Measure that weights the queries, such as map.", TRAINING)
+    rounds: int = setting(300, "Largest number of weak rankers.", TRAINING, least=1)
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
         """AdaRank's weights in the round that is best by RankQuality on V.

@@ -31,8 +31,8 @@ from sortnet.threads import one_thread_an_operation
 _PLACES = 1 << 22  # pairs of documents at once, padding included, which bounds memory
 _BYTES = 64  # memory of a pair with its gradient
 EPOCHS = "Passes over the training queries."
-QUERIES = "Queries of a mini-batch."
-LR = "Learning rate of gradient descent, the highest of a schedule; AdamW's is a tenth."
+QUERIES = "Number of queries of a mini-batch."
+LR = "Highest learning rate of gradient descent; a tenth of it for AdamW."
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class ListwiseSettings(NetSettings):
     l1: ClassVar[float] = 0.0
     # fmt: off
     algorithm: str = setting(
-        "ranknet", "Loss of a query, and its optimizer: listnet-star and lambdarank take AdamW.",
+        "ranknet", "Loss of a query, and its optimizer: AdamW for listnet-star and lambdarank.",
         TRAINING, choices=("ranknet", "listnet", "listnet-star", "lambdarank"))
     weighting: str = setting(
         "delta",
-        "What a pair of lambdarank counts by: the change of NDCG if its documents swap, in the "
-        "ranking as it is (delta) or in the ideal one (ideal); or all alike (none).",
+        "Weight of a pair of lambdarank: the change of NDCG if its documents swap, in the present "
+        "ranking (delta) or in the ideal ranking (ideal); or 1 (none).",
         TRAINING, choices=("delta", "ideal", "none"))
     epochs: int = setting(40, EPOCHS, TRAINING, least=1)
     queries: int = setting(8, QUERIES, TRAINING, least=1)
