@@ -17,8 +17,9 @@ from sortnet.errors import StudyError
 from sortnet.judges.budget import Budget
 from sortnet.judges.function import verdict_of_value
 from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.language_model import ModelWorker, Server
 from sortnet.judges.model_answers import parse_reply
+from sortnet.judges.model_server import Server
+from sortnet.judges.model_worker import ModelWorker
 from sortnet.preference import Judgement
 from sortnet.preference.base import PROBABILITIES
 from sortnet.preference.study import Decision, check_decision, study_of

@@ -108,7 +108,7 @@ def test_what_is_neither_is_asked_once_more_and_then_skipped_with_its_text():
 
 
 def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice(monkeypatch):
-    monkeypatch.setattr("sortnet.judges.language_model._SHORTEST_WAIT", 0.01)
+    monkeypatch.setattr("sortnet.judges.model_worker._SHORTEST_WAIT", 0.01)
     model = made(faults=[429, 500, 429, 503])
     with serving(model) as url:
         facts = label(url, "--number", 4)
