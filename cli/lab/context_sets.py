@@ -83,7 +83,7 @@ def _sizes(
 ) -> int:  # fmt: skip
     """The figure of the paper."""
     from cli.lab.study_outputs import run_study
-    from sortnet.lab.studies import set_points
+    from sortnet.lab.study_points import set_points
 
     if latex:
         raise click.UsageError("--latex prints a table: sizes has a figure, --out draws it")

@@ -179,7 +179,8 @@ def study(
     """
     from cli.lab.study_outputs import print_studies, run_study
     from cli.lab.work import RunOptions
-    from sortnet.lab.studies import SIZES, points_of
+    from sortnet.lab.studies import points_of
+    from sortnet.lab.study_plan import SIZES
 
     if listed or name is None:
         print_studies(as_json=as_json)

@@ -10,7 +10,7 @@ from cli.printing.columns import fact_lines, feature_groups, listed_names
 from cli.printing.results import Column, Result, Step, Table
 from sortnet.items import Columns, Items, readable_names
 from sortnet.items.base import words_of
-from sortnet.items.item_groups import said_alone
+from sortnet.items.item_groups import note_on_lone_groups
 from sortnet.messages import count, cut, printable
 from store.service.named_item import item_facts
 
@@ -83,7 +83,7 @@ def _notes(added: AddedItems, computed: list[str]) -> list[str]:
             "only the features of the file are used: --describe adds features of texts and images"
         )
     if added.lone_groups:
-        notes.append(said_alone(added.lone_groups))
+        notes.append(note_on_lone_groups(added.lone_groups))
     if added.is_outdated_on_pages:
         notes.append("the running server shows the items as they were before until it is restarted")
     return notes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, cast
@@ -26,18 +25,25 @@ from cli.web.downloads import EXPORTS
 from cli.web.fault_notes import FaultNotes
 from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
 from cli.web.pages import Pages, People
-from cli.web.ranking_rows import SORTS, View
 from cli.web.replies import refusal, render_page, render_tables
+from cli.web.request_values import (
+    answer_in,
+    criterion_in,
+    decision_in,
+    facts_in,
+    flag_in,
+    places_in,
+    read_body,
+    text_in,
+    view_in,
+    whole_number_in,
+)
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
-from sortnet.preference import ANSWERS, Answer, Judgement, Question
-from sortnet.preference.base import LONGEST_COMMENT
-from sortnet.preference.study import ABOUT_ONE, LONGEST, WORDS, Decision
+from sortnet.preference import Answer, Judgement, Question
+from sortnet.preference.study import ABOUT_ONE
 from store.collections.collection_rows import LONGEST_NAME, is_name
 from store.service.labelling import LabellingService
 
-ANSWERS_OF_PAGES = tuple(answer for answer in ANSWERS if answer != "undo")
-DECISIONS_WITH_WHOLE_NUMBER = ("quota", "overlap", "top")
-LONGEST_MS = 24 * 3600 * 1000
 NO_SUCH_LINK = (
     "This link is unknown. It may be incomplete, or belong to another collection: "
     "ask the person who sent it for a new one."
@@ -110,7 +116,7 @@ def _routes(
                 raise HTTPException(404, NO_SUCH_LINK)
             if not rate.allows(token):
                 raise HTTPException(429, "too many requests; slow down", {"Retry-After": "1"})
-            body = await _body(request) if request.method == "POST" else {}
+            body = await read_body(request) if request.method == "POST" else {}
             return await run_in_threadpool(handler, name, request, body)
 
         return answer
@@ -158,16 +164,13 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
         return JSONResponse(pages.instructions)
 
     def next_pairs(name: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(pages.next(name, _flag(body, "markdown")))
+        return JSONResponse(pages.next(name, flag_in(body, "markdown")))
 
     def answer(name: str, request: Request, body: dict[str, Any]) -> Response:
-        lease, criterion = _text(body, "lease", 100), _criterion(body)
-        chosen = _text(body, "answer", 20)
-        if chosen not in ANSWERS_OF_PAGES:
-            known = ", ".join(ANSWERS_OF_PAGES)
-            raise HTTPException(422, f"unknown answer {chosen!r}; known are {known}")
-        facts, markdown = _facts(body), _flag(body, "markdown")
-        places = _places(body, chosen)
+        lease, criterion = text_in(body, "lease", 100), criterion_in(body)
+        chosen = answer_in(body)
+        facts, markdown = facts_in(body), flag_in(body, "markdown")
+        places = places_in(body, chosen)
         try:
             question = pages.criteria.service_of(criterion).question(name, lease)
             judgement = _judgement(question, name, chosen, places, facts)
@@ -176,9 +179,9 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
             return JSONResponse({"error": _sentence(error), **pages.next(name, markdown)}, 410)
 
     def undo(name: str, request: Request, body: dict[str, Any]) -> Response:
-        last = _checked(body, "last", _is_whole, "not the number of a judgement")
-        markdown = _flag(body, "markdown")
-        return JSONResponse(pages.undo(name, _criterion(body), last or 0, markdown))
+        last = whole_number_in(body, "last", "not the number of a judgement")
+        markdown = flag_in(body, "markdown")
+        return JSONResponse(pages.undo(name, criterion_in(body), last or 0, markdown))
 
     handlers: dict[tuple[str, str], Handler] = {
         ("GET", ""): page,
@@ -221,21 +224,21 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         return render_page("admin.html", **facts, criteria=criteria, people_heads=PEOPLE_HEADS)
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(state_in_view(request).state(_view(request)))
+        return JSONResponse(state_in_view(request).state(view_in(request)))
 
     def tables(_: str, request: Request, body: dict[str, Any]) -> Response:
         base = request.url.path.removesuffix("/tables")
-        facts = state_in_view(request).template_variables(_view(request))
+        facts = state_in_view(request).template_variables(view_in(request))
         return JSONResponse(render_tables(base, request.query_params.get("known"), facts))
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
-        name = _text(body, "name", LONGEST_NAME)
+        name = text_in(body, "name", LONGEST_NAME)
         if not is_name(name):
             raise HTTPException(422, f"{name[:60]!r} has characters that cannot be read or typed")
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
 
     def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
-        criterion, decision = _criterion(body), _decision(body, people)
+        criterion, decision = criterion_in(body), decision_in(body, people.tokens)
         is_about_all = criterion is None and decision.kind not in ABOUT_ONE
         service = None if is_about_all else _state_of(states, criterion).service
         collection = pages.collection if service is None else service.collection
@@ -303,57 +306,6 @@ def _kind_and_number(request: Request) -> tuple[str, int]:
     return request.path_params["kind"], request.path_params["number"]
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    try:
-        body = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
-        raise HTTPException(400, "the request is not a JSON object")
-    return body
-
-
-def _checked(body: dict[str, Any], name: str, is_valid: Callable[[Any], bool], fault: str) -> Any:
-    """A valid value of the body, or None if it has none; `fault` says what an invalid one is."""
-    value = body.get(name)
-    if value is not None and not is_valid(value):
-        raise HTTPException(422, f"{name!r} is {fault}")
-    return value
-
-
-def _is_whole(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**53
-
-
-def _text(body: dict[str, Any], name: str, longest: int) -> str:
-    value = body.get(name)
-    if not isinstance(value, str) or not value.strip() or len(value) > longest:
-        raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        fault = f"{name!r} has half of a character (a lone surrogate)"
-        raise HTTPException(400, fault) from None
-    return value.strip()
-
-
-def _criterion(body: dict[str, Any]) -> str | None:
-    return None if body.get("criterion") is None else _text(body, "criterion", 200)
-
-
-def _places(body: dict[str, Any], answer: str) -> tuple[int | None, int | None]:
-    """The places of the best and the worst item, from 0; both None unless the answer is `best`."""
-    best = _checked(body, "best", _is_whole, "not the number of a place")
-    worst = _checked(body, "worst", _is_whole, "not the number of a place")
-    if answer != "best" and (best, worst) != (None, None):
-        raise HTTPException(422, f"the answer {answer!r} has no 'best' and no 'worst'")
-    if answer == "best" and best is None:
-        raise HTTPException(422, "the answer 'best' needs a place as 'best'")
-    if best is not None and best == worst:
-        raise HTTPException(422, f"place {best} cannot be the best and the worst")
-    return best, worst
-
-
 def _judgement(
     question: Question,
     annotator: str,
@@ -366,64 +318,6 @@ def _judgement(
     if best is None:
         return question.answered(annotator, cast(Answer, answer), **facts)
     return question.answered_by_place(annotator, best, worst, **facts)
-
-
-def _decision(body: dict[str, Any], people: People) -> Decision:
-    """A decision as the page sends it; the collection checks the decision itself."""
-    kind = _text(body, "kind", 20)
-    facts: dict[str, Any] = {"kind": kind}
-    for name, longest in (("annotator", LONGEST_NAME), ("reason", LONGEST.get(kind, 500))):
-        value = body.get(name)
-        is_empty_text = kind in WORDS and value == ""  # it takes a question or instructions back
-        if value is not None and not is_empty_text:
-            facts[name] = _text(body, name, longest)
-    if facts.get("annotator") not in (None, *people.tokens):
-        raise HTTPException(422, f"there is no annotator {facts['annotator'][:60]!r}")
-    for name in ("item", "other"):
-        facts[name] = _checked(body, name, _is_whole, "not a whole number from 0 on")
-    if kind in DECISIONS_WITH_WHOLE_NUMBER:
-        facts["amount"] = _checked(body, "amount", _is_whole, "not a whole number from 0 on")
-    else:
-        facts["amount"] = _checked(body, "amount", _is_number, "not a number from 0 on")
-    return Decision(**facts)
-
-
-def _is_number(value: Any) -> bool:
-    return _is_whole(value) or (type(value) is float and 0 <= value < 2**53)
-
-
-def _view(request: Request) -> View:
-    """The rows of the ranking that a page asks for: ?find=TEXT&sort=-score&page=2."""
-    parameters = request.query_params
-    sort, page = parameters.get("sort", "rank"), parameters.get("page", "1")
-    column = sort.removeprefix("-")
-    if column not in SORTS:
-        raise HTTPException(422, f"the ranking is sorted by {', '.join(SORTS)}")
-    if not page.isdecimal() or not 0 < len(page) < 8:
-        raise HTTPException(422, "'page' is not a whole number from 1 on")
-    find = parameters.get("find", "")[:200]
-    return View(find, column, down=sort.startswith("-"), page=max(int(page), 1))
-
-
-def _flag(body: dict[str, Any], name: str) -> bool:
-    return bool(_checked(body, name, lambda value: type(value) is bool, "neither true nor false"))
-
-
-def _facts(body: dict[str, Any]) -> dict[str, Any]:
-    """Facts of a judgement besides the answer: the time, the comment, the flag."""
-    text = body.get("comment") or ""
-    if not isinstance(text, str) or len(text) > LONGEST_COMMENT:
-        raise HTTPException(422, f"'comment' is not a text of at most {LONGEST_COMMENT} characters")
-    # Databases keep neither zero bytes nor halves of characters.
-    comment = text.replace("\0", "").encode(errors="replace").decode().strip()
-    milliseconds: Any = body.get("milliseconds")
-    # An invalid time measured by a page must not lose the answer.
-    is_time = type(milliseconds) in (int, float) and 0 <= milliseconds <= LONGEST_MS
-    return {
-        "milliseconds": int(milliseconds) if is_time else None,
-        "comment": comment or None,
-        "flagged": _flag(body, "flagged") or None,
-    }
 
 
 def _sentence(error: Exception) -> str:

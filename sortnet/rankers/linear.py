@@ -214,13 +214,13 @@ class EsSettings(LinearSettings):
     kind: ClassVar[str] = "es-rank"
     # fmt: off
     algorithm: str = setting(
-        "es", "One candidate a generation (es), or CMA-ES with 4 + 3 ln(columns).", TRAINING,
-        choices=("es", "cma"))
+        "es", "One candidate a generation (es), or CMA-ES with 4 + 3 ln(columns) candidates.",
+        TRAINING, choices=("es", "cma"))
     initial: str = setting(
-        "zeros", "Weights to begin with: zeros, or those of a regression or of RankSVM.", TRAINING,
+        "zeros", "Initial weights: zeros, or the weights of a regression or of RankSVM.", TRAINING,
         choices=("zeros", "regression", "ranksvm"))
     generations: int | None = setting(
-        None, "Generations; default: 1000, of CMA-ES 60.", TRAINING, least=1)
+        None, "Number of generations; default: 1000, or 60 for CMA-ES.", TRAINING, least=1)
     # fmt: on
 
     @property

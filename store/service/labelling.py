@@ -244,12 +244,12 @@ class LabellingService:
             return undo
 
     def why_closed(self, annotator: str) -> str:
-        """Why an annotator is asked nothing, in words; empty if they are."""
+        """The reason why an annotator is asked nothing, in words; empty if there is none."""
         now = self.collection.clock()
         return self.study.why_closed(annotator, self.session.answered(annotator), now)
 
     def why_nothing_left(self, annotator: str) -> str:
-        """Why there is no question for an annotator, in words."""
+        """The reason why there is no question for an annotator, in words."""
         if closed := self.why_closed(annotator):
             return closed
         leases = self.collection.leases()

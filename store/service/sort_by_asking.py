@@ -37,7 +37,7 @@ from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.study import Decision
 from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
-from store.service.judge_as_annotator import EndReason, check_takes_sets, example_pairs
+from store.service.judge_as_annotator import EndReason, check_takes_sets, example_questions
 from store.service.judges_in_turn import ask_in_turn
 from store.service.labelling import LabellingService
 from store.service.questions import check_set_size, largest_group
@@ -232,7 +232,7 @@ def estimate(
         with closing(LabellingService(collection, goal=goal)) as service:
             service.settle()
             expected_questions = service.remaining.questions
-            examples = example_pairs(service, _EXAMPLES)
+            examples = example_questions(service, _EXAMPLES)
     n_items = len(given_items.items)
     n_questions = n_items * (n_items - 1) // 2
     if expected_questions is not None:
@@ -240,14 +240,20 @@ def estimate(
     if max_calls is not None:
         n_questions = min(n_questions, max_calls * len(judges))
     questions_a_judge = math.ceil(n_questions / len(judges))
-    calls: dict[str, CallEstimate] = {}
-    prompt: str | None = None
-    for annotator, machine_judge in judges.items():
-        if isinstance(machine_judge, LanguageModel):
-            calls[annotator] = estimate_calls(machine_judge, questions_a_judge, examples)
-            if prompt is None:
-                prompt = Prompt(machine_judge.prompt).of(examples[0])
-    return SortEstimate(n_questions, calls, prompt)
+    models = {
+        annotator: machine_judge
+        for annotator, machine_judge in judges.items()
+        if isinstance(machine_judge, LanguageModel)
+    }
+    prompts = [Prompt(model.prompt).of(examples[0]) for model in models.values()]
+    return SortEstimate(
+        questions=n_questions,
+        calls={
+            annotator: estimate_calls(model, questions_a_judge, examples)
+            for annotator, model in models.items()
+        },
+        prompt=prompts[0] if prompts else None,
+    )
 
 
 def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, MachineJudge]:
