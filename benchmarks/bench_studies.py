@@ -16,7 +16,8 @@ import pandas as pd
 from bench_mq2008 import DATA
 
 from cli.lab.work import RunOptions, results_of
-from sortnet.lab.studies import SIZES, STUDIES, Size, frame_of, points_of
+from sortnet.lab.studies import STUDIES, frame_of, points_of
+from sortnet.lab.study_plan import SIZES, Size
 
 FOLDER = "MQ2008/Fold1"
 SEED = 0

@@ -1,9 +1,9 @@
 """Load the command `sortnet` and run it; `python -m cli` is the same.
 
-Modules take a fraction of a second to load, on a busy machine several. A signal that comes
-meanwhile ends the process with one line: an exception would be raised in the middle of an import,
-some of which lose it or print a traceback. SIGTERM and SIGHUP also end a command with one line
-where it has nothing to clean up: commands load large libraries when they need them.
+Modules take a fraction of a second to load, or some seconds on a busy machine. A signal that comes
+meanwhile ends the process with one line. An exception would be raised in the middle of an import,
+and some imports lose it or print a traceback. SIGTERM and SIGHUP also end a command with one line
+while it has nothing to clean up, as commands load large libraries when they need them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _CODE = 2  # exit code of every command that is interrupted
 
 def main() -> None:
     """Load the command group and run the command."""
-    interrupt = signal.getsignal(signal.SIGINT)
+    interrupt_handler = signal.getsignal(signal.SIGINT)
     _end_at_once()
     from cli.main import main as command
 
-    if interrupt is not None:  # else it was not set from Python
-        signal.signal(signal.SIGINT, interrupt)
+    if interrupt_handler is not None:  # else it was not set from Python
+        signal.signal(signal.SIGINT, interrupt_handler)
     sys.unraisablehook = _interrupt_again_if_lost
     try:
         command()
@@ -43,7 +43,7 @@ def _end_at_once() -> None:
     process = os.getpid()
 
     def end(number: int, frame: object) -> None:
-        if os.getpid() != process:  # a fork of this process, which reports nothing
+        if os.getpid() != process:  # a fork of this process must report nothing
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         _end(number)
@@ -54,7 +54,7 @@ def _end_at_once() -> None:
 def _end_silently(code: object) -> None:
     """Let signals end this process with the exit code of its command, which has reported already.
 
-    The interpreter takes a moment to end, in which a signal would print a second reason.
+    The interpreter takes a moment to end: a signal in that moment would print a second reason.
     """
     with suppress(OSError, ValueError):  # a closed pipe
         sys.stdout.flush()
@@ -75,7 +75,7 @@ def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
 
 
 def _end(number: int) -> None:
-    """Say which signal came, and end the process, in which nothing must be cleaned up."""
+    """Print which signal came, and end the process without a cleanup."""
     name = signal.Signals(number).name
     reason = "interrupted" if name == "SIGINT" else f"ended by {name}"
     try:
@@ -84,17 +84,17 @@ def _end(number: int) -> None:
         os._exit(_CODE)
 
 
-def _interrupt_again_if_lost(lost: sys.UnraisableHookArgs) -> None:
-    """Interrupt the command a moment later if an interrupt came in a callback, which loses it.
+def _interrupt_again_if_lost(unraisable: sys.UnraisableHookArgs) -> None:
+    """Interrupt the command again, a moment later, if a callback has lost an interrupt.
 
-    Imports and finalisers have such callbacks. Python would print a traceback and go on.
+    Imports and finalisers have such callbacks. Python would print a traceback and continue.
     """
-    if issubclass(lost.exc_type, KeyboardInterrupt):
-        again = threading.Timer(_MOMENT, _thread.interrupt_main)
-        again.daemon = True
-        again.start()
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        timer = threading.Timer(_MOMENT, _thread.interrupt_main)
+        timer.daemon = True
+        timer.start()
     else:
-        sys.__unraisablehook__(lost)
+        sys.__unraisablehook__(unraisable)
 
 
 if __name__ == "__main__":

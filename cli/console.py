@@ -18,9 +18,10 @@ from sortnet.core import Progress
 from sortnet.files import write_file
 from sortnet.messages import cut, printable
 
-BAR, LEAST_BAR = 20, 8  # characters of the longest bar in a table that has room, and that has none
+BAR = 20  # characters of the longest bar of a table
+LEAST_BAR = 8  # characters of the longest bar if a table has no room for more
 DEFAULT_WIDTH = 80  # of tables, if the width of a line is unknown
-_LEAST = 12  # characters that are left of a cell
+_SHORTEST_CELL = 12  # least number of characters that are left of a cut cell
 
 
 def put(text: str = "", *, err: bool = False, bold: bool = False) -> None:
@@ -62,7 +63,7 @@ def notes_on_stderr() -> Iterator[None]:
 
 
 def cut_at_word(text: str, width: int) -> str:
-    """Cut a text behind a whole word, if that leaves at least half of the width.
+    """Cut a text after a whole word, if that leaves at least half of the width.
 
     >>> cut_at_word("ship, slow, rare", 14), cut_at_word("unforgettable", 9)
     ('ship, slow...', 'unforg...')
@@ -73,31 +74,35 @@ def cut_at_word(text: str, width: int) -> str:
     return f"{start}..." if 2 * len(start) >= width else cut(text, width)
 
 
-def bars(values: Sequence[float], rows: Sequence[Sequence[str]], wide: int) -> list[str]:
-    """Bars for the values, behind the rows' cells; shorter where a table `wide` has less room.
+def bars(values: Sequence[float], rows: Sequence[Sequence[str]], line_width: int) -> list[str]:
+    """Bars for the values, to be drawn after the rows' cells; shorter if the line has less room.
 
     >>> bars([2, -1], [["a"], ["b"]], 80)
     ['++++++++++++++++++++', '----------          ']
     >>> bars([2, -1], [["a name"], ["b"]], 20)
     ['++++++++++++', '------      ']
     """
-    of_cells = sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
-    longest = max(LEAST_BAR, min(BAR, wide - of_cells))
-    most = max(map(abs, values), default=0)
-    lengths = [round(longest * abs(value) / most) if most > 0 else 0 for value in values]
-    return [
-        (("+" if value > 0 else "-") * length).ljust(longest)
-        for value, length in zip(values, lengths, strict=True)
-    ]
+    width_of_cells = sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
+    longest = max(LEAST_BAR, min(BAR, line_width - width_of_cells))
+    largest = max(map(abs, values), default=0) or 1
+    lines = []
+    for value in values:
+        mark = "+" if value > 0 else "-"
+        lines.append((mark * round(longest * abs(value) / largest)).ljust(longest))
+    return lines
 
 
 @contextmanager
 def silent(really: bool = True) -> Iterator[None]:
-    """Print nothing: of several processes with the same work one reports."""
-    with Path(os.devnull).open("w") as nowhere, ExitStack() as redirected:
+    """Print nothing: of several processes with the same work only one reports.
+
+    Args:
+        really: whether output is suppressed at all.
+    """
+    with Path(os.devnull).open("w") as null, ExitStack() as stack:
         if really:
-            redirected.enter_context(redirect_stdout(nowhere))
-            redirected.enter_context(redirect_stderr(nowhere))
+            stack.enter_context(redirect_stdout(null))
+            stack.enter_context(redirect_stderr(null))
         yield
 
 
@@ -120,7 +125,7 @@ def progress() -> Iterator[Progress]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Lines of aligned columns, the first `left` of them flush left.
+    """Lines of aligned columns; the first `left` columns are flush left.
 
     >>> table(["metric", "vali"], [["map", "0.5"]])
     ['metric  vali', 'map      0.5']
@@ -136,9 +141,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
 
 
 def fit_cells(
-    header: Sequence[str], rows: Sequence[Sequence[str]], cut_columns: Sequence[int], wide: int
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    cut_columns: Sequence[int],
+    line_width: int,
 ) -> list[list[str]]:
-    """Rows whose cells in `cut_columns` are cut, longest first, until a table is `wide` at most.
+    """Rows with cells in `cut_columns` cut, longest column first, until the table fits the line.
 
     No cell is cut to less than 12 characters.
 
@@ -149,9 +157,9 @@ def fit_cells(
     """
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     gaps = 2 * (len(widths) - 1)
-    while sum(widths) + gaps > wide:
+    while sum(widths) + gaps > line_width:
         longest = max(cut_columns, key=lambda k: widths[k])
-        if widths[longest] <= _LEAST:
+        if widths[longest] <= _SHORTEST_CELL:
             break
         widths[longest] -= 1
     return [
@@ -172,8 +180,8 @@ def width() -> int | None:
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
     """Print a table on stdout, its header bold in a terminal."""
-    head, *lines = table(header, rows, left)
-    put(head, bold=True)
+    header_line, *lines = table(header, rows, left)
+    put(header_line, bold=True)
     for line in lines:
         put(line)
 
@@ -182,7 +190,7 @@ def write_output(to: str, write: Callable[[IO[str]], object]) -> None:
     """Let `write` write text to a file, which appears whole or not at all, or to stdout (`-`).
 
     Raises:
-        SortNetError: if the disk is full or the place cannot be written.
+        SortNetError: if the disk is full or the file cannot be written.
     """
     if to == "-":
         write(sys.stdout)

@@ -24,18 +24,22 @@ from sortnet import __version__
 from sortnet.errors import SortNetError
 from sortnet.messages import printable
 
-# Else the collector looks through all that torch loads, again and again while it is loaded and once
-# more before the process ends: a second of the four that a short training takes.
+# With the default threshold the collector traverses all objects of torch, again and again while
+# torch is loaded, and once more at the end: one second of the four that a short training takes.
 gc.set_threshold(50_000)
 atexit.register(gc.freeze)
 _LONGEST = 300  # characters of a message
-# Errors that are reported in one line; any other one is a bug, and has a traceback.
+# Errors that are reported in one line; other errors are bugs, and have a traceback.
 _REPORTED = (
-    *(click.ClickException, click.Abort, SortNetError),
-    *(KeyboardInterrupt, MemoryError, UnicodeEncodeError),
+    click.ClickException,
+    click.Abort,
+    SortNetError,
+    KeyboardInterrupt,
+    MemoryError,
+    UnicodeEncodeError,
 )
-# SQLAlchemy raises what it logs, but for a connection that could not be closed. An interrupt while
-# it closes one would be printed as a traceback beside the line that reports it.
+# SQLAlchemy logs connections that could not be closed; all else that it logs, it also raises. An
+# interrupt while it closes a connection would print a traceback beside the line that reports it.
 logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 FIRST_STEPS = """
 First steps:
@@ -50,19 +54,18 @@ First steps:
   sortnet doctor                     check this installation
 """
 
-
 # The commands, in the order of the help.
 SECTIONS = {
     "Learn": ("demo", "train", "evaluate", "rank"),
     "Look": ("runs", "show", "pairs", "report", "explain", "importance"),
-    "Ask people": (*("items", "ask", "label", "serve", "annotators", "ranking", "judgements"),),
+    "Ask people": ("items", "ask", "label", "serve", "annotators", "ranking", "judgements"),
     "Compare rankers": ("experiment",),
     "Setup": ("doctor",),
 }
 
 
 class _Commands(Mapping[str, click.Command]):
-    """The commands by their names; one is imported when it is looked up."""
+    """{name: command}; a command is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in chain(*SECTIONS.values()):
@@ -79,20 +82,24 @@ class _Commands(Mapping[str, click.Command]):
 
 
 class _MainGroup(click.Group):
-    """A group that exits with 0, 2 or (a bug, a closed pipe) 1; an error is one line."""
+    """The group of all commands: an error is one line.
+
+    The exit code is 0, 2 after an error, or 1 after a bug or if the reader closed the pipe.
+    """
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         refuse_gone(ctx, args[0])
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)  # as in the help, not by name
+        return list(self.commands)  # in the order of the help; click would sort them
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in SECTIONS.items():
             with formatter.section(title):
-                commands = [(name, self.commands[name]) for name in names]
-                formatter.write_dl([(n, c.get_short_help_str(limit=999)) for n, c in commands])
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(limit=999)) for name in names]
+                )
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -101,7 +108,9 @@ class _MainGroup(click.Group):
         args = tuple(sys.argv[1:] if args is None else args)
         options = {**extra, "standalone_mode": False, "obj": args}
         with notes_on_stderr(), signals_restored():
-            code = _ended(lambda: super(_MainGroup, self).main(list(args), "sortnet", **options))
+            code = _exit_code_of(
+                lambda: super(_MainGroup, self).main(list(args), "sortnet", **options)
+            )
         sys.exit(code)
 
 
@@ -109,7 +118,8 @@ class _MainGroup(click.Group):
     cls=_MainGroup,
     invoke_without_command=True,
     context_settings={
-        **{"help_option_names": ["-h", "--help"], "show_default": True},
+        "help_option_names": ["-h", "--help"],
+        "show_default": True,
         "max_content_width": 100,
     },
 )
@@ -125,31 +135,31 @@ def main(ctx: click.Context) -> None:
 main.commands = _Commands()  # type: ignore[assignment]
 
 
-def _ended(run: Callable[[], Any]) -> int:
-    """Run a command; its exit code."""
+def _exit_code_of(run: Callable[[], Any]) -> int:
+    """Run a command, report its error if it has one, and return its exit code."""
     try:
         code = run()
         sys.stdout.flush()
     except _REPORTED as error:
-        return _fault(_message_of(error))
+        return _report(_message_of(error))
     except OSError as error:
         _drop(sys.stdout)
         if error.errno == errno.EPIPE:  # the reader of our output closed the pipe
             return 1
         name = "input or output" if error.filename is None else error.filename
-        return _fault(f"{name}: {error.strerror or error}")
+        return _report(f"{name}: {error.strerror or error}")
     return code if isinstance(code, int) else 0
 
 
 def _message_of(error: BaseException) -> str:
-    """The message that reports an error that ended a command, one of `_REPORTED`."""
+    """The message that reports an error of `_REPORTED`."""
     match error:
         case click.UsageError():
             return _usage_message(error)
         case click.ClickException():
             return error.format_message()
         case click.Abort() | KeyboardInterrupt():
-            # A question that was not answered is on the line; after a Ctrl-C click has ended it.
+            # An unanswered question leaves the line unfinished; after a Ctrl-C click ends the line.
             if isinstance(error, click.Abort) and error.__cause__ is None:
                 click.echo(err=True)
             return "interrupted"
@@ -161,18 +171,20 @@ def _message_of(error: BaseException) -> str:
 
 
 def _usage_message(error: click.UsageError) -> str:
-    """The message of a wrong command line, with the command whose help says what is right."""
+    """The message of a wrong command line, with the command that shows the right help."""
     context = error.ctx
+    message = error.format_message()
     if context is None:
-        return f"{error.format_message()} (see 'sortnet --help')"
-    where, message = context.command_path, error.format_message()
-    if type(error).__name__ == "NoArgsIsHelpError":  # whose message is the help
-        commands = ", ".join(getattr(context.command, "commands", ()))
-        message = f"{where} needs a command: {commands}"
-    return f"{message} (see '{where} --help')"
+        return f"{message} (see 'sortnet --help')"
+    command = context.command_path
+    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help
+        subcommands = ", ".join(getattr(context.command, "commands", ()))
+        message = f"{command} needs a command: {subcommands}"
+    return f"{message} (see '{command} --help')"
 
 
-def _fault(message: str) -> int:
+def _report(message: str) -> int:
+    """Print an error on stderr in one line, and return the exit code."""
     message = _without_passwords(message)
     try:
         click.echo(f"sortnet: {_cut(printable(' '.join(message.split())))}", err=True)
@@ -182,12 +194,13 @@ def _fault(message: str) -> int:
 
 
 def _without_passwords(message: str) -> str:
-    """Hide the passwords of stores, which may have been typed in the place of any argument."""
+    """Hide the passwords of stores, which may have been typed as any argument by mistake."""
     if ":/" not in message and "password" not in message.lower():
         return message
     from store.database.engine import without_keyword_passwords, without_passwords
 
-    for typed in sys.argv[1:]:  # a password may have spaces
+    # Whole arguments are looked for, as a password may have spaces.
+    for typed in sys.argv[1:]:
         for form in (typed, str(Path(typed)), str(Path(typed).parent)):
             safe_form = without_passwords(form)
             if safe_form != form:
@@ -197,24 +210,28 @@ def _without_passwords(message: str) -> str:
 
 
 def _cut(message: str) -> str:
-    """Shorten a message: its start says where, its end what to do."""
+    """Shorten a message in its middle: the start says where the fault is, the end what to do."""
     if len(message) <= _LONGEST:
         return message
     return f"{message[: _LONGEST * 2 // 3]} ... {message[5 - _LONGEST // 3 :]}"
 
 
 def _fill_closed_streams() -> None:
-    """Replace closed standard streams: an opened store would get their file descriptors.
+    """Replace closed standard streams: otherwise an opened store would get their descriptors.
 
     Results that cannot be written are an error, so the replacement of stdout is not writable.
     """
-    ways = {"stdin": ("r", os.O_RDONLY), "stdout": ("w", os.O_RDONLY), "stderr": ("w", os.O_WRONLY)}
-    for name, (mode, flags) in ways.items():
+    replacements = {
+        "stdin": ("r", os.O_RDONLY),
+        "stdout": ("w", os.O_RDONLY),
+        "stderr": ("w", os.O_WRONLY),
+    }
+    for name, (mode, flags) in replacements.items():
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 
 
 def _drop(stream: TextIO) -> None:
-    """Drop what is still buffered in a stream: Python would fail to write it at exit."""
-    with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
-        os.dup2(nowhere.fileno(), stream.fileno())
+    """Drop the text that a stream still buffers: Python would fail to write it at exit."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("w") as null:
+        os.dup2(null.fileno(), stream.fileno())

@@ -8,16 +8,16 @@ import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from sortnet.config import GONE, LARGEST_SEED, Config, parse_sizes, settings_of
+from sortnet.config import LARGEST_SEED, Config, Setting, parse_sizes, settings_of
 from sortnet.data import default_cache_dir
 from sortnet.errors import ComparatorError
 from sortnet.files import refuse_output
+from sortnet.history import GONE_COMMANDS, GONE_SETTINGS
 
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
@@ -62,13 +62,16 @@ class GoalType(click.ParamType):  # type: ignore[type-arg]
 
         if isinstance(value, Goal):
             return value
-        if (top := self._TOP.fullmatch(value.strip())) and 0 < int(top[1]) <= LARGEST_TOP:
-            k, wrong = int(top[1]), top[2]
-            if wrong is None:
-                return Goal(WRONG, k)
-            if 2 * int(wrong) <= k:
-                return Goal(max(int(wrong), 0.5) / k, k)  # a decision of 0 is the default
-        elif not top:
+        top_goal = self._TOP.fullmatch(value.strip())
+        if top_goal is not None:
+            top, wrong = int(top_goal[1]), top_goal[2]
+            is_allowed = 0 < top <= LARGEST_TOP
+            if is_allowed and wrong is None:
+                return Goal(WRONG, top)
+            if is_allowed and 2 * int(wrong) <= top:
+                # Not 0, as a decision of 0 means the default.
+                return Goal(max(int(wrong), 0.5) / top, top)
+        else:
             with suppress(ValueError):
                 if 0 < float(value) < 0.5:
                     return Goal(float(value))
@@ -93,27 +96,34 @@ def units(value: Any) -> tuple[int, ...]:
 
 
 SETTINGS = settings_of(Config)
-# Settings that few change: they have no option of their own, but `--set NAME=VALUE`.
+# Settings that are seldom changed: they have no option of their own, but `--set NAME=VALUE`.
 RARE = (
-    *("units", "tau", "dropout", "max_stale", "loss", "pair_weight", "query_pairs", "keep"),
-    *("patience", "optimizer", "schedule", "lr_decay", "lr_decay_epochs", "momentum", "precision"),
+    "units",
+    "tau",
+    "dropout",
+    "max_stale",
+    "loss",
+    "pair_weight",
+    "query_pairs",
+    "keep",
+    "patience",
+    "optimizer",
+    "schedule",
+    "lr_decay",
+    "lr_decay_epochs",
+    "momentum",
+    "precision",
 )
 
 
 def settings_options(command: C) -> C:
     """Add the settings of a run as options, with the defaults of `Config`."""
-    for each in reversed([each for each in SETTINGS.values() if each.name not in RARE]):
-        default, kind = each.default, each.values
-        if each.joined:
-            kind = str  # words joined by +, which the settings check
-        elif each.choices:
-            kind = click.Choice(each.choices)
-        elif not isinstance(kind, type):
-            kind = units
-        name = f"--{each.name.replace('_', '-')}"
-        command = click.option(name, each.name, type=kind, default=default, help=each.help)(command)
-    for name in (*GONE, *RARE):
-        if name == "patience":  # that of a judge, which says where this one is
+    # The option that is added last comes first in the help.
+    for setting in reversed(SETTINGS.values()):
+        if setting.name not in RARE:
+            command = _setting_option(setting)(command)
+    for name in (*GONE_SETTINGS, *RARE):
+        if name == "patience":  # a judge has an option of this name, which refuses the setting
             continue
         command = click.option(
             f"--{name.replace('_', '-')}", hidden=True, expose_value=False, callback=_refuse_gone,
@@ -122,42 +132,45 @@ def settings_options(command: C) -> C:
     return command
 
 
+def _setting_option(setting: Setting) -> Callable[[C], C]:
+    """The option of a setting."""
+    value_type: Any = setting.values
+    if setting.joined:
+        value_type = str  # words joined by +, which the settings check
+    elif setting.choices:
+        value_type = click.Choice(setting.choices)
+    elif not isinstance(value_type, type):
+        value_type = units
+    option = f"--{setting.name.replace('_', '-')}"
+    return click.option(
+        option, setting.name, type=value_type, default=setting.default, help=setting.help
+    )
+
+
 def _refuse_gone(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Refuse an option that an earlier version had, and say what to type in its place."""
     if value is not None:
         name = str(parameter.name)
-        instead = GONE.get(name, f"--set {name}={value}")
+        instead = GONE_SETTINGS.get(name, f"--set {name}={value}")
         raise click.UsageError(f"--{name.replace('_', '-')} is gone: {instead}")
 
 
-# Commands of before, and what to type in their place.
-_GONE_COMMANDS = {
-    "agreement": "sortnet annotators agreement NAME",
-    "compare": "sortnet explain MODEL DATA A B",
-    "context": "sortnet experiment context PROBLEM",
-    "simulate": "sortnet experiment simulate",
-    "watch": "sortnet show RUN --follow",
-    "completion": 'eval "$(_SORTNET_COMPLETE=bash_source sortnet)"; zsh_source, fish_source',
-    "annotators include": "sortnet annotators exclude NAME ANNOTATOR --undo",
-    "annotators resume": "sortnet annotators pause NAME --undo",
-    "annotators renew": "sortnet annotators revoke NAME ANNOTATOR --undo",
-    "annotators quota": "sortnet ask NAME --quota ANNOTATOR NUMBER",
-    "annotators overlap": "sortnet ask NAME --overlap NUMBER",
-}
-
-
 def refuse_gone(ctx: click.Context, name: str) -> None:
-    """Refuse a command of before, and say what took its place."""
+    """Refuse a command that an earlier version had, and say what to type in its place."""
     *_, group = ctx.command_path.split()
-    instead = _GONE_COMMANDS.get(name if ctx.parent is None else f"{group} {name}")
+    instead = GONE_COMMANDS.get(name if ctx.parent is None else f"{group} {name}")
     if instead is not None:
         raise click.UsageError(f"{name} is gone: {instead}", ctx)
 
 
 def typed_settings(ctx: click.Context) -> dict[str, Any]:
     """The settings given on the command line, without defaults."""
-    source = click.core.ParameterSource.DEFAULT
-    typed = (f for f in SETTINGS if f in ctx.params)
-    return {f: ctx.params[f] for f in typed if ctx.get_parameter_source(f) != source}
+    default = click.core.ParameterSource.DEFAULT
+    return {
+        name: ctx.params[name]
+        for name in SETTINGS
+        if name in ctx.params and ctx.get_parameter_source(name) != default
+    }
 
 
 def is_typed(ctx: click.Context, name: str) -> bool:
@@ -173,24 +186,33 @@ def command_line(ctx: click.Context) -> str:
 
 
 def _names_of(kind: str) -> Callable[..., list[CompletionItem]]:
+    """Shell completion by the names of files (`file`) or folders (`dir`)."""
     return lambda ctx, param, incomplete: [CompletionItem(incomplete, type=kind)]
 
 
-files, folders = _names_of("file"), _names_of("dir")  # completed, not validated
+# Shell completion of file names; the names are not validated.
+files = _names_of("file")
+folders = _names_of("dir")
 
 
 def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Callable[[C], C]:
-    """An option for an output file, checked before any work is done; `inputs`: what is read."""
+    """An option for an output file, checked before any work is done.
+
+    Args:
+        inputs: parameters with files that the command reads: the output may be none of them.
+    """
     name = click.Option(names).name or ""
 
     def add(command: C) -> C:
         @wraps(command)
-        def checked(*args: Any, **given: Any) -> Any:
-            if given[name] is not None:
-                read = (given[k] or () for k in inputs)
-                each = ([value] if isinstance(value, str) else value for value in read)
-                refuse_output(given[name], *chain.from_iterable(each))
-            return command(*args, **given)
+        def checked(*args: Any, **values: Any) -> Any:
+            if values[name] is not None:
+                input_files: list[Any] = []
+                for parameter in inputs:
+                    value = values[parameter] or ()
+                    input_files += [value] if isinstance(value, str) else value
+                refuse_output(values[name], *input_files)
+            return command(*args, **values)
 
         # Applied below click's own decorators, so that all add to the same command.
         return click.option(*names, shell_complete=files, metavar="FILE", **options)(checked)  # type: ignore[return-value]
@@ -198,7 +220,7 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
     return add
 
 
-# The command gets the folder of the cache, or None.
+# The value of `cache` is the folder of the cache, or None.
 data_option = click.option(
     "--cache/--no-cache",
     default=False,

@@ -29,7 +29,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from cli.web.app import make_app
 from cli.web.guard import Names
 from cli.web.pages import People, pages_of
-from cli.web.server import kept_up, make_server
+from cli.web.server import keep_up_to_date, make_server
 from sortnet.items import Items
 from sortnet.items.features import describe
 from sortnet.items.read_items import read_items
@@ -218,7 +218,7 @@ def serving(collection: Collection) -> Iterator[tuple[str, People]]:
     people = People(collection)
     for each in pages.services:
         each.settle()
-    with socket.create_server(("127.0.0.1", 0)) as listening, kept_up([(pages, people)]):
+    with socket.create_server(("127.0.0.1", 0)) as listening, keep_up_to_date([(pages, people)]):
         port = listening.getsockname()[1]
         server = make_server(make_app([(pages, people)], Names(frozenset({f"127.0.0.1:{port}"}))))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -21,6 +21,7 @@ import numpy as np
 from sortnet.core import I64, Queries
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.files import check_fields
+from sortnet.history import upgraded_settings
 from sortnet.metrics import (
     Empty,
     Gain,
@@ -44,8 +45,6 @@ from sortnet.setting import parse_sizes as parse_sizes
 from sortnet.setting import scaling_parts as scaling_parts
 from sortnet.setting import setting as setting
 from sortnet.setting import settings_of as settings_of
-from sortnet.settings_history import GONE as GONE
-from sortnet.settings_history import TRAINING_BEFORE, upgraded_settings
 
 S = TypeVar("S", bound="Settings")
 
@@ -67,55 +66,55 @@ class Training:
         choices=("logistic", "squared"))
     pair_weight: str = setting(
         "none",
-        "What the loss of a pair is multiplied by: nothing, or the grade of its better document.",
+        "Factor of the loss of a pair: 1 (none), or the grade of its better document (grade).",
         TRAINING, choices=("none", "grade"))
     epochs: int | None = setting(
         None,
-        "Passes over the training pairs, of the whole run with start=warm, of each iteration with "
-        "start=fresh; default: as many as make about as many steps for any number of documents, "
-        "3 to 30, of a single training 3 to 60.", TRAINING, least=1)
+        "Passes over the training pairs: of the whole run with start=warm, of each iteration with "
+        "start=fresh. Default: 3 to 30, so that the number of steps hardly depends on the number "
+        "of documents; 3 to 60 for a single training.", TRAINING, least=1)
     query_pairs: int | None = setting(
         400,
-        "Pairs of a query in an epoch, at most, drawn again for each; so long queries do not "
-        "outweigh short ones.",
+        "Largest number of pairs of a query in an epoch, drawn again for each epoch, so that long "
+        "queries do not outweigh short queries.",
         TRAINING, least=1)
     keep: str = setting(
         "quality",
-        "What chooses the epoch to keep: RankQuality, or the loss on the validation pairs.",
+        "Measure that chooses the epoch to keep: RankQuality, or the loss on the validation pairs.",
         TRAINING, choices=("quality", "loss"))
     patience: int | None = setting(
         None,
-        "End a training early when this many epochs have passed since the best one so far: that "
-        "of the lowest loss on the validation pairs (keep=loss), or of the best RankQuality "
-        "among those scored, a few of the second half (keep=quality); default: run all epochs.",
+        "End a training early after this many epochs in a row without a new best epoch: by the "
+        "loss on the validation pairs (keep=loss), or by RankQuality, which is measured after a "
+        "few epochs of the second half (keep=quality). Default: run all epochs.",
         TRAINING, least=1)
     batch_size: int | None = setting(
         None,
-        "Batch size in pairs; default: a 16th of an epoch's pairs, from 32 to 8192.",
+        "Batch size in pairs; default: a 16th of the pairs of an epoch, from 32 to 8192.",
         TRAINING, least=1)
     optimizer: str = setting(
         "adamw", "AdamW, Adam, or SGD with momentum.", TRAINING, choices=("adamw", "adam", "sgd"))
     lr: float = setting(
-        0.03, "Learning rate, the highest of a schedule.", TRAINING, within="above 0")
+        0.03, "Learning rate; the highest one of a schedule.", TRAINING, within="above 0")
     schedule: str = setting(
         "one-cycle",
-        "Learning rate over the training: up and down once (one-cycle), or falling by lr_decay "
-        "(steps).",
+        "Learning rate over the training: up and down once (one-cycle), or multiplied by lr_decay "
+        "in steps (steps).",
         TRAINING, choices=("one-cycle", "steps"))
     lr_decay: float = setting(
-        1.0, "Factor applied to the learning rate every --lr-decay-epochs.", TRAINING,
+        1.0, "Factor of the learning rate after every lr_decay_epochs epochs.", TRAINING,
         within="above 0 and at most 1")
     lr_decay_epochs: int = setting(
         1, "Number of epochs between two steps of lr_decay.", TRAINING, least=1)
     momentum: float = setting(0.9, "Momentum of sgd.", TRAINING, within="0 or more and below 1")
     weight_decay: float | None = setting(
-        None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: 0.01, "
-        "of nets 0.03; of judged pairs chosen on the validation part.",
+        None, "Weight decay: apart from the gradient with adamw, else an L2 penalty. Default: "
+        "0.01, or 0.03 for nets; for judged pairs chosen on the validation part.",
         TRAINING, within="0 or more")
     precision: str = setting(
         "float32",
-        "Numbers that documents and weights are multiplied in during training; bf16 is for wide "
-        "nets on a GPU. Sorting and measuring are always in float32.",
+        "Precision of the products of documents and weights in training; bf16 is for wide nets on "
+        "a GPU. Sorting and measuring always use float32.",
         TRAINING, choices=("float32", "bf16"))
     # fmt: on
 
@@ -137,10 +136,10 @@ class LoopTraining(Training):
     # fmt: off
     pair_weight: str | None = setting(  # type: ignore[assignment]
         None,
-        "What the loss of a pair is multiplied by: half by what RankQuality gains when the two "
-        "documents exchange places in the iteration's ranking (quality), nothing (none), or the "
-        "grade of the better document; default: quality; none of nets, and where judgements are "
-        "limited.",
+        "Factor of the loss of a pair: half of it by the change of RankQuality when the two "
+        "documents exchange places in the iteration's ranking (quality), 1 (none), or the grade of "
+        "the better document (grade). Default: quality, but none for nets and with limited "
+        "judgements.",
         TRAINING, choices=("none", "grade", "quality"))
     # fmt: on
 
@@ -298,54 +297,55 @@ class Config(Settings):
     )
     # fmt: off
     comparator: str | None = setting(
-        None, "Comparator: soft trees, the paper's CmpNN, or DirectRanker's net; default: trees, "
-        "unless a setting below is given that only the others have.", COMPARATOR,
+        None, "Comparator: soft trees, the paper's CmpNN, or DirectRanker's net. Default: trees, "
+        "unless a setting is given that trees do not have.", COMPARATOR,
         choices=("trees", "cmpnn", "directranker"))
     committee: int = setting(
-        8, "Number of comparators whose margins count together: heads of the trees, or nets from "
+        8, "Number of comparators whose margins are added up: heads of the trees, or nets from "
         "different seeds.", COMPARATOR, least=1, most=10_000)
     trees: int | None = setting(
-        None, "Trees of a head; default: 8.", COMPARATOR, least=1, most=10_000)
+        None, "Number of trees of a head; default: 8.", COMPARATOR, least=1, most=10_000)
     depth: int | None = setting(
         None, "Depth of the trees; default: 6.", COMPARATOR, least=1, most=12)
     hidden: tuple[int, ...] | None = setting(
         None, "Hidden units per layer of a net, such as 20 or 32,20,5; default: 32.", COMPARATOR)
     units: str | None = setting(
-        None, "Activation function of the hidden units; relu is directranker's; default: tanh.",
+        None, "Activation function of the hidden units; relu is for directranker. Default: tanh.",
         COMPARATOR, choices=("tanh", "sigmoid", "relu"))
     tau: str | None = setting(
         None, "Output activation of a directranker; default: tanh.", COMPARATOR,
         choices=("tanh", "identity", "sigmoid"))
     scaling: str | None = setting(
         None,
-        "Feature scaling, one part or several joined by +, such as query+rank; parts: "
-        f"{', '.join(SCALINGS)}; default: chosen on the validation part.", COMPARATOR,
+        "Feature scaling: one part, or several joined by +, such as query+rank. Parts: "
+        f"{', '.join(SCALINGS)}. Default: chosen on the validation part.", COMPARATOR,
         choices=SCALINGS, joined=True)
     dropout: float | None = setting(
         None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING)
     pairs: str | None = setting(
         None,
-        "Pairs to learn from: all that the sort compared, those the comparator got wrong, those "
-        "it is uncertain of, random ones, neighbours in grade, evenly many of each query, all, or "
-        "uncertain ones near the top; default: compared; where judgements are limited top, or "
-        "uncertain if RankQuality is accuracy; of nets even.",
+        "Pairs to learn from: pairs that the comparator got wrong, all that the sort compared, "
+        "pairs that the comparator is uncertain about, random pairs, neighbours in grade, equally "
+        "many pairs of each query (even), all pairs, or uncertain pairs near the top. Default: "
+        "compared; with limited judgements top, or uncertain if RankQuality is accuracy; even for "
+        "nets.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
-        None, "Answers that the judge may give, in all; where it is asked about the validation "
-        "part, too, one in five is about that.", MEASURES, least=1)
+        None, "Largest number of answers of the judge in all; if the judge is asked about the "
+        "validation part, too, one answer in five is about that part.", MEASURES, least=1)
     start: str = setting(
-        "warm", "What each iteration trains from: the last weights, of which one training is "
-        "divided among the iterations (warm), or random ones (fresh).", RUN, choices=STARTS)
+        "warm", "Weights that each iteration starts from: the last weights, so that one training "
+        "is divided among the iterations (warm), or random weights (fresh).", RUN, choices=STARTS)
     max_iter: int | None = setting(
-        None, "Maximum number of iterations: with start=warm of trainings, each followed by a "
-        "sort; with start=fresh of sorts, the first of random weights. Default: 10 (warm) or 20 "
-        "(fresh) where what was learned chooses the pairs (wrong, compared, uncertain, top); else "
-        "one training.", RUN, least=1)
+        None, "Maximum number of iterations: of trainings with start=warm, each followed by a "
+        "sort; of sorts with start=fresh, the first with random weights. Default: 10 (warm) or 20 "
+        "(fresh) if the pairs are chosen by the trained comparator (wrong, compared, uncertain, "
+        "top), else one training.", RUN, least=1)
     max_stale: int | None = setting(  # None: never, as in the paper
         2, "With start=fresh: stop after this many iterations in a row without a better "
         "RankQuality.", RUN, least=1)
     device: str = setting(
-        "auto", "Device; auto: the GPU, if any.", RUN, choices=("auto", "cpu", "cuda"))
+        "auto", "Device; auto: the GPU if there is one.", RUN, choices=("auto", "cpu", "cuda"))
     training: LoopTraining = field(default_factory=LoopTraining)
     # fmt: on
 
@@ -421,7 +421,7 @@ class Config(Settings):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Config:
-        """Read the settings that `to_json` wrote, also in versions 0.1 and 0.2."""
+        """Read the settings that `to_json` wrote, also in version 0.1.0."""
         return super().from_json(upgraded_settings(values, _MISSING_SETTINGS))
 
 
@@ -448,7 +448,8 @@ _MISSING_SETTINGS = {  # settings that a comparator does not have
 }
 # Algorithm 3.1, except for comparators of equal RankQuality: see `State.scored`.
 PAPER: dict[str, Any] = {
-    **TRAINING_BEFORE, "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,
+    "pair_weight": "none", "loss": "squared", "query_pairs": None, "keep": "loss",
+    "schedule": "steps", "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,
     "comparator": "cmpnn", "hidden": (20,), "units": "tanh", "scaling": "query", "committee": 1,
     "pairs": "wrong", "start": "fresh", "max_iter": 20, "max_stale": None,
 }  # fmt: skip

@@ -14,7 +14,6 @@ import numpy as np
 
 from sortnet.errors import ComparatorError, DataError, SortNetError
 from sortnet.files import shown
-from sortnet.settings_history import SCALINGS_BEFORE
 
 SCALINGS = (  # parts of a scaling, which + joins
     "query", "zscore", "rank", "log", "quantile", "normal", "standard", "none", "missing",
@@ -159,7 +158,7 @@ def scaling_parts(spec: str) -> tuple[str, ...]:
     """
     parts = tuple(spec.split("+")) if isinstance(spec, str) else (spec,)
     for part in parts:
-        if not isinstance(part, str) or part not in (*SCALINGS, *SCALINGS_BEFORE):
+        if not isinstance(part, str) or part not in SCALINGS:
             raise DataError(
                 f"unknown scaling {shown(part)}; known are {', '.join(SCALINGS)}, "
                 "which + joins, such as query+rank"

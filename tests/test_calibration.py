@@ -101,4 +101,4 @@ def test_the_report_of_a_collection_has_it(tmp_path):
         assert model["probabilities"] == "measurement"
         assert (ana["calibration"], ana["probabilities"]) == ([], "")
         page = render(facts_of_criteria(collection), "c")
-        assert "What was said against what others and gold pairs said" in page
+        assert "Stated probabilities, and agreement with others and with gold pairs" in page

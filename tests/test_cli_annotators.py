@@ -111,7 +111,7 @@ def test_somebody_at_the_terminal_is_told_with_the_next_answer(home, kind, why):
     with open_store() as store:
         service = LabellingService(store.collection("texts"))
         front = Deciding(service, kind)
-        assert why in Asking(service, "ana").go_on(front)
+        assert why in Asking(service, "ana").run(front)
         assert front.told == ["stored: left", TOO_LATE]
         assert len(service.judgements()) == 1
 
@@ -122,7 +122,7 @@ class Deciding:
     def __init__(self, service, kind):
         self.service, self.kind, self.told = service, kind, []
 
-    def ask(self, lease, standing, still):
+    def ask(self, lease, status_line, renew):
         if self.told:
             self.service.collection.decide(Decision(self.kind, "ana"))
         return Reply("left", 1)
@@ -130,10 +130,10 @@ class Deciding:
     def notify(self, text):
         self.told.append(text)
 
-    def enough(self, why):
+    def wants_more(self, why):
         raise AssertionError(why)
 
-    def over(self, why):
+    def wants_undo(self, why):
         return True  # tries to undo, which is refused
 
 

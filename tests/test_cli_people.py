@@ -55,8 +55,8 @@ def test_an_interrupt_ends_label_before_the_next_criterion_and_a_reason_that_say
         collection = store.add_items("c", made_items(4))
         for criterion in ("helpful", "honest"):
             collection.add_criterion(criterion)
-    go_on = Mock(side_effect=outcome * 2 if isinstance(outcome, list) else outcome)
-    monkeypatch.setattr("cli.terminal.asking.Asking.go_on", go_on)
+    run_asking = Mock(side_effect=outcome * 2 if isinstance(outcome, list) else outcome)
+    monkeypatch.setattr("cli.terminal.asking.Asking.run", run_asking)
     rows = value_of(done("label", "c", "--as", "ana", "--json"))
     assert [row["why"] for row in rows] == ["interrupted"] * n_asked
-    assert go_on.call_count == n_asked
+    assert run_asking.call_count == n_asked

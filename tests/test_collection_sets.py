@@ -117,7 +117,7 @@ def test_the_report_says_what_each_size_has_bought():
     assert sum(size["answers"] for size in facts["sizes"]) == 49
     done("report", "c")
     words = Page(Path("report-c.html").read_text()).words
-    assert "By number of items of a question." in words
+    assert "By the number of items in a question." in words
 
 
 def test_an_export_is_imported_again_and_exported_the_same(tmp_path):

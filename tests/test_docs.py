@@ -34,7 +34,7 @@ from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 
 from cli.main import main
-from cli.options import _GONE_COMMANDS
+from sortnet.history import GONE_COMMANDS
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -350,7 +350,7 @@ def test_a_page_names_no_command_or_option_that_is_gone(page):
         for parameter in command.params
         for option in parameter.opts
     }
-    gone = {name.split()[-1] for name in _GONE_COMMANDS} - last_words
+    gone = {name.split()[-1] for name in GONE_COMMANDS} - last_words
     assert {"include", "compare"} <= gone
     inline = set(re.findall(r"`([a-z]+)`", page.read_text(encoding="utf-8")))
     assert sorted(inline & gone) == []

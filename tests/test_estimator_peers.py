@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import get_args, get_type_hints
 
 import numba
@@ -400,19 +399,6 @@ def test_texts_that_are_numbers_stay_numbers():
     frame, y = shop()
     frame = frame[["qid", "price"]].assign(stars=y.astype(str))
     assert small(**QUICK).fit(frame, y).features_.names == ("price", "stars")
-
-
-def test_codes_of_an_estimator_of_before_stay_codes(tmp_path):
-    """As version 0.2 saved a column of more than 10 levels: the place in its list of levels."""
-    frame, y = shop()
-    frame = frame[["qid", "price"]].assign(maker=frame["maker"].astype(str))
-    levels = sorted({*frame["maker"]})
-    coded = frame.assign(maker=[levels.index(maker) for maker in frame["maker"]])
-    ranker = small(**QUICK).fit(coded, y)
-    expected = ranker.predict(coded)
-    ranker.features_ = replace(ranker.features_, ordered={"maker": tuple(levels)})
-    ranker.save(tmp_path)
-    np.testing.assert_array_equal(SortNetRanker.load(tmp_path).predict(frame), expected)
 
 
 # sparse rows

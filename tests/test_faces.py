@@ -16,7 +16,7 @@ from results_made import value_of
 from cli.web.admin_state import PEOPLE_HEADS, AdminState
 from cli.web.pages import People
 from cli.web.ranking_rows import View
-from cli.web.replies import tables_of
+from cli.web.replies import render_tables
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import agreement, agreement_by_group
 from sortnet.preference.judgement_table import Judgements
@@ -57,7 +57,7 @@ def admin_tables() -> str:
         service = LabellingService(collection)
         service.settle()
         state = AdminState(service, People(collection))
-        html = tables_of("/admin", None, state.shown(View()))["html"]
+        html = render_tables("/admin", None, state.template_variables(View()))["html"]
     assert isinstance(html, str)
     return html
 

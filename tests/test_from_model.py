@@ -256,7 +256,7 @@ def test_resuming_from_another_model_is_refused():
         (("--start", "fresh"), "start=fresh begins each training from random weights"),
         (("--out", "old"), "give another folder with --out"),
         (("--out", "./old/", "--overwrite"), "give another folder with --out"),
-        (("--ranker", "ranksvm"), "are of a sortnet alone"),
+        (("--ranker", "ranksvm"), "are for --ranker sortnet only"),
         (("--from", "nothing"), "no model there"),
     ],
 )

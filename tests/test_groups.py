@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sortnet.errors import DataError, JudgementError
 from sortnet.items import Columns, Items, merge, read_items, read_with_roles
-from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
+from sortnet.items.item_groups import lone_groups, note_on_lone_groups, read_pairs
 from sortnet.preference import Judgement
 from sortnet.preference.groups import Groups, parts_apart
 from sortnet.preference.session import Session
@@ -79,7 +79,9 @@ def test_items_of_one_group_cannot_have_two_contexts(tmp_path):
 
 def test_groups_of_one_item_are_named_and_nothing_but_such_is_refused(tmp_path):
     items = grouped(written(tmp_path, TABLE + "e,z,When?,five\n"))
-    assert said_alone(lone_groups(items)).startswith("1 group has one item, which is compared")
+    assert note_on_lone_groups(lone_groups(items)).startswith(
+        "1 group has one item, which is compared"
+    )
     alone = read_items(written(tmp_path, TABLE), Columns(group="id", id="text"))
     with pytest.raises(DataError, match="each group has one item, such as 'a'"):
         lone_groups(alone)

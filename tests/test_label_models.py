@@ -12,7 +12,7 @@ from model_made import Model, serving
 from results_made import value_of
 from starlette.responses import JSONResponse
 
-from cli.terminal.models_in_turn import labelled_in_turn
+from cli.terminal.models_in_turn import label_in_turn
 from store import open_store
 
 N = 10
@@ -142,14 +142,14 @@ def test_rounds_end_with_the_goal_an_interrupt_and_the_number_whatever_is_answer
 
     # All skips: nothing is answered about the order, and the number counts all the same.
     ends = [facts(0, "number")] * 4
-    found = labelled_in_turn(["a", "b"], 70, label)
+    found = label_in_turn(["a", "b"], 70, label)
     assert asked == [("a", 20), ("b", 20), ("a", 15), ("b", 15)]
     assert [row["answered"] for row in found] == [0, 0]
     asked.clear()
     ends = [facts(5, "number"), facts(7, "nothing_left"), facts(3, "goal", enough=True)]
-    found = labelled_in_turn(["a", "b"], None, label)
+    found = label_in_turn(["a", "b"], None, label)
     assert asked == [("a", 20), ("b", 20), ("a", 20)]
     assert [row["answered"] for row in found] == [8, 7]
     asked.clear()
     ends = [facts(5, "interrupted")]
-    assert len(labelled_in_turn(["a", "b"], None, label)) == 1 and asked == [("a", 20)]
+    assert len(label_in_turn(["a", "b"], None, label)) == 1 and asked == [("a", 20)]

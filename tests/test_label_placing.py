@@ -30,8 +30,8 @@ class Person:
     def __init__(self, reply: Callable[[int, int, int], str]) -> None:
         self.reply, self.asked, self.notes = reply, [], []
 
-    def ask(self, lease, standing, still):
-        assert still()
+    def ask(self, lease, status_line, renew):
+        assert renew()
         asked = lease.question
         self.asked.append(asked.pair)
         return Reply(self.reply(asked.left, asked.right, len(self.asked)), 100)

@@ -15,7 +15,7 @@ from terminal_made import Terminal
 
 from cli.main import main
 from cli.terminal.asking import Reply
-from cli.terminal.pair_view import Pair, draw_pair
+from cli.terminal.question_view import QuestionView, draw_items
 from cli.terminal.set_choice import SetChoice
 from sortnet.preference.study import Decision
 from store import open_store
@@ -174,8 +174,8 @@ def test_a_choice_is_complete_with_two_places_and_the_best_again_takes_it_back()
 @pytest.mark.parametrize(("width", "height"), [(120, 20), (80, 9), (79, 40), (40, 12), (20, 4)])
 def test_items_fit_into_the_lines_that_there_are_for_them(n, width, height):
     console = Console(width=width, height=height, force_terminal=False)
-    pair = Pair(["q"], [], [[f"item{k} of many words " * 9] for k in range(n)])
-    drawn, cut = draw_pair(console, pair, height, 1)
+    pair = QuestionView(["q"], [], [[f"item{k} of many words " * 9] for k in range(n)])
+    drawn, cut = draw_items(console, pair, height, 1)
     rows = console.render_lines(drawn, pad=False)
     assert len(rows) <= max(height, n)
     text = "\n".join("".join(part.text for part in row) for row in rows)

@@ -25,7 +25,7 @@ from cli.main import main
 from cli.printing.item_rankings import ranking_lines
 from cli.terminal.asking import ANSWERED, ELSEWHERE, KEYS, LATE, TOO_LATE, Asking, Reply
 from cli.terminal.keys import END, Keys
-from cli.terminal.pair_view import LONGEST, facts_of, pair_of, wrapped
+from cli.terminal.question_view import LONGEST, item_lines, view_question, wrap_lines
 from cli.terminal.screen import _HELP, Screen
 from sortnet.preference import Judgement
 from sortnet.preference.study import Decision
@@ -106,16 +106,16 @@ class Front:
     def __init__(self, ask) -> None:
         self._ask, self.notes = ask, []
 
-    def ask(self, lease, standing, still):
-        return Reply(self._ask(lease, still), 1000)
+    def ask(self, lease, status_line, renew):
+        return Reply(self._ask(lease, renew), 1000)
 
     def notify(self, text: str) -> None:
         self.notes.append(text)
 
-    def enough(self, why: str) -> bool:
+    def wants_more(self, why: str) -> bool:
         return False
 
-    def over(self, why: str) -> bool:
+    def wants_undo(self, why: str) -> bool:
         return False
 
 
@@ -225,11 +225,11 @@ def test_a_long_text_is_cut_and_a_key_shows_all_of_it():
 def test_the_context_is_above_the_pair():
     context = "\n".join(["Which is \x1b[31mbetter?", *(f"line {k}" for k in range(99))])
     items = made_items(2, texts=("first", "second"), groups=("q", "q"), contexts=(context,) * 2)
-    pair = pair_of(items, question(0, 1), WHICH)
+    pair = view_question(items, question(0, 1), WHICH)
     with open_store("s.db") as store, at_a_screen(store.add_items("g", items)) as (screen, _, _):
-        screen._show_pair(pair, "0 answered")
+        screen._show_question(pair, "0 answered")
         shown = screen._console.file.getvalue()
-        whole = [line.plain for line in screen._rows("a", pair)]
+        whole = [line.plain for line in screen._rows_of_key("a", pair)]
     parts = [
         "0 answered",
         WHICH,
@@ -281,9 +281,9 @@ def at():
 def test_it_says_that_it_is_enough_and_goes_on_if_one_likes(at):
     screen, press, _ = at
     press("x\n")
-    assert screen.enough("it is good")
+    assert screen.wants_more("it is good")
     press("1q")
-    assert not screen.enough("it is good")
+    assert not screen.wants_more("it is good")
     assert "Enough: it is good." in screen._console.file.getvalue()
 
 
@@ -300,7 +300,7 @@ def test_a_lease_is_renewed_also_while_help_or_a_comment_is_open(at, monkeypatch
         return not lost
 
     reply = screen.ask(lease, "", still)
-    assert reply == Reply(LATE) if lost else (reply.said, [*steps]) == ("left", [])
+    assert reply == Reply(LATE) if lost else (reply.outcome, [*steps]) == ("left", [])
 
 
 def test_the_ranking_of_images_names_no_file_to_an_annotator():
@@ -310,7 +310,7 @@ def test_the_ranking_of_images_names_no_file_to_an_annotator():
             3, images=names, ids=("best", "worst", "t"), texts=(None, "One.", "Two.")
         )
         with at_a_screen(store.add_items("pictures", items)) as (screen, _, service):
-            shown = "\n".join(row.plain for row in screen._rows("r", None))
+            shown = "\n".join(row.plain for row in screen._rows_of_key("r", None))
             assert "best" not in shown and "worst" not in shown
             assert "image" in shown and "One." in shown and "Two." in shown
             frame = ranking_frame(service.ranking, service.items)
@@ -326,13 +326,13 @@ def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
 
     front = Front(ask)
     service.settle()
-    front.enough = lambda why: reasons.append(why) or len(reasons) < 9
+    front.wants_more = lambda why: reasons.append(why) or len(reasons) < 9
     service.update = lambda: setattr(service, "remaining", replace(service.remaining, stop=True))
-    Asking(service, "ana").go_on(front, 3)
+    Asking(service, "ana").run(front, 3)
     assert (len(asked), len(reasons)) == (3, 1)
-    front.enough = lambda why: False
+    front.wants_more = lambda why: False
     service.remaining = replace(service.remaining, stop=False)
-    Asking(service, "ana").go_on(front, 3)
+    Asking(service, "ana").run(front, 3)
     assert len(asked) == 4
 
 
@@ -349,7 +349,7 @@ def test_an_answer_too_late_or_given_elsewhere_too_does_not_count_and_says_so(se
 
     front, asking = Front(ask), Asking(service, "ana")
     expected = (ELSEWHERE, ANSWERED) if elsewhere else (LATE, TOO_LATE)
-    assert asking.put(front, service.next("ana")[0]) == expected[0]
+    assert asking.ask(front, service.next("ana")[0]) == expected[0]
     assert front.notes == [expected[1]] and asking.answered == 0
     assert said() == ["left"] * elsewhere
 
@@ -381,10 +381,10 @@ def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
         monkeypatch.setattr(service.session, "refit", lambda **how: (may.wait(600), fit(**how)))
         service.update()
         asking = Asking(service, "ana")
-        assert asking._standing() == "many   ana   0 answered   fitting the answers"
+        assert asking._status_line() == "many   ana   0 answered   fitting the answers"
         may.set()
         service._fitting.join()
-        assert "learning" not in asking._standing() and " left" in asking._standing()
+        assert "learning" not in asking._status_line() and " left" in asking._status_line()
 
 
 def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
@@ -393,37 +393,37 @@ def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
         service.settle()
         asking = Asking(service, "ana")
         monkeypatch.setattr(service.session, "refit", lambda **how: 1 / 0)
-        asking.put(Front(lambda lease, still: "left"), service.next("ana")[0])
+        asking.ask(Front(lambda lease, renew: "left"), service.next("ana")[0])
         service.update()
         service._fitting.join()
-        assert "ZeroDivisionError" in asking._standing()
+        assert "ZeroDivisionError" in asking._status_line()
     assert said("many") == ["left"]
 
 
 def test_items_are_shown_by_what_they_have():
     bare = made_items(2, d=2, texts=(None, None), features=np.array([[1.5, np.nan], [0, 1e9]]))
-    assert facts_of(bare, 0, 1) == ["i0", "", "f0  1.5", "f1  -"]
+    assert item_lines(bare, 0, 1) == ["i0", "", "f0  1.5", "f1  -"]
     seen = made_items(1, texts=("a\tb\nc",), images=("x/y.png",), audio=("z.wav",), root=Path("/r"))
     media = ["image 2 of the pair (sortnet serve shows it)"]
     media += ["sound 2 of the pair (sortnet serve plays it)"]
-    assert facts_of(seen, 0, 2) == [*media, "", "a   b", "c"]
+    assert item_lines(seen, 0, 2) == [*media, "", "a   b", "c"]
     shown = made_items(2, d=1, texts=("a", None), shown=({"price": "1\n2"}, {"x": "\x1b[2J"}))
-    assert facts_of(shown, 0, 1) == ["a", "", "price: 1", "2"]
-    assert facts_of(shown, 1, 2) == ["x: \ufffd[2J"]
+    assert item_lines(shown, 0, 1) == ["a", "", "price: 1", "2"]
+    assert item_lines(shown, 1, 2) == ["x: \ufffd[2J"]
     wide = made_items(1, d=30, texts=(None,))
-    assert len(facts_of(wide, 0, 1)) == 23 and facts_of(wide, 0, 1)[-1] == "... 10 more"
+    assert len(item_lines(wide, 0, 1)) == 23 and item_lines(wide, 0, 1)[-1] == "... 10 more"
     huge = made_items(1, texts=("x" * 10_000_000,))
-    shown = facts_of(huge, 0, 1)
+    shown = item_lines(huge, 0, 1)
     assert [len(shown[0]), shown[1]] == [LONGEST, "... 9,800,000 characters more"]
 
 
 def test_lines_are_wrapped_by_the_cells_they_take():
     console = Console(width=80)
-    rows = wrapped(console, ["漢字" * 10, "", "one two three"], 8, 100)
+    rows = wrap_lines(console, ["漢字" * 10, "", "one two three"], 8, 100)
     assert [row.plain.rstrip() for row in rows] == [
         *["漢字漢字"] * 5, "", "one two", "three"
     ]  # fmt: skip
-    assert len(wrapped(console, ["x" * 10**6], 8, 5)) == 5
+    assert len(wrap_lines(console, ["x" * 10**6], 8, 5)) == 5
 
 
 def test_keys_without_a_name_are_none():
@@ -465,7 +465,7 @@ def test_help_tells_every_key_and_the_bar_fits_every_width(at):
     screen, _, _ = at
     for width in (200, 80, 40, 24):
         screen._console.size = (width, 24)
-        rows = screen._bar(more=True)
+        rows = screen._bar(is_cut=True)
         assert max(map(len, rows)) <= width and (width < 80 or len(rows) == 2)
         assert " ".join(" ".join(rows).split()) == (
             "1 ← left 2 → right 0 ↓ tie space skip ? can't say "
@@ -624,5 +624,5 @@ def test_a_range_of_the_questions_left_is_shown_and_never_0(service, left, stop,
     service.remaining = replace(
         service.remaining, fewest=fewest, most=most, reached=reached, stop=stop
     )
-    standing = Asking(service, "ana")._standing()
+    standing = Asking(service, "ana")._status_line()
     assert told in standing and "0 left" not in standing.replace("150 left", "")

@@ -12,15 +12,13 @@ import pytest
 import safetensors.torch
 import torch
 from cli_made import weights_of
-from piecewise_made import of_before
-from safetensors import safe_open
-from safetensors.torch import load_file, save
 
 import sortnet.rankers.model_folder
 from sortnet.comparators import CmpNN, DirectRanker, make_comparator
 from sortnet.comparators.make import KINDS
 from sortnet.config import SCALINGS, Config, settings_of
 from sortnet.core import Queries
+from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.learning.iterations import State
 from sortnet.rankers.sortnet import Model, fit
@@ -197,7 +195,7 @@ DAMAGES = [
     ("model", lambda p: p.write_text("[1]"), "not a SortNet model"),
     ("model", lambda p: p.write_text(DEEP), "nested too deeply"),
     ("model", lambda p: p.write_text('{"format": "other"}'), "not a SortNet model"),
-    ("model", edited(format_version=99), "format version 99, this SortNet reads 1, 2, 3"),
+    ("model", edited(format_version=99), "format version 99, this SortNet reads 1, 3"),
     ("model", edited(n_features="x"), "n_features cannot be 'x'"),
     ("model", edited(n_features=10**400), "n_features cannot be 1000"),
     ("model", edited(n_features=4, feature_names=None), "not float64 0x4"),
@@ -250,32 +248,20 @@ def test_settings_of_a_monster_take_no_memory(folder, monkeypatch):
         Model.load(folder)
 
 
-@pytest.mark.parametrize("scaling", ["query", "quantile", "none"])
-def test_a_scaling_of_version_0_2_which_had_one_table_is_read(tmp_path, scaling):
-    def as_before(path):
-        known = safetensors.torch.load(path.read_bytes())
-        known["scaler"] = known.pop(f"scaler.{scaling}")
-        write(path, known)
-
-    model = learned(scaling=scaling)
-    model.save(tmp_path)
-    as_before(weights_of(tmp_path))
-    test = made(3)
-    np.testing.assert_array_equal(Model.load(tmp_path).scores(test), model.scores(test))
-
-
 def test_each_table_of_a_scaling_must_fit(tmp_path):
-    scaler = of_before(made(1), "log")
+    train = made(1)
+    train.features[0, 0] = np.nan
+    scaler = fit_scaler("log+missing", train)
     net = CmpNN(scaler.n_columns, hidden=20)
-    config = Config(scaling="log+piecewise", hidden=20, committee=1, quality="ndcg@10")
+    config = Config(scaling="log+missing", hidden=20, committee=1, quality="ndcg@10")
     Model(config, scaler, net).save(tmp_path)
-    assert Model.load(tmp_path).scaler.n_columns == scaler.n_columns == 3 + 3 * 16
+    assert Model.load(tmp_path).scaler.n_columns == scaler.n_columns == 3 + 1
     known = safetensors.torch.load(weights_of(tmp_path).read_bytes())
     for part, table, text in [
         ("log", known["scaler.log"][:1], "scaler.log is float64 1x3, not float64"),
         ("log", known["scaler.log"] / 0, "scaler.log has NaN or infinity"),
-        ("piecewise", known["scaler.piecewise"][:5], "scaler.piecewise is float64 5x3, not"),
-        ("piecewise", torch.zeros(17, 3, dtype=torch.float64), "is float32 51x40, not float32"),
+        ("missing", torch.zeros(5, 3, dtype=torch.float64), "scaler.missing is float64 5x3, not"),
+        ("missing", torch.zeros(1, 3, dtype=torch.float64), "is float32 4x40, not float32"),
     ]:
         write(weights_of(tmp_path), {**known, f"scaler.{part}": table})
         with pytest.raises(ModelError, match=text):
@@ -290,12 +276,9 @@ def test_a_model_remembers_which_features_were_constant_in_training(tmp_path):
     varying[:, 0] = False
     test, changed = made(3), made(3)
     changed.features[:, 0] = 7
-    for flags, says in (({"scaler.varying": varying}, False), ({}, True)):
-        write(weights_of(tmp_path), known | flags)
-        edited(format_version=3 if flags else 2)(tmp_path / "model.json")
-        model = Model.load(tmp_path)
-        assert (model.scaler(test).features != model.scaler(changed).features).any() == says
-    edited(format_version=3)(tmp_path / "model.json")
+    write(weights_of(tmp_path), {**known, "scaler.varying": varying})
+    model = Model.load(tmp_path)
+    np.testing.assert_array_equal(model.scaler(test).features, model.scaler(changed).features)
     for damaged in ({}, varying[:1], varying[:, :2].clone(), varying.double()):
         write(weights_of(tmp_path), known | ({"scaler.varying": damaged} if len(damaged) else {}))
         with pytest.raises(ModelError, match=r"scaler.varying is .*, not bool 2x3"):
@@ -316,7 +299,7 @@ def test_a_model_says_whether_its_margins_depend_on_the_query(tmp_path):
 OLD = Path(__file__).parent / "data" / "model-0.1.0"
 
 
-def test_a_folder_of_the_version_before_is_read_and_replaced(tmp_path):
+def test_a_folder_of_0_1_0_is_read_and_replaced(tmp_path):
     folder = shutil.copytree(OLD, tmp_path / "m")
     model = Model.load(folder)
     X = np.array([[0, 0, 0], [1, 0, 0], [0, 0, 1], [1, 1, -1], [-2, 0, 2]], np.float32)
@@ -325,8 +308,6 @@ def test_a_folder_of_the_version_before_is_read_and_replaced(tmp_path):
     expected = [-1.3599976, 2.474194, -3.1048288, 3.9360697]
     margins = model.margins(queries, [0, 1, 2, 3], [1, 2, 3, 4])
     np.testing.assert_allclose(margins, expected, rtol=1e-4)
-    state = load_state(folder / "state.safetensors", make_comparator(model.config, 3))
-    assert (state.iteration, state.best_iteration, state.best_quality) == (2, 1, 1.0)
     model.save(folder)
     assert not (folder / "weights.safetensors").exists()
     np.testing.assert_array_equal(Model.load(folder).margins(queries, [0], [1]), margins[:1])
@@ -372,17 +353,6 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(saved, tmp_path):
     with pytest.raises(SortNetError, match=r"cannot make .*: no folder .*no: make it first"):
         saved.save(tmp_path / "no" / "m")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_state_of_version_0_1_is_read_and_keeps_the_first_of_equals(tmp_path):
-    path, net = tmp_path / "state.safetensors", CmpNN(3, seed=0)
-    save_state(path, State(1, net, net, 0, 0.5))
-    with safe_open(path, "pt") as file:
-        about = json.loads(file.metadata()["state"])
-    del about["best_right"]
-    path.write_bytes(save(load_file(path), {"state": json.dumps(about)}))
-    state = load_state(path, lambda seed: CmpNN(3, seed=seed))
-    assert (state.best_quality, state.best_right) == (0.5, 1.0)  # no share is above it
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ from sortnet.preference.fitted_model import _pairs, learned_features
 from sortnet.preference.laplace import choose_scales, fit
 from sortnet.preference.likelihood import answers
 from sortnet.preference.posterior import information
-from sortnet.preference.problem import Prior, Problem, Scales
+from sortnet.preference.problem import Problem
 from sortnet.preference.reliability import Annotators
+from sortnet.preference.scales import Prior, Scales
 from sortnet.preference.stopping import wrong_share
 from sortnet.preference.vote_arrays import Votes, unseen_in_blocks
 
@@ -229,9 +230,10 @@ def test_a_reliabilitys_effect_on_the_mode_is_that_of_a_fit_with_another():
     unit = replace(scales.annotators, reliability_sd=np.ones(2))
     problem = Problem(X, votes, 2, replace(scales, annotators=unit))
     theta = fit(X, votes, 2, scales=scales).theta
-    at = problem.solver(problem.likelihood(theta).weight, scales.priors[0])
-    moved = problem.to_scores(problem.moved(problem.pulled_by_reliability(theta).toarray(), at))
-    assert np.allclose(moved[0], numeric, atol=2e-3)
+    solver = problem.solver(problem.likelihood(theta).weight, scales.priors[0])
+    pulls = problem.pulls_of_reliabilities(theta).toarray()
+    shifts = problem.to_scores(problem.shifts(pulls, solver))
+    assert np.allclose(shifts[0], numeric, atol=2e-3)
 
 
 def test_a_share_of_blind_answers_is_found():

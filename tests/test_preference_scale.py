@@ -16,7 +16,9 @@ from sortnet.preference.history import History
 from sortnet.preference.intervals import rank_items, shortest
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.laplace import DRAWS, choose_scales, fit
-from sortnet.preference.problem import Prior, Problem
+from sortnet.preference.matching import evidence
+from sortnet.preference.problem import Problem
+from sortnet.preference.scales import Prior
 from sortnet.preference.session import Session
 from sortnet.preference.vote_arrays import Votes
 
@@ -132,6 +134,13 @@ def test_scales_are_chosen_by_judged_items_and_some_answers(
     assert some.annotators.reliability == pytest.approx(whole.annotators.reliability, abs=0.3)
 
 
+def test_intervals_of_few_draws_hold_about_as_many_further_draws() -> None:
+    draws = np.rint(1000 * np.random.default_rng(0).standard_normal((DRAWS + 1, 20_000)))
+    further = draws[-1]
+    low, high = shortest(draws[:-1].astype(np.int64))
+    assert np.mean((low <= further) & (further <= high)) > 0.865
+
+
 def test_intervals_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     places = np.random.default_rng(0).integers(0, 9, (50, 40))
     whole = shortest(places)
@@ -163,7 +172,7 @@ def test_orders_of_draws_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch)
     posterior = fit(X, votes(300, 1000, X @ np.ones(3)), 2).posterior
     given = posterior, np.zeros(300, np.int64), Groups(["a", "b", "b"] * 100, 300)
     whole = rank_items(*given)
-    monkeypatch.setattr("sortnet.preference.intervals._SORTED_AT_ONCE", 7 * 200)
+    monkeypatch.setattr("sortnet.preference.intervals._SCORES_AT_ONCE", 7 * 200)
     blocks = rank_items(*given)
     assert (whole.low == blocks.low).all() and (whole.high == blocks.high).all()
 
@@ -205,7 +214,7 @@ def test_of_many_items_the_scores_vary_as_much_as_the_evidence_says(
     few = Problem(X, votes, 1, scales)
     theta = few.newton(np.zeros(few.n_unknowns), prior, steps=20)
     factors = np.geomspace(0.4, 2.5, 9)
-    evidence = [
-        few.evidence(theta, Prior(prior.weight, factor * prior.residual)) for factor in factors
+    log_p = [
+        evidence(few, theta, Prior(prior.weight, factor * prior.residual)) for factor in factors
     ]
-    assert 0.7 < factors[np.argmax(evidence)] < 1.5
+    assert 0.7 < factors[np.argmax(log_p)] < 1.5

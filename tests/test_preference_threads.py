@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sortnet.lab.simulated_annotators import in_parallel
-from sortnet.preference import Judgement, laplace
+from sortnet.preference import Judgement, laplace, scales
 from sortnet.preference.session import Session
 from sortnet.preference.vote_arrays import Votes
 
@@ -50,7 +50,7 @@ def blas_threads() -> set[int]:
 @pytest.mark.parametrize("what", ["fit", "simulation"])
 def test_small_linear_algebra_has_one_thread_and_leaves_the_others_theirs(monkeypatch, what):
     seen = []
-    monkeypatch.setattr(laplace, "_matched_prior", lambda *_: seen.append(blas_threads()) or PRIOR)
+    monkeypatch.setattr(laplace, "matched_prior", lambda *_: seen.append(blas_threads()) or PRIOR)
     one = np.zeros(1, np.int64)
     votes = Votes(one, one + 1, np.ones(1), one)
     with threadpool_limits(2, "blas"):
@@ -63,4 +63,4 @@ def test_small_linear_algebra_has_one_thread_and_leaves_the_others_theirs(monkey
     assert seen and all(threads == {1} for threads in seen)
 
 
-PRIOR = laplace.first_guess(2)
+PRIOR = scales.first_guess(2)

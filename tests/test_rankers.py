@@ -81,24 +81,6 @@ def test_every_kind_and_its_own_settings_are_on_the_page_of_rankers():
             assert own == set(re.findall(r"`(\w+)`", row[4])), kind
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_folder_of_a_variant_saved_under_its_own_kind_opens(name, tmp_path):
-    settings = quick(name)
-    if library := getattr(settings, "library", None):
-        needs(library)
-    fitted = fit_ranker(uneven(0), uneven(1), settings)
-    fitted.save(tmp_path)
-    path = tmp_path / "model.json"
-    document = json.loads(path.read_text())
-    document["kind"] = name
-    for setting in VARIANTS[name][1]:
-        del document["config"][setting]
-    path.write_text(json.dumps(document))
-    loaded = load_ranker(tmp_path)
-    assert loaded.config == fitted.config and name_of(loaded.config) == name
-    np.testing.assert_array_equal(loaded.scores(uneven(2)), fitted.scores(uneven(2)))
-
-
 def test_a_fitted_ranker_knows_its_rank_quality(linear, parts):
     metric = linear.config.rank_quality
     assert metric.name == "ndcg@10"  # three grades
@@ -220,7 +202,7 @@ def test_a_damaged_folder_of_any_kind_is_refused_in_one_line(linear, change, sai
     )
 
 
-def test_a_folder_that_says_no_kind_is_a_sortnet(parts):
+def test_a_folder_of_0_1_0_which_says_no_kind_is_a_sortnet(parts):
     assert "kind" not in json.loads((OLD / "model.json").read_text())
     assert isinstance(load_ranker(OLD), Model)
 
@@ -442,7 +424,7 @@ def test_train_takes_settings_of_the_other_kind(parts):
         (("--ranker", "ranksvm", "--set", "C=x"), "C: 'x' is not a number"),
         (("--ranker", "ranksvm", "--set", "C"), "--set takes NAME=VALUE, got 'C'"),
         (("--ranker", "ranksvm", "--set", "C=-1"), "C must be above 0, got -1.0"),
-        (("--ranker", "ranksvm", "--resume"), "are of a sortnet alone"),
+        (("--ranker", "ranksvm", "--resume"), "are for --ranker sortnet only"),
         (("--set", "C=1"), "of kind sortnet has no setting 'C'"),
         (("--units", "relu"), "--units is gone: --set units=relu"),
     ],

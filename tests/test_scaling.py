@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from piecewise_made import of_before
 from scipy.stats import rankdata
 from sklearn.preprocessing import QuantileTransformer
 
@@ -100,39 +99,6 @@ def test_standard_and_log_are_numpys_over_the_training_part(spec, train, test):
         np.testing.assert_allclose(scaled[:, k], expected, atol=1e-3)
 
 
-def bins_one_by_one(train, X):
-    columns, sources = [], []
-    for k in range(train.shape[1]):
-        there = train[:, k][~np.isnan(train[:, k])].astype(np.float64)
-        if not len(there):
-            continue
-        edges = np.unique(np.float32(np.quantile(there, np.linspace(0, 1, 17)))).tolist()
-        for low, high in pairwise(edges):
-            column = [0.0 if np.isnan(x) else (x - low) / (high - low) for x in X[:, k].tolist()]
-            columns.append([min(max(value, 0.0), 1.0) for value in column])
-            sources.append(k)
-    return np.array(columns).T, sources
-
-
-@given(tables(), st.integers(0, 99))
-@settings(deadline=None)
-def test_piecewise_is_the_loop_over_bins(queries, seed):
-    train = Queries.from_arrays(
-        np.concatenate((queries.features, made([40], seed).features[:, :1].repeat(
-            queries.n_features, axis=1)))
-    )  # fmt: skip
-    scaler = of_before(train)
-    expected, sources = bins_one_by_one(train.features, queries.features)
-    assert scaler.sources.tolist() == sources
-    assert max(np.bincount(sources)) <= 16
-    np.testing.assert_allclose(scaler(queries).features, expected, atol=1e-6)
-
-
-def test_piecewise_is_no_longer_fitted():
-    with pytest.raises(DataError, match="piecewise is of models made before"):
-        fit_scaler("query+piecewise", made([4], 0))
-
-
 def test_missing_has_a_column_for_each_feature_that_missed_a_value_in_training():
     train = Queries.from_arrays([[1, np.nan, 3.0], [np.nan, 1, 3]])
     scaler = fit_scaler("missing", train)
@@ -164,7 +130,6 @@ def test_parts_stand_side_by_side_and_no_column_is_nan_or_infinite(train, test):
 def test_chunks_do_not_change_the_result(monkeypatch):
     queries = made([5, 0, 9, 1, 0, 7, 30, 0], 1, missing=0.2)
     scalers = [fit_scaler(spec, queries) for spec in (*SCALINGS, ALL)]
-    scalers.insert(0, of_before(queries, "log"))
     whole = [scaler(queries).features for scaler in scalers]
     for chunk in (1, 24, 8 * scalers[-1].n_columns):
         monkeypatch.setattr(module, "_CHUNK", chunk)

@@ -15,8 +15,9 @@ from sortnet.preference.history import History
 from sortnet.preference.laplace import choose_scales, fit
 from sortnet.preference.likelihood import answers
 from sortnet.preference.posterior_precision import Dense
-from sortnet.preference.problem import Prior, Problem, Scales
+from sortnet.preference.problem import Problem
 from sortnet.preference.reliability import Annotators
+from sortnet.preference.scales import Prior, Scales
 from sortnet.preference.set_answers import (
     ALIKE,
     BEST_FACTOR,

@@ -14,8 +14,9 @@ from scipy.special import ndtr
 
 from sortnet.preference import Judgement, problem
 from sortnet.preference.laplace import choose_scales, fit
-from sortnet.preference.problem import Prior, Problem, Scales
+from sortnet.preference.problem import Problem
 from sortnet.preference.reliability import Annotators
+from sortnet.preference.scales import SHARED, Prior, Scales
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, study_of
 from sortnet.preference.vote_arrays import GOLD, MODEL, PERSON, Votes
@@ -375,7 +376,7 @@ def test_models_that_never_contradict_each_other_share_no_larger_errors_for_it()
         np.concatenate((np.full(600, MODEL), np.full(2, GOLD))),
     )
     scales = choose_scales(X, votes, 4)
-    assert scales.shared < 2 * problem.SHARED
+    assert scales.shared < 2 * SHARED
 
 
 def share_wrong(judgements: list[Judgement], gold: int, scores: np.ndarray) -> float:

@@ -31,9 +31,7 @@ SERVERS = {
     **{"DATETIME": "TIMESTAMP", "DOUBLE": "DOUBLE PRECISION", "BLOB": "BYTEA"},
     **{"WITHOUT ROWID": "", "WHERE open = 1": "WHERE open"},
 }
-# What the schema of a version lacked of today's, and what a development version between 0.1.0 and
-# now had added.
-_OF_M0010 = [f"ALTER TABLE judgements DROP COLUMN {name}" for name in ("p", "cost", "meta")]
+# What the schema of a version from 0.3.0 on lacked of today's.
 _OF_M0011 = [
     "ALTER TABLE pairs DROP COLUMN first_wrong",
     "ALTER TABLE runs DROP COLUMN kept",
@@ -49,24 +47,13 @@ LACKED = {
     "m0012": _OF_M0013,
     "m0011": _OF_M0013 + _OF_M0012,
     "m0010": _OF_M0013 + _OF_M0012 + _OF_M0011,
-    "m0009": _OF_M0013 + _OF_M0012 + _OF_M0011 + _OF_M0010,
 }
 # Columns that were NOT NULL before m0015: a question was about two items.
 _STRICT = {
     "judgements": ("left_item", "right_item"),
     "leases": ("low", "high", "left_item", "right_item"),
 }
-ADDED = {
-    "m0005": (
-        *(f"ALTER TABLE runs ADD COLUMN {name}" for name in ("host VARCHAR", "pid INTEGER")),
-        "ALTER TABLE runs ADD COLUMN process_start VARCHAR",
-        *(f"ALTER TABLE items ADD COLUMN {name} VARCHAR" for name in ("group_name", "context")),
-        "CREATE TABLE allowed_pairs (collection INTEGER NOT NULL, low INTEGER NOT NULL,"
-        " high INTEGER NOT NULL, PRIMARY KEY (collection, low, high),"
-        " FOREIGN KEY (collection) REFERENCES collections (number) ON DELETE CASCADE)",
-    ),
-}
-REVISIONS = (NEWEST, *LACKED, *ADDED, RELEASED)
+REVISIONS = (NEWEST, *LACKED, RELEASED)
 
 
 # What was not counted, and is shown as missing.
@@ -89,7 +76,7 @@ def make_old(url: str, revision: str) -> None:
         if revision in LACKED:
             execute(url, *strict(url))
     else:
-        execute(url, *released(url), *ADDED.get(revision, ()))
+        execute(url, *released(url))
     execute(url, f"UPDATE {upgrade.VERSION_TABLE} SET version_num = '{revision}'")
     best = "TRUE" if url.startswith("postgresql") else 1
     execute(

@@ -831,8 +831,8 @@ def test_a_server_ends_while_it_answers_and_writes_no_traceback(collection, monk
 def test_the_names_of_a_server_on_all_addresses():
     names = Names(frozenset({"box:8000"}), any_address=True)
     known = ("BOX:8000", "192.0.2.1:8000", "[2001:db8::1]:8000", "192.0.2.1")
-    assert all(map(names.know, known))
-    assert not any(map(names.know, ("evil.example:8000", "box", "", "192.0.2.1.evil.example:80")))
+    assert all(map(names.allows, known))
+    assert not any(map(names.allows, ("evil.example:8000", "box", "", "192.0.2.1.evil.example:80")))
 
 
 @contextlib.contextmanager
@@ -896,7 +896,7 @@ def test_the_command_prints_links_and_a_signal_ends_it(store, collection, tmp_pa
             code, said = process.ended(number)
             assert code == 0
             assert "Traceback" not in said and "WARNING" not in said
-            assert "eve: link revoked; sortnet annotators revoke makes a --undo new one" in said
+            assert "eve: link revoked; sortnet annotators revoke --undo makes a new one" in said
             links.append({who: link.split("/", 3)[3] for who, link in printed.items()})
     assert links[0] == links[1]
     with collection.serving():
@@ -1045,9 +1045,9 @@ def test_a_fault_in_the_background_names_its_collection(store, capsys, monkeypat
     for name in ("essays", "tales"):
         collection = store.add_items(name, made_items(4, d=1))
         sites.append((pages_of(collection), People(collection)))
-    monkeypatch.setattr(server, "LOOK", 0.01)
+    monkeypatch.setattr(server, "READ_EVERY", 0.01)
     monkeypatch.setattr(sites[0][0].services[0], "sync", lambda: 1 / 0)
-    with server.kept_up(sites):
+    with server.keep_up_to_date(sites):
         while not (said := capsys.readouterr().err):
             time.sleep(0.01)
     assert said == "sortnet: collection 'essays': ZeroDivisionError: division by zero\n"

@@ -13,7 +13,7 @@ from collections_made import Clock, made_items
 from web_made import served
 
 from cli.web import ranking_rows
-from cli.web.curve import drawn_curve
+from cli.web.curve import draw_curve
 from sortnet.preference import Judgement
 from sortnet.preference.goal import Goal
 from sortnet.preference.study import LONGEST, QUESTION, Decision
@@ -206,8 +206,8 @@ def test_with_a_goal_of_a_top_the_page_shows_how_probably_each_item_is_of_it(sit
 def test_the_curve_is_drawn_to_scale_and_said():
     points = [{"answers": n, "expected": 0.5 + n / 40, "holdout": n / 20} for n in (5, 10, 15)]
     of = {"curve": points, "goal": 0.1, "top": None, "wanted": ""}
-    drawn = drawn_curve(of)
-    assert drawn["said"] == (
+    drawn = draw_curve(of)
+    assert drawn["text"] == (
         "After 15 answers 88 % of the pairs are expected in the right order, 75 % of the hold-out "
         "predicted; the goal is 90 %."
     )
@@ -215,10 +215,10 @@ def test_the_curve_is_drawn_to_scale_and_said():
     assert drawn["goal"] == pytest.approx(100 * 0.1 / 0.8)
     assert [n for _, n in drawn["answers"]] == [0, 5, 10, 15]
     assert [share for _, share in drawn["shares"]] == [f"{n} %" for n in (100, 80, 60, 40, 20)]
-    top = drawn_curve(of | {"top": 2, "wanted": "the top 2"})
-    assert top["said"].startswith("After 15 answers 88 % of the top 2 are expected to belong there")
-    assert top["said"].endswith("; the goal is the top 2.") and top["goal"] is None
-    assert drawn_curve(of | {"curve": points[:1]}) is None
+    top = draw_curve(of | {"top": 2, "wanted": "the top 2"})
+    assert top["text"].startswith("After 15 answers 88 % of the top 2 are expected to belong there")
+    assert top["text"].endswith("; the goal is the top 2.") and top["goal"] is None
+    assert draw_curve(of | {"curve": points[:1]}) is None
 
 
 def decide(site, kind, **facts):
@@ -324,7 +324,7 @@ def test_a_decision_on_a_criterion_of_a_command_is_seen(store, collection):
 
 
 def test_the_items_are_sorted_once_for_each_ranking(many, monkeypatch):
-    ranking_rows._found.cache_clear()
+    ranking_rows._matching_items.cache_clear()
     ranking_rows._in_order.cache_clear()
 
     def sorts():
@@ -341,7 +341,7 @@ def test_the_items_are_sorted_once_for_each_ranking(many, monkeypatch):
 
 
 def test_a_search_looks_at_the_items_once_for_each_ranking(many, monkeypatch):
-    ranking_rows._found.cache_clear()
+    ranking_rows._matching_items.cache_clear()
     looked = Mock(wraps=ranking_rows._has)
     monkeypatch.setattr(ranking_rows, "_has", looked)
     service = many.pages.services[0]

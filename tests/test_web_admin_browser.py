@@ -131,7 +131,7 @@ def test_the_admin_sees_what_was_said_by_each_criterion(driver, replies):
     admin.until(lambda: admin.find("#disputed").is_displayed())
     assert admin.text("#disputed tbody tr") == "text 0\nBetter: ana\ntext 1\nBetter: ben\n–"
     assert admin.text("#comments tbody tr:first-child .flag") == "⚑ flagged"
-    assert admin.text("#comments tbody tr:nth-child(2) .said") == f"short {SCRIPT}"
+    assert admin.text("#comments tbody tr:nth-child(2) .comment") == f"short {SCRIPT}"
     assert driver.title == "replies – ranking and annotators"
     assert "criterion=kind" in admin.find("a[download]").get_attribute("href")
     kind = replies.pages.services[1]
@@ -157,7 +157,7 @@ def test_the_admin_changes_what_is_asked(driver, replies):
         admin.write("instructions", "# Read\n\nboth.")
         admin.write("goal", "7.5")
         driver.execute_script(DEADLINE, "2040-01-02T03:30")
-        driver.execute_script("known = ''; refresh()")  # what is written stays
+        driver.execute_script("shownKey = ''; refresh()")  # what is written stays
         admin.enter_at("#save")
         clear, kind = replies.pages.services
         admin.until(lambda: clear.study.deadline and not admin.find("#save").is_enabled())

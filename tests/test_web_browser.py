@@ -89,7 +89,7 @@ class Page:
         webdriver.ActionChains(self.driver).send_keys(key).perform()
 
     def ready(self) -> bool:
-        script = "return !sending && shown !== null && performance.now() - shownAt > AT_ONCE"
+        script = "return !sending && shown !== null && performance.now() - shownAt > DOUBLE_PRESS"
         return bool(self.driver.execute_script(script))
 
     def answer(self, key: str) -> tuple[str, str]:
@@ -144,7 +144,7 @@ def test_a_whole_session_by_keys(site, page):
     }
     expected = [(*page.answer(key), answer) for key, answer in keys.items()]
     assert stored(site) == expected
-    assert page.text("#said") == "Cannot be said."
+    assert page.text("#confirmation") == "Cannot be said."
     milliseconds = [j.milliseconds for j in site.pages.collection.judgements()]
     assert all(150 <= ms < 600_000 for ms in milliseconds)
     while page.find("#pair").is_displayed():
@@ -162,7 +162,7 @@ def test_undo_goes_back_any_number_and_shows_the_pair_again(site, page):
         page.press(key)
         page.until(lambda back=back: page.answered == 4 - back)
         page.until(lambda back=back: page.pair == shown[-back])
-    assert page.text("#said") == "Undone: here is the pair again."
+    assert page.text("#confirmation") == "Undone: here is the pair again."
     assert page.answer("2") == shown[1]
     assert [answer for *_, answer in stored(site)] == [
         *("left", "right", "tie", "skip", "undo", "undo", "undo", "right")
@@ -192,7 +192,8 @@ def test_a_page_without_storage_takes_answers_all_the_same(driver, site, page):
 
 def test_a_fault_in_the_page_does_not_stop_the_sending(driver, site, page):
     driver.execute_script(
-        "const right = take; take = () => { take = right; throw new Error('for once'); };"
+        "const right = handleReply;"
+        "handleReply = () => { handleReply = right; throw new Error('for once'); };"
     )
     page.press("1")
     page.until(lambda: driver.execute_script("return !sending && outbox.length === 0"))
@@ -373,7 +374,9 @@ def test_a_server_that_goes_and_comes_back_costs_no_answer(driver, store):
     shown = []
     for key in ("2", "0"):
         page.until(
-            lambda: driver.execute_script("return shown && performance.now() > shownAt + AT_ONCE")
+            lambda: driver.execute_script(
+                "return shown && performance.now() > shownAt + DOUBLE_PRESS"
+            )
         )
         shown.append(page.pair)
         webdriver.ActionChains(driver).send_keys(key).perform()
@@ -532,7 +535,7 @@ def test_only_tools_that_do_something_for_a_pair_are_offered(driver, store, tmp_
             if tool not in offered:
                 page.press(key)
         assert (
-            page.text("#said") == ""
+            page.text("#confirmation") == ""
             and page.find("#left").rect["x"] < page.find("#right").rect["x"]
         )
         assert stored(site) == [] and page.complaints() == []
@@ -554,7 +557,7 @@ def test_a_notice_moves_nothing_that_one_aims_at(driver, site, width):
             assert page.find("#notice").is_displayed() == bool(text)
             assert driver.execute_script(places) == before
         page.answer("1")
-        assert driver.execute_script("return $('said').textContent")
+        assert driver.execute_script("return $('confirmation').textContent")
         assert driver.execute_script(places) == before
 
 
@@ -601,7 +604,7 @@ def test_two_texts_are_compared_word_by_word_and_shown_as_markdown(driver, store
     items = made_items(2, d=1, texts=texts, groups=("x", "x"), contexts=("Of `code`",) * 2)
     with opened(driver, store.add_items("plans", items)) as (site, page):
         page.press("d")
-        page.until(lambda: page.text("#said") == "What differs is marked.")
+        page.until(lambda: page.text("#confirmation") == "What differs is marked.")
         marks = {
             tag: {e.text for e in driver.find_elements(By.TAG_NAME, tag)} for tag in ("ins", "del")
         }
@@ -643,7 +646,7 @@ def test_a_comment_and_a_flag_go_with_the_answer_and_come_back_with_an_undo(
     webdriver.ActionChains(driver).send_keys("12 0z? fhm", Keys.ESCAPE).perform()
     page.until(lambda: not page.find("#remark").is_displayed())
     page.press("f")
-    page.until(lambda: page.text("#said") == "Flagged.")
+    page.until(lambda: page.text("#confirmation") == "Flagged.")
     assert page.answered == 0
     page.reload()  # neither is lost
     page.until(page.ready)
@@ -730,8 +733,9 @@ def test_two_tabs_of_one_link_lose_no_answer_without_a_word(driver, site, page):
         assert not page.find("#notice").is_displayed()
         driver.switch_to.window(second)
         reply = "return fetch(BASE + '/answer', {method: 'POST', headers: {'Content-Type': "
-        reply += "'application/json'}, body: JSON.stringify({lease: drawn, answer: 'left'})})"
-        reply += ".then((r) => r.json()).then((r) => take(200, r, {path: '/answer', lease: drawn}))"
+        reply += "'application/json'}, body: JSON.stringify({lease: drawnLease, answer: 'left'})})"
+        reply += ".then((reply) => reply.json())"
+        reply += ".then((r) => handleReply(200, r, {path: '/answer', lease: drawnLease}))"
         driver.execute_script(reply)
         other.until(lambda: "your answer here was not counted" in other.text("#notice"))
         other.until(lambda: other.pair != here)
@@ -757,7 +761,7 @@ def test_only_the_question_changes_where_a_pair_is_asked_again_under_another(dri
     page.press("2")
     sent = driver.execute_script("return outbox.map((entry) => [entry.lease, entry.criterion])")
     assert sent[1] == ["again", "kind"]
-    driver.execute_script("outbox = []; put()")
+    driver.execute_script("outbox = []; saveOutbox()")
 
 
 def test_the_bar_stays_in_its_place_whatever_is_shown(driver, store):

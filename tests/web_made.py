@@ -14,7 +14,7 @@ from typing import Any
 from cli.web.app import make_app
 from cli.web.guard import PATIENCE, Names
 from cli.web.pages import Pages, People, pages_of
-from cli.web.server import kept_up, make_server
+from cli.web.server import keep_up_to_date, make_server
 from store import Collection
 
 WAIT = 300
@@ -95,7 +95,7 @@ def served(
 ) -> Iterator[Served]:
     """The pages of a collection; `background`: with retraining, as the command does it."""
     site = pages_of(collection, together=together, lease_seconds=lease), People(collection)
-    kept = kept_up([site]) if background else nullcontext()
+    kept = keep_up_to_date([site]) if background else nullcontext()
     with running([site], port=port, patience=patience) as client, kept:
         yield Served(client, *site)
 

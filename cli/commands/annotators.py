@@ -1,8 +1,8 @@
-"""`sortnet annotators`: what is known of each annotator, and what to do about a bad one."""
+"""`sortnet annotators`: how reliable each annotator is, and actions against bad annotators."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -17,6 +17,8 @@ from store.service.existing_store import open_collection
 
 
 class _ListedGroup(click.Group):
+    """A group with the command `list` as the default."""
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if len(args) > 1 and not args[1].startswith("-"):
             refuse_gone(ctx, args[0])
@@ -53,8 +55,8 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
     than 0.8 of the answers), "inverted" (reliability below 0, and perhaps below -0.5), "answers at
     random" (below 0.95, and perhaps below 0.2), "unreliable" (below 0.5), "wrong on gold pairs"
     (fewer than half right), "too fast" (median below 0.7 seconds), "below average: counts less"
-    (reliability below 0.95: no fault, the answers weigh less). `next: exclude` is printed where the
-    held-out answers of the others are predicted better without theirs.
+    (reliability below 0.95: no fault, the answers weigh less). `next: exclude` is printed for an
+    annotator without whose answers the others' held-out answers are predicted better.
 
     \b
     Examples:
@@ -77,11 +79,11 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
     Prints Krippendorff's alpha (nominal, ties are a third answer; each annotator's first answer
     counts) with the number of pairs that two annotators or more have answered, the share of
     repeated answers that are the same as before, and the share of cycles (a over b over c over a)
-    among the triples of items of which all pairs are decided, each with its number. Where items
-    have groups, also for each group, the least alpha first. Excluded annotators do not count.
+    among the triples of items whose pairs are all decided, with the number of triples. If items
+    have groups, also for each group, the lowest alpha first. Excluded annotators do not count.
 
     Annotators disagree more on pairs of close items, which are asked more often, so alpha is lower
-    than on random pairs; `sortnet annotators` shows for each annotator what is to be expected.
+    than on random pairs; `sortnet annotators` shows the expected agreement of each annotator.
 
     \b
     Examples:
@@ -97,13 +99,30 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
     print_result(result, as_json=as_json)
 
 
-# {action: (its opposite, what each prints when it is done, the help)}
+class _Action(NamedTuple):
+    """A decision about an annotator, and its opposite.
+
+    Attributes:
+        opposite: the kind of the opposite decision.
+        done: printed after the decision.
+        undone: printed after the opposite.
+        help: help text of the command.
+    """
+
+    opposite: str
+    done: str
+    undone: str
+    help: str
+
+
+# {kind of decision: its action}
 _ACTIONS = {
-    "exclude": (
-        "include",
-        "excluded from {name}; the judgements stay stored",
-        "included in {name} again",
-        """Exclude ANNOTATOR from the collection NAME: their judgements no longer count.
+    "exclude": _Action(
+        opposite="include",
+        done="excluded from {name}; the judgements stay stored",
+        undone="included in {name} again",
+        help="""\
+    Exclude ANNOTATOR from the collection NAME: their judgements no longer count.
 
     The judgements stay stored and exported, in a column `excluded`; rankings, agreement and
     training leave them out. The annotator is asked nothing more. --undo lets them count again.
@@ -114,11 +133,12 @@ _ACTIONS = {
       sortnet annotators exclude paused dan --undo
     """,
     ),
-    "pause": (
-        "resume",
-        "paused",
-        "resumed",
-        """Pause ANNOTATOR, or without one the whole collection NAME: no questions until --undo.
+    "pause": _Action(
+        opposite="resume",
+        done="paused",
+        undone="resumed",
+        help="""\
+    Pause ANNOTATOR, or else the whole collection NAME: no questions until --undo.
 
     \b
     Examples:
@@ -126,14 +146,15 @@ _ACTIONS = {
       sortnet annotators pause paused --undo
     """,
     ),
-    "revoke": (
-        "renew",
-        "the link is revoked",
-        "has a new link, which sortnet serve shows",
-        """Revoke the link of ANNOTATOR to the page of the collection NAME.
+    "revoke": _Action(
+        opposite="renew",
+        done="the link is revoked",
+        undone="has a new link, which sortnet serve shows",
+        help="""\
+    Revoke the link of ANNOTATOR to the page of the collection NAME.
 
-    --undo gives a new link, which `sortnet serve` and its admin page show; the old one, revoked or
-    not, is nobody's from then on.
+    --undo gives a new link, which `sortnet serve` and its admin page show; the old link does not
+    work again.
 
     \b
     Examples:
@@ -144,41 +165,44 @@ _ACTIONS = {
 }
 
 
-def _add_action(kind: str, opposite: str, done: str, undone: str, text: str) -> None:
-    @annotators.command(kind, help=text)
+def _add_action(kind: str, action: _Action) -> None:
+    """Add a command that stores a decision about an annotator."""
+
+    @annotators.command(kind, help=action.help)
     @click.argument("name")
     @click.argument("annotator", required=kind != "pause")
-    @click.option("--undo", is_flag=True, help="Do the opposite.")
+    @click.option("--undo", is_flag=True, help="Take the action back.")
     @click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
     @store_option
-    def action(
+    def decide(
         name: str, annotator: str | None, undo: bool, reason: str | None, store: str | None
     ) -> None:
         from sortnet.preference.study import Decision
 
-        decision = Decision(opposite if undo else kind, annotator=annotator, reason=reason)
+        decision = Decision(action.opposite if undo else kind, annotator=annotator, reason=reason)
         with open_collection(store, name, write=True) as collection:
             collection.decide(decision)
-        outcome = (undone if undo else done).format(name=name)
-        put(f"{printable(annotator or name)}: {outcome}")
+        outcome = action.undone if undo else action.done
+        put(f"{printable(annotator or name)}: {outcome.format(name=name)}")
 
 
-for _kind, _facts in _ACTIONS.items():
-    _add_action(_kind, *_facts)
+for _kind, _action in _ACTIONS.items():
+    _add_action(_kind, _action)
 
 
-@annotators.command(short_help="Say what the probabilities of an annotator are.")
+@annotators.command(short_help="Set what the probabilities of an annotator mean.")
 @click.argument("name")
 @click.argument("annotator")
 @click.argument("kind", type=click.Choice(PROBABILITIES))
 @store_option
 def probabilities(name: str, annotator: str, kind: Any, store: str | None) -> None:
-    """Say what the probabilities are that ANNOTATOR gives beside answers in the collection NAME.
+    """Set what the probabilities mean that ANNOTATOR gives with answers in the collection NAME.
 
-    A measurement says how large the difference of two items is: its scale and its error are
-    learned, and probabilities that say nothing of the errors count as words. Programs and language
-    models that sortnet label asks begin with measurements. A share is a share of votes, 0.7 for 7
-    of 10; imports begin with shares. Ignored are all probabilities: only the words count.
+    A measurement tells how large the difference of two items is: its scale and its error are
+    learned, and if the probabilities tell nothing about the errors, only the words count. Programs
+    and language models that sortnet label asks begin with measurements. A share is a share of
+    votes, 0.7 for 7 of 10; imports begin with shares. If probabilities are ignored, only the words
+    count.
 
     \b
     Examples:
@@ -199,7 +223,7 @@ def probabilities(name: str, annotator: str, kind: Any, store: str | None) -> No
 @click.option("--remove", is_flag=True, help="Remove the pairs of FILE from the gold pairs.")
 @store_option
 def gold(name: str, file: str | None, rate: float | None, remove: bool, store: str | None) -> None:
-    """Add the pairs of FILE as gold pairs: their answer is known, and each annotator is scored.
+    """Add the pairs of FILE as gold pairs: their answer is known, and annotators are scored by it.
 
     FILE is CSV or JSONL with winner and loser, or left, right and answer, items named by their
     ids. One question in twenty is about a gold pair (--rate). The known answers count in the

@@ -1,4 +1,4 @@
-"""`sortnet ask`: what annotators are asked: question, instructions, criteria, goal, deadline."""
+"""`sortnet ask`: the question, instructions, criteria, goal and deadline of a collection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--criterion",
     metavar="CRITERION",
-    help="A criterion with a ranking of its own, added if it is new; --question is then its own.",
+    help="Criterion with its own question and ranking; it is added if it is new.",
 )
 @click.option(
     "--goal",
@@ -47,13 +47,13 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
     help="Stop at this expected share of pairs in the wrong order, or when the 'top 10' is known.",
 )
 @click.option(
-    "--deadline", type=_Moment(), metavar="TIME", help="Ask nothing after that; none: no deadline."
+    "--deadline", type=_Moment(), metavar="TIME", help="Ask nothing after TIME; none: no deadline."
 )
 @click.option(
     "--overlap",
     type=Whole(1),
     metavar="N",
-    help="Let N annotators answer each pair before new pairs are asked; not of the hold-out.",
+    help="Let N annotators answer each pair, except hold-out pairs, before new pairs are asked.",
 )
 @click.option(
     "--set-size",
@@ -61,14 +61,14 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
     metavar="N",
     help="Ask about N items at once, 2 to 6: which is the best, and which the worst.",
 )
-@click.option("--worst/--no-worst", default=None, help="Of more than two, ask for the worst, too.")
+@click.option("--worst/--no-worst", default=None, help="Ask for the worst, too, of more than two.")
 @click.option(
     "--quota",
     "quotas",
     type=(str, Whole(0)),
     multiple=True,
     metavar="ANNOTATOR N",
-    help="Ask ANNOTATOR for N answers in all, skips and can't-says aside; 0: no quota.",
+    help="Ask ANNOTATOR for N answers in all, not counting skips and can't-says; 0: no quota.",
 )
 @click.option(
     "--kind",
@@ -83,8 +83,8 @@ def ask(name: str, store: str | None, as_json: bool, **options: Any) -> None:
     """Show or change what annotators of the collection NAME are asked.
 
     Each criterion of a collection has a question, judgements and a ranking of its own; commands
-    take it as NAME:CRITERION. They are asked one after the other, or together (`sortnet serve
-    --together`). What is changed here is shown at the next question, also while it is served.
+    take it as NAME:CRITERION. Criteria are asked one after the other, or together (`sortnet serve
+    --together`). Changes reach annotators with their next question, also while pages are served.
 
     With the goal 'top 10' the questions are about which ten items are best (of each group), until
     with a probability of 90 % at most one of them is wrong; 'top 10, 2 wrong' lets two be wrong.

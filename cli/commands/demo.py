@@ -42,9 +42,9 @@ def demo(
     with progress() as status:
         watcher = PrintedDemo(status, as_json=as_json)
         command = command_line(ctx)
-        found = run_demo(
+        digits_demo = run_demo(
             out, seed=seed, max_iter=max_iter, store=store, watcher=watcher, command=command
         )
     is_typed = ctx.get_parameter_source("store") is click.core.ParameterSource.COMMANDLINE
     typed_store = without_passwords(store) if is_typed and store else None
-    print_result(demo_result(found, typed_store), as_json=as_json)
+    print_result(demo_result(digits_demo, typed_store), as_json=as_json)

@@ -18,8 +18,8 @@ def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
     """Check the devices, the threads, the optional extras and the store.
 
     The checks change nothing and create no store. The exit code is 1 if something that SortNet
-    needs is broken; each fault is one line with the next step. Whether packages fit together says
-    `pip check`.
+    needs is broken; each fault is one line with the next step. `pip check` tells whether packages
+    fit together.
 
     \b
     Examples:

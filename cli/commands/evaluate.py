@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "--relevant-from", type=Whole(1), help="Lowest relevant grade; default: as in training."
 )
 @output_option(
-    "--per-query", inputs=["model", "data"], help="CSV file of the figures per query (-: stdout)."
+    "--per-query", inputs=["model", "data"], help="CSV file of each query's figures (-: stdout)."
 )
 @data_arguments
 @json_option

@@ -50,8 +50,8 @@ def importance(
     Each feature is shuffled among the documents of each query; its importance is the drop of the
     measure. The levels of a category are shuffled together, as one column. A feature that is
     constant in each query, or that the model does not use, has importance 0. Of two redundant
-    features, neither may look important. Of soft trees `splits` is the share of all splits that
-    look at the feature.
+    features, neither may look important. For soft trees, `splits` is the share of all splits that
+    use the feature.
 
     \b
     Examples:

@@ -40,8 +40,9 @@ def items() -> None:
 
 
 def _column_options(command: Any) -> Any:
-    for role, text in reversed(_ROLES.items()):
-        command = click.option(f"--{role}", metavar="COLUMN", help=text)(command)
+    """Add an option for each role of a column."""
+    for role, help_text in reversed(_ROLES.items()):
+        command = click.option(f"--{role}", metavar="COLUMN", help=help_text)(command)
     return command
 
 
@@ -82,9 +83,9 @@ def add(
 
     FILE is CSV, TSV, JSONL or Parquet with one row per item, a folder of texts, images or
     sounds, or LETOR text (.txt; the qid is the group). Numeric columns are features; --ignore
-    those that should not be used. A column of short texts that repeat is categorical: each of
-    its values is a feature, COLUMN=VALUE. More items and pairs can be added later; the
-    group, context and shown columns are then taken without being named again.
+    leaves columns out. A column of short texts that repeat is categorical: each of its values is
+    a feature, COLUMN=VALUE. More items and pairs can be added later; the group, context and shown
+    columns need not be named again.
 
     \b
     Examples:
@@ -157,13 +158,13 @@ def remove(name: str, yes: bool, store: str | None) -> None:
     say(f"removed {name}: {contents}")
 
 
-# {action: (what it prints when it is done, its help)}
+# {kind of decision: (text that is printed after it, help text of the command)}
 _ACTIONS = {
     "retire": (
         "retired from",
-        """Retire the item ID: it is asked about no more, and not ranked.
+        """Retire the item ID: it is no longer asked about, and not ranked.
 
-    Its judgements stay stored, and still teach what its features say.
+    Its judgements stay stored, and the model still learns from them about features.
 
     \b
     Examples:
@@ -182,17 +183,19 @@ _ACTIONS = {
 }
 
 
-def _add_action(kind: str, done: str, text: str) -> None:
-    @items.command(kind, help=text)
+def _add_action(kind: str, outcome: str, help_text: str) -> None:
+    """Add a command that stores a decision about an item."""
+
+    @items.command(kind, help=help_text)
     @click.argument("name")
     @click.argument("id_", metavar="ID")
     @click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
     @store_option
-    def action(name: str, id_: str, reason: str | None, store: str | None) -> None:
+    def decide(name: str, id_: str, reason: str | None, store: str | None) -> None:
         with open_collection(store, name, write=True) as collection:
             decide_about_item(collection, kind, id_, reason)
-        put(f"{printable(id_)}: {done} {name}")
+        put(f"{printable(id_)}: {outcome} {name}")
 
 
-for _kind, (_done, _text) in _ACTIONS.items():
-    _add_action(_kind, _done, _text)
+for _kind, (_outcome, _help_text) in _ACTIONS.items():
+    _add_action(_kind, _outcome, _help_text)

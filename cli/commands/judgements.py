@@ -68,8 +68,8 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
     "--for-spreadsheets/--raw",
     "escaped",
     default=None,
-    help="Format csv: an apostrophe before what a spreadsheet would run as a formula, which is the "
-    "default; or texts as they are.",
+    help="Format csv: write an apostrophe before texts that a spreadsheet would run as a formula, "
+    "which is the default; or write texts as they are.",
 )
 @store_option
 def export(
@@ -78,8 +78,9 @@ def export(
     """Write the judgements of the collection NAME to a file.
 
     jsonl and csv contain all judgements, including undos, comments and flags, and can be imported
-    again; where items have groups, with the group and its context. In csv a text that a spreadsheet
-    would run as a formula begins with an apostrophe, which an import takes off; --raw writes none.
+    again; if items have groups, the group and its context are included. In csv a text that a
+    spreadsheet would run as a formula begins with an apostrophe, which an import removes; --raw
+    writes no apostrophes.
 
     chosen has one line per pair of texts, {"prompt", "chosen", "rejected", "weight"}, by majority
     vote, as tools for preference tuning such as TRL read it; conversational has messages in place
@@ -121,7 +122,7 @@ def export(
 @click.option(
     "--probabilities",
     type=click.Choice(PROBABILITIES),
-    help="What the column p of FILE is: a share of votes, such as 0.7 for 7 of 10, which is the "
+    help="Meaning of the column p of FILE: a share of votes, such as 0.7 for 7 of 10, which is the "
     "default; a measurement of the difference; or ignored.",
 )
 @store_and_json
@@ -135,13 +136,13 @@ def import_(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Import the judgements of FILE into the collection NAME, all or none.
+    """Import the judgements of FILE into the collection NAME, all of them or none.
 
-    A row needs left, right and answer (left, right, tie, skip or cant-say), or winner and loser,
-    and annotator or --as; about more than two items, items (a list of ids) and best, perhaps worst.
-    Items are named by their ids. Columns called arg1, arg2 and value, say, and the answers a1 or 1,
-    a2 or 2, 0 (a tie) or an item's id are understood, too. Importing a file again adds no
-    duplicates.
+    A row needs left, right and answer (left, right, tie, skip or cant-say), or winner and loser;
+    and annotator, or --as. A row about more than two items needs items (a list of ids) and best,
+    and may have worst. Items are named by their ids. Column names such as arg1, arg2 and value, and
+    the answers a1 or 1, a2 or 2, 0 (a tie) or an item's id, are understood, too. Importing a file
+    again adds no duplicates.
 
     Files of other tools are recognised: battles of Chatbot Arena (model_a, model_b, winner; the
     items are the models), chosen and rejected texts, Label Studio's JSON export of a Pairwise tag,

@@ -17,7 +17,7 @@ from cli.judges.judge_options import (
 )
 from cli.options import GoalType, Whole, lease_option, store_and_json
 from cli.printing.results import print_result
-from cli.terminal.labelling_run import LabelOptions, ask_by, label_criteria
+from cli.terminal.labelling_run import LabelOptions, asker_of, label_criteria
 from sortnet.errors import SortNetError
 from store.service.existing_store import open_collection
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--as", "annotator", metavar="ANA", help="Annotator; default: your login name.")
 @click.option("--number", type=Whole(1), metavar="N", help="Stop after N answers.")
 @click.option(
-    "--until", type=GoalType(), metavar="GOAL", help="Another goal than ask's: 0.1, or 'top 10'."
+    "--until", type=GoalType(), metavar="GOAL", help="Goal in place of ask's: 0.1, or 'top 10'."
 )
 @click.option("--place", metavar="ID", help="Find the rank of this item among the others.")
 @several_judges_options
@@ -45,38 +45,39 @@ def label(
     lease: float,
     store: str | None,
     as_json: bool,
-    **how: Any,
+    **judge_values: Any,
 ) -> None:
     """Say which of two items of the collection NAME is better, pair by pair, one key per answer.
 
     Keys: 1 or left, 2 or right, 0 or down for a tie, space to skip, ? for can't say, z to undo, c
-    for a comment on the pair, f to flag it, a for all of a cut text, r for the ranking, h for help,
-    q to quit. Every answer is stored before the next pair is shown: you can quit at any time and
-    resume later. If stdin is not a terminal, each of its lines is an answer or its key: left,
-    right, tie, skip, cant-say, undo or quit; lines "comment TEXT" and "flag" may come before one.
-    Images and sounds are shown and played by sortnet serve.
+    to comment on the pair, f to flag it, a to show all of a cut text, r for the ranking, h for
+    help, q to quit. Every answer is stored before the next pair is shown: you can quit at any time
+    and resume later. If stdin is not a terminal, each of its lines is an answer or its key: left,
+    right, tie, skip, cant-say, undo or quit; lines "comment TEXT" and "flag" may come before an
+    answer. Images and sounds are shown and played by sortnet serve.
 
     The program of --judge reads one line of JSON per pair, {"id", "question", "instructions",
     "left", "right"}, each side with "id", "text", "image", "audio", "shown" and "features", and
     where items have groups also "group" and "context". It answers with a line such as {"answer":
     "left"}. It is started once, without a shell; after three failures in a row it is not restarted.
     Where sortnet ask asks about more than two items, a line has "items" in place of "left" and
-    "right", each with its "place", "A" and on, and "worst", whether the worst is asked for; the
-    answer is {"best": "B", "worst": "D"}, or {"answer": "same"}, "skip" or "cant-say". A line about
-    two items is as above.
+    "right", each with its "place", "A", "B" and so on, and "worst", true if the worst is asked for;
+    the answer is {"best": "B", "worst": "D"}, or {"answer": "same"}, "skip" or "cant-say". A line
+    about two items is as above.
 
-    Besides the answer the program may give "p", how probably the left one is better, "comment",
-    "flag", "seconds", "cost" and "meta"; {"retry_after": SECONDS} makes it be asked again later.
+    Besides the answer the program may give "p", the probability that the left item is better,
+    "comment", "flag", "seconds", "cost" and "meta"; after {"retry_after": SECONDS} it is asked
+    again later.
 
-    --model asks a language model, on any server that speaks POST /v1/chat/completions. Where the
-    server gives log-probabilities, these are the answer. Each answer is stored before the next
-    question is chosen: a run that was killed goes on without asking any pair again. A key is read
+    --model asks a language model, on any server that speaks POST /v1/chat/completions. If the
+    server gives log-probabilities, the answer is taken from them. Each answer is stored before the
+    next question is chosen: a killed run continues without asking any pair again. A key is read
     from the environment, and never stored or shown. --model may be given several times: the models
-    answer in turn, each under its own name; --server and --key are one for all, or one for each.
+    answer in turn, each under its own name; give --server and --key once for all, or once for each.
 
-    --write-batch writes questions for a provider's batch endpoint, which takes half the price of
-    a server; they are reserved until --read-batch reads the answers, or --cancel-batch gives them
-    back.
+    --write-batch writes questions for a provider's batch endpoint, which costs half as much as a
+    server; the questions are reserved until --read-batch reads the answers, or --cancel-batch gives
+    them back.
 
     The criteria of a collection are asked one after the other, each until its goal is reached.
 
@@ -89,7 +90,7 @@ def label(
       sortnet label essays --model gpt-x --write-batch requests.jsonl
       sortnet label essays --read-batch answers.jsonl
     """
-    judges = each_judge(how, annotator)
+    judges = each_judge(judge_values, annotator)
     judge = judges[0]
     if judge["place"] is not None and is_asked(judge):
         raise click.UsageError("--place is for people: leave out --judge and --model")
@@ -110,17 +111,20 @@ def label(
             show_prompt_or_estimate(collection, judge, number, until, as_json=as_json)
         return
     options = LabelOptions(number, until, lease, judge)
-    asks = {
-        annotator or machine["model"] or _login(): ask_by(machine, in_turn=len(judges) > 1)
-        for machine in judges
+    askers = {
+        annotator or judge_options["model"] or _login(): asker_of(
+            judge_options, in_turn=len(judges) > 1
+        )
+        for judge_options in judges
     }
     with open_collection(store, name, write=True) as collection:
-        labelled = label_criteria(collection, asks, options, as_json=as_json)
+        labelled = label_criteria(collection, askers, options, as_json=as_json)
     if faults := [facts["fault"] for facts in labelled if facts.get("fault")]:
         raise SortNetError(f"{'--judge' if judge['judge'] else '--model'}: {faults[0]}")
 
 
 def _login() -> str:
+    """The login name of the user."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):

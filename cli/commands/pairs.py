@@ -27,8 +27,9 @@ def pairs(run: str, form: str, output: str, split: Any, ids: bool, store: str | 
     A pair is a winner and a loser of one query: document numbers and their places in the query,
     from 0. first_iteration is the iteration that first compared the pair to learn from it;
     first_wrong and last_wrong are the first and the last iteration in which the pair was wrong,
-    times is the number of such iterations. Empty: no iteration, or a run of an older version, which
-    did not count. If the run's data has document ids, winner_id and loser_id contain them.
+    times is the number of such iterations. They are empty if there is no such iteration, or if the
+    run is of an older version, which did not count them. If the run's data has document ids,
+    winner_id and loser_id contain them.
 
     \b
     Examples:

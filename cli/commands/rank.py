@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     "--format",
     "form",
     type=click.Choice(["trec", "csv", "jsonl"]),
-    help="Output format; trec: qid Q0 docid rank score tag; default: trec, csv for items and "
-    "where train was given names of columns.",
+    help="Output format; trec: qid Q0 docid rank score tag; default: csv for items and if train "
+    "was given names of columns, else trec.",
 )
 @click.option("--tag", default="sortnet", help="Tag in the last column of trec.")
 @data_arguments

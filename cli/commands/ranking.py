@@ -18,7 +18,7 @@ from store.service.item_ranking import rank_collection
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option("--top", type=Whole(1), metavar="N", help="Only the best N items of each group.")
 @click.option("--group", metavar="GROUP", help="Only the items of this group.")
-@click.option("--verbose", is_flag=True, help="Say more on stderr of how sure the ranking is.")
+@click.option("--verbose", is_flag=True, help="Print more on stderr about how sure it is.")
 @store_and_json
 def ranking(
     name: str,
@@ -34,9 +34,9 @@ def ranking(
 
     Prints for each item its expected score, the interval that contains its rank with probability
     0.9, and its number of answers; with a goal such as 'top 10' also the probability that it is one
-    of them. Items that nobody compared are ranked by their features. Where items have groups, ranks
-    are those within the group; a collection with criteria is ranked by each of them. How far the
-    goal is, and about how many answers are left, is printed on stderr in one line.
+    of these ten. Items that nobody compared are ranked by their features. If items have groups,
+    ranks are within the group; a collection with criteria is ranked by each criterion. The distance
+    to the goal and the approximate number of answers left are printed on stderr in one line.
 
     \b
     Examples:

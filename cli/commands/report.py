@@ -45,7 +45,7 @@ from store.training.run_named_by_folder import is_model_folder, run_of_folder
 )
 @click.option(
     "--top", type=Whole(1), metavar="N",
-    help="Items of a collection that are shown, of each group.  [default: all]",
+    help="Number of items shown, of each group of a collection.  [default: all]",
 )  # fmt: skip
 @data_option
 @threads_option
@@ -56,11 +56,12 @@ def report(
 ) -> None:
     """Write a run or a collection as one HTML file.
 
-    The file needs no network; its only script sorts the table of a collection. Of a run, which is a
-    run id, a prefix of one, a model folder, or `last`, it has plots, the hardest queries and how to
-    reproduce it; documents of the hardest queries are shown if model and data still exist.
+    The file needs no network; its only script sorts the table of a collection. A run is named by
+    its id, a prefix of the id, its model folder, or `last`. Its page has plots, the hardest queries
+    and how to reproduce the run; documents of the hardest queries are shown if model and data still
+    exist.
 
-    Of a collection it says how reliable its ranking is: the question, the judges with
+    The page of a collection tells how reliable its ranking is: the question, the judges with
     reliability, side bias and agreement, what the answers cost, held-out accuracy, a test whether
     more triples are cyclic than noise explains, pictures, all items with probabilities, and the
     pairs most in doubt with the judges' reasons. --json prints the same for programs, with the top
@@ -91,7 +92,7 @@ def _check_options(is_collection: bool, as_json: bool, **options: Any) -> None:
     """Refuse options that are not for a run, or not for a collection."""
     if not is_collection and (as_json or options["top"] is not None):
         option = "--json" if as_json else "--top"
-        raise click.UsageError(f"{option} is for a collection; of a run: sortnet show RUN --json")
+        raise click.UsageError(f"{option} is for a collection; for a run: sortnet show RUN --json")
     if is_collection and (options["model"] or options["data"]):
         raise click.UsageError("--model and --data are for a run")
     if as_json and options["output"] is not None:

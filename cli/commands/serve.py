@@ -14,11 +14,12 @@ from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from store.service.existing_store import ITEMS_MAKER, open_existing
 
-_PATH = re.compile(r"(/[\w.~-]+)*", re.ASCII)  # nothing that a proxy or a browser would rewrite
+# Paths without characters that a proxy or a browser would rewrite.
+_PATH = re.compile(r"(/[\w.~-]+)*", re.ASCII)
 
 
-def _public(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
-    """Validate the URL and reduce it to its origin, as browsers send it, and its path."""
+def _checked_url(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
+    """Validate the URL and reduce it to its path and its origin, as browsers send it."""
     if url is None:
         return None
     try:
@@ -26,8 +27,8 @@ def _public(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
     except ValueError:  # brackets without an address
         parts = urlsplit("")
     path = parts.path.rstrip("/")
-    plain = _PATH.fullmatch(path) and not parts.query and not parts.fragment
-    if parts.scheme not in ("http", "https") or not parts.netloc or not plain:
+    has_plain_path = _PATH.fullmatch(path) and not parts.query and not parts.fragment
+    if parts.scheme not in ("http", "https") or not parts.netloc or not has_plain_path:
         raise click.BadParameter(
             f"{url[:60]!r} is not an address such as https://label.example.org or "
             "https://example.org/label"
@@ -37,24 +38,23 @@ def _public(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option(
-    "--host", default="127.0.0.1", help="Address to listen on; 0.0.0.0: all of this machine."
-)
+@click.option("--host", default="127.0.0.1", help="Address to listen on; 0.0.0.0: all addresses.")
 @click.option(
     "--port", type=Whole(0, 65535), default=8000, help="Port to listen on; 0: any free port."
 )
 @click.option(
-    "--annotator", "annotators", multiple=True, metavar="ANA", help="Who gets a link; repeatable."
+    "--annotator", "annotators", multiple=True, metavar="ANA", help="Annotator to link; repeatable."
 )
 @lease_option
 @click.option(
-    "--url", callback=_public, help="Public address of a proxy, such as https://example.org/label"
+    "--url",
+    callback=_checked_url,
+    help="Public address of a proxy, such as https://example.org/label",
 )
 @click.option(
     "--together",
     is_flag=True,
-    help="Ask each pair by all criteria before the next pair; default: one criterion after the "
-    "other.",
+    help="Ask each pair by all criteria before the next pair; default: criterion after criterion.",
 )
 @click.option(
     "--open", "browser", is_flag=True, help="Open the first link in this machine's browser."
@@ -63,12 +63,12 @@ def _public(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
 def serve(names: tuple[str, ...], store: str | None, **options: Any) -> None:
     """Serve a page on which annotators compare pairs of items of a collection NAME, or of several.
 
-    Prints a secret link for each annotator and one for the admin page, which shows the current
-    ranking, how it converges and who disagrees, changes the question and creates new links; each
-    collection has its own. Links stay valid across restarts. Ctrl-C stops the server; pages keep
+    Prints a secret link for each annotator, and for the admin page of each collection. The admin
+    page shows the current ranking, how it converges and who disagrees; the question can be changed
+    and links created there. Links stay valid across restarts. Ctrl-C stops the server; pages keep
     unsent answers until the next start.
 
-    A proxy may pass the path of --url on or strip it.
+    A proxy may pass on the path of --url or strip it.
 
     \b
     Examples:

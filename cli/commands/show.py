@@ -30,10 +30,10 @@ from store.training.run_named_by_folder import is_model_folder, run_of_folder
 def show(
     ctx: click.Context, run: str, follow: bool, interval: float, store: str | None, as_json: bool
 ) -> None:
-    """Show a run and its iterations. RUN is a run id, a prefix of one, or `last`.
+    """Show a run and its iterations. RUN is a run id, a prefix of the id, or `last`.
 
-    FOLDER is a model folder: its run is shown if the store that it names still has the run, else
-    what the folder itself says of the model.
+    FOLDER is a model folder. Its run is shown if the store named in the folder still has the run,
+    else the facts about the model in the folder.
 
     With --follow every trial that chooses settings, and every iteration, is printed as a line when
     it ends; Ctrl-C does not stop the run.

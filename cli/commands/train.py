@@ -23,21 +23,32 @@ from cli.options import (
 )
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
 
-_OF_JUDGE = (*JUDGE, "question")
+_JUDGE_OPTIONS = (*JUDGE, "question")
 _FILES = ("out", "from_model", "resume", "overwrite", "store", "cache")
 
 
+def _section_of(option: str) -> str:
+    """The section of the help in which an option stands."""
+    if option in _JUDGE_OPTIONS:
+        return "A judge that is asked"
+    if option in SETTINGS:
+        return SETTINGS[option].section
+    if option in NAMES:
+        return "Columns of a table"
+    return "Files" if option in _FILES else "The run"
+
+
 class _SectionedCommand(click.Command):
+    """A command with its options in sections."""
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
-        for option in (p for p in self.get_params(ctx) if isinstance(p, click.Option)):
-            name, record = str(option.name), option.get_help_record(ctx)
-            heading = "Files" if name in _FILES else "The run"
-            heading = "Columns of a table" if name in NAMES else heading
-            heading = SETTINGS[name].section if name in SETTINGS else heading
-            heading = "A judge that is asked" if name in _OF_JUDGE else heading
+        for parameter in self.get_params(ctx):
+            if not isinstance(parameter, click.Option):
+                continue
+            record = parameter.get_help_record(ctx)
             if record is not None:
-                sections.setdefault(heading, []).append(record)
+                sections.setdefault(_section_of(str(parameter.name)), []).append(record)
         for heading, records in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
@@ -68,18 +79,18 @@ class _SectionedCommand(click.Command):
     "--ranker",
     default="sortnet",
     metavar="KIND",
-    help="Kind of ranker, such as lambdamart, ranksvm or listnet; of another than sortnet no run "
-    "is stored, the model folder alone is written.",
+    help="Kind of ranker, such as lambdamart, ranksvm or listnet. Kinds other than sortnet store "
+    "no run, and write the model folder only.",
 )
 @click.option(
     "--set",
     "extra",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any other setting, such as loss=squared, dropout=0.1 or, of another --ranker, C=0.1.",
+    help="Any other setting, such as loss=squared or dropout=0.1, or C=0.1 for --ranker ranksvm.",
 )
 @threads_option
-@click.option("--no-tune", is_flag=True, help="Fixed values for what is left open.")
+@click.option("--no-tune", is_flag=True, help="Use fixed values for open settings; try none.")
 @click.option(
     "--preset", type=click.Choice(["paper"]), help="Settings to start from; paper: Algorithm 3.1."
 )
@@ -87,7 +98,7 @@ class _SectionedCommand(click.Command):
 @click.option(
     "--question",
     metavar="TEXT",
-    help="What the judge is asked of two documents; default: Which is better?",
+    help="Question to the judge about two documents; default: Which is better?",
 )
 @json_option
 @click.option(
@@ -114,7 +125,7 @@ def train(
     """Train a model on labelled queries, or on the judgements of a collection.
 
     FILE is one table, or LETOR text, of all your queries: whole queries are divided into training,
-    validation and test parts (60, 20, 20 %), each by a hash of --seed and its name. --query,
+    validation and test parts (60, 20, 20 %), by a hash of --seed and the query's name. --query,
     --grade and --id name columns; the model remembers names and parts, so that `sortnet evaluate
     m FILE --part test` and `sortnet rank m NEW` need no more. With --query none all rows are one
     query, and the rows are divided. TRAIN and VALI are two such files,
@@ -124,21 +135,21 @@ def train(
     collection:NAME is always the collection.
 
     In each iteration the comparator sorts all queries, pairs of documents are judged and stored
-    (--pairs says which), and the comparator is trained on all stored ones. By default ten
-    iterations divide one training. The model is the best iteration by RankQuality on the
+    (--pairs says which), and the comparator is trained on all stored pairs. By default one
+    training is divided among ten iterations. The model is the best iteration by RankQuality on the
     validation part.
 
     With --judge or --model and --judgements N documents need no grades: a program or a language
     model says which of two is better, as in `sortnet label`, N times at most. A fifth of the
     answers is about the validation part, where accuracy, the share of answers predicted, chooses
-    the iteration; the others are about the pairs that --pairs chooses by what was learned so far.
-    Grades that the data have are not looked at. The program reads a line of JSON per pair, {"id",
+    the iteration; the other answers are about pairs that --pairs chooses by the present comparator.
+    Grades in the data are ignored. The program reads a line of JSON per pair, {"id",
     "question", "instructions", "group", "context", "left", "right"}, where the group is the query;
     each side has "id", "text", "image", "audio", "shown" (further columns that are no numbers) and
-    "features". It answers with a line such as {"answer": "left"}. Each answer is stored as it
-    comes: a run that is resumed asks no stored one again. After three failures in a row the run
-    ends, with what was answered; after --max-calls and the like nothing more is asked, and what
-    was answered is learned from.
+    "features". It answers with a line such as {"answer": "left"}. Each answer is stored at once:
+    a resumed run asks no answered question again. After three failures in a row the run ends and
+    keeps its answers; after --max-calls and similar limits nothing more is asked, and the run
+    learns from the answers so far.
 
     \b
     Examples:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @click.option(
     "--models",
     metavar="NAMES",
-    help="Rankers, comma by comma, or all; NAME:SETTING=VALUE for other settings; default: all, of "
-    "sizes those that see the set.",
+    help="Rankers, separated by commas, or all; NAME:SETTING=VALUE for other settings; default: "
+    "all, for sizes the rankers that see the set.",
 )
 @click.option("--splits", type=Whole(1), default=10, help="Number of draws of all sets.")
 @click.option(
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 @click.option(
     "--test",
     type=Whole(1),
-    help="Sets to test with; default: 100000, of sizes 10000 of each size.",
+    help="Sets to test with; default: 100000, for sizes 10000 of each size.",
 )
 @click.option("--n", type=Whole(2), default=5, help="Objects of a set.")
 @click.option("--d", type=Whole(1), default=2, help="Features of an object.")
 @click.option("--latex", is_flag=True, help="Print the table as LaTeX (booktabs), nothing else.")
 @with_options(*SHARED)
 def context(problem: str, models: str | None, latex: bool, **options: Any) -> int:
-    """Compare rankers on made sets whose order depends on all their objects.
+    """Compare rankers on synthetic sets whose order depends on all their objects.
 
     medoid: points ranked by their distance to the medoid; hypervolume: points of a front ranked by
-    what each contributes to the hypervolume; sizes: medoid sets of 3 to 24 objects, ranked by what
-    was learned from sets of --n. Each cell (a ranker on a draw) is kept in the store when it is
-    done: the same command resumes. --out writes the figures of every test set.
+    their contributions to the hypervolume; sizes: medoid sets of 3 to 24 objects, ranked by models
+    trained on sets of --n. Each cell (a ranker on a draw) is stored when it is done: the same
+    command resumes. --out writes the figures of every test set.
 
     \b
     Examples:
@@ -83,7 +83,7 @@ def _sizes(
 ) -> int:  # fmt: skip
     """The figure of the paper."""
     from cli.lab.study_outputs import run_study
-    from sortnet.lab.studies import set_points
+    from sortnet.lab.study_points import set_points
 
     if latex:
         raise click.UsageError("--latex prints a table: sizes has a figure, --out draws it")

@@ -26,17 +26,18 @@ _OF_RANKERS = (
         "--rankers",
         metavar="NAMES",
         default="sortnet,lambdamart,ranksvm",
-        help="Rankers, comma by comma, or all; NAME:SETTING=VALUE for other settings.",
+        help="Rankers, separated by commas, or all; NAME:SETTING=VALUE for other settings.",
     ),
     click.option("--measures", metavar="NAMES", default=MEASURES, help="Measures to report."),
     click.option(
         "--convention",
         type=click.Choice(list(CONVENTIONS)),
         default="skip",
-        help="How figures are taken; another one trains nothing again.",
+        help="Convention of the figures; another convention trains nothing again.",
     ),
     click.option(
-        "--quality", help="RankQuality, which chooses; default: map for two grades, else ndcg@10."
+        "--quality",
+        help="RankQuality, which chooses settings; default: map for two grades, else ndcg@10.",
     ),
     click.option(
         "--relevant-from", type=Whole(1), default=1, help="Lowest grade that is relevant."
@@ -52,9 +53,9 @@ _OF_RANKERS = (
         "--search",
         type=click.Choice(("grid", "optuna")),
         default="grid",
-        help="How settings are tried.",
+        help="How settings are searched.",
     ),
-    click.option("--trials", type=Whole(1), help="Settings tried a ranker, at most."),
+    click.option("--trials", type=Whole(1), help="Largest number of settings tried for a ranker."),
     click.option(
         "--seconds", type=Real(0), help="Seconds after which no other settings are tried."
     ),
@@ -66,10 +67,11 @@ _OF_RANKERS = (
 
 @click.group(short_help="Compare rankers; run the papers' studies; simulate annotators.")
 def experiment() -> None:
-    """Compare rankers on labelled queries by a protocol that holds, and run the papers' studies.
+    """Compare rankers on labelled queries by a sound protocol, and run the papers' studies.
 
-    Each cell (a ranker on a fold) is kept in the store when it is done: the same command resumes
-    what was interrupted; more rankers, or another convention, train nothing again.
+    Each cell (a ranker on a fold) is stored when it is done: the same command resumes an
+    interrupted comparison. With more rankers, or another convention, finished cells are not
+    trained again.
 
     \b
     Examples:
@@ -130,8 +132,8 @@ def holdout(
 ) -> int:
     """Compare rankers on random divisions of the queries in LETOR_DIR, a fold or folder of folds.
 
-    All queries of the first fold, or of one FILE, are divided; of those that do not test, a fifth
-    stops training.
+    All queries of the first fold, or of one FILE, are divided. A fifth of the queries that are not
+    used for testing decides when to stop training.
 
     \b
     Examples:
@@ -167,7 +169,7 @@ def study(
     name: str | None, letor_dir: str | None, columns: NamedColumns, listed: bool, size: str,
     out: Path | None, seed: int, as_json: bool, **options: Any,
 ) -> int:  # fmt: skip
-    """Run the study NAME, on the folds in LETOR_DIR or on made data: its table and its figure.
+    """Run the study NAME, on the folds in LETOR_DIR or on synthetic data; show table and figure.
 
     \b
     Examples:
@@ -177,7 +179,8 @@ def study(
     """
     from cli.lab.study_outputs import print_studies, run_study
     from cli.lab.work import RunOptions
-    from sortnet.lab.studies import SIZES, points_of
+    from sortnet.lab.studies import points_of
+    from sortnet.lab.study_plan import SIZES
 
     if listed or name is None:
         print_studies(as_json=as_json)

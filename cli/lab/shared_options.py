@@ -22,7 +22,10 @@ def _fit_for_results(ctx: click.Context, param: click.Parameter, out: Path | Non
 
 SHARED = (
     click.option(
-        "--jobs", type=Whole(1), default=1, help="Cells worked out at once, a process each."
+        "--jobs",
+        type=Whole(1),
+        default=1,
+        help="Number of cells computed at once, in a process each.",
     ),
     click.option(
         "--cluster",
@@ -31,7 +34,7 @@ SHARED = (
         "data at the same paths.",
     ),
     click.option("--seed", type=SEED, default=0, help="Random seed of every ranker."),
-    click.option("--again", is_flag=True, help="Work out again what the store has already."),
+    click.option("--again", is_flag=True, help="Compute cells again that the store has already."),
     click.option(
         "--out",
         metavar="DIR",

@@ -51,9 +51,9 @@ def simulate(plot: str | None, as_json: bool, **options: Any) -> None:
     `default` is a session as in `sortnet label`, with hold-out questions and repeats.
     `merge-sort` and the other sorts sort repeatedly. The figures are means over the seeds with
     standard errors. With --top K the figure `top` is the share of the best K items that are ranked
-    as such; `top` is a session with the goal 'top K', and heapsort, quicksort and bubble passes
-    end when they have the first K. `sets-4` is a session that asks for the best and the worst of
-    four items, and setwise-heapsort asks for the best of four.
+    among the first K; the strategy `top` is a session with the goal 'top K', and heapsort,
+    quicksort and bubble passes end when they have the first K. `sets-4` is a session that asks for
+    the best and the worst of four items, and setwise-heapsort asks for the best of four.
 
     ids: true scores between 0 and 5, answers with noise 1.4865 (the protocol of the ASAP paper).
     features: scores that are linear in normal features. votes: questions are answered by the

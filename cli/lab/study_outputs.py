@@ -14,7 +14,8 @@ from cli.lab.work import RunOptions, results_of
 from cli.printing.results import Result, Table, print_result, table_of_cells
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, rows_of, write_file
-from sortnet.lab.studies import STUDIES, Point, Study, frame_of
+from sortnet.lab.studies import STUDIES, frame_of
+from sortnet.lab.study_plan import Point, Study
 from sortnet.messages import count
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sortnet.preference.annotator_agreement import Agreement
 
 _SHOWN = 20  # groups in the table
-_ABOUT = (
+_NOTES = (
     "alpha: Krippendorff's, over the pairs with two annotators or more; 1 is perfect, 0 is chance",
     "with self: share of the repeated answers that are as before; cycles: share of the triples",
 )
@@ -26,8 +26,8 @@ def agreement_result(
     """A row for the collection, and one for each of the first groups.
 
     Args:
-        name: of the collection.
-        groups: with their agreement, the least alpha first.
+        name: name of the collection.
+        groups: names of groups with their agreement, the least alpha first.
     """
     by_group = [{"group": group, **asdict(agreement)} for group, agreement in groups]
     value = {"collection": name, **asdict(overall), "groups": by_group}
@@ -36,7 +36,7 @@ def agreement_result(
         command = f"sortnet label {shlex.quote(name)}"
         sentence = f"{name}: nothing to compare yet, {reason}: {command}"
         return Result("agreement", value, next=Step(command, sentence))
-    notes = list(_ABOUT)
+    notes = list(_NOTES)
     if len(groups) > _SHOWN:
         notes.append(f"{count(len(groups) - _SHOWN, 'group')} more with --json")
     table = Table(_COLUMNS, [(name, overall), *groups[:_SHOWN]])

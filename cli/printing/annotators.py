@@ -15,7 +15,7 @@ from store.report.annotator_figures import TITLES, Interval, figures_of
 if TYPE_CHECKING:
     from store.service.annotators import AnnotatorReports, GoldPairs
 
-_ABOUT = (
+_NOTES = (
     "reliability: 1 for the average annotator, 0 for coin tosses, below 0 for the worse item; "
     "90 % intervals in brackets",
     "with others, with self: share of answers that are the same / expected of average annotators",
@@ -31,13 +31,13 @@ def annotators_result(annotators: AnnotatorReports) -> Result:
     rows, commands = [], []
     for report in reports:
         is_harmful = report.name in annotators.harmful
-        rows.append(asdict(report) | {"exclude": is_harmful})
+        rows.append({**asdict(report), "exclude": is_harmful})
         if is_harmful:
-            words = ["exclude", name, report.name, "--reason", report.verdict]
-            commands.append(shlex.join(["sortnet", "annotators", *map(printable, words)]))
+            arguments = ["exclude", name, report.name, "--reason", report.verdict]
+            commands.append(shlex.join(["sortnet", "annotators", *map(printable, arguments)]))
     sentence = "\n".join(f"next: {command}" for command in commands)
     step = Step(commands[0], sentence) if commands else None
-    return Result("annotators", rows, text=[Table(_COLUMNS, rows)], notes=_ABOUT, next=step)
+    return Result("annotators", rows, text=[Table(_COLUMNS, rows)], notes=_NOTES, next=step)
 
 
 def gold_line(gold: GoldPairs) -> str:

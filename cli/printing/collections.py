@@ -9,7 +9,7 @@ from store.service.existing_store import ITEMS_MAKER
 
 
 def collections_result(rows: list[dict[str, Any]]) -> Result:
-    """A row for each collection, oldest first; without one, the command that makes one."""
+    """A row for each collection, oldest first; if there are none, the command that makes one."""
     if not rows:
         step = Step(ITEMS_MAKER, f"no collections yet: {ITEMS_MAKER} makes one")
         return Result("collections", rows, next=step)

@@ -1,6 +1,6 @@
 """The columns of a table as lines: their roles, and the features in groups by their kind.
 
-Also how a training divides the rows of a table, and which column is nearly the grade.
+Further lines tell how a training divides the rows, and which columns are nearly the grade.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from sortnet.tables.roles import column_of
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)")
 _PURPOSES = {"train": "to train on", "vali": "to choose by", "test": "to test with"}
-_LEAST_RUN = 4  # numbered names that are listed as the first and the last
+_LEAST_RUN = 4  # least length of a run of numbered names that is shortened to its ends
 
 
 def feature_groups(roles: Columns, computed: Sequence[str]) -> dict[str, str]:
-    """The columns that became features, all of them by name, in groups by their kind.
+    """The names of all columns that became features, in groups by their kind.
 
     Args:
         computed: the stored names of the features computed from texts and images.
@@ -35,21 +35,22 @@ def feature_groups(roles: Columns, computed: Sequence[str]) -> dict[str, str]:
     >>> feature_groups(roles, ["text: log words", "text: log links"])
     {'numbers': 'size', 'dates': 'born', 'texts': 'note (2 features)'}
     """
-    levels = Counter(column_of(name, ()) for name in roles.categories)
+    n_values = Counter(column_of(name, ()) for name in roles.categories)
     groups = {
         "numbers": [name for name in roles.features if name not in roles.dates],
         "dates": [*roles.dates],
-        "categories": [f"{name} ({count(n, 'value')})" for name, n in levels.items()],
+        "categories": [f"{name} ({count(n, 'value')})" for name, n in n_values.items()],
     }
     for group, role in (("texts", "text"), ("images", "image")):
-        n = sum(name.startswith(f"{role}: ") for name in computed)
-        column = getattr(roles, role) or group
-        groups[group] = [f"{column} ({count(n, 'feature')})"] if n else []
+        n_features = sum(name.startswith(f"{role}: ") for name in computed)
+        if n_features:
+            column = getattr(roles, role) or group
+            groups[group] = [f"{column} ({count(n_features, 'feature')})"]
     return {group: listed_names(names) for group, names in groups.items() if names}
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """All names in one line; of four or more that count up, the first and the last.
+    """All names in one line; a run of four or more that count up as its first and last name.
 
     >>> listed_names(["price", "x1", "x2", "x3", "x4", "y1", "y2"])
     'price, x1 to x4, y1, y2'
@@ -70,30 +71,30 @@ def listed_names(names: Sequence[str]) -> str:
 
 
 def _next_name(name: str) -> str | None:
-    """The name that counts up by one, such as x10 behind x9; None of a name without a number."""
+    """The name whose number is one higher, such as x10 after x9; None if there is no number."""
     numbered = _NUMBERED.fullmatch(name)
     return None if numbered is None else f"{numbered[1]}{int(numbered[2]) + 1}"
 
 
 def put_facts(facts: Mapping[str, str], *, err: bool = False) -> None:
-    """Print a line for each fact, its label in front; on a terminal long ones are wrapped."""
+    """Print a line for each fact, see `fact_lines`."""
     for line in fact_lines(facts):
         put(line, err=err)
 
 
 def fact_lines(facts: Mapping[str, str]) -> list[str]:
-    """A line for each fact, its label in front; on a terminal long ones are wrapped."""
-    column = max(map(len, facts)) + 2
-    terminal = width()
-    if terminal is None:
-        return [label.ljust(column) + text for label, text in facts.items()]
+    """A line for each fact, its label in front; long lines are wrapped on a terminal."""
+    indent = max(map(len, facts)) + 2
+    terminal_width = width()
+    if terminal_width is None:
+        return [label.ljust(indent) + text for label, text in facts.items()]
     lines = list[str]()
     for label, text in facts.items():
         lines += textwrap.wrap(
             text,
-            max(terminal, 2 * column),
-            initial_indent=label.ljust(column),
-            subsequent_indent=" " * column,
+            max(terminal_width, 2 * indent),
+            initial_indent=label.ljust(indent),
+            subsequent_indent=" " * indent,
             break_long_words=False,
             break_on_hyphens=False,
         )
@@ -101,14 +102,14 @@ def fact_lines(facts: Mapping[str, str]) -> list[str]:
 
 
 def training_facts(train: Queries) -> dict[str, str]:
-    """Every column of a table by its role; nothing for LETOR text and collections."""
+    """{role: its columns} of a table; empty for LETOR text and collections."""
     roles = train.roles
     if roles is None:
         return {}
     query = f"{roles.group}, {_queries(len(train))}" if roles.group else "all rows are one"
     computed = [name for name in train.feature_names or () if name not in roles.features]
     facts = {"query": printable(query), "id": printable(roles.id or "row number")}
-    if train.judge is None:  # who is asked in place of grades
+    if train.judge is None:  # a judge is asked in place of reading grades
         facts["grade"] = printable(_grades(train))
     facts |= feature_groups(roles, computed)
     if roles.ignored:
@@ -121,8 +122,8 @@ def near_grade_lines(train: Queries) -> Iterator[str]:
     if train.roles is None:
         return
     names = train.feature_names or ()
-    for k, correlation in features_near_grades(train).items():
-        column = printable(column_of(names[k], train.roles.features))
+    for feature, correlation in features_near_grades(train).items():
+        column = printable(column_of(names[feature], train.roles.features))
         yield (
             f"warning: {column} is nearly the grade (rank correlation {correlation:.3f}): "
             f"if it is made of the grade, leave it out with --ignore"
@@ -130,7 +131,7 @@ def near_grade_lines(train: Queries) -> Iterator[str]:
 
 
 def fewer_bins_line(train: Queries) -> str | None:
-    """A line where `--bins` made fewer grades than were asked for, with the reason."""
+    """A line with the reason if `--bins` made fewer grades than were asked for, else None."""
     bins, n_grades = train.columns.bins, len(train.columns.edges) + 1
     if bins is None or n_grades == bins:
         return None
@@ -142,14 +143,15 @@ def fewer_bins_line(train: Queries) -> str | None:
 
 def division_line(path: str, data: Mapping[str, Mapping[str, Any]], seed: int) -> str:
     """Number of queries, or rows, in each part of a divided file."""
-    by_rows = "rows" in data["train"]
-    n_members = {part: len(facts["rows" if by_rows else "queries"]) for part, facts in data.items()}
-    sizes = ", ".join(f"{n_members[part]:,} {purpose}" for part, purpose in _PURPOSES.items())
-    return f"{path} is divided by {'row' if by_rows else 'query'}, seed {seed}: {sizes}"
+    unit, units = ("row", "rows") if "rows" in data["train"] else ("query", "queries")
+    sizes = ", ".join(
+        f"{len(data[part][units]):,} {purpose}" for part, purpose in _PURPOSES.items()
+    )
+    return f"{path} is divided by {unit}, seed {seed}: {sizes}"
 
 
-def _queries(n: int) -> str:
-    return "one query" if n == 1 else f"{n:,} queries"
+def _queries(n_queries: int) -> str:
+    return "one query" if n_queries == 1 else f"{n_queries:,} queries"
 
 
 def _grades(train: Queries) -> str:

@@ -55,8 +55,10 @@ def _value(comparison: ComparedDocuments) -> dict[str, Any]:
         }
         for part in explanation.by_column()
     ]
-    value |= {"baseline_margin": explanation.baseline, "error": explanation.error}
-    return value | {"features": features}
+    value["baseline_margin"] = explanation.baseline
+    value["error"] = explanation.error
+    value["features"] = features
+    return value
 
 
 def _order_lines(comparison: ComparedDocuments) -> list[str]:
@@ -82,18 +84,19 @@ def _votes_table(comparison: ComparedDocuments) -> Table:
 
 def _features_table(explanation: Explanation, top: int) -> Table:
     """A row for each of the largest features, and the rest of the margin."""
-    parts = explanation.by_column()
+    effects = explanation.by_column()
+    largest, smaller = effects[:top], effects[top:]
     rows = [
-        (printable(part.column.name), _cell(part.a), _cell(part.b), part.value)
-        for part in parts[:top]
+        (printable(effect.column.name), _cell(effect.a), _cell(effect.b), effect.value)
+        for effect in largest
     ]
-    if len(parts) > top:
-        rest = sum(part.value for part in parts[top:])
-        rows.append((f"the {len(parts) - top} others", "", "", rest))
+    if smaller:
+        sum_of_smaller = sum(effect.value for effect in smaller)
+        rows.append((f"the {len(smaller)} others", "", "", sum_of_smaller))
     if explanation.baseline:
         rows.append(("two at the query's mean", "", "", explanation.baseline))
     rows.append(("margin of A over B", "", "", explanation.margin))
-    values = [part.value for part in parts[:top]]
+    values = [effect.value for effect in largest]
     return Table(_FEATURES, rows, bars=values, bar_titles=("+ for A, - for B", "+ A, - B"))
 
 

@@ -1,4 +1,4 @@
-"""Format measures together with their conventions."""
+"""Measures with their conventions, as lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cli.console import table
 
 
 def interval(share: float, n: int) -> str:
-    """What a share of n judged pairs is worth: Wilson's interval for 95 %.
+    """An accuracy on n judged pairs with its 95 % interval, Wilson's, in words.
 
     >>> interval(0.8, 50)
     'accuracy on 50 judged pairs that were held out; 95 % interval 0.67 to 0.89'
@@ -16,17 +16,24 @@ def interval(share: float, n: int) -> str:
     from scipy.stats import binomtest
 
     low, high = binomtest(round(share * n), n).proportion_ci(method="wilson")
-    what = f"accuracy on {n:,} judged pairs that were held out"
-    return f"{what}; 95 % interval {low:.2f} to {high:.2f}"
+    accuracy = f"accuracy on {n:,} judged pairs that were held out"
+    return f"{accuracy}; 95 % interval {low:.2f} to {high:.2f}"
 
 
 def measures(
-    figures: Mapping[str, Mapping[str, float]], said: Mapping[str, list[str]]
+    figures: Mapping[str, Mapping[str, float]], conventions: Mapping[str, list[str]]
 ) -> list[str]:
-    """{part: {metric: value}} as one line per part, and the conventions of each."""
+    """A line of figures for each part of the data, and the conventions of each part.
+
+    Args:
+        figures: {part: {metric: value}}
+    """
     header = ["", *next(iter(figures.values()))]
-    rows = [[part, *(f"{v:.4f}" for v in values.values())] for part, values in figures.items()]
-    return [*table(header, rows), *convention_notes(said)]
+    rows = [
+        [part, *(f"{value:.4f}" for value in by_metric.values())]
+        for part, by_metric in figures.items()
+    ]
+    return [*table(header, rows), *convention_notes(conventions)]
 
 
 def convention_notes(conventions: Mapping[str, list[str]]) -> list[str]:

@@ -36,10 +36,11 @@ def print_until_it_ends(run: Run, interval: float) -> None:
 
 
 def _print_changes(run: Run, interval: float, progress: Progress) -> tuple[str, int]:
-    """Print until the run ends; return its last status with its phase, and its iterations."""
-    from store.training.watch_run import watch  # with sqlalchemy, which takes a while
+    """Print until the run ends; return its status with its phase, and the number of iterations."""
+    from store.training.watch_run import watch  # it imports sqlalchemy, which takes a while
 
-    quality, n_rows, n_trials = quality_of(run.config), 0, 0
+    quality = quality_of(run.config)
+    n_rows = n_trials = 0
     show_trial = iterations.trial_shower(quality, put)
     for change in watch(run, interval):
         progress(with_phase(run.status_text, run.phase))

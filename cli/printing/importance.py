@@ -15,27 +15,29 @@ if TYPE_CHECKING:
 def importance_result(importance: FeatureImportance, top: int) -> Result:
     """A row with a bar for each of the `top` features, and the conventions below the table."""
     conventions = importance.conventions
-    text = [*_text(importance, top), *conventions]
+    text = [*_text_blocks(importance, top), *conventions]
     value = {**importance.facts, "features": importance.rows}
     return Result("importance", value, text=text, notes=conventions, is_noted_in_text=True)
 
 
-def _text(importance: FeatureImportance, top: int) -> list[str | Table]:
+def _text_blocks(importance: FeatureImportance, top: int) -> list[str | Table]:
+    """The measure, the table of the `top` features, and how the drops were measured."""
     facts, rows = importance.facts, importance.rows
     measure, repeats = facts["metric"], facts["repeats"]
-    shown = rows[:top]
+    top_rows = rows[:top]
     columns = [Column("feature", lambda row: printable(row["feature"]), cut="end")]
     for figure, title in _TITLES.items():
-        if figure in shown[0]:
+        if figure in top_rows[0]:
             columns.append(Column(title, partial(_figure, name=figure)))
-    text: list[str | Table] = [
+    blocks: list[str | Table] = [
         f"{measure} {facts['quality']:.4f} on {facts['data']}",
-        Table(columns, shown, bars=[row["mean"] for row in shown]),
+        Table(columns, top_rows, bars=[row["mean"] for row in top_rows]),
     ]
     if len(rows) > top:
-        text.append(f"{len(rows) - top} more: --top {len(rows)} shows all")
+        blocks.append(f"{len(rows) - top} more: --top {len(rows)} shows all")
     times = "once" if repeats == 1 else f"{repeats} times"
-    return [*text, f"drop of {measure} where a feature is shuffled within its queries, {times}"]
+    blocks.append(f"drop of {measure} where a feature is shuffled within its queries, {times}")
+    return blocks
 
 
 _TITLES = {"mean": "drop", "std": "std", "splits": "splits"}

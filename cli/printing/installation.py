@@ -13,7 +13,8 @@ from sortnet.messages import count
 if TYPE_CHECKING:
     from store.service.installation import Installation
 
-_LABEL, _WIDTH = 10, 80
+_LABEL_WIDTH = 10
+_WIDTH = 80
 
 
 def installation_result(installation: Installation) -> Result:
@@ -40,20 +41,22 @@ def _check_lines(installation: Installation) -> list[str]:
         "store": _store_text(installation),
     }
     # A path is never wrapped: it could not be copied.
-    wrapper = textwrap.TextWrapper(_WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False)
+    wrapper = textwrap.TextWrapper(
+        _WIDTH - _LABEL_WIDTH, break_long_words=False, break_on_hyphens=False
+    )
     lines = list[str]()
     for name, text in texts.items():
-        wrapped = [line for part in text.split("\n") for line in wrapper.wrap(part)]
+        wrapped = [line for paragraph in text.split("\n") for line in wrapper.wrap(paragraph)]
         for label, line in zip_longest([name], wrapped, fillvalue=""):
-            lines.append(f"{label:{_LABEL}}{line}")
+            lines.append(f"{label:{_LABEL_WIDTH}}{line}")
     return lines
 
 
 def _verdict(faults: list[str]) -> list[str]:
     if not faults:
         return ["everything that SortNet needs works"]
-    many = "one thing is" if len(faults) == 1 else f"{len(faults)} things are"
-    return [Bold(f"{many} broken:"), *(f"- {fault}" for fault in faults)]
+    subject = "one thing is" if len(faults) == 1 else f"{len(faults)} things are"
+    return [Bold(f"{subject} broken:"), *(f"- {fault}" for fault in faults)]
 
 
 def _devices_text(installation: Installation) -> str:
@@ -94,5 +97,7 @@ def _store_contents(installation: Installation) -> str:
     older = ""
     if facts["schema"] != newest:
         older = f" (old: the next command that writes makes it {newest})"
-    only = "" if installation.is_store_writable else "\nread-only: only commands that read work"
-    return f"{contents}, {size}, schema {facts['schema']}{older}{only}"
+    restriction = ""
+    if not installation.is_store_writable:
+        restriction = "\nread-only: only commands that read work"
+    return f"{contents}, {size}, schema {facts['schema']}{older}{restriction}"

@@ -13,23 +13,24 @@ from cli.printing.results import Bold, Result
 from sortnet.files import rows_of
 from sortnet.items.base import file_of, words_of
 from sortnet.messages import cut, printable
-from store.service.item_ranking import COLUMNS, TOP, ranking_cell
+from store.service.item_ranking import TOP, ranking_cell
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sortnet.items import Items
     from store.service.item_ranking import ItemRanking
-_LEAST = 12  # least number of characters of a text to show
-_TEXT = 24  # characters of a text for which long ids are cut
+
+_LEAST_SPACE = 12  # least number of characters for a text; with less, no texts are shown
+_RESERVED_SPACE = 24  # characters that are reserved for texts, for which long ids are cut
 
 
 def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
-    """The items of each ranking, a line for each; rows of all rankings, one behind the other.
+    """A line for each item of each ranking; as a value, the rows of all rankings in one list.
 
     Args:
-        rankings: of a collection, or of each of its criteria.
-        verbose: whether the notes say more of how sure the ranking is.
+        rankings: the ranking of a collection, or of each of its criteria.
+        verbose: whether the notes say more about how sure the ranking is.
     """
     import pandas as pd
 
@@ -38,8 +39,8 @@ def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
         if len(rankings) > 1:
             name = printable(ranking.service.collection.name)
             text += ["", name] if text else [name]
-        wide = width() or DEFAULT_WIDTH
-        header, *lines = ranking_lines(ranking.frame, ranking.service.items, wide)
+        line_width = width() or DEFAULT_WIDTH
+        header, *lines = ranking_lines(ranking.frame, ranking.service.items, line_width)
         text += [Bold(header), *lines]
     frame = pd.concat([ranking.frame for ranking in rankings])
     notes = [
@@ -55,41 +56,49 @@ def ranking_lines(
 ) -> list[str]:
     """A header and one line per item, at most `width` long, with as much of its text as fits.
 
-    Ids are cut where they leave less than 24 characters to the texts, or do not fit.
-    Each group begins with a line that names it.
+    Ids are cut if they do not fit, or leave less than 24 characters to the texts. Each group
+    begins with a line that names the group.
 
     Args:
-        files: whether the names of files are shown, and the ids of items that have one: these may
-            give the answer away to an annotator.
+        files: whether to show the names of files, and the ids of items that have a file. These
+            may give the answer away to an annotator.
     """
-    known = zip(frame.index, frame["id"], strict=True)
-    ids = [id if files or not file_of(items, k) else "-" for k, id in known]
-    facts = frame[[name for name in COLUMNS if name != "id"]].itertuples(index=False)
-    head = ["rank", "id", "score", "90 %", "judged"]
-    rows = [
-        [
-            ranking_cell("rank", rank),
-            printable(str(id)),
-            ranking_cell("score", score),
-            f"{low}-{high}",
-            ranking_cell("judgements", judged),
+    header, rows = _cells(frame, items, files=files)
+    texts = [words_of(items, item, files=files) for item in frame.index]
+    longest_text = max(map(len, texts), default=0)
+    reserved = min(longest_text, _RESERVED_SPACE) + 2 if longest_text else 0
+    lines = table(header, fit_cells(header, rows, [1], width - reserved), left=2)
+    table_width = max(map(len, lines))
+    space = width - table_width - 2
+    if space >= _LEAST_SPACE and longest_text:
+        lines = [
+            f"{line.ljust(table_width)}  {cut(text, space)}".rstrip()
+            for line, text in zip(lines, ["", *texts], strict=True)
         ]
-        for id, (rank, score, low, high, judged) in zip(ids, facts, strict=True)
-    ]
-    if TOP in frame:
-        head.append("in top")
-        rows = [[*row, ranking_cell(TOP, p)] for row, p in zip(rows, frame[TOP], strict=True)]
-    what = [words_of(items, k, files=files) for k in frame.index]
-    for_texts = min(max(map(len, what), default=0), _TEXT)
-    lines = table(head, fit_cells(head, rows, [1], width - for_texts - 2 * (for_texts > 0)), left=2)
-    over = width - max(map(len, lines)) - 2
-    if over >= _LEAST and any(what):
-        wide = max(map(len, lines))
-        lines = [f"{line.ljust(wide)}  {cut(text, over)}".rstrip()
-                 for line, text in zip(lines, ["", *what], strict=True)]  # fmt: skip
     if items.groups is None:
         return lines
     return [lines[0], *_with_headings(frame["group"].tolist(), lines[1:], width)]
+
+
+def _cells(frame: pd.DataFrame, items: Items, *, files: bool) -> tuple[list[str], list[list[str]]]:
+    """The header of the table of a ranking, and the cells of each row."""
+    header = ["rank", "id", "score", "90 %", "judged"]
+    if TOP in frame:
+        header.append("in top")
+    rows = []
+    for item, row in zip(frame.index, frame.itertuples(), strict=True):
+        is_shown = files or not file_of(items, item)
+        cells = [
+            ranking_cell("rank", row.rank),
+            printable(str(row.id)) if is_shown else "-",
+            ranking_cell("score", row.score),
+            f"{row.low}-{row.high}",
+            ranking_cell("judgements", row.judgements),
+        ]
+        if TOP in frame:
+            cells.append(ranking_cell(TOP, row.among_top))
+        rows.append(cells)
+    return header, rows
 
 
 def _with_headings(groups: Sequence[str], lines: Sequence[str], width: int) -> Iterator[str]:

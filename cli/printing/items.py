@@ -1,4 +1,4 @@
-"""Items of a collection: those that a file added, the first ones, and one with its features."""
+"""Items of a collection: the items added from a file, a list, one item with its features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cli.printing.columns import fact_lines, feature_groups, listed_names
 from cli.printing.results import Column, Result, Step, Table
 from sortnet.items import Columns, Items, readable_names
 from sortnet.items.base import words_of
-from sortnet.items.item_groups import said_alone
+from sortnet.items.item_groups import note_on_lone_groups
 from sortnet.messages import count, cut, printable
 from store.service.named_item import item_facts
 
@@ -36,15 +36,15 @@ def added_result(added: AddedItems) -> Result:
         "taken": vars(roles),
         "made": readable_names(computed, vars(roles)),
     }
-    also = f", {added.n_replaced} replaced" if added.n_replaced else ""
-    header = f"{added.collection}: {count(n_added, 'item')} added{also}, {len(added.items)} in all"
+    replaced = f", {added.n_replaced} replaced" if added.n_replaced else ""
+    counts = f"{count(n_added, 'item')} added{replaced}, {len(added.items)} in all"
     facts = _column_facts(added, computed, n_groups)
     command = f"sortnet label {shlex.quote(added.collection)}"
     sentence = f"next: {command}, or in a browser: sortnet serve {shlex.quote(added.collection)}"
     return Result(
         "added",
         value,
-        text=[header, *fact_lines({name: text for name, text in facts.items() if text})],
+        text=[f"{added.collection}: {counts}", *fact_lines(facts)],
         notes=_notes(added, computed),
         next=Step(command, sentence),
     )
@@ -57,13 +57,14 @@ def _computed_features(items: Items, roles: Columns) -> list[str]:
 
 
 def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict[str, str]:
-    """{role: its column and what it has}; empty texts where a role has no column."""
+    """{role: its column, with the number of its groups or features}, for roles with a column."""
     from store.service.added_items import ROLES
 
     roles, n_features = added.roles, len(added.items.feature_names)
     facts = {role: getattr(roles, role) for role in ROLES}
     facts["id"] = roles.id or "row number"
-    facts["group"] = roles.group and f"{roles.group}, {count(n_groups, 'group')}"
+    if roles.group:
+        facts["group"] = f"{roles.group}, {count(n_groups, 'group')}"
     facts["shown"] = listed_names(roles.shown)
     if added.n_pairs:
         facts["pairs"] = f"{count(added.n_pairs, 'pair')} may be asked, no others"
@@ -71,7 +72,7 @@ def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict
     for group, columns in feature_groups(roles, computed).items():
         facts[f"  {group}"] = columns
     facts["ignored"] = _ignored(roles)
-    return facts
+    return {role: text for role, text in facts.items() if text}
 
 
 def _notes(added: AddedItems, computed: list[str]) -> list[str]:
@@ -82,7 +83,7 @@ def _notes(added: AddedItems, computed: list[str]) -> list[str]:
             "only the features of the file are used: --describe adds features of texts and images"
         )
     if added.lone_groups:
-        notes.append(said_alone(added.lone_groups))
+        notes.append(note_on_lone_groups(added.lone_groups))
     if added.is_outdated_on_pages:
         notes.append("the running server shows the items as they were before until it is restarted")
     return notes
@@ -112,10 +113,10 @@ def items_result(items: Items, limit: int) -> Result:
 
 
 def item_result(record: dict[str, Any]) -> Result:
-    """All details of an item, its texts whole.
+    """All details of an item, with its full texts.
 
     Args:
-        record: as `store.service.named_item.item_record` makes it.
+        record: a record of `store.service.named_item.item_record`.
     """
     text = list[str | Table]()
     for name in ("id", "group", "image", "audio"):

@@ -1,4 +1,4 @@
-"""Print iterations as they come, and the trials by which settings were chosen."""
+"""Print the iterations of a training and its trials, by which settings are chosen."""
 
 from __future__ import annotations
 
@@ -13,60 +13,68 @@ if TYPE_CHECKING:
     from sortnet.learning.iterations import Iteration
 
 Trial: TypeAlias = Mapping[str, Any]
-_OPEN = ("scaling", "weight_decay")  # what trials may choose
-_FIRST = 24  # columns; a scaling may be long
+_CHOSEN_BY_TRIALS = ("scaling", "weight_decay")  # settings that trials may choose
+_FIRST_WIDTH = 24  # of the first column: a scaling may be long
 
 
 def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
     """A callback that prints each iteration as a line, with a header above the first."""
-    headed = False
+    has_header = False
 
     def show(record: Iteration) -> None:
-        nonlocal headed
-        if not headed:
+        nonlocal has_header
+        if not has_header:
             for text in header(quality):
                 put(text, err=err, bold=True)
-            headed = True
+            has_header = True
         put(line(flat(record), quality), err=err, bold=bool(record.best))
 
     return show
 
 
-def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial], None]:
-    """Format each trial as a line of settings and RankQuality, with a header above the first."""
-    headed = False
+def trial_shower(quality: str, show_line: Callable[[str], None]) -> Callable[[Trial], None]:
+    """A callback that shows each trial as a line of settings and RankQuality, below a header."""
+    has_header = False
 
     def show(trial: Trial) -> None:
-        nonlocal headed
+        nonlocal has_header
         first, *names = _settings_of(trial)
-        width = max(map(len, (*names, quality))) + 2
-        if not headed:
-            line(f"{first:{_FIRST}}" + "".join(f"{name:>{width}}" for name in (*names, quality)))
-            headed = True
-        cells = [*(_typed(trial[name]) for name in names), f"{trial['quality']:.4f}"]
-        line(f"{_typed(trial[first]):{_FIRST}}" + "".join(f"{cell:>{width}}" for cell in cells))
+        titles = [*names, quality]
+        width = max(map(len, titles)) + 2
+        if not has_header:
+            show_line(f"{first:{_FIRST_WIDTH}}" + "".join(f"{title:>{width}}" for title in titles))
+            has_header = True
+        cells = [*(_value_text(trial[name]) for name in names), f"{trial['quality']:.4f}"]
+        first_cell = f"{_value_text(trial[first]):{_FIRST_WIDTH}}"
+        show_line(first_cell + "".join(f"{cell:>{width}}" for cell in cells))
 
     return show
 
 
 def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
-    """A line of the settings, and of how many trials they are the best; empty if there are none.
+    """A line of the settings that trials have chosen; empty if there are none.
 
-    While settings are yet to be chosen, the number of trials that have ended.
+    While settings are yet to be chosen, the line tells the number of trials that have ended.
     """
-    tried = _settings_of(trials[0]) if trials else _OPEN
-    if None in [config.get(name, "") for name in _OPEN]:
+    if None in [config.get(name, "") for name in _CHOSEN_BY_TRIALS]:
         return f"{count(len(trials), 'trial')} so far"
-    said = ", ".join(
-        f"{name} {_typed(config[name])}" for name in tried if name != "epochs" and name in config
+    names = _settings_of(trials[0]) if trials else _CHOSEN_BY_TRIALS
+    settings = ", ".join(
+        f"{name} {_value_text(config[name])}"
+        for name in names
+        if name != "epochs" and name in config
     )
-    how = "chosen" if len(trials) > 1 else "one trial" if trials else "no trials"
-    return f"{how}: {said}" if said else ""
+    if not settings:
+        return ""
+    if not trials:
+        return f"no trials: {settings}"
+    return f"one trial: {settings}" if len(trials) == 1 else f"chosen: {settings}"
 
 
 def _settings_of(trial: Trial) -> list[str]:
     return [name for name in trial if name not in ("quality", "iteration")]
 
 
-def _typed(value: Any) -> str:
+def _value_text(value: Any) -> str:
+    """The value of a setting as its option takes it."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

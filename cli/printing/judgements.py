@@ -1,4 +1,4 @@
-"""Judgements of a collection: the newest ones, those that a file added, and an export."""
+"""Judgements of a collection: the newest, the judgements added from a file, an export."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from store.collections.judgement_files import Imported
     from store.service.listed_rows import NewestJudgements
 
-_COMMENT = 24  # characters of a comment
+_COMMENT_WIDTH = 24  # characters
 
 
 def judgements_result(name: str, newest: NewestJudgements) -> Result:
-    """A row for each judgement; without one, the command that asks for them.
+    """A row for each judgement; if there are none, the command that asks for some.
 
     Args:
-        name: of the collection.
+        name: name of the collection.
     """
     rows = newest.rows
     if not rows:
@@ -30,30 +30,32 @@ def judgements_result(name: str, newest: NewestJudgements) -> Result:
         step = Step(command, f"no judgements yet: {command}")
         return Result("judgements", rows, next=step)
     has_sets = any(row.get("items") is not None for row in rows)
-    columns = _COLUMNS_OF_SETS[:] if has_sets else _COLUMNS[:]
-    for fact in _MORE:
+    columns = [*(_COLUMNS_OF_SETS if has_sets else _COLUMNS)]
+    for fact in _OPTIONAL:
         if any(row[fact] is not None for row in rows):
             columns.append(Column(fact, partial(_fact, name=fact)))
     older = f", {newest.n_older} older ones not shown (--limit)" if newest.n_older else ""
-    note = f"{count(newest.n_answers, 'answer')} of {count(newest.n_annotators, 'annotator')}"
+    counts = f"{count(newest.n_answers, 'answer')} of {count(newest.n_annotators, 'annotator')}"
     table = Table(columns, rows, left=4 if has_sets else 5)
-    return Result("judgements", rows, text=[table], notes=[f"{note}{older}"])
+    return Result("judgements", rows, text=[table], notes=[f"{counts}{older}"])
 
 
 def imported_result(name: str, imported: Imported) -> Result:
     """Count the judgements that a file added to a collection."""
-    known = f", {imported.known} already known" if imported.known else ""
     value = {"collection": name, "added": imported.added, "known": imported.known}
-    return Result("imported", value, text=[f"{name}: {imported.added} judgements added{known}"])
+    line = f"{name}: {imported.added} judgements added"
+    if imported.known:
+        line += f", {imported.known} already known"
+    return Result("imported", value, text=[line])
 
 
 def export_to(output: str, collection: Collection, form: Any, **options: Any) -> None:
-    """Write judgements to a file, or to stdout (`-`); count them on stderr.
+    """Write judgements to a file, or to stdout (`-`), and print their number on stderr.
 
-    Nothing is counted where judgements were written to stdout.
+    The number is not printed after judgements on stdout.
 
     Args:
-        form, options: as `write_judgements`.
+        form, options: arguments of `write_judgements`.
     """
     from store.service.exported_judgements import FORMS_OF_PAIRS, write_judgements
 
@@ -73,12 +75,16 @@ def export_to(output: str, collection: Collection, form: Any, **options: Any) ->
 def _answer(row: dict[str, Any]) -> str:
     if row["answer"] == "undo":
         return f"undo of {row['undoes']}"
-    marks = " (undone)" * row["undone"] + " (excluded)" * row["excluded"]
-    return f"{_words(row)}{marks}"
+    text = _answer_in_words(row)
+    if row["undone"]:
+        text += " (undone)"
+    if row["excluded"]:
+        text += " (excluded)"
+    return text
 
 
-def _words(row: dict[str, Any]) -> str:
-    """The answer in words, with the items that it chooses of more than two."""
+def _answer_in_words(row: dict[str, Any]) -> str:
+    """The answer in words, with the items that it chooses among more than two."""
     if row["answer"] != "best":
         return str(row["answer"])
     worst = "" if row["worst"] is None else f", worst {printable(row['worst'])}"
@@ -86,7 +92,7 @@ def _words(row: dict[str, Any]) -> str:
 
 
 def _items(row: dict[str, Any]) -> str:
-    """The ids of the items of a question about two or more, in their places."""
+    """The ids of the items of a question, in their places."""
     return ", ".join(map(printable, row["items"] or (row["left"], row["right"])))
 
 
@@ -103,10 +109,10 @@ def _fact(row: dict[str, Any], name: str) -> str:
     if isinstance(fact, float):
         return f"{fact:.3g}"
     comment = " ".join((fact or "-").split())  # a model's answer about four items has two lines
-    return cut(printable(comment), _COMMENT)
+    return cut(printable(comment), _COMMENT_WIDTH)
 
 
-_MORE = ("p", "cost", "comment")  # columns if any judgement has them
+_OPTIONAL = ("p", "cost", "comment")  # columns if any judgement has a value
 _COLUMNS = [
     Column("judgement", lambda row: str(row["number"])),
     Column("annotator", lambda row: printable(row["annotator"]), cut="end"),

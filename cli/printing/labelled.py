@@ -1,4 +1,4 @@
-"""A labelling that has ended: the answers of each criterion, and how far the goal is."""
+"""A labelling that has ended: the answers about each criterion, and the distance to the goal."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = 
         {name: fact for name, fact in facts.items() if name not in _NOT_SHOWN} for facts in labelled
     ]
     lines = [line for facts in labelled for line in _lines(facts, criterion)]
-    text = [*reversed(dict.fromkeys(reversed(lines)))]  # the status of several annotators once
+    # Several annotators have the same status: it is kept only where it comes last.
+    text = [*reversed(dict.fromkeys(reversed(lines)))]
     return Result("labelled", rows, text=text)
 
 
 def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
-    """Count the answers and say why the labelling ended; then, how far the goal is."""
-    who = facts["annotator"] if criterion is None else f"{facts['annotator']}, {criterion}"
+    """The number of answers and why the labelling ended; then, the distance to the goal."""
+    name = facts["annotator"] if criterion is None else f"{facts['annotator']}, {criterion}"
     failed = f", {facts['failed']} failed" if "failed" in facts else ""
-    answered = f"{who}: {facts['answered']} answered, {facts['in_all']} in all{failed}"
+    answered = f"{name}: {facts['answered']} answered, {facts['in_all']} in all{failed}"
     why, status = facts["why"], facts["status"]
     if status.startswith(why):
         return [answered, status]

@@ -1,4 +1,4 @@
-"""How far a labelling is: one short line, and the rest of what is known."""
+"""The progress of a labelling: one short line, and notes with details."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def short_status(service: LabellingService) -> str:
-    """Say what is reached, what is left and what to do, and who made the intervals wider.
+    """A line with what is reached, what is left and what to do, and who widened the intervals.
 
     Cost: see `widened_by`.
     """
@@ -21,39 +21,42 @@ def short_status(service: LabellingService) -> str:
     if annotator is None:
         return status
     name = shlex.quote(service.collection.name)
-    who = printable(annotator)
-    return f"{status}; {who}'s answers made it less sure: sortnet annotators {name}"
+    return (
+        f"{status}; {printable(annotator)}'s answers made it less sure: sortnet annotators {name}"
+    )
 
 
 def who_answered(service: LabellingService) -> str:
-    """The number of answers, and of people and models who gave them.
+    """The number of answers, and of the people and models who gave them.
 
     Empty if nobody has answered.
     """
-    events = service.session.judgements()
-    numbers = set(events.annotator[events.is_answer].tolist())
-    names = [events.annotators.order[number] for number in numbers]
-    by_models = sum(name in service.study.models for name in names)
-    by_people = len(names) - by_models
-    by = []
-    if by_people:
-        by.append("1 person" if by_people == 1 else f"{by_people} people")
-    if by_models:
-        by.append(count(by_models, "model"))
-    answers = int(events.is_answer.sum())
-    return f"{count(answers, 'answer')} by {' and '.join(by)}" if by else ""
+    judgements = service.session.judgements()
+    numbers = set(judgements.annotator[judgements.is_answer].tolist())
+    if not numbers:
+        return ""
+    names = [judgements.annotators.order[number] for number in numbers]
+    n_models = sum(name in service.study.models for name in names)
+    n_people = len(names) - n_models
+    annotators = []
+    if n_people:
+        annotators.append("1 person" if n_people == 1 else f"{n_people} people")
+    if n_models:
+        annotators.append(count(n_models, "model"))
+    n_answers = int(judgements.is_answer.sum())
+    return f"{count(n_answers, 'answer')} by {' and '.join(annotators)}"
 
 
 def standing_notes(
     service: LabellingService, group: str | None = None, *, verbose: bool = False
 ) -> list[str]:
-    """The number of answers and how far the goal is, in one line; then, how far a group is.
+    """A line with the number of answers and the distance to the goal, then details.
 
     Args:
-        group: the group; None: no group.
-        verbose: whether to say more of how sure the ranking is.
+        group: a group whose distance to the goal is told, too; None: no group.
+        verbose: whether to say more about how sure the ranking is.
     """
-    notes = _standing_lines(service, verbose=verbose)
+    notes = _status_lines(service, verbose=verbose)
     items, groups = service.items, service.remaining.groups
     if group is not None and items.groups is not None and groups:
         status = groups[list(dict.fromkeys(items.groups)).index(group)]
@@ -65,19 +68,19 @@ def standing_notes(
 
 
 def _note_on_shares_of_votes(service: LabellingService) -> str:
-    """A sentence on models whose probabilities are shares of votes, as all were in SortNet 0.4."""
+    """A sentence about models whose probabilities are shares of votes, as all were in 0.4."""
     names = service.models_of_before()
     if not names:
         return ""
-    who = printable(", ".join(names))
     command = ["sortnet", "annotators", "probabilities", service.collection.name, names[0]]
     return (
-        f"computed again, as models' errors are measured since SortNet 0.5; p of {who} still "
+        "computed again, as models' errors are measured since SortNet 0.5; "
+        f"p of {printable(', '.join(names))} still "
         f"counts as a share of votes: {printable(shlex.join(command))} measurement changes that"
     )
 
 
-def _standing_lines(service: LabellingService, *, verbose: bool) -> list[str]:
+def _status_lines(service: LabellingService, *, verbose: bool) -> list[str]:
     answers = who_answered(service)
     if not answers:
         return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]

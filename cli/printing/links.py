@@ -8,6 +8,8 @@ from typing import NamedTuple
 from cli.console import put, say
 from sortnet.messages import printable
 
+_REVOKED = "link revoked; sortnet annotators revoke --undo makes a new one"
+
 
 class Links(NamedTuple):
     """The links to the pages of a collection.
@@ -37,8 +39,7 @@ def print_links(address: str, links: Sequence[Links], *, is_public: bool) -> Non
         prefix = f"{name}, " if len(links) > 1 else ""
         for annotator, token in links_of_collection.tokens.items():
             if annotator in links_of_collection.revoked:
-                renew = "link revoked; sortnet annotators revoke makes a --undo new one"
-                say(f"{prefix}{printable(annotator)}: {renew}")
+                say(f"{prefix}{printable(annotator)}: {_REVOKED}")
             else:
                 put(f"{prefix}{printable(annotator)}: {address}/a/{token}")
         put(f"{prefix}admin: {address}/admin/{links_of_collection.admin}")

@@ -17,12 +17,13 @@ def model_result(facts: dict[str, Any], notes: Sequence[str] = ()) -> Result:
     """A line for each fact; the next step evaluates the model.
 
     Args:
-        facts: as `store.report.run_facts.model_facts` makes them.
+        facts: facts of `store.report.run_facts.model_facts`.
     """
     from sortnet.tables.rows import listed
 
     value = {name: fact for name, fact in facts.items() if name != "features"}
-    folder, config, info = facts["model"], facts["config"], facts["info"]
+    folder, config = facts["model"], facts["config"]
+    info = facts["info"]  # the facts that training has stored in the folder
     step = Step(shlex.join(["sortnet", "evaluate", folder, "TEST"]), is_in_text=True)
     lines = [f"model    {folder}, a ranker of kind {facts['kind']}"]
     if "run" in info:

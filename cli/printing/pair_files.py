@@ -20,7 +20,7 @@ def write_pairs(frames: Iterator[pd.DataFrame], form: str, output: str) -> None:
     """Write frames of pairs to a file, or to stdout (`-`), as `csv`, `jsonl` or `parquet`.
 
     Raises:
-        SortNetError: if pyarrow is missing, which Parquet needs, or the place cannot be written.
+        SortNetError: if pyarrow is missing, which Parquet needs, or the output cannot be written.
     """
     if form == "parquet":
         _write_parquet(output, frames)
@@ -28,15 +28,15 @@ def write_pairs(frames: Iterator[pd.DataFrame], form: str, output: str) -> None:
         write_output(output, partial(_write_text, form, frames))
 
 
-def _write_text(form: str, parts: Iterator[pd.DataFrame], file: IO[str]) -> None:
-    for k, part in enumerate(parts):
+def _write_text(form: str, frames: Iterator[pd.DataFrame], file: IO[str]) -> None:
+    for number, frame in enumerate(frames):
         if form == "csv":
-            part.to_csv(file, header=k == 0, index=False, lineterminator="\n")
+            frame.to_csv(file, header=number == 0, index=False, lineterminator="\n")
         else:
-            part.to_json(file, orient="records", lines=True)
+            frame.to_json(file, orient="records", lines=True)
 
 
-def _write_parquet(output: str, parts: Iterator[pd.DataFrame]) -> None:
+def _write_parquet(output: str, frames: Iterator[pd.DataFrame]) -> None:
     try:
         import pyarrow
         from pyarrow.parquet import ParquetWriter
@@ -44,11 +44,11 @@ def _write_parquet(output: str, parts: Iterator[pd.DataFrame]) -> None:
         raise SortNetError("parquet needs pyarrow: pip install 'sortnet[parquet]'") from None
 
     def write(to: Path | IO[bytes]) -> None:
-        first = pyarrow.Table.from_pandas(next(parts), preserve_index=False)
+        first = pyarrow.Table.from_pandas(next(frames), preserve_index=False)
         with ParquetWriter(to, first.schema) as writer:
             writer.write_table(first)
-            for part in parts:
-                writer.write_table(pyarrow.Table.from_pandas(part, schema=first.schema))
+            for frame in frames:
+                writer.write_table(pyarrow.Table.from_pandas(frame, schema=first.schema))
 
     if output != "-":
         write_file(output, write)

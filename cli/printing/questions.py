@@ -1,4 +1,4 @@
-"""What annotators of a collection are asked."""
+"""The questions that annotators of a collection are asked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
     """A few lines for each criterion, or for the only question.
 
     Args:
-        questions: as `store.service.questions.question_facts` makes them.
+        questions: facts of `store.service.questions.question_facts`.
     """
     lines = [line for question in questions for line in _lines(question)]
     return Result("questions", questions, text=lines)
@@ -22,7 +22,8 @@ def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
 def _lines(question: dict[str, Any]) -> list[str]:
     from sortnet.preference.goal import WRONG, Goal
 
-    words, overlap = question["instructions"].split(), question["overlap"]
+    words = question["instructions"].split()
+    overlap = question["overlap"]
     lines = [
         f"{printable(question['name'])}: {printable(question['question'])}",
         f"  instructions  {count(len(words), 'word') if words else 'none'}",
@@ -32,8 +33,8 @@ def _lines(question: dict[str, Any]) -> list[str]:
     if overlap > 1:
         lines.append(f"  overlap       {count(overlap, 'answer')} a pair")
     if question["set_size"] > 2:
-        asked = "the best and the worst" if question["worst"] else "the best"
-        lines.append(f"  items         {question['set_size']} a question: {asked}")
+        choice = "the best and the worst" if question["worst"] else "the best"
+        lines.append(f"  items         {question['set_size']} a question: {choice}")
     for annotator, n_answers in question["quotas"].items():
         lines.append(f"  quota         {printable(annotator)}: {count(n_answers, 'answer')}")
     if question["models"]:

@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 
 class Ranked(NamedTuple):
-    """A ranked document."""
+    """A ranked document.
+
+    Attributes:
+        row: row of the document in the data, from 0.
+        rank: rank in its query, from 1.
+    """
 
     qid: str
     docid: str | None
-    row: int  # of the data, from 0
-    rank: int  # from 1
+    row: int
+    rank: int
     score: float
 
 
@@ -44,36 +49,41 @@ def write_ranked(queries: Queries, order: I64, form: str, tag: str, output: str)
     Raises:
         DataError: if an id has a space, which `trec` cannot hold.
     """
-    write_output(output, partial(_write, form, _ranked(queries, order), tag, queries.source))
+    documents = _ranked_documents(queries, order)
+    write_output(output, partial(_write, form, documents, tag, queries.source))
 
 
-def _ranked(queries: Queries, order: I64) -> Iterator[Ranked]:
+def _ranked_documents(queries: Queries, order: I64) -> Iterator[Ranked]:
     rows = queries.rows[order].tolist()
     docids = None if queries.docids is None else queries.docids[order].tolist()
     for qid, (begin, end) in zip(
         queries.qids.tolist(), pairwise(queries.offsets.tolist()), strict=True
     ):
-        for at in range(begin, end):
-            docid = (docids[at] or None) if docids else None
-            yield Ranked(qid, docid, rows[at], at - begin + 1, float(end - 1 - at))
+        for place in range(begin, end):
+            docid = docids[place] if docids else None
+            score = float(end - 1 - place)
+            yield Ranked(qid, docid or None, rows[place], place - begin + 1, score)
 
 
-def _write(form: str, ranked: Iterator[Ranked], tag: str, source: str, file: IO[str]) -> None:
+def _write(form: str, documents: Iterator[Ranked], tag: str, source: str, file: IO[str]) -> None:
     if form == "csv":
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Ranked._fields)
-        writer.writerows(ranked)
-    for r in ranked:
-        jsonl = form == "jsonl"
-        file.write(json.dumps(r._asdict(), ensure_ascii=False) if jsonl else _trec(r, tag, source))
-        file.write("\n")
+        writer.writerows(documents)
+        return
+    for document in documents:
+        if form == "jsonl":
+            line = json.dumps(document._asdict(), ensure_ascii=False)
+        else:
+            line = _trec_line(document, tag, source)
+        file.write(f"{line}\n")
 
 
-def _trec(r: Ranked, tag: str, source: str) -> str:
-    docid = str(r.row) if r.docid is None else r.docid
-    for name in (r.qid, docid):
+def _trec_line(document: Ranked, tag: str, source: str) -> str:
+    docid = str(document.row) if document.docid is None else document.docid
+    for name in (document.qid, docid):
         if name.split() != [name]:
             raise DataError(
                 f"{source}: trec ids cannot contain spaces, as {name!r} does; use csv, --format csv"
             )
-    return f"{r.qid} Q0 {docid} {r.rank} {r.score:g} {tag}"
+    return f"{document.qid} Q0 {docid} {document.rank} {document.score:g} {tag}"

@@ -26,7 +26,7 @@ def write_collection(store: str | None, name: str, output: str | None, top: int 
     """Write the page of a collection, and print where it is.
 
     Args:
-        output: the file, or `-` for stdout; None: a file in this folder, named as the collection.
+        output: the file, or `-` for stdout; None: a file in this folder with the collection's name.
         top: items of each group that are shown; None: all.
     """
     from store.report.collection_page import write_collection_page
@@ -53,10 +53,10 @@ def write_run(
     """Write the page of a run, and print where it is.
 
     Args:
-        output: the file, or `-` for stdout; None: a file in this folder, named as the run.
-        model, data: where these are now, if they were moved.
-        queries: hardest queries of each part that are shown.
-        top: is for collections.
+        output: the file, or `-` for stdout; None: a file in this folder with the run's name.
+        model, data: the places of model and data, if they were moved.
+        queries: number of hardest queries that are shown for each part.
+        top: not used; it is an option for collections.
     """
     from store.report.run_page import write_run_page
 

@@ -16,8 +16,8 @@ from cli.console import DEFAULT_WIDTH, bars, fit_cells, put, say, table, width, 
 from sortnet import __version__
 from sortnet.messages import printable
 
-RESERVED = ("version", "notes", "next")  # keys of every document, beside the name of its value
-_PATH = 8  # least number of characters that are left of a path
+RESERVED = ("version", "notes", "next")  # keys that every document has besides its value
+_SHORTEST_PATH = 8  # least number of characters that are left of a path
 
 
 class Bold(str):
@@ -29,7 +29,7 @@ class Column:
     """A column of a table for people: its title, and the text of a row's cell.
 
     Args:
-        cut: the end of a cell that is cut where a line has no room; None: no cell is cut.
+        cut: the end of a cell that is cut if a line is too long; None: cells are not cut.
     """
 
     title: str
@@ -39,12 +39,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows for people, each cell made of its row by its column.
+    """Rows for people; each column makes the text of its cell from the row.
 
     Args:
         left: number of columns that are flush left.
         bars: a value for each of the first rows, drawn as a bar behind the row.
-        bar_titles: titles above the bars; the first one that is no longer than a bar is taken.
+        bar_titles: titles above the bars; the first title that is no longer than a bar is used.
     """
 
     columns: Sequence[Column]
@@ -62,27 +62,28 @@ class Table:
         """
         header = [column.title for column in self.columns]
         rows = [[column.cell(row) for column in self.columns] for row in self.rows]
-        wide = width() or DEFAULT_WIDTH
+        line_width = width() or DEFAULT_WIDTH
         if self.bars:
-            header, rows = self._with_bars(header, rows, wide)
+            header, rows = self._with_bars(header, rows, line_width)
         ends = [k for k, column in enumerate(self.columns) if column.cut == "end"]
         if ends:
-            rows = fit_cells(header, rows, ends, wide)
+            rows = fit_cells(header, rows, ends, line_width)
         for k, column in enumerate(self.columns):
             if column.cut == "start":
                 rows = _cut_starts(header, rows, k)
         return table(header, rows, self.left)
 
     def _with_bars(
-        self, header: list[str], rows: list[list[str]], wide: int
+        self, header: list[str], rows: list[list[str]], line_width: int
     ) -> tuple[list[str], list[list[str]]]:
-        drawn = bars(self.bars, [header, *rows], wide)
-        longest = len(drawn[0])
-        drawn += [" " * longest] * (len(rows) - len(drawn))
-        fitting = [title for title in self.bar_titles if len(title) <= longest]
+        """The header and the rows with a column of bars."""
+        bar_cells = bars(self.bars, [header, *rows], line_width)
+        bar_width = len(bar_cells[0])
+        bar_cells += [" " * bar_width] * (len(rows) - len(bar_cells))
+        fitting = [title for title in self.bar_titles if len(title) <= bar_width]
         title = fitting[0] if fitting else self.bar_titles[-1]
-        rows = [[*row, bar] for row, bar in zip(rows, drawn, strict=True)]
-        return [*header, title.ljust(longest)], rows
+        rows = [[*row, bar] for row, bar in zip(rows, bar_cells, strict=True)]
+        return [*header, title.ljust(bar_width)], rows
 
 
 def table_of_cells(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
@@ -96,15 +97,17 @@ def table_of_cells(header: Sequence[str], rows: Sequence[Sequence[str]], left: i
 
 def _cut_starts(header: list[str], rows: list[list[str]], k: int) -> list[list[str]]:
     """Cut the start of long paths in column k, if the width of a line is known."""
-    if (wide := width()) is None:
+    line_width = width()
+    if line_width is None:
         return rows
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    others = sum(widths) - widths[k] + 2 * (len(widths) - 1)
-    space = max(wide - others, _PATH)
-    return [
-        [*row[:k], row[k] if len(row[k]) <= space else f"...{row[k][3 - space :]}", *row[k + 1 :]]
-        for row in rows
-    ]
+    width_of_rest = sum(widths) - widths[k] + 2 * (len(widths) - 1)
+    space = max(line_width - width_of_rest, _SHORTEST_PATH)
+    return [[*row[:k], _cut_start(row[k], space), *row[k + 1 :]] for row in rows]
+
+
+def _cut_start(path: str, space: int) -> str:
+    return path if len(path) <= space else f"...{path[3 - space :]}"
 
 
 @dataclass(frozen=True)
@@ -133,8 +136,8 @@ class Result:
         value: rows, or one record.
         text: lines and tables for people.
         notes: sentences about the value, one a line.
-        is_noted_in_text: whether the text has the notes, so that none is printed on stderr.
-        csv: rows, or {column: values}, of the CSV; default: the value.
+        is_noted_in_text: whether the text has the notes, so that none are printed on stderr.
+        csv: rows, or {column: values}, of the CSV file; default: the value.
 
     >>> Result("runs", [], next=Step("sortnet train")).document()["next"]
     'sortnet train'
@@ -151,8 +154,12 @@ class Result:
     def document(self) -> dict[str, Any]:
         """The JSON document of the result."""
         command = None if self.next is None else self.next.command
-        value = {self.name: self.value}
-        return {"version": __version__, **value, "notes": list(self.notes), "next": command}
+        return {
+            "version": __version__,
+            self.name: self.value,
+            "notes": list(self.notes),
+            "next": command,
+        }
 
     def lines(self) -> Iterator[str]:
         """The lines on stdout; headers are `Bold`."""
@@ -224,12 +231,12 @@ def _write_csv(result: Result, file: IO[str]) -> None:
     import pandas as pd
 
     frame = pd.DataFrame(result.value if result.csv is None else result.csv)
-    if file.isatty():  # a text may have control characters
-        frame = frame.map(_shown)
+    if file.isatty():  # control characters in a text could harm the terminal
+        frame = frame.map(_printable_cell)
     frame.to_csv(file, index=False, lineterminator="\n")
 
 
-def _shown(cell: Any) -> Any:
+def _printable_cell(cell: Any) -> Any:
     return printable(cell) if isinstance(cell, str) else cell
 
 

@@ -24,36 +24,41 @@ def runs_result(rows: list[dict[str, Any]]) -> Result:
         first = Step("sortnet train", "no runs yet: sortnet train makes one")
         return Result("runs", rows, next=first)
     step: Step | None = None
-    if killed := [row for row in rows if row["status"] == "killed" and row["out"]]:
-        others = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
-        command = resume_command(killed[0]["out"])
-        step = Step(command, f"run {killed[0]['id']}{others} was killed; resume with: {command}")
+    killed = [row for row in rows if row["status"] == "killed" and row["out"]]
+    if killed:
+        newest = killed[0]
+        n_more = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
+        command = resume_command(newest["out"])
+        step = Step(command, f"run {newest['id']}{n_more} was killed; resume with: {command}")
     return Result("runs", rows, text=[Table(_COLUMNS, rows, left=3)], next=step)
 
 
 def run_result(run: Run) -> Result:
-    """A run with its iterations; the next step where the run has not come to its end."""
+    """A run with its iterations; the next step resumes a run that has not come to its end."""
     facts = run_facts(run)
     rows = facts["iterations"]
     notes = [] if rows else ["no iteration has ended yet"]
     step = None
-    if facts["status"] in ("interrupted", "failed", "killed") and (command := again(run)):
+    is_cut_off = facts["status"] in ("interrupted", "failed", "killed")
+    command = again(run) if is_cut_off else None
+    if command:
+        step = Step(command)
         if rows and is_before_the_end_of_training(run):
             notes.append("the learning rate has not come down: a finished run has a better model")
-        step = Step(command)
     return Result("run", facts, text=_run_text(run, rows), notes=notes, next=step)
 
 
 def scaling_lines(config: Mapping[str, Any]) -> list[str]:
-    """A line of the scaling and what a margin depends on; none if the settings have no scaling."""
+    """A line with the scaling and what a margin depends on, if the settings have a scaling."""
     from sortnet.config import BY_QUERY
 
     scaling = config.get("scaling")
     if not scaling:
         return []
-    is_of_pair = BY_QUERY.isdisjoint(scaling.split("+"))
-    on = "the two documents alone" if is_of_pair else "the other documents of the query too"
-    return [f"scaling  {scaling}: a margin depends on {on}"]
+    dependence = "the other documents of the query too"
+    if BY_QUERY.isdisjoint(scaling.split("+")):
+        dependence = "the two documents alone"
+    return [f"scaling  {scaling}: a margin depends on {dependence}"]
 
 
 def chosen_lines(config: Mapping[str, Any]) -> list[str]:
@@ -104,10 +109,12 @@ def _best(row: dict[str, Any]) -> str:
 
 
 def _quality(row: dict[str, Any]) -> str:
-    name, quality = row["config"].get("quality", ""), row["best_quality"]
-    if (model := row["kept"]) is not None:
-        name, quality = model["measure"], kept_figure(model)
-    return "-" if quality is None else f"{name} {quality:.4f}"
+    model = row["kept"]
+    if model is None:
+        measure, quality = row["config"].get("quality", ""), row["best_quality"]
+    else:
+        measure, quality = model["measure"], kept_figure(model)
+    return "-" if quality is None else f"{measure} {quality:.4f}"
 
 
 def _place(row: dict[str, Any]) -> str:

@@ -13,70 +13,93 @@ from contextlib import contextmanager
 from sortnet.errors import SortNetError
 
 END = "end"  # Ctrl-D, or the terminal is gone
-_GONE = "\x04"
+_GONE = "\x04"  # Ctrl-D
 HELD = 0.08  # seconds; a key repeated faster is held down and counts once
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)|.", re.DOTALL)
+# {character or escape sequence: name of its key}
 _NAMES = {
-    **{f"\x1b{lead}{letter}": name for lead in "[O" for letter, name in
-       zip("ABCD", ("up", "down", "right", "left"), strict=True)},
-    **{"\x1b[5~": "page up", "\x1b[6~": "page down", " ": "space", "\r": "enter", "\n": "enter"},
-    **{"\x7f": "backspace", "\x08": "backspace", "\x1a": "z", "\x03": "q", _GONE: END},
+    "\x1b[A": "up",
+    "\x1bOA": "up",
+    "\x1b[B": "down",
+    "\x1bOB": "down",
+    "\x1b[C": "right",
+    "\x1bOC": "right",
+    "\x1b[D": "left",
+    "\x1bOD": "left",
+    "\x1b[5~": "page up",
+    "\x1b[6~": "page down",
+    " ": "space",
+    "\r": "enter",
+    "\n": "enter",
+    "\x7f": "backspace",
+    "\x08": "backspace",
+    "\x1a": "z",  # Ctrl-Z means undo
+    "\x03": "q",
+    _GONE: END,
     "\x1b": "escape",
-}  # fmt: skip
+}
 
 
 class Keys:
-    """Names of pressed keys, or what was typed; see `keys_of`."""
+    """Pressed keys of a terminal, by name or as typed characters; see `keys_of`."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._waiting: list[str] = []
-        self._last = ("", 0.0)
+        self._waiting: list[str] = []  # characters and sequences that were not read yet
+        self._last_key = ""
+        self._last_time = 0.0
 
     def read(self, seconds: float) -> str | None:
-        """The next key; None if none was pressed in that time."""
-        until = time.monotonic() + seconds
-        while (part := self.part(until - time.monotonic())) is not None:
-            key = _name(part)
+        """The name of the next key; None if no key was pressed in that time."""
+        deadline = time.monotonic() + seconds
+        while (typed := self.read_typed(deadline - time.monotonic())) is not None:
+            key = _name(typed)
             if key.isprintable() and not self._is_held(key):
                 return key
         return None
 
-    def part(self, seconds: float) -> str | None:
-        """The next character or escape sequence as it was typed; None if none came in that time."""
+    def read_typed(self, seconds: float) -> str | None:
+        """The next character or escape sequence; None if nothing was typed in that time."""
         if not self._waiting:
-            self._take(max(seconds, 0))
+            self._receive(max(seconds, 0))
         return self._waiting.pop(0) if self._waiting else None
 
-    def drop(self) -> None:
-        """Discard earlier key presses: they did not answer what is shown now."""
+    def discard(self) -> None:
+        """Discard earlier key presses: they do not answer the question that is shown now."""
         while _GONE not in self._waiting:
-            for part in self._waiting:
-                self._is_held(_name(part))
+            for typed in self._waiting:
+                self._is_held(_name(typed))  # notes the press: a key held down stays ignored
             self._waiting.clear()
-            if not self._take(0):
+            if not self._receive(0):
                 return
         self._waiting = [_GONE]
 
-    def _take(self, seconds: float) -> bool:
+    def _receive(self, seconds: float) -> bool:
+        """Wait for input; return whether some came."""
         if not select.select([self._fd], [], [], seconds)[0]:
             return False
         try:
-            read = os.read(self._fd, 4096)
+            received = os.read(self._fd, 4096)
         except OSError:  # the terminal is gone
-            read = b""
-        self._waiting += _SEQUENCE.findall(self._decoder.decode(read)) if read else [_GONE]
+            received = b""
+        if received:
+            self._waiting += _SEQUENCE.findall(self._decoder.decode(received))
+        else:
+            self._waiting.append(_GONE)
         return True
 
     def _is_held(self, key: str) -> bool:
+        """Note a press of a key; return whether it is a repeat by a key that is held down."""
         now = time.monotonic()
-        (before, at), self._last = self._last, (key, now)
-        return key == before and now - at < HELD and key != END
+        is_repeat = key == self._last_key and now - self._last_time < HELD
+        self._last_key = key
+        self._last_time = now
+        return is_repeat and key != END
 
 
-def _name(part: str) -> str:
-    return _NAMES.get(part, part.lower())
+def _name(typed: str) -> str:
+    return _NAMES.get(typed, typed.lower())
 
 
 @contextmanager
@@ -94,12 +117,12 @@ def keys_of(fd: int) -> Iterator[Keys]:
             "single keys need a Linux or macOS terminal: answer on the page "
             "(sortnet serve), or send lines through a pipe"
         ) from None
-    before = termios.tcgetattr(fd)
+    original_mode = termios.tcgetattr(fd)
     try:
         tty.setcbreak(fd)
         mode = termios.tcgetattr(fd)
-        mode[6][termios.VSUSP] = b"\0"  # Ctrl-Z means undo here
+        mode[6][termios.VSUSP] = b"\0"  # Ctrl-Z must not suspend: it means undo
         termios.tcsetattr(fd, termios.TCSADRAIN, mode)
         yield Keys(fd)
     finally:
-        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        termios.tcsetattr(fd, termios.TCSADRAIN, original_mode)

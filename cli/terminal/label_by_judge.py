@@ -1,4 +1,4 @@
-"""`sortnet label` by a program or a language model: the run, and what a model will cost."""
+"""`sortnet label` by a program or a language model: the run, and an estimate of its cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from cli.console import progress, say
 from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
 from cli.judges.judge_options import judge_of
-from cli.terminal.asking import Ask, Asking
+from cli.terminal.asking import Asker, Asking
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel, Program
@@ -19,15 +19,15 @@ from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.service.judge_as_annotator import EndReason, Judging, example_pairs
+from store.service.judge_as_annotator import EndReason, Judging, example_questions
 from store.service.labelling import LabellingService
 
 
-def by_judge(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask:
-    """What asks a program or a language model.
+def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Asker:
+    """A function that asks a program or a language model.
 
     Args:
-        in_turn: whether it is one of several, so that messages name it.
+        in_turn: whether several judges answer in turn, so that messages name this judge.
     """
     option = "--model" if isinstance(judge, LanguageModel) else "--judge"
     if in_turn:
@@ -36,7 +36,7 @@ def by_judge(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask:
 
     def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
         if isinstance(judge, LanguageModel):
-            tell_others(asking.service, asking.annotator, judge)
+            warn_of_other_request(asking.service, asking.annotator, judge)
         with progress() as status:
             judging = Judging(
                 judge=connection, service=asking.service, annotator=asking.annotator,
@@ -54,36 +54,47 @@ def by_judge(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask:
             if number is not None and not in_turn:
                 why = f"ended after {end.answered} of {number} answers (--number): {why}"
         if spent := connection.spent_text():
-            # The fault has a line of its own.
+            # A fault is printed on a line of its own.
             why = spent if end.fault else f"{why} ({spent})"
-        facts = connection.spent_facts()
-        about_end = {"failed": end.failed, "fault": end.fault, "end": end.reason.name.lower()}
-        return why, {**facts, **about_end}
+        facts = {
+            **connection.spent_facts(),
+            "failed": end.failed,
+            "fault": end.fault,
+            "end": end.reason.name.lower(),
+        }
+        return why, facts
 
     return ask
 
 
-def tell_others(service: LabellingService, annotator: str, judge: LanguageModel) -> None:
-    """Tell if the annotator's last answer is of another model, prompt or request."""
+def warn_of_other_request(service: LabellingService, annotator: str, judge: LanguageModel) -> None:
+    """Print a line if the annotator's last answer is of another model, prompt or request."""
+    last = _last_meta(service, annotator)
+    if "model" not in last:
+        return
+    name = printable(annotator)
+    prompt = Prompt(judge.prompt).hash
+    if last["model"] != judge.model or last.get("prompt", prompt) != prompt:
+        say(f"{name}: earlier answers are of another model or prompt: --as NAME keeps them apart")
+        return
+    request = last.get("request")
+    last_request = part_of_judge(request if isinstance(request, dict) else {})
+    if last_request != part_of_judge(judge.request):
+        say(f"{name}: earlier answers are to another request: --as NAME keeps them apart")
+
+
+def _last_meta(service: LabellingService, annotator: str) -> dict[str, Any]:
+    """The facts stored with an annotator's last answer by a model; empty if there are none."""
     judgements = service.judgements()
-    texts, mine = judgements.texts["meta"], judgements.by(annotator)
-    last = next((texts[row] for row in sorted(texts, reverse=True) if mine[row]), None)
+    texts, is_theirs = judgements.texts["meta"], judgements.by(annotator)
+    rows = [row for row in texts if is_theirs[row]]
+    if not rows:
+        return {}
     try:
-        said = json.loads(last or "{}")
-    except (ValueError, RecursionError):  # an import's
-        return
-    if not isinstance(said, dict) or "model" not in said:
-        return
-    before = said.get("request")
-    is_same_request = part_of_judge(before if isinstance(before, dict) else {}) == part_of_judge(
-        judge.request
-    )
-    now = {"model": judge.model, "prompt": Prompt(judge.prompt).hash}
-    who = printable(annotator)
-    if any(said.get(name, now[name]) != now[name] for name in now):
-        say(f"{who}: earlier answers are of another model or prompt: --as NAME keeps them apart")
-    elif not is_same_request:
-        say(f"{who}: earlier answers are to another request: --as NAME keeps them apart")
+        meta = json.loads(texts[max(rows)] or "{}")
+    except (ValueError, RecursionError):  # imported answers may have any text
+        return {}
+    return meta if isinstance(meta, dict) else {}
 
 
 def show_prompt_or_estimate(
@@ -94,21 +105,21 @@ def show_prompt_or_estimate(
     *,
     as_json: bool,
 ) -> None:
-    """Show the prompt of one pair, or what a run would take; nothing is sent or stored."""
+    """Show the prompt of one pair, or the estimate of a run; nothing is sent or stored."""
     model = judge_of({**options, "model": options["model"] or "model", "judge": None})
     assert isinstance(model, LanguageModel)
-    first = collection.asked()[0]
-    with closing(LabellingService(first, goal=until)) as service, progress() as status:
+    first_criterion = collection.asked()[0]
+    with closing(LabellingService(first_criterion, goal=until)) as service, progress() as status:
         status("fitting the answers so far")
         service.settle()
         remaining = service.remaining
-        some = example_pairs(service, 1 if options["show_prompt"] else SAMPLE)
+        examples = example_questions(service, 1 if options["show_prompt"] else SAMPLE)
     if options["show_prompt"]:
-        show_prompt(Prompt(model.prompt), some[0], as_json=as_json)
+        show_prompt(Prompt(model.prompt), examples[0], as_json=as_json)
         return
     if number is not None:
-        show_estimate(model, number, some, as_json=as_json)
+        show_estimate(model, number, examples, as_json=as_json)
         return
     if remaining.questions is None:
-        raise SortNetError("--estimate: how many questions are left is not known: give --number")
-    show_estimate(model, remaining.questions, some, remaining.likely_range, as_json=as_json)
+        raise SortNetError("--estimate: the number of questions left is not known: give --number")
+    show_estimate(model, remaining.questions, examples, remaining.likely_range, as_json=as_json)

@@ -15,7 +15,7 @@ from cli.judges.judge_options import is_asked
 from cli.printing.labelled import labelled_result
 from cli.printing.labelling_status import short_status
 from cli.printing.results import print_result
-from cli.terminal.asking import Ask, Asking, Front
+from cli.terminal.asking import Asker, Asking, Front
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 
@@ -30,11 +30,11 @@ class LabelOptions:
     """Options of a labelling.
 
     Attributes:
-        number: answers after which it ends; None: when the goal is reached.
-        until: another goal than the collection's own.
+        number: answers after which the labelling ends; None: when the goal is reached.
+        until: goal in place of the collection's own.
         lease: seconds for which a pair is reserved.
-        judge: the options of a machine that answers, the first one of several, and the item to
-            `place`.
+        judge: options of the judge that answers, of the first judge if there are several; also
+            the item to `place`.
     """
 
     number: int | None
@@ -44,47 +44,48 @@ class LabelOptions:
 
 
 def label_criteria(
-    collection: Collection, asks: Mapping[str, Ask], options: LabelOptions, *, as_json: bool
+    collection: Collection, askers: Mapping[str, Asker], options: LabelOptions, *, as_json: bool
 ) -> list[dict[str, Any]]:
-    """Ask about each criterion of a collection, and print what was answered.
+    """Ask about each criterion of a collection, and print a result for each.
 
     Args:
-        asks: what asks each annotator, as `ask_by` makes it of the options.
+        askers: {annotator: asker}; see `asker_of`.
 
     Returns:
-        the facts of each criterion that was asked about.
+        the facts of each criterion that was asked about, annotator by annotator.
 
     Raises:
         SortNetError: if an answer cannot be stored, or the collection is closed.
     """
     labelled: list[dict[str, Any]] = []
-    with ExitStack() as added:
-        for annotator in asks:
-            added.enter_context(_none_without_answer(collection, annotator))
+    with ExitStack() as stack:
+        for annotator in askers:
+            stack.enter_context(_annotator_if_answering(collection, annotator))
         criteria = collection.asked()
         if criteria != [collection] and options.judge["place"] is not None:
             collection.check_one_question()
-        for service, n_left in _to_label(criteria, options, labelled):
-            of_criterion = _labelled_by(service, asks, n_left)
-            labelled += of_criterion
-            if not as_json:  # at once, before the next criterion is asked
+        for service, n_left in _services_to_label(criteria, options, labelled):
+            facts_of_criterion = _label_criterion(service, askers, n_left)
+            labelled += facts_of_criterion
+            if not as_json:  # printed before the next criterion is asked
                 criterion = service.collection.criterion
-                print_result(labelled_result(of_criterion, criterion), as_json=False)
+                print_result(labelled_result(facts_of_criterion, criterion), as_json=False)
     if as_json:
         print_result(labelled_result(labelled), as_json=True)
     elif not labelled:
-        put(f"{', '.join(asks)}: the goals of all criteria are reached")
+        put(f"{', '.join(askers)}: the goals of all criteria are reached")
     return labelled
 
 
 def _lease_seconds(options: LabelOptions) -> float:
-    """Duration of a lease: a renewed one outlives the slowest answer, and a store that is away."""
+    """Seconds of a lease: it outlives a judge's slowest answer and an unreachable store."""
     judge = options.judge
     if not is_asked(judge):
         return options.lease
     slowest: float = 4 * judge["timeout"] * judge["batch"]
     patience: float = judge["store_patience"]
-    return max(options.lease, 2 * (slowest + patience))  # renewed when half of it is over
+    # Twice as long, as a lease is renewed when half of it is over.
+    return max(options.lease, 2 * (slowest + patience))
 
 
 def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingService:
@@ -94,23 +95,25 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
     service = LabellingService(
         collection, lease_seconds=_lease_seconds(options), goal=options.until, record=True
     )
-    is_by_hand = not is_asked(options.judge)
+    is_person = not is_asked(options.judge)
     with progress() as status:
         status("fitting the answers so far")
-        if is_by_hand and options.judge["place"] is None and _has_screen():
+        if is_person and options.judge["place"] is None and _has_screen():
             service.update()
         else:
             service.settle()
     return service
 
 
-def _to_label(
+def _services_to_label(
     criteria: Sequence[Collection], options: LabelOptions, labelled: Sequence[dict[str, Any]]
 ) -> Iterator[tuple[LabellingService, int | None]]:
-    """Services to label by, one after the other, and how many answers are left for each.
+    """The service of each criterion in turn, with the number of answers that are left.
 
-    `labelled` grows meanwhile. Criteria whose goal is reached are left out, but not the only
-    question of a collection.
+    Criteria whose goal is reached are skipped, but not the only question of a collection.
+
+    Args:
+        labelled: the facts of the criteria so far; the caller adds to it.
     """
     for collection in criteria:
         n_left = None
@@ -125,9 +128,9 @@ def _to_label(
 
 
 @contextmanager
-def _none_without_answer(collection: Collection, annotator: str) -> Iterator[None]:
-    """Create an annotator, and remove a new one without an answer: a fault leaves nobody."""
-    is_new = annotator not in (known.name for known in collection.annotators())
+def _annotator_if_answering(collection: Collection, annotator: str) -> Iterator[None]:
+    """Create an annotator, and remove a new one in the end if it has not answered."""
+    is_new = annotator not in {existing.name for existing in collection.annotators()}
     collection.annotator(annotator)
     try:
         yield
@@ -136,32 +139,33 @@ def _none_without_answer(collection: Collection, annotator: str) -> Iterator[Non
             collection.forget(annotator)
 
 
-def _labelled_by(
-    service: LabellingService, asks: Mapping[str, Ask], number: int | None
+def _label_criterion(
+    service: LabellingService, askers: Mapping[str, Asker], number: int | None
 ) -> list[dict[str, Any]]:
-    """The facts of each annotator; several answer in turn."""
-    if len(asks) == 1:
-        ((annotator, ask),) = asks.items()
-        return [_labelled(Asking(service, annotator), number, ask)]
-    from cli.terminal.models_in_turn import labelled_in_turn
+    """Ask the annotators about a criterion, several in turn; return the facts of each."""
+    if len(askers) == 1:
+        ((annotator, asker),) = askers.items()
+        return [_ask_annotator(Asking(service, annotator), number, asker)]
+    from cli.terminal.models_in_turn import label_in_turn
 
-    return labelled_in_turn(
-        [*asks],
+    return label_in_turn(
+        [*askers],
         number,
-        lambda annotator, n: _labelled(Asking(service, annotator), n, asks[annotator]),
+        lambda annotator, n: _ask_annotator(Asking(service, annotator), n, askers[annotator]),
     )
 
 
-def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
+def _ask_annotator(asking: Asking, number: int | None, asker: Asker) -> dict[str, Any]:
+    """Ask an annotator at most that many questions; return the facts."""
     service, annotator = asking.service, asking.annotator
     name = service.collection.name
     if closed := service.why_closed(annotator):
         raise SortNetError(f"{name}: {closed}")
-    why, extra = ask(asking, number)
+    why, further_facts = asker(asking, number)
     return {
         "collection": name,
         "annotator": annotator,
-        "answered": asking.answered - asking.began,
+        "answered": asking.n_new,
         "in_all": service.session.answered(annotator),
         "questions_left": service.remaining.questions,
         "fewest_left": service.remaining.fewest,
@@ -170,47 +174,54 @@ def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
         "why": why,
         # An interrupt does not wait for another fit.
         "status": service.remaining.why if asking.interrupted else short_status(service),
-        "quit": asking.quit or asking.interrupted or bool(extra.get("fault")),
-        **extra,
+        "quit": asking.quit or asking.interrupted or bool(further_facts.get("fault")),
+        **further_facts,
     }
 
 
-def _by_hand(
+def _ask_person(
     asking: Asking, number: int | None, *, place: str | None
 ) -> tuple[str, dict[str, Any]]:
-    why, extra = "interrupted", dict[str, Any]()
+    """Ask the person at the terminal, an `Asker`.
+
+    Args:
+        place: the id of the item whose rank is to be found; None: ask about all items.
+    """
+    why = "interrupted"
+    facts: dict[str, Any] = {}
     asking.interrupted = True
     try:
         with ended_by_signals(), _front(asking) as front:
             if place is None:
-                why = asking.go_on(front, number)
+                why = asking.run(front, number)
             else:
-                from cli.terminal.placing import place_item  # with torch, which takes a second
+                # It imports torch, which takes a second.
+                from cli.terminal.placing import place_item
 
-                why, extra = place_item(asking, front, place, number)
+                why, facts = place_item(asking, front, place, number)
             asking.interrupted = False
     finally:
         asking.service.release(asking.annotator)
-    return why, extra
+    return why, facts
 
 
-def ask_by(options: dict[str, Any], *, in_turn: bool = False) -> Ask:
-    """What asks the machine that the options name, else the person at the terminal.
+def asker_of(options: dict[str, Any], *, in_turn: bool = False) -> Asker:
+    """A function that asks the judge of the options, or else the person at the terminal.
 
     Args:
-        in_turn: whether the machine is one of several.
+        in_turn: whether several judges answer in turn.
 
     Raises:
-        SortNetError: if the machine cannot be asked.
+        SortNetError: if the judge cannot be asked.
     """
     if is_asked(options):
         from cli.judges.judge_options import judge_of
-        from cli.terminal.label_by_judge import by_judge
+        from cli.terminal.label_by_judge import judge_asker
 
         judge = judge_of(options)
         assert judge is not None
-        return by_judge(judge, in_turn=in_turn)
-    return partial(_by_hand, place=options["place"])
+        return judge_asker(judge, in_turn=in_turn)
+    return partial(_ask_person, place=options["place"])
 
 
 def _front(asking: Asking) -> AbstractContextManager[Front]:

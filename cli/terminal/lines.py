@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cli.console import say
 from cli.terminal.asking import KEYS, QUIT, SET_KEYS, UNDO, Reply
-from cli.terminal.pair_view import Pair, pair_of, text_lines
+from cli.terminal.question_view import QuestionView, text_lines, view_question
 from cli.terminal.set_choice import SetChoice, choice_among
 from sortnet.judges.verdicts import REPLIES
 from sortnet.messages import printable
@@ -17,49 +17,54 @@ from store import Lease
 from store.service.labelling import LabellingService
 
 _LONGEST = 10_000  # maximum bytes of a line
-_COMMENT, _FLAG = "comment ", "flag"  # lines before an answer
-# An answer, or its key of the screen if that can be typed.
-_SHORT = {said: next(key for key in KEYS if KEYS[key] == said) for said in (*REPLIES, UNDO, QUIT)}
-_SET_SHORT = {
-    said: next(key for key in SET_KEYS if SET_KEYS[key] == said)
-    for said in ("same", "skip", "cant-say", UNDO, QUIT)
-}
+# Lines before an answer.
+_COMMENT = "comment "
+_FLAG = "flag"
 
 
-def _in_words(short: Mapping[str, str]) -> str:
-    """Answers with their keys, and what else a line may be."""
-    words = [f"{said} ({key})" if len(key) == 1 else said for said, key in short.items()]
+def _first_keys(keys: Mapping[str, str], outcomes: Sequence[str]) -> dict[str, str]:
+    """{outcome: its first key}"""
+    return {outcome: next(key for key in keys if keys[key] == outcome) for outcome in outcomes}
+
+
+_PAIR_OUTCOMES = _first_keys(KEYS, (*REPLIES, UNDO, QUIT))
+_SET_OUTCOMES = _first_keys(SET_KEYS, ("same", "skip", "cant-say", UNDO, QUIT))
+
+
+def _in_words(outcomes: Mapping[str, str]) -> str:
+    """The lines that are understood: outcomes with their keys, flag and comment."""
+    words = [
+        f"{outcome} ({key})" if len(key) == 1 else outcome for outcome, key in outcomes.items()
+    ]
     return ", ".join([*words, f"{_FLAG} (f)", "comment TEXT"])
 
 
-_KNOWN = _in_words(_SHORT)
-
-
 class Lines:
-    """Questions on stderr, answers from stdin."""
+    """The user interface by lines: questions on stderr, answers from stdin."""
 
     def __init__(self, service: LabellingService) -> None:
-        self._service, self._instructions = service, ""
-        self._told = ""  # the answers that were explained last
+        self._service = service
+        self._shown_instructions = ""
+        self._shown_answers = ""  # the possible answers, as they were explained last
 
-    def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> Reply:
-        """See `cli.terminal.asking.Front`."""
-        say(standing)
+    def ask(self, lease: Lease, status_line: str, renew: Callable[[], bool]) -> Reply:
+        """Ask one question, see `cli.terminal.asking.Front`."""
+        say(status_line)
         study = self._service.study
-        pair = pair_of(self._service.items, lease.question, study.question)
-        if study.instructions != self._instructions:
-            _say_all("instructions", text_lines(study.instructions))
-            self._instructions = study.instructions
-        choice = choice_among(len(pair.items), is_worst_asked=study.worst)
-        _say_question(pair)
-        known = _known(choice, study.worst)
-        if self._told != known:
-            say(f"-- answer with {known}")
-            self._told = known
+        view = view_question(self._service.items, lease.question, study.question)
+        if study.instructions != self._shown_instructions:
+            _say_part("instructions", text_lines(study.instructions))
+            self._shown_instructions = study.instructions
+        choice = choice_among(len(view.items), is_worst_asked=study.worst)
+        _say_question(view)
+        answers = _answers_in_words(choice, study.worst)
+        if answers != self._shown_answers:
+            say(f"-- answer with {answers}")
+            self._shown_answers = answers
         started = time.monotonic()
         comment, flagged = "", False
-        while read := _line():
-            line = printable(read.decode("utf-8", "replace").strip())
+        while raw_line := _read_line():
+            line = printable(raw_line.decode("utf-8", "replace").strip())
             reply = _reply_of(line, choice)
             if isinstance(reply, Reply):
                 return reply.after(started, comment, flagged)
@@ -70,68 +75,78 @@ class Lines:
             elif line.startswith(_COMMENT):
                 say(f"the comment is too long and not kept: {LONGEST_COMMENT:,} characters at most")
             elif reply:
-                say(f"{reply}; known are {known}")
+                say(f"{reply}; known are {answers}")
             else:
                 assert choice is not None
-                say(choice.asked)
+                say(choice.prompt)
         return Reply(QUIT)
 
     def notify(self, text: str) -> None:
         say(text)
 
-    def enough(self, why: str) -> bool:
+    def wants_more(self, why: str) -> bool:
         say(f"enough: {why}")
         return False
 
-    def over(self, why: str) -> bool:
+    def wants_undo(self, why: str) -> bool:
         say(f"{why}; undo (z) withdraws the last answer, anything else quits")
-        line = _line().decode("utf-8", "replace").strip()
+        line = _read_line().decode("utf-8", "replace").strip()
         return KEYS.get(line, line) == UNDO
 
 
-def _known(choice: SetChoice | None, is_worst_asked: bool) -> str:
-    """The answers to a question, in words."""
+def _answers_in_words(choice: SetChoice | None, is_worst_asked: bool) -> str:
+    """The possible answers to a question, in words."""
     if choice is None:
-        return _KNOWN
-    best = "the number of the best, then of the worst, or both (2 4)"
-    if not is_worst_asked:
-        best = "the number of the best"
-    return f"{best}, {_in_words(_SET_SHORT)}"
+        return _in_words(_PAIR_OUTCOMES)
+    best = "the number of the best"
+    if is_worst_asked:
+        best += ", then of the worst, or both (2 4)"
+    return f"{best}, {_in_words(_SET_OUTCOMES)}"
 
 
 def _reply_of(line: str, choice: SetChoice | None) -> Reply | str | None:
-    """The answer of a line; why it is none; None if the worst item is still to be named."""
+    """The reply that a line is.
+
+    Returns:
+        The reply; a text that says what is wrong with the line; or None if the worst item is still
+        to be named.
+    """
     if choice is None:
-        answer = KEYS.get(line, line)
-        return Reply(answer) if answer in _SHORT else f"unknown answer {line[:40]!r}"
-    answer = SET_KEYS.get(line, line)
-    if answer not in _SET_SHORT:
+        outcome = KEYS.get(line, line)
+        return Reply(outcome) if outcome in _PAIR_OUTCOMES else f"unknown answer {line[:40]!r}"
+    outcome = SET_KEYS.get(line, line)
+    if outcome not in _SET_OUTCOMES:
         return choice.choose_by_line(line)
-    if choice.best is None or answer == QUIT:
-        return Reply(answer)
-    if answer == UNDO:  # of the choice, as there is one
+    if choice.best is None or outcome == QUIT:
+        return Reply(outcome)
+    if outcome == UNDO:  # takes back the choice of the best
         return choice.choose(choice.best)
-    return Reply(answer) if answer != "same" else f"{choice.best + 1} is the best: not all the same"
+    if outcome == "same":
+        return f"{choice.best + 1} is the best: not all the same"
+    return Reply(outcome)
 
 
-def _line() -> bytes:
-    """The next line; of one that is too long its beginning."""
-    read = rest = sys.stdin.buffer.readline(_LONGEST)
+def _read_line() -> bytes:
+    """The next line, cut if it is too long; empty at the end of the input."""
+    line = rest = sys.stdin.buffer.readline(_LONGEST)
     while len(rest) == _LONGEST and not rest.endswith(b"\n"):
         rest = sys.stdin.buffer.readline(_LONGEST)
-    return read
+    return line
 
 
-def _say_question(pair: Pair) -> None:
-    """The question, its context and its items: of a pair by their sides, else by numbers."""
-    numbers = [str(k) for k in range(1, len(pair.items) + 1)]
-    titles = numbers if pair.is_set else ["left", "right"]
-    _say_all("question", pair.question)
-    _say_all("context", pair.context)
-    for title, lines in zip(titles, pair.items, strict=True):
-        _say_all(title, lines)
+def _say_question(view: QuestionView) -> None:
+    """Print the question, its context and its items: two by their sides, more by numbers."""
+    titles = [str(k) for k in range(1, len(view.items) + 1)] if view.is_set else ["left", "right"]
+    _say_part("question", view.question)
+    _say_part("context", view.context)
+    for title, lines in zip(titles, view.items, strict=True):
+        _say_part(title, lines)
 
 
-def _say_all(title: str, lines: Sequence[str]) -> None:
-    for line in (f"-- {title}", *lines) if lines else ():
+def _say_part(title: str, lines: Sequence[str]) -> None:
+    """Print a part of a question below its title, unless the part is empty."""
+    if not lines:
+        return
+    say(f"-- {title}")
+    for line in lines:
         say(line)

@@ -18,18 +18,18 @@ class _Stopped(Exception):
     """The annotator quit, or reached the number of answers."""
 
 
-class _Again(Exception):
-    """An answer was undone: the search restarts, and reuses the answers it has."""
+class _Undone(Exception):
+    """An answer was undone: the search restarts, and reuses the answers that are left."""
 
 
 def place_item(
     asking: Asking, front: Front, id: str, number: int | None
 ) -> tuple[str, dict[str, Any]]:
-    """Ask at most ceil(log2 n) questions to place an item; return why it ended, and its rank.
+    """Ask at most ceil(log2 n) questions to place an item; return why it ended, and the rank.
 
-    The others, of its group where there are groups, are in the current order of the model. Earlier
-    answers of the annotator about these pairs count. Pairs that they skip or cannot decide are
-    decided by the model.
+    The item is placed among the other items of its group, or of the collection, in the current
+    order of the model. Earlier answers of the annotator about these pairs count. The model decides
+    pairs that the annotator skips or cannot decide.
 
     Raises:
         SortNetError: if there is no such item, or another annotator has reserved a pair.
@@ -40,82 +40,102 @@ def place_item(
         raise SortNetError(f"collection {collection.name!r} has no item {id!r}")
     if items.ids.index(id) in service.study.retired:
         raise SortNetError(f"item {id!r} is retired: sortnet items restore brings it back")
-    service.held(asking.annotator)  # takes over pairs that a killed session has reserved
+    service.held(asking.annotator)  # takes over the pairs that a killed session has reserved
     service.release(asking.annotator)
     search = _Search(asking, front, items.ids.index(id), number)
-    if not search.others:
-        raise SortNetError(f"item {id!r} may be compared with no other")
+    if not search.pivots:
+        raise SortNetError(f"item {id!r} cannot be compared with any other item")
     try:
         rank = search.rank()
     except _Stopped:
         return f"{id} has no place yet: resume with the same command", {"placed": id, "rank": None}
-    return f"{id} is number {rank} of {len(search.others) + 1}", {"placed": id, "rank": rank}
+    return f"{id} is number {rank} of {len(search.pivots) + 1}", {"placed": id, "rank": rank}
 
 
 class _Search:
+    """A binary search for the rank of an item.
+
+    Attributes:
+        pivots: the items that the item may be compared with, best first.
+    """
+
     def __init__(self, asking: Asking, front: Front, item: int, number: int | None) -> None:
-        self._asking, self._front, self._item, self._number = asking, front, item, number
-        self._first_event = asking.service.session.events
-        ranking, allows = asking.service.ranking, asking.service.session.allows
+        self._asking = asking
+        self._front = front
+        self._item = item
+        self._number = number
+        session, ranking = asking.service.session, asking.service.ranking
+        self._n_events_before = session.events
         self._score = ranking.score.tolist()
-        others = (k for k in ranking.order.tolist() if k != item)
-        self.others = [k for k in others if allows((min(item, k), max(item, k)))]
+        self.pivots = [
+            pivot
+            for pivot in ranking.order.tolist()
+            if pivot != item and session.allows((min(item, pivot), max(item, pivot)))
+        ]
 
     def rank(self) -> int:
+        """The rank of the item, 1 for the best."""
         while True:
-            live = LiveRanking(self._prefer, [(k, k) for k in self.others])
-            with suppress(_Again):
+            live = LiveRanking(self._prefer, [(pivot, pivot) for pivot in self.pivots])
+            with suppress(_Undone):
                 return live.insert(self._item, self._item)
 
-    def _prefer(self, item: int, other: int) -> float:
-        """1 if the item is better, -1 if the other one is, 0 for a tie."""
-        while (said := self._said(other)) is None:
-            self._ask(other)
-        if said.answer not in TARGETS:
-            return float(self._score[item] - self._score[other])
-        target = TARGETS[said.answer]
-        return 2 * (target if said.left == item else 1 - target) - 1
+    def _prefer(self, item: int, pivot: int) -> float:
+        """1 if the item is better, -1 if the pivot is better, 0 for a tie.
 
-    def _said(self, other: int) -> Judgement | None:
-        events = self._asking.service.session.judgements()
-        about = (events.left == self._item) & (events.right == other)
-        about |= (events.left == other) & (events.right == self._item)
-        standing: dict[int, Judgement] = {}
-        for event in events.where(about & events.by(self._asking.annotator)):
-            if event.undoes is not None:
-                standing.pop(event.undoes, None)
-            elif event.answer in TARGETS or event.number > self._first_event:
-                standing[event.number] = event
-        return next(reversed(standing.values()), None)
+        The difference of the model's scores if the annotator has not decided the pair.
+        """
+        while (judgement := self._judgement_about(pivot)) is None:
+            self._ask(pivot)
+        if judgement.answer not in TARGETS:
+            return float(self._score[item] - self._score[pivot])
+        target = TARGETS[judgement.answer]
+        return 2 * (target if judgement.left == item else 1 - target) - 1
 
-    def _ask(self, other: int) -> None:
+    def _judgement_about(self, pivot: int) -> Judgement | None:
+        """The annotator's last judgement about the item and the pivot, if it was not undone.
+
+        Skips and can't-says count only if they were given in this search.
+        """
+        judgements = self._asking.service.session.judgements()
+        is_pair = (judgements.left == self._item) & (judgements.right == pivot)
+        is_pair |= (judgements.left == pivot) & (judgements.right == self._item)
+        by_number: dict[int, Judgement] = {}
+        for judgement in judgements.where(is_pair & judgements.by(self._asking.annotator)):
+            if judgement.undoes is not None:
+                by_number.pop(judgement.undoes, None)
+            elif judgement.answer in TARGETS or judgement.number > self._n_events_before:
+                by_number[judgement.number] = judgement
+        return next(reversed(by_number.values()), None)
+
+    def _ask(self, pivot: int) -> None:
+        """Ask about the item and the pivot; the answer, if there is one, is stored."""
         asking = self._asking
-        if self._number is not None and asking.answered - asking.began >= self._number:
+        if self._number is not None and asking.n_new >= self._number:
             raise _Stopped
-        session = asking.service.session
         # Alternate the sides, so that a preference for the left does not favour the item.
-        left, right = (self._item, other)[:: 1 if other % 2 else -1]
-        question = Question(left, right, STRATEGY, 1.0, session.events)
+        places = (self._item, pivot) if pivot % 2 else (pivot, self._item)
+        question = Question(*places, STRATEGY, 1.0, asking.service.session.events)
         leases = asking.service.lease(asking.annotator, [question])
         if not leases:
             if closed := asking.service.why_closed(asking.annotator):
                 raise SortNetError(closed)
             if asking.service.sync():
-                return  # perhaps with the answer, by another process of this annotator
+                return  # the annotator may have answered in another process
             raise SortNetError(
                 f"another annotator is asked about {asking.service.items.ids[self._item]} and "
-                f"{asking.service.items.ids[other]} now: try again later"
+                f"{asking.service.items.ids[pivot]} now: try again later"
             )
-        reply = asking.put(self._front, leases[0], self._may_undo)
-        if reply == QUIT:
+        outcome = asking.ask(self._front, leases[0], self._may_undo)
+        if outcome == QUIT:
             raise _Stopped
-        if reply == UNDO:
+        if outcome == UNDO:
             asking.service.release(asking.annotator)
-            raise _Again
-        if reply not in NOT_STORED:
+            raise _Undone
+        if outcome not in NOT_STORED:
             asking.service.update()
 
     def _may_undo(self) -> bool:
         """Whether the last answer belongs to this search."""
         last = self._asking.service.session.last(self._asking.annotator)
-        return last is not None and last.number > self._first_event
+        return last is not None and last.number > self._n_events_before

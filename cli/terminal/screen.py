@@ -14,7 +14,15 @@ from rich.text import Text
 from cli.printing.item_rankings import ranking_lines
 from cli.terminal.asking import KEYS, LATE, SET_KEYS, UNDO, Reply
 from cli.terminal.keys import END, Keys, keys_of
-from cli.terminal.pair_view import Pair, draw_pair, fitted, heading, pair_of, pair_whole, text_lines
+from cli.terminal.question_view import (
+    QuestionView,
+    draw_items,
+    fit_lines,
+    full_rows,
+    heading,
+    text_lines,
+    view_question,
+)
 from cli.terminal.set_choice import SetChoice, choice_among
 from sortnet.messages import printable
 from sortnet.preference.base import LONGEST_COMMENT
@@ -24,7 +32,7 @@ from store.service.labelling import LabellingService
 
 TICK = 0.5  # seconds between two checks of the terminal's size
 _COMMENT = "comment (Enter: keep, Escape: drop the change): "
-_SCROLL = "space, arrows, PgUp, PgDn: scroll"  # of what is longer than the screen
+_SCROLL = "space, arrows, PgUp, PgDn: scroll"  # if there is more than the screen shows
 _SET_HELP = """\
 Choose the best and, if it is asked for, the worst, by their numbers. The answer
 is stored before the next question is shown.
@@ -60,29 +68,36 @@ Each of these keys is one answer, stored before the next pair is shown.
 
 
 def _key_lines(keys: str, width: int) -> list[str]:
-    """Keys that `|` divides, in as many lines as they need; broken only between them."""
-    lines = wrap(keys.replace(" ", "\xa0").replace("|", "   "), width)
-    return [line.replace("\xa0", " ") for line in lines]
+    """Keys, separated by `|` in the text, in lines that are broken between keys only."""
+    unbroken = keys.replace(" ", "\xa0").replace("|", "   ")
+    return [line.replace("\xa0", " ") for line in wrap(unbroken, width)]
 
 
 class Screen:
-    """The terminal screen: the items of a question, the keys, and a progress line."""
+    """The user interface by single keys: the items of a question, the keys, a status line."""
 
     def __init__(self, console: Console, keys: Keys, service: LabellingService) -> None:
-        self._console, self._keys, self._service = console, keys, service
-        self._note, self._instructions = "", ""
-        self._still: Callable[[], bool] = lambda: True
-        self._renewed, self._late = 0.0, False
+        self._console = console
+        self._keys = keys
+        self._service = service
+        self._note = ""  # a message shown next to the question
+        self._shown_instructions = ""
+        self._renew: Callable[[], bool] = lambda: True  # renews the lease of the question
+        self._renewed_at = 0.0
+        self._is_late = False  # whether the lease is lost
 
-    def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> Reply:
-        """See `cli.terminal.asking.Front`."""
-        self._still, self._renewed, self._late = still, time.monotonic(), False
-        self._show_instructions()
-        self._keys.drop()
-        pair = pair_of(self._service.items, lease.question, self._service.study.question)
-        choice = choice_among(len(pair.items), is_worst_asked=self._service.study.worst)
+    def ask(self, lease: Lease, status_line: str, renew: Callable[[], bool]) -> Reply:
+        """Ask one question, see `cli.terminal.asking.Front`."""
+        self._renew = renew
+        self._renewed_at = time.monotonic()
+        self._is_late = False
+        self._show_new_instructions()
+        self._keys.discard()
+        study = self._service.study
+        view = view_question(self._service.items, lease.question, study.question)
+        choice = choice_among(len(view.items), is_worst_asked=study.worst)
         comment, flagged = "", False
-        size = self._show_pair(pair, standing, self._note, choice)
+        size = self._show_question(view, status_line, self._note, choice)
         started = time.monotonic()
         while True:
             key = self._keys.read(TICK)
@@ -90,167 +105,198 @@ class Screen:
             if reply is not None:
                 self._note = ""
                 return reply.after(started, comment, flagged)
-            looked = time.monotonic()
+            interrupted = time.monotonic()
             if key == "c":
-                show = partial(self._show_pair, pair, standing, choice=choice)
-                comment = self._typed(comment, show)
+                show = partial(self._show_question, view, status_line, choice=choice)
+                comment = self._edit_comment(comment, show)
             elif key == "f":
                 flagged = not flagged
             elif key in ("a", "r", "h"):
-                self._page(partial(self._rows, key, pair))
+                self._show_rows(partial(self._rows_of_key, key, view))
             if key != "a":  # reading the full text counts as answering time
-                started += time.monotonic() - looked
-            self._renew()
-            if self._late:
+                started += time.monotonic() - interrupted
+            self._renew_lease()
+            if self._is_late:
                 return Reply(LATE)
             if key is not None or size != self._console.size:
-                note = _remarked(comment, flagged) or self._note
-                size = self._show_pair(pair, standing, note, choice)
+                note = _remarks_in_words(comment, flagged) or self._note
+                size = self._show_question(view, status_line, note, choice)
 
-    def _renew(self) -> None:
-        """Renew the lease of the pair if it is time to, also while something else is shown."""
-        if time.monotonic() - self._renewed > self._service.lease_seconds / 3 and not self._late:
-            self._renewed = time.monotonic()
-            self._late = not self._still()
+    def _renew_lease(self) -> None:
+        """Renew the lease of the question if a third of it is over; called on every screen."""
+        age = time.monotonic() - self._renewed_at
+        if age > self._service.lease_seconds / 3 and not self._is_late:
+            self._renewed_at = time.monotonic()
+            self._is_late = not self._renew()
 
-    def _show_instructions(self) -> None:
-        before, self._instructions = self._instructions, self._service.study.instructions
-        if self._instructions and self._instructions != before:
-            self._keys.drop()
-            self._page(self._told, "go on")
+    def _show_new_instructions(self) -> None:
+        """Show the instructions if they have changed since they were shown."""
+        instructions = self._service.study.instructions
+        if instructions and instructions != self._shown_instructions:
+            self._keys.discard()
+            self._show_rows(self._study_rows, "go on")
+        self._shown_instructions = instructions
 
-    def _told(self) -> list[Text]:
+    def _study_rows(self) -> list[Text]:
+        """The question of the study and its instructions."""
         width = self._console.width
-        asked = Text("\n".join(text_lines(self._service.study.question)), style="bold")
-        return [*asked.wrap(self._console, width), Text(), *self._markdown()]
+        question = Text("\n".join(text_lines(self._service.study.question)), style="bold")
+        return [*question.wrap(self._console, width), Text(), *self._instruction_rows()]
 
-    def _markdown(self) -> list[Text]:
+    def _instruction_rows(self) -> list[Text]:
         from rich.markdown import Markdown  # takes a tenth of a second
 
         text = "\n".join(text_lines(self._service.study.instructions))
         # Without hyperlinks, which hide where they lead to.
-        drawn = self._console.render_lines(Markdown(text, hyperlinks=False), pad=False)
+        rows = self._console.render_lines(Markdown(text, hyperlinks=False), pad=False)
         # An entity may stand for a character that changes the writing direction.
-        parts = ([(printable(part.text), part.style or "") for part in row] for row in drawn)
-        return [Text.assemble(*row) for row in parts]
+        return [
+            Text.assemble(*((printable(part.text), part.style or "") for part in row))
+            for row in rows
+        ]
 
-    def _typed(self, before: str, show: Callable[[str], object]) -> str:
-        text = before
+    def _edit_comment(self, comment: str, show: Callable[[str], object]) -> str:
+        """Let the annotator edit a comment; return it, or the old one after Escape."""
+        text = comment
         while True:
-            room = max(self._console.width - len(_COMMENT) - 1, 1)
-            show(f"{_COMMENT}{text[-room:]}_")
-            part = self._keys.part(TICK) or ""
-            self._renew()
-            if part in ("\r", "\n"):
+            n_visible = max(self._console.width - len(_COMMENT) - 1, 1)
+            show(f"{_COMMENT}{text[-n_visible:]}_")
+            typed = self._keys.read_typed(TICK) or ""
+            self._renew_lease()
+            if typed in ("\r", "\n"):
                 return text.strip()
-            if part in ("\x1b", "\x04"):
-                return before
-            if part in ("\x7f", "\x08"):
+            if typed in ("\x1b", "\x04"):
+                return comment
+            if typed in ("\x7f", "\x08"):
                 text = text[:-1]
-            elif part.isprintable():
-                text = (text + part)[:LONGEST_COMMENT]
+            elif typed.isprintable():
+                text = (text + typed)[:LONGEST_COMMENT]
 
     def notify(self, text: str) -> None:
         self._note = text
 
-    def enough(self, why: str) -> bool:
+    def wants_more(self, why: str) -> bool:
         text = f"Enough: {why}.\n\nEnter: continue   q: quit"
-        return self._key_below(text, "enter", "q", END) == "enter"
+        return self._wait_for_key(text, "enter", "q", END) == "enter"
 
-    def over(self, why: str) -> bool:
-        self._keys.drop()
+    def wants_undo(self, why: str) -> bool:
+        self._keys.discard()
         text = f"That was all: {why}.\n\nz: undo the last answer   any other key: end"
-        return KEYS.get(self._key_below(text)) == UNDO
+        return KEYS.get(self._wait_for_key(text)) == UNDO
 
-    def _key_below(self, text: str, *known: str) -> str:
-        """Show a text until one of the keys is pressed; any key, if none is named."""
+    def _wait_for_key(self, text: str, *keys: str) -> str:
+        """Show a text until one of the keys is pressed, or any key if none is named."""
         while True:
             self._console.update_screen(Text(text))
             key = self._keys.read(TICK)
-            if key is not None and (key in known or not known):
+            if key is not None and (key in keys or not keys):
                 return key
 
-    def _show_pair(
-        self, pair: Pair, standing: str, note: str = "", choice: SetChoice | None = None
+    def _show_question(
+        self,
+        view: QuestionView,
+        status_line: str,
+        note: str = "",
+        choice: SetChoice | None = None,
     ) -> tuple[int, int]:
+        """Draw the question; return the size of the screen that it is drawn for."""
         size = self._console.size
         best = None if choice is None else choice.best
-        asked = () if choice is None else (choice.asked,)
+        prompt = [] if choice is None else [choice.prompt]
         line = partial(Text, no_wrap=True, overflow="ellipsis")
-        top, any_cut = [line(standing, style="bold")], False
-        height = size.height - 2 - len(asked) - len(self._bar(is_set=pair.is_set, more=True))
-        for lines in filter(None, (pair.question, pair.context)):
-            above, cut = fitted(self._console, lines, size.width, max(height // 4, 1))
-            top.append(above)
-            height, any_cut = height - 1 - above.plain.count("\n"), any_cut or cut
-        drawn, cut = draw_pair(self._console, pair, max(height, 3), best)
-        bar = self._bar(is_set=pair.is_set, more=cut or any_cut)
-        self._console.update_screen(Group(*top, drawn, *map(line, (*asked, note, *bar))))
+        above = [line(status_line, style="bold")]
+        any_cut = False
+        height = size.height - 2 - len(prompt) - len(self._bar(is_set=view.is_set, is_cut=True))
+        for lines in (view.question, view.context):
+            if lines:
+                text, is_cut = fit_lines(self._console, lines, size.width, max(height // 4, 1))
+                above.append(text)
+                height -= 1 + text.plain.count("\n")
+                any_cut = any_cut or is_cut
+        items, is_cut = draw_items(self._console, view, max(height, 3), best)
+        bar = self._bar(is_set=view.is_set, is_cut=is_cut or any_cut)
+        below = [line(text) for text in (*prompt, note, *bar)]
+        self._console.update_screen(Group(*above, items, *below))
         return size
 
-    def _bar(self, *, more: bool, is_set: bool = False) -> list[str]:
-        """The keys, in as many lines as the width needs; `more`: whether a text is cut."""
-        plain = self._console.options.ascii_only
-        marks = ("<-", "->", "v") if plain else ("←", "→", "↓")
-        answers = "1 {} left|2 {} right|0 {} tie|space skip|? can't say".format(*marks)
+    def _bar(self, *, is_cut: bool, is_set: bool = False) -> list[str]:
+        """The keys, in as many lines as the width needs.
+
+        Args:
+            is_cut: whether a text is cut, so that there is a key to show all of it.
+            is_set: whether the question is about more than two items.
+        """
         if is_set:
             answers = "1 2 ... best, worst|= all the same|s skip|? can't say"
+        elif self._console.options.ascii_only:
+            answers = "1 <- left|2 -> right|0 v tie|space skip|? can't say"
+        else:
+            answers = "1 ← left|2 → right|0 ↓ tie|space skip|? can't say"
         undo = "u undo" if is_set else "z undo"
-        others = f"{undo}|r ranking|{'a show all|' * more}c comment|f flag|h help|q quit"
+        show_all = "a show all|" if is_cut else ""
+        further = f"{undo}|r ranking|{show_all}c comment|f flag|h help|q quit"
         width = self._console.width
-        return [*_key_lines(answers, width), *_key_lines(others, width)]
+        return [*_key_lines(answers, width), *_key_lines(further, width)]
 
-    def _rows(self, key: str, pair: Pair) -> list[Text]:
+    def _rows_of_key(self, key: str, view: QuestionView) -> list[Text]:
+        """The rows that a key shows: `a` the full texts, `h` the help, `r` the ranking."""
         if key == "a":
-            return pair_whole(self._console, pair)
+            return full_rows(self._console, view)
+        width = self._console.width
         if key == "h":
-            keys = Text(_SET_HELP if pair.is_set else _HELP).wrap(
-                self._console, self._console.width
-            )
-            return [*keys, Text(), heading(self._console, "what is asked"), *self._told()]
+            keys = Text(_SET_HELP if view.is_set else _HELP).wrap(self._console, width)
+            return [*keys, Text(), heading(self._console, "what is asked"), *self._study_rows()]
         items = self._service.items
         frame = ranking_frame(self._service.ranking, items)
-        lines = ranking_lines(frame, items, self._console.width, files=False)
+        lines = ranking_lines(frame, items, width, files=False)
         return [Text(line, no_wrap=True, overflow="crop") for line in lines]
 
-    def _page(self, make: Callable[[], list[Text]], then: str = "back") -> None:
-        """Show rows that scroll; any other key closes them."""
-        at, rows, size = 0, make(), self._console.size
+    def _show_rows(self, make_rows: Callable[[], list[Text]], then: str = "back") -> None:
+        """Show rows that scroll, until another key is pressed.
+
+        Args:
+            make_rows: makes the rows for the present size of the screen.
+            then: what follows after the rows.
+        """
+        first = 0
+        rows = make_rows()
+        size = self._console.size
         while True:
             keys = _key_lines(f"{_SCROLL}|any other key: {then}", self._console.width)
             height = self._console.height - len(keys)
-            last = max(len(rows) - height, 0)
-            at = min(max(at, 0), last)
-            below = Text("\n".join(keys) if last else f"any key: {then}", style="bold")
-            self._console.update_screen(Text("\n").join([*rows[at : at + height], below]))
+            last_first = max(len(rows) - height, 0)
+            first = min(max(first, 0), last_first)
+            bar = Text("\n".join(keys) if last_first else f"any key: {then}", style="bold")
+            self._console.update_screen(Text("\n").join([*rows[first : first + height], bar]))
             key = self._keys.read(TICK)
-            self._renew()
+            self._renew_lease()
             moves = {"down": 1, "up": -1, "space": height, "page down": height, "page up": -height}
-            if key is not None and (key not in moves or not last):
+            if key is not None and (key not in moves or not last_first):
                 return
-            at += moves.get(key or "", 0)
+            first += moves.get(key or "", 0)
             if size != self._console.size:
-                rows, size = make(), self._console.size
+                size = self._console.size
+                rows = make_rows()
 
 
-def _remarked(comment: str, flagged: bool) -> str:
-    """What is stored with the answer, in words."""
-    note = "flagged   " if flagged else ""
-    return f"{note}comment: {comment}" if comment else note
+def _remarks_in_words(comment: str, flagged: bool) -> str:
+    """The flag and the comment that are stored with the answer, in words."""
+    words = "flagged   " if flagged else ""
+    return f"{words}comment: {comment}" if comment else words
 
 
 def _reply_of(key: str | None, choice: SetChoice | None) -> Reply | None:
-    """The answer of a key, if it completes one; what it chooses is kept in `choice`."""
+    """The reply of a key; None if the key completes no reply, but it may change the choice."""
     if choice is None:
         return Reply(KEYS[key]) if key in KEYS else None
     if choice.has_place(key):
         return choice.choose_by_key(key)
-    said = SET_KEYS.get(key or "")
-    if said == UNDO and choice.best is not None:
+    outcome = SET_KEYS.get(key or "")
+    if outcome == UNDO and choice.best is not None:
         return choice.choose(choice.best)
-    if said is None or (said == "same" and choice.best is not None):
+    if outcome is None or (outcome == "same" and choice.best is not None):
         return None
-    return Reply(said)
+    return Reply(outcome)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ _NUMBERS = re.compile(r"([1-9])(?:[ ,]+([1-9]))?")
 
 
 def choice_among(n_items: int, *, is_worst_asked: bool) -> SetChoice | None:
-    """The choice among the items of a question; None of two, which one key answers.
+    """The choice among the items of a question; None for two items, which one key answers.
 
     >>> choice_among(2, is_worst_asked=True) is None
     True
@@ -19,21 +19,22 @@ def choice_among(n_items: int, *, is_worst_asked: bool) -> SetChoice | None:
 
 
 class SetChoice:
-    """What is chosen so far of the items of a question; places are from 0.
+    """The state of a choice among the items of a question; places count from 0.
 
     Attributes:
-        best: the place of the best item, while the worst one is asked for; else None.
+        best: the place of the best item, while the worst item is asked for; else None.
     """
 
     def __init__(self, n_items: int, *, is_worst_asked: bool) -> None:
-        self.n_items, self._is_worst_asked = n_items, is_worst_asked
+        self.n_items = n_items
         self.best: int | None = None
+        self._is_worst_asked = is_worst_asked
 
     @property
-    def asked(self) -> str:
-        """What is asked now.
+    def prompt(self) -> str:
+        """The question to answer next.
 
-        >>> SetChoice(4, is_worst_asked=True).asked
+        >>> SetChoice(4, is_worst_asked=True).prompt
         'which is the best?'
         """
         if self.best is None:
@@ -41,7 +42,7 @@ class SetChoice:
         return f"{self.best + 1} is the best: which is the worst? ({self.best + 1}: take it back)"
 
     def choose(self, place: int) -> Reply | None:
-        """Choose a place; the answer, if it is complete.
+        """Choose a place; return the answer if it is complete.
 
         The place of the best item, chosen again, takes the choice back.
 
@@ -61,12 +62,12 @@ class SetChoice:
         return Reply("best", best=best, worst=place)
 
     def choose_by_key(self, key: str | None) -> Reply | None:
-        """Choose the place of a key; another key chooses nothing."""
+        """Choose the place of a key, as `choose` does; other keys choose nothing."""
         place = self._place_of(key)
         return None if place is None else self.choose(place)
 
     def has_place(self, key: str | None) -> bool:
-        """Whether it is the key of a place."""
+        """Whether the key is the number of a place."""
         return self._place_of(key) is not None
 
     def _place_of(self, key: str | None) -> int | None:
@@ -74,7 +75,11 @@ class SetChoice:
         return numbers.index(key) if key in numbers else None
 
     def choose_by_line(self, line: str) -> Reply | str | None:
-        """The answer of a line with one number or two; why it is none; None if it is incomplete.
+        """Choose by a line with one number or two.
+
+        Returns:
+            The answer; a text that says what is wrong with the line; or None if the worst item is
+            still to be named.
 
         >>> choice = SetChoice(4, is_worst_asked=True)
         >>> choice.choose_by_line("2 4").best

@@ -8,18 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
-_CAME: list[int] = []  # signals of the command that runs
+_RECEIVED: list[int] = []  # signals that the running command has received
 
 
 def raise_if_signalled() -> None:
-    """Raise KeyboardInterrupt if a signal came, whose own may have been lost in a finaliser."""
-    if _CAME:
-        raise KeyboardInterrupt(signal.Signals(_CAME[0]).name)
+    """Raise KeyboardInterrupt if a signal came.
+
+    The signal has raised KeyboardInterrupt already, but in a finaliser that is lost.
+    """
+    if _RECEIVED:
+        raise KeyboardInterrupt(signal.Signals(_RECEIVED[0]).name)
 
 
 @contextmanager
 def signals_restored() -> Iterator[None]:
-    """Restore the handlers of signals that the body, a whole command, has left ignored."""
+    """Restore the handlers of signals after the body, a whole command, has ignored them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -37,31 +40,31 @@ def signals_restored() -> Iterator[None]:
 def signals_as_ctrl_c() -> Iterator[list[int]]:
     """Turn SIGTERM and SIGHUP into a KeyboardInterrupt with the signal's name.
 
-    Signals ignored by nohup stay ignored. Those that are ignored at the end, since the command is
-    ending already, stay so until it has reported why, see `signals_restored`.
+    Signals ignored by nohup stay ignored. After a signal, further signals are ignored until the
+    command has reported why it ends, see `signals_restored`.
 
-    Yields the list of those that came: an interrupt within a callback of an import or a finaliser
-    is lost, so a long task calls `raise_if_signalled` now and then.
+    Yields the list of the signals received: an interrupt within a callback of an import or a
+    finaliser is lost, so a long task calls `raise_if_signalled` now and then.
     """
-    came = _CAME
-    came.clear()
+    received = _RECEIVED
+    received.clear()
 
-    def end(number: int, frame: object) -> None:
-        came.append(number)
-        # A closing terminal sends two: the second must not interrupt the cleanup.
-        for each in heard:
-            signal.signal(each, signal.SIG_IGN)
+    def interrupt(number: int, frame: object) -> None:
+        received.append(number)
+        # A closing terminal sends two signals: the second must not interrupt the cleanup.
+        for handled_number in handled:
+            signal.signal(handled_number, signal.SIG_IGN)
         raise KeyboardInterrupt(signal.Signals(number).name)
 
-    both = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    heard = [number for number in both if signal.getsignal(number) is not signal.SIG_IGN]
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    handled = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     if threading.current_thread() is not threading.main_thread():
-        heard = []  # Python hears signals in the main thread alone
-    before = {number: signal.signal(number, end) for number in heard}
+        handled = []  # Python handles signals in the main thread alone
+    previous_handlers = {number: signal.signal(number, interrupt) for number in handled}
     try:
-        yield came
+        yield received
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, handler)
 
@@ -69,5 +72,5 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
 @contextmanager
 def ended_by_signals() -> Iterator[list[int]]:
     """End on SIGTERM, a closed terminal or Ctrl-C; leases and claims are released."""
-    with suppress(KeyboardInterrupt), signals_as_ctrl_c() as came:
-        yield came
+    with suppress(KeyboardInterrupt), signals_as_ctrl_c() as received:
+        yield received

@@ -1,1 +1,1 @@
-"""A training from the command line: its options, and what is printed of it."""
+"""A training from the command line: its options and its output."""

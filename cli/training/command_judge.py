@@ -15,11 +15,11 @@ from store.training.asked_judge import AskedJudge
 from store.training.train_or_resume import RunOptions
 from store.training.training_estimate import estimate
 
-_OF_NO_JUDGE = ("show_prompt", "estimate", "question")
+_NO_ATTRIBUTES = ("show_prompt", "estimate", "question")  # options that are no attributes
 
 
 def _option(name: str) -> str:
-    """An option as it is typed, by the name of its value."""
+    """The option as it is typed, such as `--judge`, for the name of its value."""
     return "--" + name.removeprefix("store_").replace("_", "-")
 
 
@@ -28,7 +28,7 @@ _OPTIONS["logprobs"] = _option("no_logprobs")
 
 
 def judge_of_command(ctx: click.Context) -> AskedJudge:
-    """The judge of a new run, or what a resumed run is to change about its judge.
+    """The judge of a new run, or the changes to the judge of a resumed run.
 
     Raises:
         click.UsageError: if some options do not go together.
@@ -39,7 +39,7 @@ def judge_of_command(ctx: click.Context) -> AskedJudge:
     _refuse_unrelated(values, typed)
     changes = None
     if values["resume"]:
-        changes = {name: values[name] for name in typed.difference(_OF_NO_JUDGE)}
+        changes = {name: values[name] for name in typed.difference(_NO_ATTRIBUTES)}
         if "request" in changes:
             changes["request"] = parse_request(changes["request"])
         if "no_logprobs" in changes:
@@ -51,11 +51,11 @@ def judge_of_command(ctx: click.Context) -> AskedJudge:
 
 
 def _refuse_unrelated(values: Mapping[str, Any], typed: set[str]) -> None:
-    """Refuse options of a judge where there is none, or that do not go together."""
+    """Refuse options of a judge if there is no judge, and options that do not go together."""
     if is_asked(values) or only_shows(values):
         refuse_together(values)
         if values["ranker"] != "sortnet":
-            raise click.UsageError("a sortnet alone asks a judge: leave out --ranker")
+            raise click.UsageError("only --ranker sortnet asks a judge")
     elif typed and not values["resume"]:
         option = _option(min(typed))
         instead = ""
@@ -67,15 +67,15 @@ def _refuse_unrelated(values: Mapping[str, Any], typed: set[str]) -> None:
 def show_prompt_or_estimate(
     values: Mapping[str, Any], options: RunOptions, settings: Mapping[str, Any]
 ) -> None:
-    """Print the prompt of a pair of training documents, or what asking would take."""
+    """Print the prompt of a pair of training documents, or an estimate of calls and tokens."""
     model = judge_of({**values, "model": values["model"] or "model", "judge": None})
     assert isinstance(model, LanguageModel)
-    found = estimate(
+    estimated = estimate(
         values["data"], judge=model, question=options.judge.question, options=options, **settings
     )
     if values["show_prompt"]:
-        print_prompt(found.prompt, as_json=values["as_json"])
-    elif found.calls is None:
-        raise click.UsageError("--estimate needs --judgements N, how many answers there are")
+        print_prompt(estimated.prompt, as_json=values["as_json"])
+    elif estimated.calls is None:
+        raise click.UsageError("--estimate needs --judgements N, the number of answers")
     else:
-        print_estimate(found.calls, as_json=values["as_json"])
+        print_estimate(estimated.calls, as_json=values["as_json"])

@@ -1,4 +1,4 @@
-"""What the command line of `sortnet train` says of a run, but for its judge."""
+"""The options of a run, from the command line of `sortnet train`; without its judge."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions
 from store.training.watcher import Watcher
 
+_OPTIONS_OF_RUNS = ("resume", "preset", "no_tune", "logs", "from_model")
+
 
 def checked_judge(ctx: click.Context) -> AskedJudge:
     """The judge of the command line, after a check of the other options.
 
     Raises:
         click.UsageError: if some options do not go together.
-        SortNetError: on a folder or a tracker that cannot be.
+        SortNetError: if a folder cannot be used, or a tracker does not exist.
     """
     values = ctx.params
     refuse_folder(values["out"])
-    trackers(values["logs"])  # a misspelt one is refused before anything is read
+    trackers(values["logs"])  # a misspelt tracker is refused before anything is read
     judge = judge_of_command(ctx)
     refuse_own_folder(values["from_model"], Folder(values["out"]))
     if values["ranker"] != "sortnet":
@@ -45,28 +47,28 @@ def checked_judge(ctx: click.Context) -> AskedJudge:
 
 
 def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
-    of_runs = ("resume", "preset", "no_tune", "logs", "from_model")
-    if any(values[name] for name in of_runs):
+    """Refuse options that only a SortNet has, as only it is stored as a run."""
+    if any(values[name] for name in _OPTIONS_OF_RUNS):
         raise click.UsageError(
-            "--resume, --from, --preset, --no-tune and --log are of a sortnet alone"
+            "--resume, --from, --preset, --no-tune and --log are for --ranker sortnet only"
         )
     if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise click.UsageError(f"one process fits {values['ranker']}: leave torchrun out")
+        raise click.UsageError(f"{values['ranker']} is fitted by one process: leave torchrun out")
 
 
 def run_settings(ctx: click.Context) -> dict[str, Any]:
-    """The settings of a run: of the preset, of options of their own, and of `--set`."""
+    """The settings of a run: from the preset, from the settings' options, and from `--set`."""
     values = ctx.params
     preset = PRESETS[values["preset"]] if values["preset"] else {}
-    return {**preset, **typed_settings(ctx), **settings_set(Config(), values["extra"])}
+    return {**preset, **typed_settings(ctx), **parse_typed_settings(Config(), values["extra"])}
 
 
-def settings_set(settings: Settings, typed: Sequence[str]) -> dict[str, Any]:
-    """The values of settings that are typed as `NAME=VALUE`.
+def parse_typed_settings(settings: Settings, typed: Sequence[str]) -> dict[str, Any]:
+    """{setting: its value} of settings that are typed as `NAME=VALUE`.
 
     Raises:
-        SortNetError: on a setting that there is not, or no value of one.
-        click.BadParameter: on what is no NAME=VALUE.
+        SortNetError: if a setting does not exist, or cannot have the value.
+        click.BadParameter: if a text is no `NAME=VALUE`.
     """
     texts = {}
     for pair in typed:
@@ -75,8 +77,8 @@ def settings_set(settings: Settings, typed: Sequence[str]) -> dict[str, Any]:
             raise click.BadParameter(f"--set takes NAME=VALUE, got {pair[:60]!r}")
         texts[name.replace("-", "_")] = text
     settings.check_names(texts)
-    known: Mapping[str, Setting] = settings_of(type(settings))  # type: ignore[arg-type]
-    return {name: parse_setting(name, known[name].values, text) for name, text in texts.items()}
+    by_name: Mapping[str, Setting] = settings_of(type(settings))  # type: ignore[arg-type]
+    return {name: parse_setting(name, by_name[name].values, text) for name, text in texts.items()}
 
 
 def run_options(

@@ -1,4 +1,4 @@
-"""Print what a new run is trained on, and which model it begins with."""
+"""Print the data of a new run, and the model that the run begins with."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
 
 
 def say_origin(origin: Origin, vali: Queries, *, err: bool) -> None:
-    """Print which model the run begins with, and a note if the model was trained on some of V."""
+    """Print the model that the run begins with, and a note if it was trained on queries of V."""
     put(f"from   {from_which(origin.facts)}: its comparator, scaling and features", err=err)
-    part = origin.model.info.get("data", {}).get("train", {})
-    known = {*part.get("queries", ())}
-    shared = [qid for qid in vali.qids.tolist() if qid in known]
+    train_facts = origin.model.info.get("data", {}).get("train", {})
+    trained_qids = {*train_facts.get("queries", ())}
+    shared = [qid for qid in vali.qids.tolist() if qid in trained_qids]
     if shared:
         seed = origin.model.config.seed
         say(

@@ -21,7 +21,7 @@ class PrintedDemo(DemoWatcher):
     """Prints the queries and iterations of a demo.
 
     Args:
-        progress: shows what is being done.
+        progress: shows the present step.
         as_json: whether the result is printed as JSON, and the iterations on stderr.
     """
 
@@ -38,14 +38,12 @@ class PrintedDemo(DemoWatcher):
         self._show_iteration = iterations.shower(quality, err=self._as_json)
         if self._as_json:
             return
-        n_train, n_vali, n_test = (
-            len(part) for part in (fold.train, fold.vali, fold.test or fold.vali)
-        )
-        steps = count(training.config.trainings, "iteration")
+        test = fold.test or fold.vali
+        n_iterations = count(training.config.trainings, "iteration")
         put(
             f"Queries of {fold.train.sizes[0]} handwritten digits, to be sorted by the "
-            f"number written: {n_train} to learn from\nin {steps}, {n_vali} to choose the "
-            f"best iteration by, {n_test} to test the model on.\n"
+            f"number written: {len(fold.train)} to learn from\nin {n_iterations}, "
+            f"{len(fold.vali)} to choose the best iteration by, {len(test)} to test the model on.\n"
         )
 
     def iteration_ended(self, record: Iteration) -> None:
@@ -56,14 +54,15 @@ def demo_result(demo: DigitsDemo, store: str | None) -> Result:
     """The result of a demo.
 
     Args:
-        store: the URL of the store as it was typed; None: the user's own, which needs no option.
+        store: the URL of the store as it was typed; None: the user's own store, which needs no
+            option.
     """
     facts = demo.facts()
     return Result("demo", facts, text=_lines(facts, store))
 
 
 def _lines(facts: dict[str, Any], store: str | None) -> list[str]:
-    """Lines on the model before and after training, its files, and commands to run next."""
+    """Lines about the model before and after training, its files, and commands to run next."""
     spearman = facts["spearman"]
     lines = [
         f"\nSpearman correlation with the true order, mean over {facts['test_queries']} queries of "
@@ -73,11 +72,11 @@ def _lines(facts: dict[str, Any], store: str | None) -> list[str]:
     ]
     lines += [f"{name:8} {facts[name]}" for name in ("picture", "model", "test")]
     lines.append(f"{'store':8} {facts['store']}, run {facts['run']}\n\nnext")
-    in_store = "" if store is None else f" --store {shlex.quote(store)}"
+    store_option = "" if store is None else f" --store {shlex.quote(store)}"
     model, test = shlex.quote(facts["model"]), shlex.quote(facts["test"])
     commands = [
-        [f"  sortnet show last{in_store}", " the run's settings and iterations"],
-        [f"  sortnet pairs last{in_store}", " every pair it got wrong"],
+        [f"  sortnet show last{store_option}", " the run's settings and iterations"],
+        [f"  sortnet pairs last{store_option}", " every pair it got wrong"],
         [f"  sortnet evaluate {model} {test} --metric spearman", " on the images never seen"],
     ]
     return [*lines, *table(["", ""], commands, left=2)[1:]]

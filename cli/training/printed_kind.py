@@ -1,4 +1,4 @@
-"""`sortnet train --ranker KIND`: print a ranker of another kind than SortNet."""
+"""`sortnet train --ranker KIND`: fit a ranker of another kind than SortNet, and print it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cli.inputs.column_options import named_columns
 from cli.options import typed_settings
 from cli.printing.conventions import convention_notes, measures
 from cli.printing.results import Result, Step, print_result
-from cli.training.command_options import settings_set
+from cli.training.command_options import parse_typed_settings
 from cli.training.data_and_origin import say_data
 from sortnet.core import Progress
 from sortnet.core.shard import Group
@@ -25,7 +25,7 @@ class PrintedKind(Watcher):
     """Prints the data that a ranker is fitted on.
 
     Args:
-        progress: shows what is being done.
+        progress: shows the present step.
         as_json: whether the result is printed as JSON, and the data on stderr.
     """
 
@@ -46,7 +46,7 @@ def fit_and_print(ctx: click.Context) -> None:
     """Fit the ranker that the command line asks for, and print its measures."""
     values = ctx.params
     settings = settings_for(values["ranker"]).changed(**typed_settings(ctx))
-    settings = settings.changed(**settings_set(settings, values["extra"]))
+    settings = settings.changed(**parse_typed_settings(settings, values["extra"]))
     with progress() as status:
         options = RunOptions(
             store=values["store"],
@@ -63,17 +63,17 @@ def fit_and_print(ctx: click.Context) -> None:
 
 def _result(fitted: FittedKind) -> Result:
     ranker, folder = fitted.ranker, fitted.folder
-    measured, conventions = fitted.measures, fitted.conventions
+    conventions = fitted.conventions
     value = {
         "out": str(folder),
         "kind": ranker.config.kind,
         "config": ranker.config.to_json(),
         "info": dict(ranker.info),
-        "measures": measured,
+        "measures": fitted.measures,
     }
     step = Step(fitted.job.next_command(str(folder)), is_in_text=True)
     text = [
-        *measures(measured, conventions),
+        *measures(fitted.measures, conventions),
         "",
         f"model  {folder}, a ranker of kind {name_of(ranker.config)}; no run is stored",
         f"next   {step.command}",

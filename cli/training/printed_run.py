@@ -1,4 +1,4 @@
-"""Print what a training tells: its settings, trials, iterations and result."""
+"""Print a training: its settings, trials, iterations and result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PrintedRun(Watcher):
     """Prints a training as text, or its result as JSON and the text on stderr.
 
     Args:
-        progress: shows what is being done.
+        progress: shows the present step.
         logs: trackers that each iteration is written to.
         raise_if_signalled: called after each trial and iteration; ends the run by an error.
         as_json: whether the result is printed as JSON.
@@ -70,8 +70,8 @@ class PrintedRun(Watcher):
             for text in _how_chosen(job):
                 self._put(text)
         if chooses and group.size > 1:
-            who_waits = "process waits" if group.size == 2 else f"{group.size - 1} processes wait"
-            say(f"the other {who_waits} until the settings are chosen")
+            waiting = "process waits" if group.size == 2 else f"{group.size - 1} processes wait"
+            say(f"the other {waiting} until the settings are chosen")
         self._show_trial = iterations.trial_shower(job.metrics[0].name, self._put)
 
     def trial_ended(self, trial: Trial) -> None:
@@ -80,7 +80,8 @@ class PrintedRun(Watcher):
 
     def begun(self, training: TrainingRun, *, chose: bool) -> None:
         lines = []
-        if chose and (trials := training.run.config.get("tuning")):
+        trials = training.run.config.get("tuning")
+        if chose and trials:
             lines.append(iterations.chosen(training.config.flat(), trials))
         if training.finished:
             say(f"the run in {training.folder} has finished already")
@@ -103,9 +104,10 @@ class PrintedRun(Watcher):
 
     def ended(self, trained: TrainedRun) -> None:
         job = trained.training.job
-        empty = job.config.empty
-        parts = trained.parts.items()
-        conventions = {split: conventions_of(part, job.metrics, empty) for split, part in parts}
+        conventions = {
+            name: conventions_of(part, job.metrics, job.config.empty)
+            for name, part in trained.parts.items()
+        }
         print_result(_result(trained, conventions), as_json=self._as_json)
 
     def _put(self, text: str) -> None:
@@ -120,7 +122,7 @@ def trackers(
     def warn(text: str) -> None:
         say(" ".join(map(without_passwords, text.split())))
 
-    return [tracker(where, run, dict(params or {}), warn) for where in logs]
+    return [tracker(log, run, dict(params or {}), warn) for log in logs]
 
 
 def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result:
@@ -141,14 +143,17 @@ def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result
         "iterations": trained.rows,
     }
     step = Step(training.job.next_command(str(training.folder)), is_in_text=True)
-    answers = f"{trained.ranker.info['answers']:,} training pairs"
+    if training.judge is None:
+        answers = f"{trained.ranker.info['answers']:,} training pairs"
+    else:
+        answers = training.judge.text()
     text = [
         *_best_lines(trained),
         *measures(figures, conventions),
         *_interval_lines(trained.parts["vali"], figures["vali"]),
         "",
         f"kept   {kept_model(trained.kept)}",
-        f"judge  answered for {training.judge.text() if training.judge else answers}",
+        f"judge  answered for {answers}",
         f"model  {training.folder}",
         f"run    {training.run.id} in {trained.store}",
         f"next   {step.command}",
@@ -158,7 +163,7 @@ def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result
 
 
 def _best_lines(trained: TrainedRun) -> list[str]:
-    """Name the best iteration, and say why it is kept."""
+    """Lines that name the best iteration, and say why its model is kept."""
     rows, best = trained.rows, trained.best
     last = rows[-1]["iteration"]
     lines = ["", f"best is iteration {best['iteration']} of 0 to {last} (the last *)"]
@@ -178,7 +183,7 @@ def _interval_lines(vali: Queries, figures: Mapping[str, float]) -> list[str]:
 
 
 def _budget(job: TrainingJob, config: Config) -> str:
-    """A line on how one training is divided among the iterations."""
+    """A line that tells how one training is divided among the iterations."""
     budget = Budget.of(job.train, config)
     text = f"one training of {budget.steps:,} steps, in {count(budget.iterations, 'iteration')}"
     if config.max_iter is not None and budget.iterations < config.max_iter:
@@ -188,20 +193,22 @@ def _budget(job: TrainingJob, config: Config) -> str:
 
 def _how_chosen(job: TrainingJob) -> Iterator[str]:
     """The measure that chooses the iteration, and the number of queries it can choose by."""
+    measure = job.metrics[0]
     judged = job.vali.judged
     if job.is_asked:
         n_vali, n_answers = len(vali_pairs_of(job)), job.config.judgements or 0
         yield (
             f"{n_answers:,} answers: {n_vali:,} about validation pairs, where "
-            f"{job.metrics[0].name} chooses the iteration, {n_answers - n_vali:,} about training "
+            f"{measure.name} chooses the iteration, {n_answers - n_vali:,} about training "
             "pairs"
         )
         return
-    n, m = int(can_choose(job.metrics[0], job.vali).sum()), len(job.vali)
-    judges = f"{n} of {m} validation queries can choose"
-    if judged is not None:
-        judges = f"{len(judged):,} judged pairs with items that are held out"
-    yield f"{job.metrics[0].name} chooses the iteration: {judges}"
+    if judged is None:
+        n_choosing = int(can_choose(measure, job.vali).sum())
+        basis = f"{n_choosing} of {len(job.vali)} validation queries can choose"
+    else:
+        basis = f"{len(judged):,} judged pairs with items that are held out"
+    yield f"{measure.name} chooses the iteration: {basis}"
     is_same = job.data["train"]["fingerprint"] == job.data["vali"]["fingerprint"]
     if is_same and not job.is_divided:
         yield "VALI is the data of TRAIN: all figures are training figures"

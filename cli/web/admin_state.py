@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from cli.web.curve import drawn_curve
+from cli.web.curve import draw_curve
 from cli.web.pages import People
-from cli.web.ranking_rows import View, item_shown, ranking_rows
+from cli.web.ranking_rows import View, item_cell, ranking_rows
 from sortnet.files import plain
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import (
@@ -30,135 +30,183 @@ from store.service.labelling import LabellingService
 
 SHOWN = 100  # rows of groups and gold pairs
 TALKED = 50  # rows of disputed pairs and comments
-_PAGE_TITLES = {"gold": "Gold pairs"}  # where the page has another one than the command
-# Titles of the columns of annotators, and the class of each.
+_PAGE_TITLES = {"gold": "Gold pairs"}  # titles that the page has and the command has not
+# Titles and CSS classes of the columns of annotators.
 PEOPLE_HEADS = (
-    *(("Name", "text"), ("Link", "text"), ("Answers", ""), ("Answers a minute", "")),
+    ("Name", "text"),
+    ("Link", "text"),
+    ("Answers", ""),
+    ("Answers a minute", ""),
     *((_PAGE_TITLES.get(title, title.capitalize()), "") for title in TITLES),
-    *(("State, verdict", "text"), ("Actions", "text")),
+    ("State, verdict", "text"),
+    ("Actions", "text"),
 )
 HOUR = 3600.0
 LATEST = 30  # answers by which an annotator's pace is measured
 BREAK = 120.0  # seconds without an answer after which an annotator was away
 PACE_AGE = 30.0  # seconds
-_COUNTED = ("per_hour", "agreement", "sizes", "disputed", "comments")
 
 
 class AdminState:
     """State for the admin page; slow statistics are recomputed only at intervals."""
 
     def __init__(self, service: LabellingService, people: People) -> None:
-        self.service, self._people = service, people
+        self.service = service
+        self._people = people
         self._lock = threading.Lock()
-        self._counted: tuple[tuple[int, ...], dict[str, Any]] = ((), {})
-        self._again = 0.0
+        self._statistics: dict[str, Any] = {}
+        self._statistics_moment: tuple[int, ...] = ()  # the service's moment at their computation
+        self._next_update = 0.0  # earliest time.monotonic() of the next computation
 
     def state(self, view: View) -> dict[str, Any]:
-        """The state to draw, with the rows of the ranking that are viewed."""
-        service, session = self.service, self.service.session
-        counted, tokens = self._counts(), self._people.tokens
+        """The state that the page draws, with the rows of the ranking that are in view."""
+        service = self.service
+        session = service.session
+        statistics = self._current_statistics()
         study = service.study
-        known = service.is_fitted
-        return ranking_rows(service, view) | {
-            "items": len(service.items),
-            "answers": session.n_votes,
-            **{name: counted[name] for name in _COUNTED},
-            "enough": ENOUGH_SHARED,
-            "remaining": _remaining(service) if known else None,
-            "curve": _curve(counted["recorded"], service) if known else [],
-            "goal": session.goal.wrong,
-            "top": session.goal.top,
-            "wanted": str(session.goal),
-            "groups": _groups(service) if known else [],
-            "people": [
-                {"name": name, "path": f"/a/{token}", "standing": session.answered(name)}
-                | {"report": counted["reports"].get(name)}
-                | {"figures": _figures(counted["reports"].get(name))}
-                | counted["paces"].get(name, {"pace": None, "last": None})
-                | {"state": study.state(name), "quota": study.quotas.get(name)}
-                | {kind: name in getattr(study, kind) for kind in ("excluded", "paused", "revoked")}
-                for name, token in tokens.items()
-            ],
-            "paused": None in study.paused,
-            "gold_rate": study.gold_rate,
-            "gold": [
-                {"item": pair.item, "other": pair.other}
-                | {"better": self._called(pair.item), "worse": self._called(pair.other)}
-                for pair in list(study.gold.values())[:SHOWN]
-            ],
+        is_fitted = service.is_fitted
+        state = ranking_rows(service, view)
+        state["items"] = len(service.items)
+        state["answers"] = session.n_votes
+        for name in ("per_hour", "agreement", "sizes", "disputed", "comments"):
+            state[name] = statistics[name]
+        state["enough"] = ENOUGH_SHARED
+        state["remaining"] = _remaining(service) if is_fitted else None
+        state["curve"] = _curve(statistics["recorded"], service) if is_fitted else []
+        state["goal"] = session.goal.wrong
+        state["top"] = session.goal.top
+        state["wanted"] = str(session.goal)
+        state["groups"] = _groups(service) if is_fitted else []
+        state["people"] = [
+            self._annotator_state(name, token, statistics)
+            for name, token in self._people.tokens.items()
+        ]
+        state["paused"] = None in study.paused
+        state["gold_rate"] = study.gold_rate
+        state["gold"] = self._gold_pairs()
+        return state
+
+    def template_variables(self, view: View) -> dict[str, Any]:
+        """Variables of the template of the tables; `study` is what annotators are asked."""
+        state = self.state(view)
+        study = self.service.study
+        return {
+            "state": state,
+            "curve": draw_curve(state),
+            "view": view,
+            "study": {
+                "question": study.question,
+                "instructions": study.instructions,
+                "top": study.top,
+                "goal": study.goal,
+                "deadline": study.deadline,
+            },
         }
 
-    def shown(self, view: View) -> dict[str, Any]:
-        """What the tables are made of; `study` is what is asked, and until when."""
-        names = ("question", "instructions", "top", "goal", "deadline")
-        state, study = self.state(view), self.service.study
-        drawn = {"state": state, "curve": drawn_curve(state), "view": view}
-        return drawn | {"study": {name: getattr(study, name) for name in names}}
+    def _annotator_state(self, name: str, token: str, statistics: dict[str, Any]) -> dict[str, Any]:
+        """An annotator's link, progress, figures and restrictions."""
+        study = self.service.study
+        report = statistics["reports"].get(name)
+        return {
+            "name": name,
+            "path": f"/a/{token}",
+            "standing": self.service.session.answered(name),
+            "report": report,
+            "figures": _figures(report),
+            **statistics["paces"].get(name, {"pace": None, "last": None}),
+            "state": study.state(name),
+            "quota": study.quotas.get(name),
+            "excluded": name in study.excluded,
+            "paused": name in study.paused,
+            "revoked": name in study.revoked,
+        }
 
-    def _called(self, item: int | None) -> str:
+    def _gold_pairs(self) -> list[dict[str, Any]]:
+        """The first gold pairs: the numbers and the names of their items."""
+        return [
+            {
+                "item": pair.item,
+                "other": pair.other,
+                "better": self._item_name(pair.item),
+                "worse": self._item_name(pair.other),
+            }
+            for pair in list(self.service.study.gold.values())[:SHOWN]
+        ]
+
+    def _item_name(self, item: int | None) -> str:
         """The start of an item's text, or its id."""
         items = self.service.items
         if item is None or item >= len(items):
             return ""
-        shown = item_shown(items, item)
-        return str(shown["text"] or shown["id"])
+        cell = item_cell(items, item)
+        return str(cell["text"] or cell["id"])
 
-    def _counts(self) -> dict[str, Any]:
-        """What takes a pass over the judgements; some seconds old for large collections."""
+    def _current_statistics(self) -> dict[str, Any]:
+        """Statistics that take a pass over the judgements; seconds old for large collections."""
         with self._lock:
-            service = self.service
-            start, upto = time.monotonic(), service.moment
-            known, counted = self._counted
-            # The rate also falls while nobody answers.
-            if not counted or start >= self._again + (0 if upto != known else PACE_AGE):
-                events, everything = service.session.judgements(), service.judgements()
-                reports = service.reports(list(self._people.tokens))
-                counted = {
-                    "agreement": plain(asdict(agreement(events))),
-                    "per_hour": _per_hour(events, time.time()),
-                    "reports": {report.name: plain(asdict(report)) for report in reports},
-                    "paces": _paces(everything),
-                    "sizes": facts_of_sizes(everything, service.study),
-                    "disputed": self._disputed(events),
-                    "comments": self._comments(everything),
-                    "recorded": recorded(service.collection, service.session.goal),
-                }
-                self._counted = upto, counted
-                self._again = time.monotonic() + 10 * (time.monotonic() - start)
-            return counted
+            start, moment = time.monotonic(), self.service.moment
+            # The rate of answers also falls while nobody answers.
+            age = PACE_AGE if moment == self._statistics_moment else 0
+            if not self._statistics or start >= self._next_update + age:
+                self._statistics = self._compute_statistics()
+                self._statistics_moment = moment
+                self._next_update = time.monotonic() + 10 * (time.monotonic() - start)
+            return self._statistics
 
-    def _disputed(self, events: Judgements) -> dict[str, Any]:
-        """The pairs that are disputed most, and who said what."""
-        (found, most), items = disputed(events, TALKED), self.service.items
-        pairs = [
-            {"items": [item_shown(items, n) for n in answers[0].pair]}
-            | {"said": [[one.annotator, first_better(one)] for one in answers]}
-            for answers in most
-        ]
-        return {"found": found, "pairs": pairs}
-
-    def _comments(self, events: Judgements) -> dict[str, Any]:
-        """The newest comments and flags, of answers that are not undone."""
-        commented = np.array(
-            [row for row, text in events.texts["comment"].items() if text], np.int64
-        )
-        rows = np.union1d(commented, np.flatnonzero(events.flagged == 1))
-        rows = rows[events.live[rows]]
-        kept = ("annotator", "answer", "comment", "flagged", "at")
-        newest = [events[row] for row in rows[::-1][:TALKED].tolist()]
+    def _compute_statistics(self) -> dict[str, Any]:
+        service = self.service
+        counted, all_judgements = service.session.judgements(), service.judgements()
+        reports = service.reports(list(self._people.tokens))
         return {
-            "found": len(rows),
-            "newest": [
-                {name: getattr(event, name) for name in kept}
-                | {"items": [self._commented(event, item) for item in event.items]}
-                for event in newest
-            ],
+            "agreement": plain(asdict(agreement(counted))),
+            "per_hour": _per_hour(counted, time.time()),
+            "reports": {report.name: plain(asdict(report)) for report in reports},
+            "paces": _paces(all_judgements),
+            "sizes": facts_of_sizes(all_judgements, service.study),
+            "disputed": self._disputed(counted),
+            "comments": self._comments(all_judgements),
+            "recorded": recorded(service.collection, service.session.goal),
         }
 
-    def _commented(self, event: Judgement, item: int) -> dict[str, Any]:
+    def _disputed(self, judgements: Judgements) -> dict[str, Any]:
+        """The most disputed pairs, with each annotator's answer; and the number of all disputed."""
+        n_disputed, most_disputed = disputed(judgements, TALKED)
+        pairs = [
+            {
+                "items": [item_cell(self.service.items, item) for item in answers[0].pair],
+                "said": [[answer.annotator, first_better(answer)] for answer in answers],
+            }
+            for answers in most_disputed
+        ]
+        return {"found": n_disputed, "pairs": pairs}
+
+    def _comments(self, judgements: Judgements) -> dict[str, Any]:
+        """The newest answers with a comment or a flag, and the number of all of them.
+
+        Answers that were undone are left out.
+        """
+        comments = judgements.texts["comment"]
+        commented = np.array([row for row, text in comments.items() if text], np.int64)
+        rows = np.union1d(commented, np.flatnonzero(judgements.flagged == 1))
+        rows = rows[judgements.live[rows]]
+        newest = [judgements[row] for row in rows[::-1][:TALKED].tolist()]
+        return {"found": len(rows), "newest": [self._remark(judgement) for judgement in newest]}
+
+    def _remark(self, judgement: Judgement) -> dict[str, Any]:
+        """An answer with its comment, its flag and its items."""
+        return {
+            "annotator": judgement.annotator,
+            "answer": judgement.answer,
+            "comment": judgement.comment,
+            "flagged": judgement.flagged,
+            "at": judgement.at,
+            "items": [self._item_with_choice(judgement, item) for item in judgement.items],
+        }
+
+    def _item_with_choice(self, judgement: Judgement, item: int) -> dict[str, Any]:
         """An item of an answer, with its `choice`: `best`, `worst`, or empty."""
-        choices = {event.best: "best", event.worst: "worst"}
-        return {**item_shown(self.service.items, item), "choice": choices.get(item, "")}
+        choices = {judgement.best: "best", judgement.worst: "worst"}
+        return {**item_cell(self.service.items, item), "choice": choices.get(item, "")}
 
 
 def _figures(report: dict[str, Any] | None) -> list[dict[str, Any] | None]:
@@ -167,54 +215,64 @@ def _figures(report: dict[str, Any] | None) -> list[dict[str, Any] | None]:
 
 
 def _remaining(service: LabellingService) -> dict[str, Any]:
-    """How close it is; of the groups only their number and that of those at the goal."""
+    """The distance to the goal, with the number of groups and of groups at the goal."""
     remaining = service.remaining
-    counts = {"groups": len(remaining.groups), "done": sum(g.stop for g in remaining.groups)}
-    facts = dict(plain(asdict(replace(remaining, groups=()))))
-    facts.update(counts)
-    facts["range_left"] = remaining.range_left
-    return facts
+    facts: dict[str, Any] = plain(asdict(replace(remaining, groups=())))
+    return {
+        **facts,
+        "groups": len(remaining.groups),
+        "done": sum(group.stop for group in remaining.groups),
+        "range_left": remaining.range_left,
+    }
 
 
 def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[dict[str, Any]]:
-    """The recorded fits and the last one; without those to answers that do not count any more."""
-    remaining, answers = service.remaining, service.session.n_votes
+    """The recorded fits and the last one, by number of answers.
+
+    Recorded fits to more answers than count today are left out: some were undone or excluded.
+    """
+    remaining, n_answers = service.remaining, service.session.n_votes
     holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
-    now = {"answers": answers, "expected": 1 - remaining.wrong, "holdout": holdout}
-    return [point for point in points if point["answers"] < answers] + [dict(plain(now))]
+    last_fit: dict[str, Any] = plain(
+        {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
+    )
+    return [*(point for point in points if point["answers"] < n_answers), last_fit]
 
 
 def _groups(service: LabellingService) -> list[dict[str, Any]]:
     """The groups that are furthest from the goal."""
     names = list(dict.fromkeys(service.items.groups or ()))
     worst = sorted(service.remaining.groups, key=lambda group: -group.wrong)[:SHOWN]
-    return [plain(asdict(group)) | {"group": names[group.group]} for group in worst]
+    return [{**plain(asdict(group)), "group": names[group.group]} for group in worst]
 
 
-def _per_hour(events: Judgements, now: float) -> dict[str, int]:
+def _per_hour(judgements: Judgements, now: float) -> dict[str, int]:
     """Answers in the last hour, and the hourly rate of the last ten minutes."""
-    at = events.at[events.is_answer]
-    recent = int((at > now - HOUR / 6).sum())
-    return {"last_hour": int((at > now - HOUR).sum()), "pace": 6 * recent}
+    times = judgements.at[judgements.is_answer]
+    in_ten_minutes = int((times > now - HOUR / 6).sum())
+    return {"last_hour": int((times > now - HOUR).sum()), "pace": 6 * in_ten_minutes}
 
 
-def _paces(events: Judgements) -> dict[str, dict[str, float | None]]:
-    """Each annotator's answers a minute, breaks aside, and the time of the last."""
-    rows = np.flatnonzero((events.answer != UNDO) & ~np.isnan(events.at))
-    rows = rows[np.argsort(events.annotator[rows], kind="stable")]
-    new = np.flatnonzero(np.diff(events.annotator[rows])) + 1
-    times = {
-        each[-1]: events.at[each[-LATEST:]].tolist() for each in np.split(rows, new) if len(each)
-    }
-    return {events[row].annotator: {"pace": pace(at), "last": at[-1]} for row, at in times.items()}
+def _paces(judgements: Judgements) -> dict[str, dict[str, float | None]]:
+    """Each annotator's answers a minute, breaks aside, and the time of the last answer."""
+    rows = np.flatnonzero((judgements.answer != UNDO) & ~np.isnan(judgements.at))
+    rows = rows[np.argsort(judgements.annotator[rows], kind="stable")]
+    starts = np.flatnonzero(np.diff(judgements.annotator[rows])) + 1
+    paces = {}
+    for annotator_rows in np.split(rows, starts):
+        if len(annotator_rows):
+            times = judgements.at[annotator_rows[-LATEST:]].tolist()
+            annotator = judgements[int(annotator_rows[-1])].annotator
+            paces[annotator] = {"pace": pace(times), "last": times[-1]}
+    return paces
 
 
-def pace(at: Sequence[float]) -> float | None:
-    """Answers a minute among the last ones, without breaks; None if there are too few.
+def pace(times: Sequence[float]) -> float | None:
+    """Answers a minute among the last answers, without breaks; None if there are too few.
 
     >>> pace([0, 10, 20, 1000, 1010])
     6.0
     """
-    gaps = (after - before for before, after in pairwise(at[-LATEST:]))
+    gaps = [after - before for before, after in pairwise(times[-LATEST:])]
     worked = [gap for gap in gaps if gap <= BREAK]
     return 60 * len(worked) / sum(worked) if sum(worked) > 0 else None

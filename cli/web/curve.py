@@ -6,49 +6,58 @@ import math
 from typing import Any
 
 
-def drawn_curve(state: dict[str, Any]) -> dict[str, Any] | None:
-    """What the template draws, its places in percent of the plot; None of fewer than two points.
+def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
+    """The curve that the template draws, with places in percent of the plot.
 
-    Without a line for the goal of a top, as that is a probability.
+    None if there are fewer than two points. With a top, the goal is a probability and not a share,
+    so it has no line.
     """
     points = [point for point in state["curve"] if point["expected"] is not None]
     if len(points) < 2:
         return None
-    top, last = state["top"], points[-1]
-    goal = None if top else 1 - state["goal"]
+    goal = None if state["top"] else 1 - state["goal"]
     lines = {
-        name: [(each["answers"], each[name]) for each in points if each[name] is not None]
+        name: [(point["answers"], point[name]) for point in points if point[name] is not None]
         for name in ("holdout", "expected")
     }
-    most: int = max(4, *(each["answers"] for each in points))
-    drawn = [share for line in lines.values() for _, share in line]
-    least: float = min(0.5, math.floor(10 * min(drawn if goal is None else [*drawn, goal])) / 10)
+    max_answers: int = max(4, *(point["answers"] for point in points))
+    shares = [share for line in lines.values() for _, share in line]
+    if goal is not None:
+        shares.append(goal)
+    min_share: float = min(0.5, math.floor(10 * min(shares)) / 10)
 
     def x(answers: float) -> float:
-        return 100 * answers / most
+        return 100 * answers / max_answers
 
     def y(share: float) -> float:
-        return 100 * (1 - share) / (1 - least)
+        return 100 * (1 - share) / (1 - min_share)
 
-    tenths = range(10, round(10 * least) - 1, -2 if least < 0.5 else -1)
-    what = f"the top {top} are" if top else "the pairs are"
-    where = "to belong there" if top else "in the right order"
-    checked = (
-        "" if last["holdout"] is None else f", {last['holdout']:.0%} of the hold-out predicted"
-    )
-    wanted = state["wanted"] if goal is None else f"{goal:.0%}"
-    said = f"After {last['answers']} answers {last['expected']:.0%} of {what} expected {where}"
+    # The lines of the grid: every tenth of the shares, or every other tenth if they are many.
+    tenths = range(10, round(10 * min_share) - 1, -2 if min_share < 0.5 else -1)
     return {
         "lines": {name: [(x(n), y(share)) for n, share in line] for name, line in lines.items()},
         "shares": [(y(tenth / 10), f"{10 * tenth} %") for tenth in tenths],
-        "answers": [(x(n), n) for n in range(0, most + 1, _step(most))],
+        "answers": [(x(n), n) for n in range(0, max_answers + 1, _step(max_answers))],
         "goal": None if goal is None else y(goal),
-        "said": f"{said}{checked}; the goal is {wanted}.".replace("%", " %"),
+        "text": _sentence(points[-1], state),
     }
 
 
+def _sentence(last: dict[str, Any], state: dict[str, Any]) -> str:
+    """The last point and the goal as a sentence, for readers who do not see the curve."""
+    sentence = f"After {last['answers']} answers {last['expected']:.0%} of "
+    if state["top"]:
+        sentence += f"the top {state['top']} are expected to belong there"
+    else:
+        sentence += "the pairs are expected in the right order"
+    if last["holdout"] is not None:
+        sentence += f", {last['holdout']:.0%} of the hold-out predicted"
+    goal = state["wanted"] if state["top"] else f"{1 - state['goal']:.0%}"
+    return f"{sentence}; the goal is {goal}.".replace("%", " %")
+
+
 def _step(most: int) -> int:
-    """A round number of which about four make the most.
+    """A round number, of which about four make the most.
 
     >>> _step(4), _step(55), _step(1234)
     (1, 20, 500)

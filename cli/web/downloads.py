@@ -18,12 +18,20 @@ from store.service.labelling import LabellingService
 
 # Types of the files that items may have, which a browser shows but cannot execute.
 TYPES = {
-    **{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif"},
-    **{".webp": "image/webp", ".bmp": "image/bmp", ".mp3": "audio/mpeg", ".wav": "audio/wav"},
-    **{".ogg": "audio/ogg", ".flac": "audio/flac", ".m4a": "audio/mp4"},
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".bmp": "image/bmp",
+    ".mp3": "audio/mpeg",
+    ".wav": "audio/wav",
+    ".ogg": "audio/ogg",
+    ".flac": "audio/flac",
+    ".m4a": "audio/mp4",
 }
 HEADERS = {
-    # Opened directly, it is still only an image or a sound.
+    # A file that is opened directly still runs no scripts: it is only an image or a sound.
     "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
     "Cache-Control": "private, max-age=3600",
 }
@@ -32,8 +40,8 @@ HEADERS = {
 def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
     """The file of an item's `image` or `sound` and its content type, if it may be shown.
 
-    None where there is no such item, it has none, the file is of another kind, is missing or,
-    with all links followed, lies outside the items' folder.
+    None if there is no such item or it has no such file; if the file is missing or has another
+    type; or if it lies outside the items' folder once all links are followed.
     """
     if not 0 <= number < len(items) or items.root is None or kind not in ("image", "sound"):
         return None

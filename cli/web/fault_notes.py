@@ -1,4 +1,4 @@
-"""Faults of a running server on its terminal: each is told once, and when it is over."""
+"""Faults of a running server on its terminal: printed once, with a note when they are over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sortnet.messages import printable
 
 
 class FaultNotes:
-    """The present faults of a collection's server; thread-safe.
+    """The present faults of a collection's server, printed as they begin and end; thread-safe.
 
     >>> notes = FaultNotes("essays")
     >>> notes.begin("storing", "the disk is full")
@@ -24,22 +24,22 @@ class FaultNotes:
         self._lock = threading.Lock()
 
     def begin(self, work: str, fault: str) -> None:
-        """Tell a fault of some work, unless it was the last to be told."""
+        """Print a fault of some work, unless it is the work's present fault already."""
         fault = " ".join(fault.split())
         with self._lock:
             is_new = self._present.get(work) != fault
             self._present[work] = fault
         if is_new:
-            self._tell(fault)
+            self._print(fault)
 
     def end(self, work: str, note: str) -> None:
-        """Tell that some work succeeds again, if a fault of it was told."""
+        """Print that some work succeeds again, if it had a fault."""
         with self._lock:
             had_fault = self._present.pop(work, None) is not None
         if had_fault:
-            self._tell(note)
+            self._print(note)
 
-    def _tell(self, text: str) -> None:
-        # The terminal may be a file on a disk that is full: requests are answered all the same.
+    def _print(self, text: str) -> None:
+        # The terminal may be a file on a full disk: requests must be answered all the same.
         with suppress(OSError):
             say(printable(f"sortnet: collection {self._collection!r}: {text}"))

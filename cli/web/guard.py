@@ -1,4 +1,4 @@
-"""Checks of every request, but for its secret link (`app`), and headers of every response."""
+"""Checks of every request and headers of every response; `app` checks the secret links."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_BYTES = 2**18  # of a request's body: instructions of 50,000 characters, an
 # before its client has sent everything is reset, and the client never sees why it was refused.
 MOST_DISCARDED = 2**26
 PATIENCE = 20.0  # seconds for a request to arrive
-PAGES = ("/a/", "/admin/", "/static/")  # with what the paths of all pages begin
+PAGES = ("/a/", "/admin/", "/static/")  # the paths of all pages begin with one of these
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; "
     "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
@@ -47,32 +47,35 @@ HEADERS = {
 class Names:
     """Allowed values of the Host header, against DNS rebinding: lower-case names with ports.
 
-    Any IP address is one where the server listens on all addresses: others can rebind names only.
+    With `any_address` every IP address is allowed too, for a server that listens on all addresses:
+    an attacker can rebind names, but not addresses.
 
-    >>> Names(frozenset({"localhost:8000"}), any_address=True).know("192.0.2.7:8000")
+    >>> Names(frozenset({"localhost:8000"}), any_address=True).allows("192.0.2.7:8000")
     True
-    >>> Names(frozenset({"localhost:8000"})).know("evil.example:8000")
+    >>> Names(frozenset({"localhost:8000"})).allows("evil.example:8000")
     False
     """
 
     hosts: frozenset[str]
     any_address: bool = False
 
-    def know(self, host: str) -> bool:
+    def allows(self, host: str) -> bool:
         return host.lower() in self.hosts or (self.any_address and _is_address(host))
 
     def refusal(self, host: str) -> str:
         """Why a host is refused, and what to do about it."""
-        known = ", ".join(sorted(self.hosts))
+        hosts = ", ".join(sorted(self.hosts))
         return (
-            f"this server answers for {known}, not for {host[:60]!r}; "
+            f"this server answers for {hosts}, not for {host[:60]!r}; "
             "behind a proxy, start it with --url and the proxy's address"
         )
 
 
 def _is_address(host: str) -> bool:
+    """Whether a host is an IP address, with or without a port."""
+    address = host.rpartition(":")[0].strip("[]") if ":" in host else host
     try:
-        ip_address(host.rpartition(":")[0].strip("[]") if ":" in host else host)
+        ip_address(address)
     except ValueError:
         return False
     return True
@@ -91,14 +94,17 @@ class Rate:
     per_second: float = 20.0
     at_once: float = 100.0
     clock: Callable[[], float] = time.monotonic
-    _left: dict[str, tuple[float, float]] = field(default_factory=dict)
+    # {name: (requests that are allowed at once, time of that number)}
+    _allowances: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def allows(self, name: str) -> bool:
+        """Count a request of that name; return whether it is within the limit."""
         now = self.clock()
-        left, since = self._left.get(name, (self.at_once, now))
-        left = min(self.at_once, left + (now - since) * self.per_second)
-        self._left[name] = (left - 1 if left >= 1 else left, now)
-        return left >= 1
+        allowance, since = self._allowances.get(name, (self.at_once, now))
+        allowance = min(self.at_once, allowance + (now - since) * self.per_second)
+        is_allowed = allowance >= 1
+        self._allowances[name] = (allowance - 1 if is_allowed else allowance, now)
+        return is_allowed
 
 
 class Guard:
@@ -117,8 +123,11 @@ class Guard:
         *,
         patience: float = PATIENCE,
     ) -> None:
-        self.app, self.names, self.origins = app, names, frozenset(origins)
-        self.root, self.patience = root, patience
+        self.app = app
+        self.names = names
+        self.origins = frozenset(origins)
+        self.root = root
+        self.patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
@@ -180,35 +189,36 @@ class Guard:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _rooted(self, scope: Scope) -> Scope:
-        """The scope with a path that begins with the root, as ASGI has it."""
+        """The scope with a path that begins with the root, as ASGI requires."""
         root, path = self.root, scope["path"]
-        kept = path.startswith(root) and path[len(root) :].startswith(PAGES)
-        path = path if kept else root + path
+        has_root = path.startswith(root) and path[len(root) :].startswith(PAGES)
+        if not has_root:
+            path = root + path
         return {**scope, "path": path, "root_path": root, "state": {"root": root}}
 
     def _fault(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        """Status and words of a request that is refused by its head; None if it may go on."""
+        """Status and text if the head of the request is refused, else None."""
         host = headers.get("host", "")
-        if not self.names.know(host):
+        if not self.names.allows(host):
             return 421, self.names.refusal(host)
         if len(scope["path"]) > LONGEST_PATH:
             return 414, f"the address is longer than {LONGEST_PATH} characters"
         method = scope["method"]
         if method in ("GET", "HEAD"):
             return None
-        own = {f"http://{host.lower()}", *self.origins}
-        if headers.get("origin", next(iter(own))).lower() not in own:
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in {f"http://{host.lower()}", *self.origins}:
             return 403, "the request comes from another page"
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "the request comes from another page"
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if method == "POST" and kind != "application/json":
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if method == "POST" and media_type != "application/json":
             return 415, "the request is not application/json"
         return None
 
 
 class Upload:
-    """The body of a request while it arrives: it may be too large, or never end."""
+    """The body of a request while it arrives; it may be too large, or never end."""
 
     def __init__(self, receive: Receive) -> None:
         self.receive = receive
@@ -236,9 +246,9 @@ class Upload:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """Replay a body that was already read, then pass on later messages."""
-    read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    replayed: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> Message:
-        return read.pop() if read else await receive()
+    async def receive_again() -> Message:
+        return replayed.pop() if replayed else await receive()
 
-    return again
+    return receive_again

@@ -29,18 +29,23 @@ ADMIN = "admin_token"  # name of the setting of the collection
 
 
 class Pages:
-    """The pages of a collection, whose links and items they are; thread-safe."""
+    """The labelling pages of a collection; thread-safe."""
 
     def __init__(self, collection: Collection, criteria: Criteria) -> None:
         self.collection, self.criteria = collection, criteria
-        self.services = criteria.services  # one for each criterion
+        self.services = criteria.services  # a service for each criterion
         self.faults = FaultNotes(collection.name)
         self._undoing = threading.Lock()
 
     def close(self) -> None:
         """Record the last fits, if fits are recorded."""
-        for each in self.services:
-            each.close()
+        for service in self.services:
+            service.close()
+
+    def sync(self) -> None:
+        """Read the judgements and decisions that other processes have stored."""
+        for service in self.services:
+            service.sync()
 
     @property
     def items(self) -> Items:
@@ -48,24 +53,29 @@ class Pages:
 
     def next(self, annotator: str, markdown: bool = False) -> dict[str, Any]:
         """An annotator's progress and next pairs, with renewed leases; texts also as HTML."""
-        asked, last = self.criteria.next(annotator, AT_HAND), self.criteria.last(annotator)
-        known = all(each.is_fitted for each in self.services)
-        remaining = [each.remaining for each in self.services]
-        left = [0 if each.stop else each.questions for each in remaining]
-        stop = known and all(each.stop for each in remaining)
-        # None too where the goal seems reached, but nobody knows how many answers will confirm it.
-        shown = known and None not in left and (stop or any(left))
+        asked = self.criteria.next(annotator, AT_HAND)
+        last = self.criteria.last(annotator)
+        # First whether there are fits: a fit may end meanwhile.
+        is_fitted = all(service.is_fitted for service in self.services)
+        remaining = [service.remaining for service in self.services]
         closed = "" if asked else self.services[0].why_closed(annotator)
-        why = f"{remaining[-1].why}." if stop else NOTHING
+        stop = is_fitted and all(criterion.stop for criterion in remaining)
+        if closed:
+            why = f"{closed[:1].upper()}{closed[1:]}."
+        elif stop:
+            why = f"{remaining[-1].why}."
+        else:
+            why = NOTHING
+        n_left = _questions_left(remaining) if is_fitted else None
         return {
-            "pairs": [self._shown(one, markdown) for one in asked],
+            "pairs": [self._question_asked(question, markdown) for question in asked],
             "question": self.question,
             "instructions": self.instructions["key"],
             "answered": self.criteria.answered(annotator),
-            "left": plain(sum(n for n in left if n)) if shown else None,
-            "range": _range_left(remaining) if shown else "",
+            "left": n_left,
+            "range": "" if n_left is None else _range_left(remaining),
             "stop": stop and not closed,
-            "why": f"{closed[:1].upper()}{closed[1:]}." if closed else why,
+            "why": why,
             "last": None if last is None else last[1].number,
             "last_of": None if last is None else last[0].collection.criterion,
             "lease_seconds": self.services[0].lease_seconds,
@@ -73,23 +83,32 @@ class Pages:
 
     @property
     def question(self) -> str:
-        """The heading of a page without a pair; there is no question for several criteria."""
-        one = len(self.services) == 1
-        return self.services[0].study.question if one else self.collection.name
+        """The heading of a page without a pair: the question, or the name of the collection.
+
+        Several criteria have no question in common.
+        """
+        if len(self.services) > 1:
+            return self.collection.name
+        return self.services[0].study.question
 
     @property
     def instructions(self) -> dict[str, str]:
-        """Those of all criteria as HTML, and a key of their text; both empty if there are none."""
-        given = dict.fromkeys(each.study.instructions for each in self.services)
-        text = "\n\n".join(filter(None, given))
-        return {"key": text and hashlib.sha256(text.encode()).hexdigest(), "html": rendered(text)}
+        """The instructions of all criteria as HTML, and a key of their text.
+
+        Both are empty if there are no instructions.
+        """
+        distinct = dict.fromkeys(service.study.instructions for service in self.services)
+        text = "\n\n".join(filter(None, distinct))
+        key = hashlib.sha256(text.encode()).hexdigest() if text else ""
+        return {"key": key, "html": rendered(text)}
 
     def answer(
         self, criterion: str | None, lease: str, judgement: Judgement, markdown: bool = False
     ) -> dict[str, Any]:
         """Store an answer; return the progress, with `counted` if another answer came first.
 
-        A LeaseError if the annotator does not hold the lease, or it has expired.
+        Raises:
+            LeaseError: if the annotator does not hold the lease, or it has expired.
         """
         stored = self.criteria.service_of(criterion).answer(lease, judgement).judgement
         progress = self.next(judgement.annotator, markdown)
@@ -100,25 +119,25 @@ class Pages:
     def undo(
         self, annotator: str, criterion: str | None, number: int, markdown: bool = False
     ) -> dict[str, Any]:
-        """Undo the judgement of that number, if it is the annotator's last one.
+        """Undo the judgement with that number, if it is the annotator's last judgement.
 
         A request repeated because its reply was lost undoes one answer, not two.
         """
         service = self.criteria.service_of(criterion)
         with self._undoing:
             last = self.criteria.last(annotator)
-            undone = last is not None and last[0] is service and last[1].number == number
-            undone = undone and service.undo(annotator) is not None
-        return self.next(annotator, markdown) | {"undone": undone}
+            is_last = last is not None and last[0] is service and last[1].number == number
+            undone = is_last and service.undo(annotator) is not None
+        return {**self.next(annotator, markdown), "undone": undone}
 
     def sees(self, annotator: str, number: int) -> bool:
         """Whether an annotator was asked about an item, by any criterion."""
-        return any(each.sees(annotator, number) for each in self.services)
+        return any(service.sees(annotator, number) for service in self.services)
 
-    def _shown(self, asked: Asked, markdown: bool) -> dict[str, Any]:
-        """A question for a page: `left` and `right` of two items, else `items` and `worst`.
+    def _question_asked(self, asked: Asked, markdown: bool) -> dict[str, Any]:
+        """A question for a page: `left` and `right` if it has two items, else `items` and `worst`.
 
-        `worst`: whether the worst item is asked for, too.
+        `worst` says whether the worst item is asked for, too.
         """
         service, question = asked.service, asked.lease.question
         items = [self.item(number, markdown) for number in question.items]
@@ -139,7 +158,7 @@ class Pages:
         if text is None and image is None and audio is None:
             text = id
         return {
-            **_cut(text, f"/text/{number}", markdown),
+            **_text_shown(text, f"/text/{number}", markdown),
             "image": None if image is None else f"/image/{number}",
             "audio": None if audio is None else f"/sound/{number}",
             "shown": columns,
@@ -148,15 +167,30 @@ class Pages:
     def context(self, number: int, markdown: bool = False) -> dict[str, Any] | None:
         """The context of an item's group for a page, or None."""
         text = self.items.context(number)
-        return None if text is None else _cut(text, f"/context/{number}", markdown)
+        return None if text is None else _text_shown(text, f"/context/{number}", markdown)
 
 
-def _cut(text: str | None, whole: str, markdown: bool) -> dict[str, str | None]:
-    """As much of a text as a page shows, and the address of the whole if that is more."""
-    more = text is not None and len(text) > MOST_CHARACTERS
-    text = f"{text[:MOST_CHARACTERS]} …" if text is not None and more else text
+def _text_shown(text: str | None, address: str, markdown: bool) -> dict[str, str | None]:
+    """The start of a text as a page shows it; `more` is the address of the text if it is cut."""
+    is_cut = text is not None and len(text) > MOST_CHARACTERS
+    if text is not None and is_cut:
+        text = f"{text[:MOST_CHARACTERS]} …"
     html = None if text is None or not markdown else rendered(text)
-    return {"text": text, "more": whole if more else None, "html": html}
+    return {"text": text, "more": address if is_cut else None, "html": html}
+
+
+def _questions_left(remaining: Sequence[Remaining]) -> int | None:
+    """The number of questions until all criteria reach their goals; None if it is not known.
+
+    It is not known either where a goal seems reached, but nobody can tell how many answers will
+    confirm that.
+    """
+    questions = [criterion.questions for criterion in remaining if not criterion.stop]
+    numbers = [number for number in questions if number is not None]
+    if len(numbers) < len(questions) or (questions and not any(numbers)):
+        return None
+    total: int = plain(sum(numbers))
+    return total
 
 
 def _range_left(remaining: Sequence[Remaining]) -> str:
@@ -170,9 +204,9 @@ def _range_left(remaining: Sequence[Remaining]) -> str:
     return range_in_words(sum(fewest), at_most)
 
 
-def pages_of(collection: Collection, *, together: bool = False, **more: Any) -> Pages:
-    """The pages of a collection with a service for each criterion; `more`: arguments of these."""
-    services = [LabellingService(each, **more) for each in collection.asked()]
+def pages_of(collection: Collection, *, together: bool = False, **options: Any) -> Pages:
+    """The pages of a collection; `options` are arguments of the service of each criterion."""
+    services = [LabellingService(criterion, **options) for criterion in collection.asked()]
     return Pages(collection, Criteria(services, together=together))
 
 
@@ -188,7 +222,8 @@ class People:
 
     def read(self) -> None:
         """Read annotators and links that were changed elsewhere."""
-        self._names = {who.token: who.name for who in self._collection.annotators()}
+        annotators = self._collection.annotators()
+        self._names = {annotator.token: annotator.name for annotator in annotators}
         self.revoked = set(self._collection.study().revoked)
 
     @property
@@ -197,7 +232,7 @@ class People:
         return {name: token for token, name in self._names.items()}
 
     def name_of(self, token: str) -> str | None:
-        """The annotator with that token, or None."""
+        """The annotator with that token; None if there is none."""
         return self._names.get(token)
 
     def is_admin(self, token: str) -> bool:
@@ -207,8 +242,8 @@ class People:
         """`admin` if the token is the admin's, or None."""
         return "admin" if self.is_admin(token) else None
 
-    def know(self, token: str) -> bool:
-        """Whether it is the token of an annotator, or the admin's."""
+    def knows(self, token: str) -> bool:
+        """Whether the token is an annotator's or the admin's."""
         return token in self._names or self.is_admin(token)
 
     def add(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Pages and refusals as responses."""
+"""Responses: pages made of templates, and refusals."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 
-def drawn_page(template: str, **facts: Any) -> HTMLResponse:
+def render_page(template: str, **facts: Any) -> HTMLResponse:
     """A page made of a template."""
     return HTMLResponse(_templates().get_template(template).render(facts))
 
 
-def tables_of(base: str, known: str | None, facts: dict[str, Any]) -> dict[str, Any]:
-    """What the admin page shows as HTML, and `study`; both None if `known` is the key of that."""
+def render_tables(base: str, known: str | None, facts: dict[str, Any]) -> dict[str, Any]:
+    """The tables of the admin page as HTML, its `study`, and a key of both.
+
+    HTML and study are None if the page knows them: `known` is the key of what it shows.
+    """
     html = _templates().get_template("tables.html").render(facts, base=base)
-    key = hashlib.sha256(f"{facts['study']}{html}".encode()).hexdigest()
-    new = key != known
-    return {"key": key, "html": html if new else None, "study": facts["study"] if new else None}
+    study = facts["study"]
+    key = hashlib.sha256(f"{study}{html}".encode()).hexdigest()
+    if key == known:
+        return {"key": key, "html": None, "study": None}
+    return {"key": key, "html": html, "study": study}
 
 
 def refusal(
@@ -32,10 +37,10 @@ def refusal(
     if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", ""):
         root = request.state.root
         heading = "No such page" if code == 404 else "That did not work"
-        made = drawn_page("fault.html", heading=heading, text=why[:1].upper() + why[1:], root=root)
-        made.status_code = code
-        made.headers.update(headers or {})
-        return made
+        page = render_page("fault.html", heading=heading, text=why[:1].upper() + why[1:], root=root)
+        page.status_code = code
+        page.headers.update(headers or {})
+        return page
     return JSONResponse({"error": why}, code, headers)
 
 

@@ -1,4 +1,4 @@
-"""The server: it closes connections that send nothing, and keeps the model fitted meanwhile."""
+"""The HTTP server, which closes silent connections; a thread that keeps the models fitted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cli.web.guard import Guard
 from cli.web.pages import Pages, People
 from store.service.short_turns import short_turns
 
-LOOK = 1.0  # seconds between two reads of the store
+READ_EVERY = 1.0  # seconds between two reads of the store
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 _FOLDED_LINE = re.compile(rb"\n[ \t]")
 
@@ -29,8 +29,8 @@ _FOLDED_LINE = re.compile(rb"\n[ \t]")
 class StrictConnection(h11.Connection):
     """h11's connection, without two old ways to frame a request that proxies read differently.
 
-    A client that gets a proxy and the server to disagree where a request ends can hide a second one
-    behind it (RFC 9112, 5.2 and 6.1). So both are errors, after which the connection is closed.
+    If a proxy and the server disagree where a request ends, a client can hide a second request
+    behind it (RFC 9112, 5.2 and 6.1). So both ways are errors: the connection is closed.
     """
 
     def next_event(self) -> Any:
@@ -97,14 +97,14 @@ class _Server(uvicorn.Server):
         """Handle SIGHUP as uvicorn handles SIGTERM: raised in a request, it would be lost there."""
         hangup: Any = getattr(signal, "SIGHUP", None)
         in_main = threading.current_thread() is threading.main_thread()
-        heard = hangup and in_main and signal.getsignal(hangup) is not signal.SIG_IGN
-        before = signal.signal(hangup, self.handle_exit) if heard else None
+        handles = hangup and in_main and signal.getsignal(hangup) is not signal.SIG_IGN
+        previous = signal.signal(hangup, self.handle_exit) if handles else None
         try:
             with super().capture_signals():
                 yield
         finally:
-            if heard:
-                signal.signal(hangup, before)
+            if handles:
+                signal.signal(hangup, previous)
 
 
 def make_server(app: Guard) -> uvicorn.Server:
@@ -126,45 +126,47 @@ def make_server(app: Guard) -> uvicorn.Server:
 
 
 @contextmanager
-def kept_up(
-    sites: Sequence[tuple[Pages, People]], *, also: Callable[[], None] = lambda: None
+def keep_up_to_date(
+    sites: Sequence[tuple[Pages, People]], *, before_read: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
     """Read judgements of other processes and keep the models fitted, in background threads.
 
-    `also` is called before each read of the store.
+    `before_read` is called before each read of the store.
     """
-    over = threading.Event()
-    thread = threading.Thread(target=_look_again, args=(sites, also, over), daemon=True)
+    stopped = threading.Event()
+    thread = threading.Thread(target=_read_and_fit, args=(sites, before_read, stopped), daemon=True)
     thread.start()
-    # A pass of the garbage collector over all judgements and libraries takes some tenths of a
-    # second, in which nobody is answered; of what lives as long as the server it finds nothing.
+    # A pass of the garbage collector over all judgements and libraries would take some tenths of
+    # a second, in which no request is answered, and find nothing: they live as long as the server.
     gc.freeze()
     try:
         with short_turns():
             yield
     finally:
         gc.unfreeze()
-        over.set()
+        stopped.set()
         thread.join(1)  # a running fit is not awaited: it has no side effects
 
 
-def _look_again(
-    sites: Sequence[tuple[Pages, People]], also: Callable[[], None], over: threading.Event
+def _read_and_fit(
+    sites: Sequence[tuple[Pages, People]], before_read: Callable[[], None], stopped: threading.Event
 ) -> None:
-    """Repeat until stopped; an error is printed once, and the work is retried later."""
+    """Read and fit until `stopped` is set; an error is printed once, and the work retried later."""
     wait = 0.0
-    while not over.wait(wait):
-        wait = LOOK
-        also()
+    while not stopped.wait(wait):
+        wait = READ_EVERY
+        before_read()
         for pages, people in sites:
             try:
                 people.read()
                 for service in pages.services:
                     service.sync()
                     service.update()
-                fault = next((each.fault for each in pages.services if each.fault), "")
+                faults = [service.fault for service in pages.services if service.fault]
+                fault = faults[0] if faults else ""
             except Exception as error:  # any error: answers must still be accepted
-                wait, fault = 5 * LOOK, f"{type(error).__name__}: {error}"
+                fault = f"{type(error).__name__}: {error}"
+                wait = 5 * READ_EVERY
             if fault:
                 pages.faults.begin("keeping up", fault)
             else:

@@ -18,13 +18,14 @@ from cli.printing.links import Links, print_links
 from cli.web.app import make_app
 from cli.web.guard import Names
 from cli.web.pages import Pages, People, pages_of
-from cli.web.server import kept_up, make_server
+from cli.web.server import keep_up_to_date, make_server
 from sortnet.errors import SortNetError
 from sortnet.preference.fit_process import FitProcess
 from store import Collection, Store
 from store.collections.server_claim import ServerClaim
 
-LOOPBACK, EVERYWHERE = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+EVERYWHERE = ("0.0.0.0", "::")
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def serve_collections(
                 is_lost = any(claim.lost.is_set() for claim in claims.values())
                 server.should_exit |= is_lost or bool(received)
 
-            with kept_up(sites, also=end_if_lost):
+            with keep_up_to_date(sites, before_read=end_if_lost):
                 server.run(sockets=[listening])
             _refuse_lost(claims)
     served = ", ".join(repr(collection.name) for collection in collections)
@@ -130,7 +131,10 @@ def _check_items(collections: Sequence[Collection]) -> None:
 
 
 def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> tuple[Pages, People]:
-    """The pages of a collection, closed with the stack, and its links, also of new annotators."""
+    """The pages of a collection, closed with the stack, and its links.
+
+    The annotators of the options get links, too.
+    """
     fit_process = stack.enter_context(closing(FitProcess()))
     pages = pages_of(
         collection,
@@ -147,7 +151,7 @@ def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> t
 
 
 def _announce(sites: Sequence[tuple[Pages, People]], options: ServerOptions, address: str) -> None:
-    """Print the links, and open the first link in a browser if that is wanted."""
+    """Print the links, and open the first link in a browser if `options.browser` is set."""
     links = [
         Links(pages.collection.name, people.tokens, people.revoked, people.admin)
         for pages, people in sites
@@ -175,19 +179,23 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-        listening = socket.create_server(address, family=family, backlog=1024, dualstack_ipv6=both)
+        dual_stack = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        listening = socket.create_server(
+            address, family=family, backlog=1024, dualstack_ipv6=dual_stack
+        )
     except (OSError, UnicodeError) as error:
-        code = error.errno if isinstance(error, OSError) else None
-        if code == errno.EADDRINUSE:
-            fault = f"port {port} is in use: choose another with --port, or 0 for any"
-        elif code == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror | UnicodeError):
-            fault = f"--host {host!r} is not an address of this machine"
-        else:
-            fault = f"cannot listen on port {port}: {os.strerror(code) if code else error}"
-        raise SortNetError(fault) from None
+        raise SortNetError(_listening_fault(error, host, port)) from None
     with listening:
         yield listening
+
+
+def _listening_fault(error: OSError | UnicodeError, host: str, port: int) -> str:
+    code = error.errno if isinstance(error, OSError) else None
+    if code == errno.EADDRINUSE:
+        return f"port {port} is in use: choose another with --port, or 0 for any"
+    if code == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror | UnicodeError):
+        return f"--host {host!r} is not an address of this machine"
+    return f"cannot listen on port {port}: {os.strerror(code) if code else error}"
 
 
 def _in_url(host: str) -> str:

@@ -29,7 +29,6 @@ _SAMPLE = 200_000  # documents that means and quantiles are computed from, at mo
 _GATHERED = 1 << 24  # values of a sample copied at a time
 _REFERENCES = 1_000  # quantiles kept per feature
 _EDGE = 1e-7  # least distance of a quantile from 0 and 1: 5.2 standard deviations
-_BINS = 16  # of `piecewise`, at most
 _CLIP_QUERY = 5.0  # standard deviations at which `zscore` clips
 _CLIP = 10.0  # standard deviations at which `standard` and `log` clip
 _SIDE_BY_SIDE = 64  # values that are searched among the quantiles at a time
@@ -44,8 +43,8 @@ class Scaler:
         tables: {part: its table, one column per feature}, in the order of the parts. `none`:
             (1, n_features) means; `standard`, `log`: (2, n_features) means and 1 / standard
             deviations, 0 for a constant; `quantile`: (n_references, n_features) quantiles;
-            `piecewise`: (17, n_features) edges; `missing`: (1, n_features) 1 where some values
-            were missing; `query`, `zscore`, `rank`: (0, n_features).
+            `missing`: (1, n_features) 1 where some values were missing; `query`, `zscore`, `rank`:
+            (0, n_features).
         varying: (2, n_features) whether a feature varied within a training query, and whether it
             varied at all. Nothing was learned about a feature that did not vary.
 
@@ -308,11 +307,6 @@ def _moments(X: F32, seed: int, transform: Callable[[F32], F32] = lambda x: x) -
     return table
 
 
-def _bins(X: F32, seed: int) -> F64:
-    """Refuse to fit `piecewise`, which only old models have."""
-    raise DataError("scaling piecewise is of models made before 0.3: take normal in its place")
-
-
 def _quantiles(X: F32, seed: int) -> F64:
     """Table of `quantile` and `normal`: quantiles of each feature."""
     n = min(_REFERENCES, max(len(X), 2))
@@ -517,23 +511,6 @@ def _fill_counts(ascending: F64, x: F64, counts: I64) -> None:
         size -= half
 
 
-def _piecewise(X: F32, offsets: I64, table: F64) -> F64:
-    """Scale to a column a bin: 0 below the bin, 1 above it, linear inside."""
-    features, bins = _bins_of(table)
-    low = table[bins, features]
-    share_below = (X[:, features] - low) / (table[bins + 1, features] - low)
-    return np.nan_to_num(np.clip(share_below, 0, 1))
-
-
-def _bins_of(table: F64) -> tuple[I64, I64]:
-    """The feature and the number of the lower edge of each bin, feature by feature.
-
-    Bins without width are left out, so that a constant has no bin.
-    """
-    features, bins = np.nonzero(np.diff(table, axis=0).T > 0)
-    return features, bins
-
-
 @dataclass(frozen=True)
 class _Part:
     """The functions of a part of a scaling, a name in `sortnet.config.SCALINGS`.
@@ -564,7 +541,6 @@ _PARTS = {
     "quantile": _Part(partial(_to_normal, divisor=3), _quantiles, (2, math.inf)),
     "normal": _Part(_to_normal, _quantiles, (2, math.inf)),
     "standard": _Part(_standard, _moments, (2, 2)),
-    "piecewise": _Part(_piecewise, _bins, (_BINS + 1, _BINS + 1), lambda table: _bins_of(table)[0]),
     "none": _Part(lambda X, offsets, table: np.where(np.isnan(X), table, X), _means, (1, 1)),
     "missing": _Part(
         lambda X, offsets, table: np.isnan(X[:, table[0] > 0]),

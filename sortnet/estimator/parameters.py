@@ -11,9 +11,10 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from sortnet.comparators import make_comparator
-from sortnet.config import GONE, Config, Settings, settings_of
+from sortnet.config import Config, Settings, settings_of
 from sortnet.errors import DataError
 from sortnet.files import shown
+from sortnet.history import GONE_SETTINGS
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.registry import name_of, settings_for
 
@@ -69,8 +70,8 @@ def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
             if name in DEFAULT_PARAMETERS:
                 continue
             advice = ""
-            if name in GONE:
-                advice = f"; it is gone: {GONE[name]}"
+            if name in GONE_SETTINGS:
+                advice = f"; it is gone: {GONE_SETTINGS[name]}"
             elif name in _OTHER_LIBRARIES:
                 advice = f"; here it is {_OTHER_LIBRARIES[name]}"
             raise TypeError(f"SortNetRanker has no parameter {name!r}{advice}")

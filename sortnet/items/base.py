@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from sortnet.core import F32
 from sortnet.errors import DataError
@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 
 class ItemContent(NamedTuple):
-    """What can be shown of an item, by a page, a terminal, or a line of JSON.
+    """Content of an item that a page, a terminal or a line of JSON may show.
 
     Attributes:
-        id: its name.
-        text: its text, or None.
-        image, audio: its files relative to the root of the items, or None.
-        shown: {column: text} of its further columns.
+        id: name of the item.
+        text: text of the item, or None.
+        image, audio: files relative to the root of the items, or None.
+        shown: {column: text} of further columns.
     """
 
     id: str
@@ -42,19 +42,19 @@ class Items:
     """Items to be sorted, numbered from 0.
 
     Attributes:
-        ids: (n,) their names, unique.
+        ids: (n,) unique names of the items.
         texts: (n,) texts, or None.
         images: (n,) image files relative to `root`, or None.
         audio: (n,) sound files relative to `root`, or None.
         features: (n, d) float32, d may be 0; NaN where a value is missing.
-        feature_names: (d,) names.
-        root: the folder of images and sounds; nothing outside it is ever shown.
-        source: where the items came from, for messages.
+        feature_names: (d,) names of the features.
+        root: folder of images and sounds; nothing outside of the folder is ever shown.
+        source: file or value that the items came from, for messages.
         groups: (n,) the name of each item's group (prompt, scene, topic, query): only items of one
-            group are compared; None if all are.
-        contexts: (n,) the group's own text, the same in the whole group; None if there are none.
-        shown: (n,) {column: text} of further columns that annotators see, None for an item without;
-            None if there are no such columns.
+            group are compared; None if all items are compared.
+        contexts: (n,) the text of each item's group; None if there are no such texts.
+        shown: (n,) {column: text} of further columns that annotators see, None for an item without
+            texts in these columns; None if there are no such columns.
     """
 
     ids: tuple[str, ...]
@@ -70,21 +70,29 @@ class Items:
     shown: tuple[Mapping[str, str] | None, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.contexts is not None:
-            if self.groups is None:
-                raise DataError(f"{self.source}: a context is that of a group, and there are none")
-            if (row := other_context(self.groups, self.contexts)) is not None:
-                what = f"item {self.ids[row][:60]!r} has another context than others of its group"
-                raise DataError(f"{self.source}: {what}")
+        if self.contexts is None:
+            return
+        if self.groups is None:
+            raise DataError(f"{self.source}: a context is that of a group, and there are none")
+        row = other_context(self.groups, self.contexts)
+        if row is not None:
+            raise DataError(
+                f"{self.source}: item {self.ids[row][:60]!r} has another context than others of "
+                "its group"
+            )
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def content(self, k: int) -> ItemContent:
-        """What can be shown of item k, which each face of a question takes from here."""
+        """Content of item k that may be shown, the same on pages, in terminals and to programs."""
         columns = None if self.shown is None else self.shown[k]
         return ItemContent(
-            self.ids[k], self.texts[k], self.images[k], self.audio[k], dict(columns or {})
+            id=self.ids[k],
+            text=self.texts[k],
+            image=self.images[k],
+            audio=self.audio[k],
+            shown=dict(columns or {}),
         )
 
     def context(self, k: int) -> str | None:
@@ -92,43 +100,68 @@ class Items:
         return None if self.contexts is None else self.contexts[k]
 
     def take(self, rows: Sequence[int]) -> Items:
-        """Some of the items, in the order of their numbers in `rows`."""
+        """The items with the numbers in `rows`, in this order."""
 
-        def some(column: Sequence[T] | None) -> tuple[T, ...] | None:
-            return None if column is None else tuple(column[row] for row in rows)
+        def take_column(column: Sequence[T]) -> tuple[T, ...]:
+            return tuple(column[row] for row in rows)
 
-        columns = ("ids", "texts", "images", "audio", "groups", "contexts", "shown")
-        values: dict[str, Any] = {name: some(getattr(self, name)) for name in columns}
-        return replace(self, features=self.features[list(rows)], **values)
+        return replace(
+            self,
+            ids=take_column(self.ids),
+            texts=take_column(self.texts),
+            images=take_column(self.images),
+            audio=take_column(self.audio),
+            features=self.features[list(rows)],
+            groups=None if self.groups is None else take_column(self.groups),
+            contexts=None if self.contexts is None else take_column(self.contexts),
+            shown=None if self.shown is None else take_column(self.shown),
+        )
 
 
 def other_context(groups: Sequence[str], contexts: Sequence[str | None]) -> int | None:
-    """The first item whose context is not that of the items before it in its group.
+    """Number of the first item whose context differs from the context before it in its group.
 
     >>> other_context("aabb", ("x", "x", "y", None))
     3
     """
-    first: dict[str, str | None] = {}
+    context_of: dict[str, str | None] = {}
     for row, (group, context) in enumerate(zip(groups, contexts, strict=True)):
-        if first.setdefault(group, context) != context:
+        if context_of.setdefault(group, context) != context:
             return row
     return None
 
 
 def words_of(items: Items, k: int, *, files: bool = True) -> str:
-    """The start of an item's text, or the path of its image or sound, or which of them it is."""
-    kind = "image" if items.images[k] else "sound" if items.audio[k] else ""
-    what = items.texts[k] or (file_of(items, k) if files else kind)
-    return printable(" ".join(what[:1000].split()))
+    """The start of an item's text; without a text, words for its image or sound.
+
+    Args:
+        files: whether these words are the path of the file; else `image` or `sound`.
+    """
+    text = items.texts[k]
+    if not text:
+        text = file_of(items, k) if files else _kind_of_file(items, k)
+    return printable(" ".join(text[:1000].split()))
 
 
 def file_of(items: Items, k: int) -> str:
-    """The path of an item's image or sound, relative to the root; empty if it has none."""
+    """The path of an item's image or sound, relative to the root; empty without a file."""
     return items.images[k] or items.audio[k] or ""
 
 
+def _kind_of_file(items: Items, k: int) -> str:
+    if items.images[k]:
+        return "image"
+    return "sound" if items.audio[k] else ""
+
+
 def check_id(name: str, place: str, what: str = "id") -> None:
-    """Refuse an id that is empty, too long, or holds control characters."""
+    """Refuse an id that is empty, too long, or has control characters.
+
+    Args:
+        name: the id.
+        place: file and line, for the message.
+        what: what the message calls an id.
+    """
     if not name:
         raise DataError(f"{place}: the {what} is missing")
     if len(name) > MAX_ID:
@@ -138,14 +171,21 @@ def check_id(name: str, place: str, what: str = "id") -> None:
 
 
 def checked_text(text: str, name: str, place: str, what: str = "text") -> str | None:
-    """Refuse a text that a page or a database cannot hold."""
+    """The text, or None if it is blank; refuse a text that a page or a database cannot hold.
+
+    Args:
+        name: id of the item, for the message.
+        place: file and line, for the message.
+        what: what the message calls the text.
+    """
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise DataError(f"{place}: the {what} of {shown(name)} is not Unicode") from None
     if size > MAX_TEXT:
-        has = f"the {what} of {shown(name)} has {size:,} bytes"
-        raise DataError(f"{place}: {has}; the limit is {MAX_TEXT:,}")
+        raise DataError(
+            f"{place}: the {what} of {shown(name)} has {size:,} bytes; the limit is {MAX_TEXT:,}"
+        )
     if "\0" in text:
         raise DataError(f"{place}: the {what} of {shown(name)} holds a NUL byte")
     return text if text.strip() else None

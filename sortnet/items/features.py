@@ -1,4 +1,4 @@
-"""Features for items that come without any: fitted on some items, applied to any."""
+"""Features of texts and images: fitted on some items, applied to any items."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from sortnet.items.images import IMAGE_FEATURES, image_features
 from sortnet.items.texts import SURFACE, Meanings, Topics, WordCounts, embeddings, surface_features
 from sortnet.tables.roles import NAMED
 
-_SAME = 1e-5  # relative; smaller differences are rounding
-_TEXT, _IMAGE = MADE = ("text: ", "image: ")  # prefixes of the names of made features
+_SAME = 1e-5  # relative difference; smaller differences are rounding
+_TEXT = "text: "
+_IMAGE = "image: "
+MADE = (_TEXT, _IMAGE)  # prefixes of the names of features that are made here
 _MEANING = f"{_TEXT}meaning "
 _TOPIC = re.compile(r"topic \d+ \((.+)\)")
 _FOLDER = "files"  # stands for a column where the items are the files of a folder
 
-Make = Callable[[Items], F32]
+Make = Callable[[Items], F32]  # computes features of items, a column for each
 
 
 def _silent(text: str) -> None:
@@ -34,15 +36,15 @@ def _silent(text: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Describer:
-    """What describes items: fitted on some, it gives any others the same features.
+    """Maker of features: fitted on some items, it gives any items the same features.
 
     Attributes:
-        given: the features that items must have.
-        made: the features it makes of texts (`text: ...`) and images (`image: ...`).
+        given: features that items must already have.
+        made: features that are made of texts (`text: ...`) and images (`image: ...`).
         columns: {role: column} of the table that the items came from, as far as known.
-        words: how rare words are, where there are texts.
-        topics: likewise.
-        meanings: where sentence embeddings were asked for.
+        words: frequencies of the words; None without features of texts.
+        topics: topics of the texts; None without features of texts.
+        meanings: axes of the sentence embeddings; None without embeddings.
     """
 
     given: tuple[str, ...]
@@ -54,10 +56,11 @@ class Describer:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """Names of all features, in order."""
         return self.given + self.made
 
     def readable_names(self) -> tuple[str, ...]:
-        """The features' names for people, see `readable_names`."""
+        """Names of the features for people, see `readable_names`."""
         return readable_names(self.feature_names, self.columns)
 
     @property
@@ -80,12 +83,13 @@ class Describer:
         columns: Mapping[str, Any] | None = None,
         progress: Progress = _silent,
     ) -> tuple[Describer, Items]:
-        """Fit what describes items, and apply it to them.
+        """Fit a describer on items, and apply it to them.
 
         Args:
-            made: whether features are made of texts and images; None: if the items have such
-                features, or none at all.
-            embed: whether sentence embeddings are among them; they are if the items have them.
+            made: whether features are made of texts and images; None: they are made if the items
+                have such features, or no features at all.
+            embed: whether sentence embeddings are made, too; they always are if the items have
+                them.
             columns: {role: column} of the table that the items came from; see `NAMED`.
 
         Raises:
@@ -93,31 +97,33 @@ class Describer:
 
         Cost: as `describe`.
         """
-        given = given_only(items)
-        fitted = cls(given.feature_names, columns=_real(columns or {}))
+        bare_items = given_only(items)
+        describer = cls(bare_items.feature_names, columns=_columns_of_table(columns or {}))
         if made is None:
-            made = not items.feature_names or given.feature_names != items.feature_names
+            has_made = bare_items.feature_names != items.feature_names
+            made = has_made or not items.feature_names
         if not made:
-            return fitted, given
+            return describer, bare_items
         vectors = None
-        if any(given.texts):
+        if any(bare_items.texts):
             progress("terms of the texts")
-            topics = Topics.fit(given.texts)
-            fitted = replace(fitted, words=WordCounts.of(given.texts), topics=topics)
+            topics = Topics.fit(bare_items.texts)
+            describer = replace(describer, words=WordCounts.of(bare_items.texts), topics=topics)
             if embed or any(name.startswith(_MEANING) for name in items.feature_names):
-                vectors = embeddings(given.texts, progress)
-                fitted = replace(fitted, meanings=Meanings.fit(vectors))
-        names, features = _joined(fitted._parts(any(given.images), progress, vectors), given)
-        kept = _varies(features)
-        fitted = replace(fitted, made=tuple(np.asarray(names, object)[kept]))
-        if not fitted.of_texts:
-            fitted = replace(fitted, words=None, topics=None, meanings=None)
-        return fitted, _with(given, features[:, kept], fitted.made)
+                vectors = embeddings(bare_items.texts, progress)
+                describer = replace(describer, meanings=Meanings.fit(vectors))
+        parts = describer._parts(any(bare_items.images), progress, vectors)
+        names, features = _joined(parts, bare_items)
+        varies = _varies(features)
+        describer = replace(describer, made=tuple(np.asarray(names, object)[varies]))
+        if not describer.of_texts:
+            describer = replace(describer, words=None, topics=None, meanings=None)
+        return describer, _with_features(bare_items, features[:, varies], describer.made)
 
     def apply(self, items: Items, *, progress: Progress = _silent) -> Items:
-        """The items with these features, and no others, in this order.
+        """The items with the features of this describer only, in its order.
 
-        The row of an item depends on that item only. A made feature is missing (topics are 0)
+        The features of an item depend on this item only. A made feature is missing (topics are 0)
         where the item has no text or no image.
 
         Raises:
@@ -126,57 +132,66 @@ class Describer:
 
         Cost: as `describe`.
         """
-        where = {name: k for k, name in enumerate(items.feature_names)}
+        column_of = {name: column for column, name in enumerate(items.feature_names)}
         for name in self.given:
-            if name not in where:
+            if name not in column_of:
                 raise DataError(f"{items.source}: there is no feature {shown(name)}")
-        kept = items.features[:, [where[name] for name in self.given]]
-        given = replace(items, features=kept, feature_names=self.given)
+        given_features = items.features[:, [column_of[name] for name in self.given]]
+        bare_items = replace(items, features=given_features, feature_names=self.given)
         if not self.made:
-            return given
-        names, features = _joined(self._parts(self.of_images, progress), given)
-        return _with(given, features[:, [names.index(name) for name in self.made]], self.made)
+            return bare_items
+        names, features = _joined(self._parts(self.of_images, progress), bare_items)
+        made_features = features[:, [names.index(name) for name in self.made]]
+        return _with_features(bare_items, made_features, self.made)
 
     def possible(self) -> tuple[str, ...]:
-        """The names of all features that it can make."""
+        """Names of all features that the describer can make."""
         return tuple(name for names, _ in self._parts(images=True) for name in names)
 
     def _parts(
         self, images: bool, progress: Progress = _silent, vectors: F64 | None = None
     ) -> Iterator[tuple[tuple[str, ...], Make]]:
-        """Names of features, and what makes them; `vectors` are embeddings of the texts."""
-        if self.words is not None and self.topics is not None:
-            words, topics = self.words, self.topics
-            yield _called(_TEXT, SURFACE), lambda items: surface_features(items.texts, words)
-            yield _called(_TEXT, topics.names()), lambda items: topics(items.texts)
-        if self.meanings is not None:
-            meanings = self.meanings
+        """Names of features together with the function that makes these features.
 
-            def embedded(items: Items) -> F32:
-                return meanings(embeddings(items.texts, progress) if vectors is None else vectors)
+        Args:
+            images: whether features are made of images.
+            vectors: embeddings of the texts, if they are known already.
+        """
+        words = self.words
+        topics = self.topics
+        meanings = self.meanings
+        if words is not None and topics is not None:
+            yield _prefixed(_TEXT, SURFACE), lambda items: surface_features(items.texts, words)
+            yield _prefixed(_TEXT, topics.names()), lambda items: topics(items.texts)
+        if meanings is not None:
 
-            yield _called(_TEXT, meanings.names()), embedded
+            def make_meanings(items: Items) -> F32:
+                if vectors is not None:
+                    return meanings(vectors)
+                return meanings(embeddings(items.texts, progress))
+
+            yield _prefixed(_TEXT, meanings.names()), make_meanings
         if images:
-            yield (
-                _called(_IMAGE, IMAGE_FEATURES),
-                lambda items: image_features(
-                    items.images, items.root or Path(), source=items.source, progress=progress
-                ),
-            )
+
+            def make_image_features(items: Items) -> F32:
+                root = items.root or Path()
+                return image_features(items.images, root, source=items.source, progress=progress)
+
+            yield _prefixed(_IMAGE, IMAGE_FEATURES), make_image_features
 
 
 def describe(items: Items, *, embed: bool = False, progress: Progress = _silent) -> Items:
-    """Add features of the items' texts and images to those they have.
+    """Add features of the items' texts and images to the features that the items have.
 
-    Texts get `surface_features` and `Topics`, and sentence embeddings where `embed` asks for
-    them; images get `image_features`. Sounds get none: their scores are learned item by item.
-    Columns that are constant are left out. `Describer` gives other items the same features.
+    Texts get `surface_features` and `Topics`, and sentence embeddings with `embed`; images get
+    `image_features`. Sounds get no features: their scores are learned item by item. Constant
+    columns are left out. `Describer` gives other items the same features.
 
     Raises:
         DataError: on an image that is broken; if `embed` is asked for and not installed.
 
-    Called again, it recomputes the made features (named `text: ...` and `image: ...`): the topics
-    of a text depend on the other texts.
+    A second call recomputes the made features (named `text: ...` and `image: ...`): the topics of a
+    text depend on the other texts.
 
     Cost: 1.5 s for 1,000 short texts, 10 s for 1,000 photos.
 
@@ -187,23 +202,23 @@ def describe(items: Items, *, embed: bool = False, progress: Progress = _silent)
     >>> describe(items).feature_names[:2]
     ('text: log characters', 'text: log words')
     """
-    given = given_only(items)
-    return Describer.fit_apply(given, made=True, embed=embed, progress=progress)[1]
+    _, described = Describer.fit_apply(given_only(items), made=True, embed=embed, progress=progress)
+    return described
 
 
 def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of features for people: computed ones are named by their column, topics by their words.
+    """Names of features for people: columns in place of prefixes, words in place of topics.
 
-    Where two would have one name, both keep the one under which they are stored.
+    Two features that would have the same name keep their stored names.
 
     Args:
-        names: as they are stored.
+        names: names as they are stored.
         columns: {role: column} of the table that the items came from; see `NAMED`.
 
     >>> readable_names(("sugar", "text: topic 1 (ship, rare)"), {"text": "description"})
     ('sugar', 'description: ship, rare')
     """
-    column_of_role = _real(columns)
+    column_of_role = _columns_of_table(columns)
     readable = []
     for name in names:
         role, separator, feature = name.partition(": ")
@@ -212,51 +227,55 @@ def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[st
             words = feature if topic is None else topic[1]
             name = f"{column_of_role.get(role, role)}: {words}"
         readable.append(name)
-    times = Counter(readable)
+    n_features_named = Counter(readable)
     return tuple(
-        name if times[name] == 1 else stored for name, stored in zip(readable, names, strict=True)
+        name if n_features_named[name] == 1 else stored_name
+        for name, stored_name in zip(readable, names, strict=True)
     )
 
 
 def given_only(items: Items) -> Items:
     """The items without the features that `describe` made."""
-    kept = [k for k, name in enumerate(items.feature_names) if not name.startswith(MADE)]
-    names = tuple(items.feature_names[k] for k in kept)
-    return replace(items, features=items.features[:, kept], feature_names=names)
+    names = items.feature_names
+    given = [column for column, name in enumerate(names) if not name.startswith(MADE)]
+    given_names = tuple(names[column] for column in given)
+    return replace(items, features=items.features[:, given], feature_names=given_names)
 
 
-def _real(columns: Mapping[str, Any]) -> dict[str, str]:
-    """The columns of items' roles that are there: a folder has none."""
-    if columns.get("id") == _FOLDER and _FOLDER in map(columns.get, ("text", "image", "audio")):
+def _columns_of_table(columns: Mapping[str, Any]) -> dict[str, str]:
+    """{role: column} of the roles that columns of a table have; empty for items of a folder."""
+    contents = [columns.get(role) for role in ("text", "image", "audio")]
+    if columns.get("id") == _FOLDER and _FOLDER in contents:
         return {}
     return {role: str(columns[role]) for role in NAMED if columns.get(role)}
 
 
-def _called(kind: str, names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(kind + name for name in names)
+def _prefixed(prefix: str, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(prefix + name for name in names)
 
 
 def _joined(
     parts: Iterator[tuple[tuple[str, ...], Make]], items: Items
 ) -> tuple[tuple[str, ...], F32]:
-    """The names and columns of all parts."""
+    """The names and the columns of the features of all parts."""
     names: tuple[str, ...] = ()
     blocks = [np.empty((len(items), 0), np.float32)]
-    for called, make in parts:
-        names += called
+    for part_names, make in parts:
+        names += part_names
         blocks.append(make(items))
     return names, np.concatenate(blocks, axis=1)
 
 
-def _with(items: Items, made: F32, names: tuple[str, ...]) -> Items:
+def _with_features(items: Items, made: F32, names: tuple[str, ...]) -> Items:
+    """The items with further features."""
     features = np.concatenate([items.features, made], axis=1)
     return replace(items, features=features, feature_names=items.feature_names + names)
 
 
 def _varies(features: F32) -> Bool:
-    """Which columns vary among the values present."""
-    there = ~np.isnan(features)
-    low = np.where(there, features, np.inf).min(axis=0, initial=np.inf)
-    high = np.where(there, features, -np.inf).max(axis=0, initial=-np.inf)
+    """Whether each column has different values, without its missing values."""
+    is_present = ~np.isnan(features)
+    low = np.where(is_present, features, np.inf).min(axis=0, initial=np.inf)
+    high = np.where(is_present, features, -np.inf).max(axis=0, initial=-np.inf)
     varies: Bool = high - low > _SAME * np.maximum(1, np.abs(high))
     return varies

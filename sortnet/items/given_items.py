@@ -28,12 +28,12 @@ _START = 40  # characters of a longer text at the beginning of its id
 
 @dataclass(frozen=True, eq=False)
 class GivenItems:
-    """Items as the caller has them.
+    """Items together with the values that the caller passed.
 
     Attributes:
-        items: the different ones.
-        roles: of the columns of a table; None: the values are no table.
-        values: (n_rows,) as they were passed: a text, a path, a row of numbers, a dict of a row.
+        items: the different items.
+        roles: roles of the columns of a table; None: the values are no table.
+        values: (n_rows,) values as they were passed: a text, a path, a row of numbers, or a dict.
         number: (n_rows,) the item of each row; equal values are one item.
     """
 
@@ -43,7 +43,7 @@ class GivenItems:
     number: Sequence[int]
 
     def value_of_id(self) -> dict[str, Any]:
-        """{id: the value}, the first one of equal values."""
+        """{id: value} of each item; of equal values the first."""
         values: dict[str, Any] = {}
         for value, number in zip(self.values, self.number, strict=True):
             values.setdefault(self.items.ids[number], value)
@@ -62,17 +62,18 @@ def items_from(
     """Make items of a list, a data frame, an array, or a file or folder.
 
     A list has texts (`str`), files (`Path`; texts, images or sounds), rows of numbers, or dicts,
-    which are rows of a table. Of a table the roles of columns are found as in `read_items`.
-    An item without an id is named by its text or content, so that it has the same name in a later
-    call with more items.
+    which are rows of a table. The columns of a table get roles as in `read_items`. An item without
+    an id is named by its text or content, so that it has the same name in a later call with more
+    items.
 
     Args:
         text, id, group: columns of a table.
         ignore: columns that are no features.
-        least: the minimum number of items.
+        least: minimum number of items.
 
     Raises:
-        DataError: on fewer items, values of several kinds, or what `read_items` refuses.
+        DataError: on fewer items, values of several kinds, or columns and files that `read_items`
+            refuses.
 
     >>> given = items_from(["a fine text", "another", "a fine text"])
     >>> given.items.ids, given.number
@@ -85,40 +86,47 @@ def items_from(
         return _of_file(Path(values), named, ignore, least)
     if hasattr(values, "columns"):
         return _of_frame(values, named, ignore, least)
-    given = _list_of(values)
-    if len(given) < least:
-        raise DataError(f"items: there are {len(given)}; sorting needs {least} at least")
-    if given and all(isinstance(value, Mapping) for value in given):
+    listed_values = _list_of(values)
+    if len(listed_values) < least:
+        raise DataError(f"items: there are {len(listed_values)}; sorting needs {least} at least")
+    if listed_values and all(isinstance(value, Mapping) for value in listed_values):
         import pandas as pd
 
-        for number, row in enumerate(given):
+        for number, row in enumerate(listed_values):
             _check_unicode(row, f"{_SOURCE}, number {number}")
-        return _of_frame(pd.DataFrame(given), named, ignore, least, given)
+        return _of_frame(pd.DataFrame(listed_values), named, ignore, least, listed_values)
     if named != Columns() or ignore:
         raise DataError("items: text, id, group and ignore name columns, and a list has none")
-    if all(isinstance(value, str) for value in given):
-        return _different(given, _of_texts(given), least)
-    if all(isinstance(value, os.PathLike) for value in given):
-        return _different(given, _of_paths([Path(value) for value in given]), least)
-    return _different(given, _of_numbers(given), least)
+    if all(isinstance(value, str) for value in listed_values):
+        items = _of_texts(listed_values)
+    elif all(isinstance(value, os.PathLike) for value in listed_values):
+        items = _of_paths([Path(value) for value in listed_values])
+    else:
+        items = _of_numbers(listed_values)
+    return _without_copies(listed_values, items, least)
 
 
 def _list_of(values: Any) -> list[Any]:
-    """The values in a list; a dict or bytes are one value, not several."""
+    """The values as a list.
+
+    Raises:
+        DataError: if they are a single value, such as a number, a dict or bytes.
+    """
     if not isinstance(values, Iterable) or isinstance(values, Mapping | bytes):
         raise DataError(f"items: {shown(values)} is no list, data frame, array or file")
     return list(values)
 
 
 def _of_file(path: Path, named: Columns, ignore: Sequence[str], least: int) -> GivenItems:
+    """Items of a table or a folder; their values are the rows, or the texts and files."""
     items, roles = read_with_roles(path, named, ignore=ignore, least=least)
-    values: list[Any] = [
-        Path(items.root or path, file) if file else text
-        for text, *files in zip(items.texts, items.images, items.audio, strict=True)
-        for file in [next(filter(None, files), None)]
-    ]
+    values: list[Any] = []
     if is_table(path):
         values = read_rows(path).dicts()
+    else:
+        for text, image, audio in zip(items.texts, items.images, items.audio, strict=True):
+            file = image or audio
+            values.append(Path(items.root or path, file) if file else text)
     return GivenItems(items, roles, values, range(len(items)))
 
 
@@ -129,38 +137,41 @@ def _of_frame(
     least: int,
     dicts: Sequence[Mapping[str, Any]] | None = None,
 ) -> GivenItems:
-    """Items of a data frame; their values are `dicts`, if it was made of these."""
+    """Items of a data frame; their values are its rows, or the `dicts` that it was made of."""
     keep = kept_as_read(*vars(named).values())
     rows = rows_of_frame(frame, "the data frame", keep)
     if len(rows) < least:
         raise DataError(f"items: there are {len(rows)}; sorting needs {least} at least")
     roles = choose_columns(rows, named, ignore, None)
     documents = documents_of(rows, roles, NameRule.UNIQUE_IN_GROUP)
-    groups, items = documents.groups, documents.items()
-    cells = rows.dicts()
-    values = cells if dicts is None else dicts
+    items = documents.items()
+    dicts_of_rows = rows.dicts()
+    values = dicts_of_rows if dicts is None else dicts
     if documents.ids is not None:
         return GivenItems(items, roles, values, range(len(items)))
-    contents = [repr((groups and groups[k], value)) for k, value in enumerate(cells)]
+    groups: Sequence[str | None] = documents.groups or [None] * len(items)
+    contents = [repr((group, cells)) for group, cells in zip(groups, dicts_of_rows, strict=True)]
     texts = [text or "" for text in items.texts]
-    return _different(values, replace(items, ids=_named(texts, contents)), least, roles)
+    named_items = replace(items, ids=_ids_by_content(texts, contents))
+    return _without_copies(values, named_items, least, roles)
 
 
 def _check_unicode(row: Mapping[str, Any], place: str) -> None:
+    """Refuse a row with a text that a database cannot hold."""
     for name, cell in row.items():
         if isinstance(cell, str):
             checked_text(cell, cell, place, f"column {name}")
 
 
 def _of_texts(values: Sequence[str]) -> Items:
-    ids = _named(values, values)
+    ids = _ids_by_content(values, values)
     texts = tuple(
-        checked_text(value, id, f"{_SOURCE}, number {k}")
-        for k, (value, id) in enumerate(zip(values, ids, strict=True))
+        checked_text(value, id, f"{_SOURCE}, number {number}")
+        for number, (value, id) in enumerate(zip(values, ids, strict=True))
     )
-    nothing = (None,) * len(ids)
+    no_files = (None,) * len(ids)
     no_features = np.empty((len(ids), 0), np.float32)
-    return Items(ids, texts, nothing, nothing, no_features, (), source=_SOURCE)
+    return Items(ids, texts, no_files, no_files, no_features, (), source=_SOURCE)
 
 
 def _of_paths(paths: Sequence[Path]) -> Items:
@@ -175,7 +186,7 @@ def _of_paths(paths: Sequence[Path]) -> Items:
         for path, ending in zip(paths, endings, strict=True)
     ]
 
-    def of_kind(suffixes: Sequence[str]) -> tuple[str | None, ...]:
+    def names_of_files(suffixes: Sequence[str]) -> tuple[str | None, ...]:
         return tuple(
             name if ending in suffixes else None
             for name, ending in zip(names, endings, strict=True)
@@ -184,11 +195,16 @@ def _of_paths(paths: Sequence[Path]) -> Items:
     for path in paths:
         if not path.is_file():
             raise DataError(f"items: {path}: no such file")
-    no_features = np.empty((len(names), 0), np.float32)
     return Items(
-        tuple(names), tuple(texts), of_kind(IMAGES), of_kind(AUDIO), no_features, (),
-        root=root, source=_SOURCE,
-    )  # fmt: skip
+        ids=tuple(names),
+        texts=tuple(texts),
+        images=names_of_files(IMAGES),
+        audio=names_of_files(AUDIO),
+        features=np.empty((len(names), 0), np.float32),
+        feature_names=(),
+        root=root,
+        source=_SOURCE,
+    )
 
 
 def _read_text(path: Path) -> str | None:
@@ -216,42 +232,46 @@ def _of_numbers(values: Sequence[Any]) -> Items:
     names = tuple(str(k + 1) for k in range(matrix.shape[1]))
     refuse_lost(matrix, np.zeros(len(matrix), np.int64), names, _SOURCE)
     contents = [row.tobytes().hex() for row in matrix]
-    ids = _named([", ".join(f"{value:g}" for value in row) for row in matrix], contents)
+    ids = _ids_by_content([", ".join(f"{value:g}" for value in row) for row in matrix], contents)
     nothing = (None,) * len(ids)
     features = matrix.astype(np.float32)
     return Items(ids, nothing, nothing, nothing, features, names, source=_SOURCE)
 
 
-def _named(texts: Sequence[str], contents: Sequence[str]) -> tuple[str, ...]:
-    """Ids of items: a short text as it is, else its beginning and a hash of the content.
+def _ids_by_content(texts: Sequence[str], contents: Sequence[str]) -> tuple[str, ...]:
+    """Ids of items: a short text itself, else the start of the text and a hash of the content.
 
-    >>> _named(["short", ""], ["short", "a row"])
+    >>> _ids_by_content(["short", ""], ["short", "a row"])
     ('short', 'adc376f3')
     """
     ids = []
     for text, content in zip(texts, contents, strict=True):
         line = " ".join(text.split())
-        printable = not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in line)
-        if line and line == text == content and len(line) <= _LONGEST_ID and printable:
+        is_printable = not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in line)
+        if line and line == text == content and len(line) <= _LONGEST_ID and is_printable:
             ids.append(line)
             continue
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        ids.append(f"{line[:_START]} {digest}".strip() if printable else digest)
+        ids.append(f"{line[:_START]} {digest}".strip() if is_printable else digest)
     return tuple(ids)
 
 
-def _different(
+def _without_copies(
     values: Sequence[Any], items: Items, least: int, roles: Columns | None = None
 ) -> GivenItems:
-    """The different items of some rows, by their ids."""
-    place: dict[str, int] = {}
-    number, first = [], []
-    for row, id in enumerate(items.ids):
-        if id not in place:
-            place[id] = len(place)
-            first.append(row)
-        number.append(place[id])
-    if len(place) < least:
-        raise DataError(f"items: all {len(items)} are equal; sorting needs {least} different ones")
+    """The items of some rows, where rows with the same id are one item.
 
-    return GivenItems(items.take(first), roles, values, number)
+    Raises:
+        DataError: if there are fewer than `least` different items.
+    """
+    number_of_id: dict[str, int] = {}
+    first_rows = []
+    numbers = []
+    for row, id in enumerate(items.ids):
+        if id not in number_of_id:
+            number_of_id[id] = len(number_of_id)
+            first_rows.append(row)
+        numbers.append(number_of_id[id])
+    if len(first_rows) < least:
+        raise DataError(f"items: all {len(items)} are equal; sorting needs {least} different ones")
+    return GivenItems(items.take(first_rows), roles, values, numbers)

@@ -75,13 +75,13 @@ def image_features(
     for k, name in enumerate(images):
         if name is not None:
             progress(f"image {k + 1} of {len(images)}")
-            image, shown_at = load_image(root / name, f"{source}: {name}", side=2 * _SIDE)
-            features[k] = _described(image, *shown_at)
+            image, (width, height) = load_image(root / name, f"{source}: {name}", side=2 * _SIDE)
+            features[k] = _features_of(image, width, height)
     return features
 
 
 def oklab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """sRGB bytes (..., 3) as OKLab: lightness in [0, 1], green-red and blue-yellow about 0.
+    """OKLab colours of sRGB bytes (..., 3): lightness in [0, 1], green-red and blue-yellow about 0.
 
     >>> white = np.full(3, 255, np.uint8)
     >>> oklab(white).round(3).tolist()
@@ -93,7 +93,8 @@ def oklab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
     return lab + 0.0
 
 
-def _described(image: Image, width: int, height: int) -> NDArray[np.float64]:
+def _features_of(image: Image, width: int, height: int) -> NDArray[np.float64]:
+    """The features of an image that is shown with a width and a height."""
     lab = oklab(np.asarray(flat(image, (_SIDE, _SIDE))))
     light = lab[..., 0]
     chroma = np.hypot(lab[..., 1], lab[..., 2])
@@ -115,27 +116,33 @@ def _described(image: Image, width: int, height: int) -> NDArray[np.float64]:
 
 
 def flat(image: Image, size: tuple[int, int]) -> Image:
-    """8-bit RGB of that width and height; transparent pixels become white."""
+    """The image in 8-bit RGB, of a width and height; transparent pixels become white."""
     from PIL import Image as images
 
     if image.mode.startswith(("I", "F")):
         image = _eight_bits(image)
     if image.mode in ("P", "PA", "LA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")
-    image = image.resize(size, images.Resampling.BOX) if image.mode == "RGBA" else image
     if image.mode == "RGBA":
+        image = image.resize(size, images.Resampling.BOX)
         white = images.new("RGBA", image.size, "white")
         image = images.alpha_composite(white, image)
     return image.convert("RGB").resize(size, images.Resampling.BOX)
 
 
 def _eight_bits(image: Image) -> Image:
-    """Scale 16 or more bits to eight: from the range of 16 bits if they fit, else their own."""
+    """The image with 8 bits a pixel, scaled from its range: 8 bits, 16 bits, or its maximum."""
     from PIL import Image as images
 
     pixels = np.nan_to_num(np.asarray(image, np.float64))
-    most = 65535.0 if pixels.max() > 255 and pixels.max() <= 65535 else max(255.0, pixels.max())
-    return images.fromarray((pixels.clip(0, most) * (255 / most)).astype(np.uint8))
+    largest = pixels.max()
+    if largest <= 255:
+        white = 255.0
+    elif largest <= 65535:
+        white = 65535.0
+    else:
+        white = largest
+    return images.fromarray((pixels.clip(0, white) * (255 / white)).astype(np.uint8))
 
 
 def _on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -149,18 +156,19 @@ def _histogram(
     angles: NDArray[np.float64], weights: NDArray[np.float64], period: float, bins: int
 ) -> NDArray[np.float64]:
     """The mean weight of each direction; the first bin starts half a bin before 0."""
-    which = np.floor(angles / period * bins + 0.5).astype(np.int64) % bins
-    return np.bincount(which.ravel(), weights.ravel(), bins) / angles.size
+    bin_of_pixel = np.floor(angles / period * bins + 0.5).astype(np.int64) % bins
+    return np.bincount(bin_of_pixel.ravel(), weights.ravel(), bins) / angles.size
 
 
 def _laplacian(light: NDArray[np.float64]) -> float:
+    """Mean absolute Laplacian of the lightness, a measure of sharpness."""
     inner = light[1:-1, 1:-1]
     around = light[:-2, 1:-1] + light[2:, 1:-1] + light[1:-1, :-2] + light[1:-1, 2:]
     return float(np.abs(4 * inner - around).mean())
 
 
 def _entropy(light: NDArray[np.float64]) -> float:
-    """In bits, over 32 steps of lightness."""
-    counts = np.histogram(light, 32, (0, 1.001))[0]
-    share = counts[counts > 0] / light.size
-    return float(-(share * np.log2(share)).sum())
+    """Entropy of the lightness in 32 steps, in bits."""
+    counts, _ = np.histogram(light, 32, (0, 1.001))
+    shares = counts[counts > 0] / light.size
+    return float(-(shares * np.log2(shares)).sum())

@@ -1,4 +1,4 @@
-"""Groups of items, within which pairs are asked: their checks, and files of the pairs to ask."""
+"""Checks of groups of items, and files of the pairs to ask; pairs are within groups."""
 
 from __future__ import annotations
 
@@ -22,26 +22,29 @@ def lone_groups(items: Items) -> list[str]:
     """The groups of one item, about which nothing can be asked.
 
     Raises:
-        DataError: if there are no others.
+        DataError: if all groups have one item.
     """
     sizes = Counter(items.groups or ())
-    alone = [name for name, size in sizes.items() if size == 1]
-    if sizes and len(alone) == len(sizes):
-        what = f"each group has one item, such as {shown(alone[0])}"
-        raise DataError(f"{items.source}: {what}; sorting needs two in a group at least")
-    return alone
+    lone = [name for name, size in sizes.items() if size == 1]
+    if sizes and len(lone) == len(sizes):
+        raise DataError(
+            f"{items.source}: each group has one item, such as {shown(lone[0])}; sorting needs two "
+            "in a group at least"
+        )
+    return lone
 
 
-def said_alone(alone: Sequence[str]) -> str:
+def note_on_lone_groups(lone: Sequence[str]) -> str:
     """One line about groups of one item.
 
-    >>> said_alone(["q1"])
+    >>> note_on_lone_groups(["q1"])
     "1 group has one item, which is compared with nothing: 'q1'"
     """
-    what = "1 group has" if len(alone) == 1 else f"{len(alone)} groups have"
-    more = ", ..." if len(alone) > _LISTED else ""
-    names = ", ".join(map(shown, alone[:_LISTED]))
-    return f"{what} one item, which is compared with nothing: {names}{more}"
+    subject = "1 group has" if len(lone) == 1 else f"{len(lone)} groups have"
+    names = ", ".join(map(shown, lone[:_LISTED]))
+    if len(lone) > _LISTED:
+        names += ", ..."
+    return f"{subject} one item, which is compared with nothing: {names}"
 
 
 def read_pairs(path: Path, items: Items) -> I64:
@@ -64,33 +67,47 @@ def read_pairs(path: Path, items: Items) -> I64:
             raise DataError(f"{rows.place(row)}: item {shown(items.ids[a])} {fault}")
     if not left:
         raise DataError(f"{path}: there is no pair in it")
-    found: I64 = np.unique(np.sort(np.array([left, right], np.int64).T, axis=1), axis=0)
-    return found
+    pairs = np.sort(np.array([left, right], np.int64).T, axis=1)
+    different_pairs: I64 = np.unique(pairs, axis=0)
+    return different_pairs
 
 
 def fault_across(items: Items, a: int, b: int) -> str:
-    """What is wrong with comparing an item with one of another group; empty if nothing is."""
+    """Words for the fault that two items are of different groups; empty if they are not."""
     groups = items.groups
     if groups is None or groups[a] == groups[b]:
         return ""
-    there, here = shown(items.ids[b]), (shown(groups[a]), shown(groups[b]))
-    return f"is of group {here[0]}, but {there} of {here[1]}: pairs are within groups"
+    return (
+        f"is of group {shown(groups[a])}, but {shown(items.ids[b])} of {shown(groups[b])}: pairs "
+        "are within groups"
+    )
 
 
 def _columns(rows: Rows) -> tuple[str, ...]:
+    """The two columns of ids.
+
+    Raises:
+        DataError: if they are neither `left` and `right` nor the only columns.
+    """
     names = tuple(rows.columns)
     if {*_SIDES} <= {*names}:
         return _SIDES
     if len(names) != 2:
-        needed = "needs the columns left and right, or two only"
-        raise DataError(f"{rows.path}: {needed}; has {listed(names)}")
+        raise DataError(
+            f"{rows.path}: needs the columns left and right, or two only; has {listed(names)}"
+        )
     return names
 
 
 def _numbers(rows: Rows, column: str, items: Items) -> list[int]:
-    known = {id: number for number, id in enumerate(items.ids)}
-    names = [name.strip() for name in rows.texts(column)]
-    for row, name in enumerate(names):
-        if name not in known:
-            raise DataError(f"{rows.place(row)}: there is no item {shown(name)}")
-    return [known[name] for name in names]
+    """The numbers of the items whose ids are in a column.
+
+    Raises:
+        DataError: on an unknown id.
+    """
+    number_of_id = {id: number for number, id in enumerate(items.ids)}
+    ids = [id.strip() for id in rows.texts(column)]
+    for row, id in enumerate(ids):
+        if id not in number_of_id:
+            raise DataError(f"{rows.place(row)}: there is no item {shown(id)}")
+    return [number_of_id[id] for id in ids]

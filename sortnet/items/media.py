@@ -14,39 +14,51 @@ if TYPE_CHECKING:
 
 MAX_PIXELS = 100_000_000  # 400 MB in memory
 
-_ORIENTATION = 0x0112  # of EXIF: how the camera was held
-_SIDEWAYS = (5, 6, 7, 8)
+_ORIENTATION = 0x0112  # EXIF tag: how the camera was held
+_SIDEWAYS = (5, 6, 7, 8)  # its values for a camera on its side
 
 
 def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
     """The path of an existing file relative to `root`, with `/` and links resolved.
 
-    `name` is relative to `root` or absolute; `place` is the prefix of messages.
+    Args:
+        name: path of the file, relative to `root` or absolute.
+        place: prefix of messages.
+        suffixes: allowed endings of the name, in lower case.
+
+    Raises:
+        DataError: if there is no such file, or the file is outside of `root`.
     """
     try:
-        found = (root / name).resolve()
-        if not found.is_relative_to(root):
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
             raise DataError(f"{place}: {name!r} lies outside the folder {root}")
-        if not found.is_file():
+        if not path.is_file():
             raise DataError(f"{place}: there is no file {name!r} in the folder {root}")
     except (OSError, ValueError, RuntimeError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{place}: {name[:60]!r} is no file name: {one_line(error)}") from None
-    if found.suffix.lower() not in suffixes:
+    if path.suffix.lower() not in suffixes:
         raise DataError(f"{place}: {name!r} is none of {' '.join(suffixes)}")
-    return found.relative_to(root).as_posix()
+    return path.relative_to(root).as_posix()
 
 
 def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, int]]:
-    """An image with its pixels, upright, and the width and height it is shown at.
+    """An upright image with its pixels, and the width and height at which it is shown.
 
-    Some formats decode much faster at a reduced size: `side` pixels are needed each way.
+    Args:
+        place: prefix of messages.
+        side: least width and height that the caller needs; some formats decode much faster at a
+            reduced size.
+
+    Raises:
+        DataError: if the file is no image, or the image is broken or too large.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what matters of Pillow's complaints is checked here
+        warnings.simplefilter("ignore")  # Pillow's warnings that matter are checked here
         try:
             with Image.open(path) as image:
                 width, height = image.size

@@ -1,4 +1,4 @@
-"""Files and folders -> Items."""
+"""Items read from tables, folders and LETOR text."""
 
 from __future__ import annotations
 
@@ -75,58 +75,90 @@ def read_with_roles(
     least: int = 2,
     progress: Progress = lambda text: None,
 ) -> tuple[Items, Columns]:
-    """`read_items` with the roles of the columns.
+    """`read_items` together with the roles of the columns.
 
     Args:
-        like: items whose categorical and shown columns these have, if any; None: the categorical
-            ones are chosen.
-        least: the minimum number of items.
+        like: items whose categorical and shown columns the new items get, where they have such
+            columns; None: the categorical columns are chosen.
+        least: minimum number of items.
     """
-    path, named = Path(path), named or Columns()
-    if path.is_dir() or path.name.lower().removesuffix(".gz").endswith(LETOR):
-        what, read = ("a folder", _folder) if path.is_dir() else ("LETOR text", _letor)
+    path = Path(path)
+    named = named or Columns()
+    is_letor = path.name.lower().removesuffix(".gz").endswith(LETOR)
+    if path.is_dir() or is_letor:
         if named != Columns() or ignore or features is not None:
-            raise DataError(f"{path}: is {what}, which has no columns to name")
-        items, roles = read(path)
+            kind = "a folder" if path.is_dir() else "LETOR text"
+            raise DataError(f"{path}: is {kind}, which has no columns to name")
+        items, roles = _folder(path) if path.is_dir() else _letor(path)
     else:
-        beside = {c for row in (like and like.shown) or () for c in row or ()} - {*ignore}
-        rows = read_rows(path, keep=kept_as_read(*vars(named).values(), *named.shown, *beside))
-        if like is not None and not named.shown:
-            named = replace(named, shown=tuple(c for c in rows.columns if c in beside))
-        known = None if like is None else like.feature_names
-        roles = choose_columns(rows, named, ignore, features, known)
-        items = documents_of(rows, roles, NameRule.UNIQUE).items()
+        items, roles = _table(path, named, ignore, features, like)
     if len(items) < least:
-        has = "one" if len(items) else "no"
-        raise DataError(f"{path}: has {has} item; sorting needs two at least")
+        n_items = "one" if len(items) else "no"
+        raise DataError(f"{path}: has {n_items} item; sorting needs two at least")
     _check_images(items, progress)
     return items, roles
 
 
+def _table(
+    path: Path,
+    named: Columns,
+    ignore: Collection[str],
+    features: Sequence[str] | None,
+    like: Items | None,
+) -> tuple[Items, Columns]:
+    """The items of a table, and the roles of its columns."""
+    shown_columns: set[str] = set()
+    feature_names: Sequence[str] | None = None
+    if like is not None:
+        shown_columns = _shown_columns(like) - {*ignore}
+        feature_names = like.feature_names
+    keep = kept_as_read(*vars(named).values(), *named.shown, *shown_columns)
+    rows = read_rows(path, keep=keep)
+    if like is not None and not named.shown:
+        columns = tuple(column for column in rows.columns if column in shown_columns)
+        named = replace(named, shown=columns)
+    roles = choose_columns(rows, named, ignore, features, feature_names)
+    return documents_of(rows, roles, NameRule.UNIQUE).items(), roles
+
+
+def _shown_columns(items: Items) -> set[str]:
+    """The further columns that annotators see of any item."""
+    rows = items.shown or ()
+    return {column for row in rows if row is not None for column in row}
+
+
 def _letor(path: Path) -> tuple[Items, Columns]:
+    """The documents of LETOR text as items, grouped by query."""
     from sortnet.tables.letor import read_letor
 
     queries = read_letor(path)
     names = tuple(str(k + 1) for k in range(queries.n_features))
     groups = tuple(queries.qids[queries.query_of_docs()].tolist())
-    nothing = ((None,) * queries.n_docs,) * 3
-    ids = _letor_ids(queries, groups)
-    items = Items(ids, *nothing, queries.features, names, source=str(path), groups=groups)
-    by = "docid" if queries.docids is not None and ids[0] == queries.docids[0] else "qid:row"
-    return items, Columns(by, features=names, ignored=("grade",), group="qid")
-
-
-def _letor_ids(queries: Queries, groups: tuple[str, ...]) -> tuple[str, ...]:
-    """The documents' ids if they are there and unique in the file, else qid:row."""
-    ids = () if queries.docids is None else tuple(queries.docids.tolist())
-    if "" in ids or len(set(ids)) < queries.n_docs:
-        ids = tuple(f"{g}:{row}" for g, row in zip(groups, queries.rows.tolist(), strict=True))
+    nothing = (None,) * queries.n_docs
+    ids = _unique_docids(queries)
+    id_column = "docid"
+    if ids is None:
+        in_groups = zip(groups, queries.rows.tolist(), strict=True)
+        ids = tuple(f"{group}:{row}" for group, row in in_groups)
+        id_column = "qid:row"
     for id, row in zip(ids, queries.rows.tolist(), strict=True):
         check_id(id, f"{queries.source}, document {row + 1}")
-    return ids
+    items = Items(
+        ids, nothing, nothing, nothing, queries.features, names, source=str(path), groups=groups
+    )
+    return items, Columns(id_column, features=names, ignored=("grade",), group="qid")
+
+
+def _unique_docids(queries: Queries) -> tuple[str, ...] | None:
+    """The documents' ids; None if a document has no id, or two have the same."""
+    if queries.docids is None:
+        return None
+    ids = tuple(queries.docids.tolist())
+    return None if "" in ids or len({*ids}) < len(ids) else ids
 
 
 def _check_images(items: Items, progress: Progress) -> None:
+    """Refuse images that cannot be decoded."""
     for name, image in zip(items.ids, items.images, strict=True):
         if image is not None and items.root is not None:
             progress(f"looking at {image}")
@@ -134,14 +166,15 @@ def _check_images(items: Items, progress: Progress) -> None:
 
 
 def _folder(path: Path) -> tuple[Items, Columns]:
-    kinds = (*TEXT_FILES, *IMAGES, *AUDIO)
+    """The files of a folder as items."""
+    suffixes = (*TEXT_FILES, *IMAGES, *AUDIO)
     with reading(path):
         root = path.resolve()
-        found = sorted(_files(root))
-        ids = [file for file in found if _ends(file, kinds)]
+        files = sorted(_files(root))
+        ids = [file for file in files if _ends(file, suffixes)]
         for name in ids:
             check_id(name, f"{path}")
-            inside(root, name, str(path), kinds)
+            inside(root, name, str(path), suffixes)
         texts = [_text_file(root / name, name) if _ends(name, TEXT_FILES) else None for name in ids]
     if not ids:
         raise DataError(f"{path}: there is no text, image or sound file in this folder")
@@ -155,15 +188,18 @@ def _folder(path: Path) -> tuple[Items, Columns]:
         root=root,
         source=str(path),
     )
-    text, image, audio = (
-        "files" if any(values) else None for values in (items.texts, items.images, items.audio)
+    roles = Columns(
+        id="files",
+        text="files" if any(items.texts) else None,
+        image="files" if any(items.images) else None,
+        audio="files" if any(items.audio) else None,
+        ignored=tuple(name for name in files if not _ends(name, suffixes)),
     )
-    others = tuple(name for name in found if not _ends(name, kinds))
-    return items, Columns("files", text, image, audio, ignored=others)
+    return items, roles
 
 
 def _files(root: Path) -> Iterable[str]:
-    """Every file in a folder and its subfolders, except hidden ones."""
+    """The files in a folder and its subfolders, without hidden files and folders."""
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
@@ -176,6 +212,7 @@ def _ends(name: str, suffixes: tuple[str, ...]) -> bool:
 
 
 def _text_file(path: Path, name: str) -> str | None:
+    """The text of a file; None if it is blank."""
     size = path.stat().st_size
     if size > MAX_TEXT:
         raise DataError(f"{path}: the text has {size:,} bytes; the limit is {MAX_TEXT:,}")

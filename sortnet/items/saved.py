@@ -1,8 +1,8 @@
-"""What describes items as JSON and arrays, as a model folder keeps it."""
+"""Describers of items as JSON and arrays, as a model folder stores them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,12 @@ _FIELDS: dict[str, Any] = {
     "texts": int | None,
     "embedded": bool,
 }
-_LARGEST_IDF = 100.0  # 1 + log of the number of texts
-_LARGEST_LOADING = 1.01  # of vectors of length 1
+_LARGEST_IDF = 100.0  # an idf is at most 1 + log of the number of texts
+_LARGEST_LOADING = 1.01  # a loading of a vector of length 1, with rounding
 
 
 def to_json(describer: Describer) -> dict[str, Any]:
-    """What describes items, but for its arrays.
+    """A describer as JSON, without its arrays.
 
     >>> to_json(Describer(("sugar",), columns={"id": "name"}))["given"]
     ['sugar']
@@ -44,30 +44,36 @@ def to_json(describer: Describer) -> dict[str, Any]:
 
 
 def arrays_of(describer: Describer) -> Arrays:
-    """Its arrays by name; terms as UTF-8, each on a line.
+    """The arrays of a describer by name; terms are UTF-8 bytes, one term on a line.
 
     >>> arrays_of(Describer(("sugar",)))
     {}
     """
-    found: Arrays = {}
-    if describer.words is not None and describer.topics is not None:
+    arrays: Arrays = {}
+    topics = describer.topics
+    if describer.words is not None and topics is not None:
         counts = describer.words.counts
-        found |= {"counts.words": _lines(counts)}
-        found |= {"counts.texts": np.array(list(counts.values()), np.int64)}
-        for name in ("words", "letters"):
-            terms: Terms = getattr(describer.topics, name)
-            found |= {f"{name}.terms": _lines(terms.terms), f"{name}.idf": terms.idf}
-        found |= {"topics": describer.topics.loadings}
+        arrays["counts.words"] = _lines(counts)
+        arrays["counts.texts"] = np.array(list(counts.values()), np.int64)
+        arrays["words.terms"] = _lines(topics.words.terms)
+        arrays["words.idf"] = topics.words.idf
+        arrays["letters.terms"] = _lines(topics.letters.terms)
+        arrays["letters.idf"] = topics.letters.idf
+        arrays["topics"] = topics.loadings
     if describer.meanings is not None:
-        found |= {f"meanings.{name}": axes for name, axes in vars(describer.meanings).items()}
-    return found
+        arrays["meanings.mean"] = describer.meanings.mean
+        arrays["meanings.axes"] = describer.meanings.axes
+    return arrays
 
 
 def load_describer(about: object, arrays: Mapping[str, Array]) -> Describer:
-    """What `to_json` and `arrays_of` said.
+    """The describer that `to_json` and `arrays_of` have written.
+
+    Args:
+        about: the JSON.
 
     Raises:
-        ModelError: if anything is missing, too much, or not what those write.
+        ModelError: if a part is missing, unknown, or different from anything that they write.
 
     Cost: linear in the number of terms.
 
@@ -80,91 +86,115 @@ def load_describer(about: object, arrays: Mapping[str, Array]) -> Describer:
     for role, column in about["columns"].items():
         if role not in NAMED or not isinstance(column, str):
             raise ModelError(f"items: columns cannot have {shown(role)}: {shown(column)}")
-    left, words, topics = dict(arrays), None, None
+    arrays_left = dict(arrays)
+    words = None
+    topics = None
     if about["texts"] is not None:
-        words, topics = _word_counts(left, int(about["texts"])), _topics(left)
-    found = Describer(
+        words = _word_counts(arrays_left, int(about["texts"]))
+        topics = _topics(arrays_left)
+    describer = Describer(
         tuple(about["given"]),
         tuple(about["made"]),
         about["columns"],
         words,
         topics,
-        _meanings(left) if about["embedded"] else None,
+        _meanings(arrays_left) if about["embedded"] else None,
     )
-    if left:
-        raise ModelError(f"items: {shown(min(left))} is none of their arrays")
-    _check_names(found)
-    return found
+    if arrays_left:
+        raise ModelError(f"items: {shown(min(arrays_left))} is none of their arrays")
+    _check_names(describer)
+    return describer
 
 
-def _check_names(found: Describer) -> None:
-    names = found.feature_names
+def _check_names(describer: Describer) -> None:
+    """Refuse features with the same name, and features that the describer cannot make."""
+    names = describer.feature_names
     if len(set(names)) < len(names):
         raise ModelError("items: two features have one name")
-    if any(name.startswith(MADE) for name in found.given):
+    if any(name.startswith(MADE) for name in describer.given):
         raise ModelError("items: a given feature is named as those that are made")
-    unknown = next(iter(set(found.made) - set(found.possible())), None)
+    unknown = next(iter(set(describer.made) - set(describer.possible())), None)
     if unknown is not None:
         raise ModelError(f"items: nothing makes the feature {shown(unknown)}")
 
 
-def _word_counts(left: Arrays, texts: int) -> WordCounts:
-    if texts < 1:
-        raise ModelError(f"items: texts cannot be {texts}")
-    words = _terms(left, "counts.words")
-    counts = _take(left, "counts.texts", np.int64, (len(words),), 2, texts)
-    return WordCounts(texts, dict(zip(words, counts.tolist(), strict=True)))
+def _word_counts(arrays_left: Arrays, n_texts: int) -> WordCounts:
+    if n_texts < 1:
+        raise ModelError(f"items: texts cannot be {n_texts}")
+    words = _terms(arrays_left, "counts.words")
+    counts = _take(arrays_left, "counts.texts", np.int64, (len(words),), 2, n_texts)
+    return WordCounts(n_texts, dict(zip(words, counts.tolist(), strict=True)))
 
 
-def _topics(left: Arrays) -> Topics:
-    found = []
-    for name, kind in (("words", WORDS), ("letters", LETTERS)):
-        terms = _terms(left, f"{name}.terms")
-        idf = _take(left, f"{name}.idf", np.float32, (len(terms),), 0.01, _LARGEST_IDF)
-        found.append(Terms(kind, terms, idf))
-    size, most = sum(len(each.terms) for each in found), _LARGEST_LOADING
-    loadings = _take(left, "topics", np.float32, (None, size), -most, most)
-    _check_number(len(loadings), size, "topics")
-    return Topics(found[0], found[1], loadings)
+def _topics(arrays_left: Arrays) -> Topics:
+    words = _terms_with_weights(arrays_left, "words", WORDS)
+    letters = _terms_with_weights(arrays_left, "letters", LETTERS)
+    n_terms = len(words.terms) + len(letters.terms)
+    shape = (None, n_terms)
+    loadings = _take(arrays_left, "topics", np.float32, shape, -_LARGEST_LOADING, _LARGEST_LOADING)
+    _check_number(len(loadings), n_terms, "topics")
+    return Topics(words, letters, loadings)
 
 
-def _meanings(left: Arrays) -> Meanings:
-    most = _LARGEST_LOADING  # embeddings have length 1, too
-    mean = _take(left, "meanings.mean", np.float64, (None,), -most, most)
-    axes = _take(left, "meanings.axes", np.float64, (len(mean), None), -most, most)
+def _terms_with_weights(arrays_left: Arrays, name: str, kind: tuple[str, tuple[int, int]]) -> Terms:
+    terms = _terms(arrays_left, f"{name}.terms")
+    idf = _take(arrays_left, f"{name}.idf", np.float32, (len(terms),), 0.01, _LARGEST_IDF)
+    return Terms(kind, terms, idf)
+
+
+def _meanings(arrays_left: Arrays) -> Meanings:
+    largest = _LARGEST_LOADING  # embeddings have length 1, too
+    mean = _take(arrays_left, "meanings.mean", np.float64, (None,), -largest, largest)
+    shape = (len(mean), None)
+    axes = _take(arrays_left, "meanings.axes", np.float64, shape, -largest, largest)
     _check_number(axes.shape[1], len(mean), "meanings.axes")
     return Meanings(mean, axes)
 
 
-def _check_number(found: int, dimensions: int, name: str) -> None:
+def _check_number(n_axes: int, n_dimensions: int, name: str) -> None:
     """Refuse more axes than dimensions: a shape such as 10^9 x 0 takes no bytes."""
-    if found > dimensions:
-        raise ModelError(f"items: {name} has {found} axes of {dimensions} dimensions")
+    if n_axes > n_dimensions:
+        raise ModelError(f"items: {name} has {n_axes} axes of {n_dimensions} dimensions")
 
 
 def _take(
-    left: Arrays, name: str, dtype: type, shape: tuple[int | None, ...], low: float, high: float
+    arrays_left: Arrays,
+    name: str,
+    dtype: type,
+    shape: tuple[int | None, ...],
+    low: float,
+    high: float,
 ) -> Array:
-    """An array of that type and shape (None: any length), with all its values in a range."""
-    found = left.pop(name, np.empty(0, np.bool_))
-    fits = len(shape) == found.ndim and all(
-        size in (None, own) for size, own in zip(shape, found.shape, strict=True)
+    """Remove an array and return it, after a check of its type, shape and values.
+
+    Args:
+        shape: expected shape; None is any length.
+        low, high: range of the values.
+
+    Raises:
+        ModelError: if the array is missing or does not fit.
+    """
+    array = arrays_left.pop(name, np.empty(0, np.bool_))
+    has_shape = len(shape) == array.ndim and all(
+        expected in (None, length) for expected, length in zip(shape, array.shape, strict=True)
     )
-    if found.dtype != dtype or not fits:
-        raise ModelError(f"items: {name} is {found.dtype} {'x'.join(map(str, found.shape))}")
-    if not bool(((found >= low) & (found <= high)).all()):
+    if array.dtype != dtype or not has_shape:
+        raise ModelError(f"items: {name} is {array.dtype} {'x'.join(map(str, array.shape))}")
+    if not bool(((array >= low) & (array <= high)).all()):
         raise ModelError(f"items: {name} has values that are not from {low:g} to {high:g}")
-    return found
+    return array
 
 
-def _lines(terms: Any) -> Array:
+def _lines(terms: Iterable[str]) -> Array:
+    """The bytes of terms, one on a line."""
     return np.frombuffer("\n".join(terms).encode("utf-8", "surrogatepass"), np.uint8)
 
 
-def _terms(left: Arrays, name: str) -> tuple[str, ...]:
-    raw = _take(left, name, np.uint8, (None,), 0, 255).tobytes()
+def _terms(arrays_left: Arrays, name: str) -> tuple[str, ...]:
+    """The terms in an array of bytes."""
+    encoded = _take(arrays_left, name, np.uint8, (None,), 0, 255).tobytes()
     try:
-        terms = raw.decode("utf-8", "surrogatepass").split("\n") if raw else []
+        terms = encoded.decode("utf-8", "surrogatepass").split("\n") if encoded else []
     except UnicodeDecodeError:
         raise ModelError(f"items: {name} is not UTF-8") from None
     if "" in terms or len(set(terms)) < len(terms):

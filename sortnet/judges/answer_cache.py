@@ -14,7 +14,7 @@ from typing import Any
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_irregular, refuse_output
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.asked_pairs import PLACES
+from sortnet.judges.asked_question import PLACES
 from sortnet.judges.prices import Price
 from sortnet.judges.verdicts import Verdict, stored_meta
 from sortnet.preference.base import ORDER_ANSWERS
@@ -32,12 +32,12 @@ def answer_key(
     with_logprobs: bool = True,
     form: AnswerForm = _OF_TWO,
 ) -> str:
-    """Hash of everything that a model is told when it is asked, and of how its answer is read."""
-    told: list[Any] = [model, list(messages), dict(request), structured, with_logprobs]
+    """Hash of all that a model is sent with a question, and of how the answer is read."""
+    parts: list[Any] = [model, list(messages), dict(request), structured, with_logprobs]
     if form.is_of_set:
-        told += [form.n_items, form.worst]
-    about = json.dumps(told, sort_keys=True)
-    return hashlib.sha256(about.encode("utf-8", "replace")).hexdigest()
+        parts += [form.n_items, form.worst]
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def answered_from_cache(
@@ -55,12 +55,12 @@ def answered_from_cache(
 class AnswerCache:
     """Answers in a file of JSON lines, by the hash of the question; thread-safe.
 
-    An answer is appended as a whole line as soon as it is there. A last line that is cut, as where
-    a process was killed, is left out. Another process that uses the file meanwhile has the answers
-    that were there when it began, and its own.
+    Each answer is appended at once, as a whole line. A last line that is cut, because a process was
+    killed, is ignored. Two processes may use the file at the same time; each has the answers that
+    were in the file when the process began, and its own.
 
     Args:
-        file: its path; it is made if it does not exist, readable by its owner only.
+        file: path of the file; a new file is readable by its owner only.
 
     Raises:
         SortNetError: if the file cannot be read or made, or is no cache of answers.
@@ -70,7 +70,7 @@ class AnswerCache:
         self._path = Path(file)
         self._lock = threading.Lock()
         self._verdicts: dict[str, Verdict] = {}
-        self._is_cut = False
+        self._is_cut = False  # whether the file ends in the middle of a line
         refuse_output(file)
         try:
             if not self._path.exists() or not self._read():
@@ -86,7 +86,7 @@ class AnswerCache:
         return self._verdicts.get(key)
 
     def add(self, key: str, verdict: Verdict) -> None:
-        """Keep an answer, unless there is one under the key, or it says nothing about the order.
+        """Store an answer, unless the key has one already, or the answer gives no order.
 
         Raises:
             SortNetError: if the file cannot be written.
@@ -96,39 +96,38 @@ class AnswerCache:
         with self._lock:
             if key in self._verdicts:
                 return
-            self._verdicts[key] = Verdict(
-                verdict.answer,
-                verdict.p,
-                comment=verdict.comment,
-                best=verdict.best,
-                worst=verdict.worst,
-            )
-            line = {"key": key, "answer": verdict.answer, "p": verdict.p}
-            more = {"comment": verdict.comment, "best": verdict.best, "worst": verdict.worst}
-            line |= {name: value for name, value in more.items() if value is not None}
+            choice = {"comment": verdict.comment, "best": verdict.best, "worst": verdict.worst}
+            optional: dict[str, Any] = {
+                name: value for name, value in choice.items() if value is not None
+            }
+            self._verdicts[key] = Verdict(verdict.answer, verdict.p, **optional)
             try:
-                self._append(line)
+                self._append({"key": key, "answer": verdict.answer, "p": verdict.p, **optional})
             except OSError as error:
                 raise self._fault(error) from None
 
     def _read(self) -> int:
         """Read the answers; returns the number of lines."""
         refuse_irregular(self._path, error=SortNetError)
-        number = 0
+        n_lines = 0
         with self._path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for line in file:
+                n_lines += 1
                 record = _record(line)
-                if number == 1 and record != _FORMAT:
+                if n_lines == 1 and record != _FORMAT:
                     raise SortNetError(f"{self._path}: not a cache of answers of SortNet")
-                if (entry := _entry(record)) is not None:
-                    self._verdicts.setdefault(*entry)
+                entry = _entry(record)
+                if entry is not None:
+                    key, verdict = entry
+                    self._verdicts.setdefault(key, verdict)
                 self._is_cut = not line.endswith(b"\n")
-        return number
+        return n_lines
 
     def _append(self, record: Mapping[str, Any]) -> None:
         line = json.dumps(record) + "\n"
         if self._is_cut:
-            line, self._is_cut = f"\n{line}", False
+            line = f"\n{line}"
+            self._is_cut = False
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(descriptor, line.encode())
@@ -140,7 +139,7 @@ class AnswerCache:
 
 
 def _record(line: bytes) -> Any:
-    """The value of a line; None for a line that was cut."""
+    """The JSON value of a line; None if the line is cut."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -148,23 +147,28 @@ def _record(line: bytes) -> Any:
 
 
 def _entry(record: Any) -> tuple[str, Verdict] | None:
-    """The key and the answer of a line; None if it has none."""
+    """The key and the answer in a line; None if the line has no valid answer."""
     if not isinstance(record, dict):
         return None
-    key, answer, p = record.get("key"), record.get("answer"), record.get("p")
-    comment = record.get("comment")
-    is_p = p is None or (isinstance(p, int | float) and 0 <= p <= 1)
-    if not isinstance(key, str) or answer not in ORDER_ANSWERS or not is_p:
+    key = record.get("key")
+    answer = record.get("answer")
+    if not isinstance(key, str) or answer not in ORDER_ANSWERS:
         return None
-    best, worst = record.get("best"), record.get("worst")
+    p = record.get("p")
+    if p is not None and not (isinstance(p, int | float) and 0 <= p <= 1):
+        return None
+    best = record.get("best")
+    worst = record.get("worst")
     if not _is_choice(answer, best, worst):
         return None
-    comment = comment if isinstance(comment, str) else None
+    comment = record.get("comment")
+    if not isinstance(comment, str):
+        comment = None
     return key, Verdict(answer, p, comment=comment, best=best, worst=worst)
 
 
 def _is_choice(answer: object, best: object, worst: object) -> bool:
-    """Whether the places of the best and the worst go with an answer."""
+    """Whether the places of the best and the worst are possible with an answer."""
     if answer != "best":
         return best is None and worst is None
     chosen = [best] if worst is None else [best, worst]

@@ -1,4 +1,4 @@
-"""How a language model is to answer a question, and how its answer is read."""
+"""The form in which a language model answers a question, and the reading of the answer."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sortnet.judges.asked_pairs import PLACES, Pair
+from sortnet.judges.asked_question import PLACES, AskedQuestion
 from sortnet.judges.model_answers import RESPONSE_FORMAT, verdict_of_reply
 from sortnet.judges.set_choices import SAME, SetChoice, choice_in, is_bare_choice, letter_shares
 from sortnet.judges.verdicts import Verdict, stored_text
 
 AGAIN = "Answer with one letter only: A, B or C."
 AGAIN_AS_JSON = 'Answer with JSON only: {"answer": "A"}, {"answer": "B"} or {"answer": "C"}.'
-_TOKENS_OF_A_LETTER = 2  # of an answer, about
+_TOKENS_OF_A_LETTER = 2  # approximate length of an answer
 _TOKENS_OF_A_LINE = 5
 
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """What a language model answers about two items, or about more.
+    """Form of the answer of a language model: a letter about two items, lines about more.
 
     Attributes:
         n_items: number of items in question.
-        worst: whether the worst of more than two is asked for, too.
+        worst: whether the model also names the worst of more than two items.
 
     >>> AnswerForm(4, worst=True).again(as_json=False)
     'Answer with two lines only, such as "Best: A" and "Worst: D", or with "Best: same".'
@@ -34,10 +34,10 @@ class AnswerForm:
     worst: bool = False
 
     @classmethod
-    def of(cls, pair: Pair) -> AnswerForm:
+    def of(cls, question: AskedQuestion) -> AnswerForm:
         """The form of the answer to a question."""
-        n_items = len(pair["items"]) if "items" in pair else 2
-        return cls(n_items, bool(pair.get("worst")))
+        n_items = len(question["items"]) if "items" in question else 2
+        return cls(n_items, bool(question.get("worst")))
 
     @property
     def is_of_set(self) -> bool:
@@ -46,10 +46,11 @@ class AnswerForm:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of an answer, about."""
+        """Approximate number of tokens of an answer."""
         if not self.is_of_set:
             return _TOKENS_OF_A_LETTER
-        return _TOKENS_OF_A_LINE * (2 if self.worst else 1)
+        n_lines = 2 if self.worst else 1
+        return _TOKENS_OF_A_LINE * n_lines
 
     @property
     def response_format(self) -> dict[str, Any]:
@@ -65,7 +66,7 @@ class AnswerForm:
         return parameter
 
     def again(self, *, as_json: bool) -> str:
-        """What a model is told whose answer cannot be read."""
+        """The message to a model after an answer that cannot be read."""
         if not self.is_of_set:
             return AGAIN_AS_JSON if as_json else AGAIN
         last = PLACES[self.n_items - 1]
@@ -78,7 +79,7 @@ class AnswerForm:
         return f'Answer with {lines}, or with "Best: {SAME}".'
 
     def facts(self, reply: Mapping[str, Any]) -> dict[str, Any]:
-        """What is kept of a reply beside its answer: how probable each letter of a set was.
+        """Facts to store beside the answer of a reply: the probability of each letter of a set.
 
         Args:
             reply: as `model_answers.parsed` returns it.
@@ -92,11 +93,12 @@ class AnswerForm:
     def verdict(
         self, reply: Mapping[str, Any], text: str, facts: Mapping[str, Any]
     ) -> Verdict | None:
-        """The verdict in what a model says; None if it cannot be read.
+        """The verdict in a model's reply; None if the reply cannot be read.
 
         Args:
             reply: as `model_answers.parsed` returns it.
-            text: of the reply, without secrets; kept as the comment where it says more.
+            text: text of the reply without secrets; stored as a comment if it holds more than the
+                answer.
             facts: further fields of the verdict.
         """
         if not self.is_of_set:
@@ -104,12 +106,12 @@ class AnswerForm:
         choice = self._choice(reply)
         if choice is None:
             return None
-        says_more = choice.ranks_all or not is_bare_choice(text)
-        comment = stored_text(text) if says_more else None
+        has_more_than_the_choice = choice.ranks_all or not is_bare_choice(text)
+        comment = stored_text(text) if has_more_than_the_choice else None
         if choice.best is None:
             return Verdict("same", comment=comment, **facts)
-        worst = None if choice.worst is None else PLACES.index(choice.worst)
         best = PLACES.index(choice.best)
+        worst = None if choice.worst is None else PLACES.index(choice.worst)
         return Verdict("best", best=best, worst=worst, comment=comment, **facts)
 
     def _choice(self, reply: Mapping[str, Any]) -> SetChoice | None:

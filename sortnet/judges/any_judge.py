@@ -1,4 +1,4 @@
-"""A judge as a caller passes it: described, or a plain function."""
+"""A judge as a caller passes it: a description of a judge, or a plain function."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _LONGEST_MESSAGE = 200  # characters
 
 
 class RequestId(NamedTuple):
-    """What the `custom_id` of a request says.
+    """The parts of a request's `custom_id`: batch, lease, and order of the items.
 
     >>> str(RequestId("0a1b2c3d", "abcdefgh", 2))
     '0a1b2c3d-abcdefgh-2'
@@ -35,26 +35,28 @@ class RequestId(NamedTuple):
 
     batch: str
     lease: str
-    order: int  # 1, or 2 with the sides exchanged
+    order: int  # 1, or 2: the items in the reverse order of places
 
     def __str__(self) -> str:
         return f"{self.batch}-{self.lease}-{self.order}"
 
     @classmethod
     def parse(cls, text: object) -> RequestId | None:
-        """The id in a text; None if it is none of SortNet's."""
+        """The id in a text; None if SortNet did not write the text."""
         match = _ID.fullmatch(text) if isinstance(text, str) else None
-        return match and cls(match["batch"], match["lease"], int(match["order"]))
+        if match is None:
+            return None
+        return cls(match["batch"], match["lease"], int(match["order"]))
 
 
 class AnswerLine(NamedTuple):
-    """A line of answers.
+    """A line of a provider's file of answers.
 
     Attributes:
-        number: of the line in its file, from 1.
-        id: of the request.
-        status: of the answer; None: the request was not carried out.
-        body: of the answer.
+        number: number of the line in its file, from 1.
+        id: `custom_id` of the request.
+        status: HTTP status of the answer; None: the request was not carried out.
+        body: body of the answer.
         error: why there is no answer; empty if there is one.
     """
 
@@ -66,14 +68,14 @@ class AnswerLine(NamedTuple):
 
 
 def request_line(id: RequestId, body: Mapping[str, Any]) -> str:
-    """The line of a request, with its end."""
+    """The line of a request, with its line break."""
     line = {"custom_id": str(id), "method": "POST", "url": URL, "body": body}
     text = json.dumps(line, ensure_ascii=False)
     return text.encode("utf-8", "replace").decode() + "\n"  # half of a surrogate pair has no code
 
 
 def answer_lines(path: Path) -> Iterator[AnswerLine | Fault]:
-    """The lines of a file of answers, empty ones left out; a Fault for one that is none.
+    """The lines of a file of answers, without empty lines; a Fault for each line without an answer.
 
     Raises:
         DataError: if the file cannot be read.

@@ -1,4 +1,4 @@
-"""What the calls of a language model have cost, and what they may cost."""
+"""Calls, tokens and cost of a language model so far, and their limits."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ class Budget:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restart_clock(self) -> None:
-        """Take the rate of calls from now on: nothing was asked for some time."""
-        self._began, self._calls_before = time.monotonic(), self.calls
+        """Measure the rate of calls from now on: nothing was asked for some time."""
+        self._began = time.monotonic()
+        self._calls_before = self.calls
 
     def call(self) -> None:
         """Count a call that is about to be made.
@@ -65,8 +66,9 @@ class Budget:
             Enough: after the last call that is allowed.
         """
         with self._lock:
-            if why := self.why():
-                raise Enough(why)
+            reached_limit = self.why()
+            if reached_limit:
+                raise Enough(reached_limit)
             self.calls += 1
 
     def take_from_cache(self) -> None:
@@ -100,7 +102,7 @@ class Budget:
         return bool(self.why())
 
     def why(self) -> str:
-        """Why no more calls may be made; empty: they may."""
+        """The limit that is reached, as a sentence; empty: more calls may be made."""
         limits = self.limits
         if limits.max_calls is not None and self.calls >= limits.max_calls:
             return f"the limit of {count(limits.max_calls, 'call')} is reached"

@@ -7,18 +7,19 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import Budget
 from sortnet.judges.verdicts import Verdict
 
 
 class Worker(Protocol):
-    """Answers several pairs at once, a verdict for each; any thread may stop it.
+    """Answers several questions at once, with a verdict for each; any thread may stop it.
 
-    A Fault is of these pairs, a Refused of all that come. `end` stops an idle one.
+    A Fault says that these questions failed, a Refused that all further questions would fail, too.
+    `end` stops an idle worker.
     """
 
-    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]: ...
+    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]: ...
 
     def stop(self) -> None: ...
 
@@ -39,29 +40,29 @@ class Judge(Protocol):
         """Prepare to ask.
 
         Args:
-            name: of the judge in messages; empty: the judge's own.
-            originals: {id: item} as the caller has them, for a judge that takes these.
+            name: name of the judge in messages; empty: the judge's own name.
+            originals: {id: item} as the caller passed the items, for a judge that is a function.
         """
         ...
 
 
-def no_preparation(pair: Pair, *, is_fresh: bool) -> Pair:
-    """A pair as it is."""
+def no_preparation(question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
+    """The question itself."""
     del is_fresh
-    return pair
+    return question
 
 
 def takes_any_number(n_items: int) -> str:
-    """No reason why a judge cannot be asked about a number of items."""
+    """An empty reason: the judge can be asked about any number of items."""
     del n_items
     return ""
 
 
 class Preparation(Protocol):
-    """Makes of a pair what a worker is asked."""
+    """Function that adds to a question what its worker needs."""
 
-    def __call__(self, pair: Pair, *, is_fresh: bool) -> Pair:
-        """Prepare a pair; `is_fresh`: it is to be asked whatever was answered elsewhere."""
+    def __call__(self, question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
+        """Prepare a question; `is_fresh`: no answer of a cache may be taken."""
         ...
 
 
@@ -70,15 +71,15 @@ class JudgeConnection:
     """A judge that can be asked, until its budget is spent.
 
     Attributes:
-        name: of the judge, for messages.
-        make_workers: makes its workers; whoever asks them ends them.
-        batch: pairs that a worker is asked about at once.
-        both_orders: whether each pair is asked a second time with its sides exchanged.
+        name: name of the judge in messages.
+        make_workers: makes the workers; the caller ends them.
+        batch: number of questions that a worker is asked about at once.
+        both_orders: whether each question is asked a second time with its sides exchanged.
         patience: seconds for which an answer is kept while the store's server is away.
-        in_caller_thread: whether the only worker is asked in the thread of whoever asks.
-        prepare: makes of a pair what a worker is asked.
-        why_not_about: says why it cannot be asked about a number of items; empty: it can.
-        budget: of the calls; None: they cost nothing.
+        in_caller_thread: whether the only worker is asked in the thread of the caller.
+        prepare: adds to a question what its worker needs.
+        why_not_about: reason why the judge cannot be asked about a number of items; empty: it can.
+        budget: limits and cost of the calls; None: they cost nothing.
         open_connections: keeps the connections to a server open.
     """
 
@@ -94,7 +95,7 @@ class JudgeConnection:
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def why_no_more(self) -> str:
-        """Why no more may be asked; empty: it may."""
+        """Reason why the judge may not be asked again; empty: it may."""
         return "" if self.budget is None else self.budget.why()
 
     def progress(self, text: str) -> str:
@@ -102,7 +103,7 @@ class JudgeConnection:
         return text if self.budget is None else f"{text}, {self.budget.progress()}"
 
     def restart_clock(self) -> None:
-        """Take the rate of calls from now on."""
+        """Measure the rate of calls from now on."""
         if self.budget is not None:
             self.budget.restart_clock()
 
@@ -112,7 +113,14 @@ class JudgeConnection:
 
     def spent_facts(self) -> dict[str, Any]:
         """Calls, tokens and cost as JSON; empty where they cost nothing."""
-        if self.budget is None:
+        budget = self.budget
+        if budget is None:
             return {}
-        names = ("calls", "tokens_in", "tokens_out", "cost", "currency", "cached")
-        return {name: getattr(self.budget, name) for name in names}
+        return {
+            "calls": budget.calls,
+            "tokens_in": budget.tokens_in,
+            "tokens_out": budget.tokens_out,
+            "cost": budget.cost,
+            "currency": budget.currency,
+            "cached": budget.cached,
+        }

@@ -1,4 +1,4 @@
-"""Estimate what asking a language model takes, without asking it."""
+"""Estimate of the calls, tokens and cost of asking a language model, without asking it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.model_answers import CHARACTERS
 from sortnet.judges.prices import amount
@@ -20,12 +20,13 @@ class CallEstimate:
     """Expected calls, tokens and cost.
 
     Attributes:
-        pairs: questions to ask; of two items, or of more.
-        calls: of the server.
-        tokens_in, tokens_out: of prompts and of answers.
-        cost: None without prices.
-        currency: of the cost, if it is known.
-        fewest_calls, most_calls: range of the calls; None if a number of answers was given.
+        pairs: number of questions, about two items or more.
+        calls: number of calls of the server.
+        tokens_in, tokens_out: tokens of the prompts and of the answers.
+        cost: cost of the tokens; None without prices.
+        currency: currency of the cost, if it is known.
+        fewest_calls, most_calls: likely range of the calls; None if the number of questions is
+            given.
     """
 
     pairs: int
@@ -44,37 +45,52 @@ class CallEstimate:
     def __str__(self) -> str:
         tokens = f"{self.tokens_in + self.tokens_out:,} tokens"
         cost = "" if self.cost is None else f", a cost of about {amount(self.cost, self.currency)}"
-        between = ""
+        likely_range = ""
         if self.fewest_calls is not None and self.most_calls is not None:
-            between = f" ({self.fewest_calls:,} to {self.most_calls:,})"
-        return f"about {count(self.calls, 'call')}{between}, {tokens}{cost}"
+            likely_range = f" ({self.fewest_calls:,} to {self.most_calls:,})"
+        return f"about {count(self.calls, 'call')}{likely_range}, {tokens}{cost}"
 
 
 def estimate_calls(
     model: LanguageModel,
     n_pairs: int,
-    examples: Sequence[Pair],
+    examples: Sequence[AskedQuestion],
     range_of_pairs: tuple[int, int] | None = None,
 ) -> CallEstimate:
-    """Estimate what a number of questions takes, by the mean length of the prompts of some.
+    """Estimate the calls, tokens and cost of some questions.
 
-    `range_of_pairs` is the range of that number, if it is a guess.
+    Args:
+        n_pairs: number of questions.
+        examples: questions whose prompts have about the mean length.
+        range_of_pairs: likely range of the number of questions, if the number is a guess.
     """
     calls = _calls(model, n_pairs)
-    fewest, most = (None, None)
+    fewest_calls = most_calls = None
     if range_of_pairs is not None:
-        fewest, most = (_calls(model, number) for number in range_of_pairs)
+        fewest, most = range_of_pairs
+        fewest_calls = _calls(model, fewest)
+        most_calls = _calls(model, most)
     prompt = Prompt(model.prompt)
-    length = sum(len(prompt.of(pair)) // CHARACTERS for pair in examples) / len(examples)
-    tokens_in = int(calls * max(1.0, length))
-    tokens_out = int(calls * sum(AnswerForm.of(pair).tokens for pair in examples) / len(examples))
+    prompt_tokens = sum(len(prompt.of(example)) // CHARACTERS for example in examples)
+    answer_tokens = sum(AnswerForm.of(example).tokens for example in examples)
+    tokens_in = int(calls * max(1.0, prompt_tokens / len(examples)))
+    tokens_out = int(calls * answer_tokens / len(examples))
     price = model.price_of_tokens()
-    cost = price.of(tokens_in, tokens_out)
-    return CallEstimate(n_pairs, calls, tokens_in, tokens_out, cost, price.currency, fewest, most)
+    return CallEstimate(
+        n_pairs,
+        calls,
+        tokens_in,
+        tokens_out,
+        price.of(tokens_in, tokens_out),
+        price.currency,
+        fewest_calls,
+        most_calls,
+    )
 
 
 def _calls(model: LanguageModel, n_pairs: int) -> int:
-    """Calls for a number of pairs, at most the limit."""
-    calls = n_pairs * (2 if model.both_orders else 1)
-    most = model.limits.max_calls
-    return calls if most is None else min(calls, most)
+    """Number of calls for a number of questions, at most the limit of the model."""
+    calls_per_pair = 2 if model.both_orders else 1
+    calls = n_pairs * calls_per_pair
+    limit = model.limits.max_calls
+    return calls if limit is None else min(calls, limit)

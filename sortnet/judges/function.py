@@ -15,7 +15,7 @@ import numpy as np
 
 from sortnet.errors import SortNetError
 from sortnet.files import one_line, shown
-from sortnet.judges.asked_pairs import Pair, sides_of
+from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.limits import MOST_WORKERS, check_whole_number
 from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, word_of
@@ -30,11 +30,12 @@ class Function:
 
     Args:
         function: called as `function(left, right)`. It returns `left`, `right`, `tie` or `skip`,
-            or the probability that the left item is better; None and NaN skip the pair. Asked
+            or the probability that the left item is better; None and NaN skip the question. Asked
             about more than two items it is called as `function(*items)` and returns the number of
             the best one, from 0, a tuple of the best and the worst one, `same`, `skip` or None.
-        name: under which its answers are stored; None: its qualified name.
-        workers: threads that call it; 1: it is called in the caller's thread, one pair at a time.
+        name: name under which the answers are stored; None: the qualified name of the function.
+        workers: threads that call the function; 1: it is called in the caller's thread, about one
+            question at a time.
 
     Raises:
         SortNetError: on a coroutine function, or something that cannot be called.
@@ -82,22 +83,28 @@ class Function:
         )
 
     def _why_not_about(self, n_items: int) -> str:
-        """Why the function cannot be called with two items and with so many; empty: it can."""
+        """Why the function cannot be called with two items and with `n_items`; empty: it can."""
         try:
             signature = inspect.signature(self.function)
-        except (TypeError, ValueError):  # of some functions in C it is not known
+        except (TypeError, ValueError):  # some functions in C have no signature
             return ""
-        for n in (2, n_items):
-            try:
-                signature.bind(*range(n))
-            except TypeError:
-                if n == 2:
-                    return "has a function that two items cannot be passed to: give one of *items"
-                return (
-                    f"answers about two items, not about {n_items}: set the size to 2, or give a "
-                    "function of *items"
-                )
+        if not _takes(signature, 2):
+            return "has a function that two items cannot be passed to: give one of *items"
+        if not _takes(signature, n_items):
+            return (
+                f"answers about two items, not about {n_items}: set the size to 2, or give a "
+                "function of *items"
+            )
         return ""
+
+
+def _takes(signature: inspect.Signature, n_arguments: int) -> bool:
+    """Whether a function can be called with a number of arguments."""
+    try:
+        signature.bind(*range(n_arguments))
+    except TypeError:
+        return False
+    return True
 
 
 _COROUTINE = (
@@ -114,21 +121,22 @@ class FunctionWorker:
     """Calls a function with the items of each question."""
 
     def __init__(self, function: Callable[..., object], items: Mapping[str, Any]) -> None:
-        self._function, self._items = function, items
+        self._function = function
+        self._items = items
         self._stopped = threading.Event()
 
-    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each pair.
+    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
+        """A verdict for each question.
 
         Raises:
             Fault: if the function raises an exception, which is the cause of the fault.
-            Refused: if it returns what is no answer.
+            Refused: if it returns a value that is no answer.
         """
         verdicts: list[Verdict] = []
-        for pair in pairs:
+        for question in questions:
             if self._stopped.is_set():
                 raise Fault("interrupted", verdicts)
-            items = [self._items[side["id"]] for side in sides_of(pair)]
+            items = [self._items[side["id"]] for side in asked_items(question)]
             try:
                 answer = self._function(*items)
             except Exception as error:
@@ -136,7 +144,7 @@ class FunctionWorker:
             if len(items) == 2:
                 verdicts.append(verdict_of_value(answer))
             else:
-                verdicts.append(verdict_on_set(answer, len(items), worst=pair["worst"]))
+                verdicts.append(verdict_on_set(answer, len(items), worst=question["worst"]))
         return verdicts
 
     def stop(self) -> None:
@@ -144,14 +152,14 @@ class FunctionWorker:
         self._stopped.set()
 
     def end(self) -> None:
-        """Do nothing: no resources are held."""
+        """Do nothing: a function holds no resources."""
 
 
 def verdict_of_value(answer: object) -> Verdict:
-    """Verdict of a value that a function of two items returned.
+    """The verdict in a value that a function of two items returned.
 
     Raises:
-        Refused: on any other value than an answer, a probability, None or NaN.
+        Refused: if the value is no answer, no probability, not None and not NaN.
 
     >>> verdict_of_value("left").answer, verdict_of_value(0.2).answer, verdict_of_value(None).answer
     ('left', 'right', 'skip')
@@ -171,13 +179,14 @@ def verdict_of_value(answer: object) -> Verdict:
 
 
 def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdict:
-    """Verdict of a value that a function of more than two items returned.
+    """The verdict in a value that a function of more than two items returned.
 
-    A worst item that was not asked for is not kept.
+    Args:
+        worst: whether the worst item is asked for; if not, a worst item in the value is ignored.
 
     Raises:
-        Refused: on any other value than the number of an item, the numbers of two, `same`, `skip`
-            or None.
+        Refused: if the value is not the number of an item, not the numbers of two items, not
+            `same`, `skip` or None.
 
     >>> verdict_on_set((2, 0), 4).best, verdict_on_set(3, 4).best, verdict_on_set("same", 4).answer
     (2, 3, 'same')
@@ -195,16 +204,18 @@ def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdi
             f"the best, 0 to {n_items - 1}, or two different ones in a tuple (best, worst), same, "
             "skip, or None"
         )
-    return Verdict("best", best=places[0], worst=places[1] if worst and len(places) == 2 else None)
+    has_worst = worst and len(places) == 2
+    return Verdict("best", best=places[0], worst=places[1] if has_worst else None)
 
 
 def _place(number: object, n_items: int) -> int | None:
-    """The place that a number names; None if it names none."""
+    """The place with a number; None if there is no such place."""
     is_number = isinstance(number, numbers.Integral) and not isinstance(number, bool | np.bool_)
     return int(number) if is_number and 0 <= number < n_items else None  # type: ignore[call-overload, operator]
 
 
 def _refuse_coroutine(answer: object) -> None:
+    """Refuse the result of a coroutine function, and close it so that Python does not warn."""
     if not inspect.isawaitable(answer):
         return
     if inspect.iscoroutine(answer):

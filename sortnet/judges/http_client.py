@@ -32,16 +32,21 @@ class Connections:
     whatever it waits for: a host name, a connection, headers or a body that drip in.
 
     Args:
-        headers: sent with every call.
-        seconds: from the start of a call to the end of its answer.
+        url: address to which every call is sent.
+        headers: headers of every call.
+        seconds: deadline of a call, from its start to the end of its answer.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], seconds: float) -> None:
         import httpx
 
-        self._url, self._seconds = url, seconds
-        usual_headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip"}
-        self._headers = {**usual_headers, **headers}
+        self._url = url
+        self._seconds = seconds
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept-Encoding": "gzip",
+            **headers,
+        }
         # Not a client of httpx, which would also read cookies and the addresses of redirects.
         self._transport = httpx.AsyncHTTPTransport(
             limits=httpx.Limits(max_connections=_CONNECTIONS), trust_env=False
@@ -68,10 +73,10 @@ class Connections:
         """Send a JSON body and return the answer.
 
         Raises:
-            Fault: if the answer is late, too long, encoded twice or no HTTP. Its text is the
-                server's: neither cut nor free of secrets that the server repeats.
+            Fault: if the answer is late, too long, encoded twice or no HTTP. Its message has the
+                server's text, which is not shortened and may repeat secrets.
         """
-        # A text may hold half of a surrogate pair, which UTF-8 cannot hold.
+        # A text may have half of a surrogate pair, which UTF-8 cannot encode.
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         call = asyncio.run_coroutine_threadsafe(self._post(content), self._loop)
         return call.result()
@@ -134,13 +139,17 @@ class DecodedBody:
 def _reason(error: BaseException) -> str:
     """Text of the first cause: "Connection refused" rather than "All attempts failed"."""
     cause = error
-    while True:
-        if isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-        elif cause.__cause__ or cause.__context__:
-            cause = cause.__cause__ or cause.__context__ or cause
-        else:
-            break
+    earlier = _earlier_error(cause)
+    while earlier is not None:
+        cause = earlier
+        earlier = _earlier_error(cause)
     if isinstance(cause, ConnectionError) and cause.errno is not None:
         return os.strerror(cause.errno)
     return str(cause) or str(error) or type(error).__name__
+
+
+def _earlier_error(error: BaseException) -> BaseException | None:
+    """The error that led to an error; None if it was the first."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.exceptions[0]
+    return error.__cause__ or error.__context__

@@ -23,7 +23,7 @@ from sortnet.errors import SortNetError
 from sortnet.files import shown
 from sortnet.judges.answer_cache import AnswerCache, answer_key, answered_from_cache
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.asked_pairs import Pair, sides_of
+from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.http_client import Connections, HttpAnswer
@@ -45,10 +45,10 @@ from sortnet.judges.request import (
 from sortnet.judges.verdicts import Fault, Refused, Verdict, stored_meta, stored_text
 from sortnet.messages import cut, note, printable
 
-TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none
+TOPS = (10, 5, 0)  # numbers of log-probabilities to ask for, the first at first; 0: none
 _SHORTEST_WAIT = 1.0  # seconds before the second call, whatever the server asks for
 _LONGEST_WAIT = 60.0  # seconds between two calls, unless the server asks for more
-_LONGEST_RETRY_AFTER = 1e9  # seconds: more is no time to wait, but a long number to print
+_LONGEST_RETRY_AFTER = 1e9  # seconds: a longer time would only be a long number to print
 _LONGEST_TEXT = 200  # characters of a server's text in a message
 _LONGEST_FAULT = 300  # characters of a whole message
 TOO_LONG = re.compile(
@@ -56,7 +56,7 @@ TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
-_OF_A_SCHEMA = re.compile(r"response_format|json_schema|schema|structured", re.IGNORECASE)
+_NAMES_SCHEMA = re.compile(r"response_format|json_schema|schema|structured", re.IGNORECASE)
 
 _OF_TWO = AnswerForm()
 KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key by default
@@ -150,20 +150,20 @@ class LanguageModel:
 
     @property
     def variant(self) -> str:
-        """Hash of what makes the model another judge than by default; empty if nothing does.
+        """Hash of the settings that make the model another judge than by default; empty if none do.
 
-        That is a prompt of one's own, an answer by JSON schema, and the parameters of a request
-        but seeds, limits of tokens and bookkeeping.
+        Such settings are a prompt from a file, an answer by JSON schema, and the parameters of a
+        request except seeds, limits of tokens and bookkeeping.
 
         >>> LanguageModel("qwen3", "http://localhost:8000", request={"seed": 7}).variant
         ''
         """
-        prompt = "" if self.prompt is None else Prompt(self.prompt).hash
+        prompt_hash = "" if self.prompt is None else Prompt(self.prompt).hash
         parameters = part_of_judge(self.request)
         if not parameters and not self.structured:
-            return prompt
-        about = json.dumps([prompt, parameters, self.structured], sort_keys=True)
-        return hashlib.sha256(about.encode()).hexdigest()[:8]
+            return prompt_hash
+        settings = json.dumps([prompt_hash, parameters, self.structured], sort_keys=True)
+        return hashlib.sha256(settings.encode()).hexdigest()[:8]
 
     def price_of_tokens(self) -> Price:
         """Price of the tokens: the numbers of `price`, else the price in the table.
@@ -178,7 +178,7 @@ class LanguageModel:
         return Budget(self.limits, self.price_of_tokens())
 
     def facts(self) -> dict[str, Any]:
-        """What is stored with each answer: the prompt's hash, the request and the currency."""
+        """Facts to store with each answer: the prompt's hash, the request and the currency."""
         facts: dict[str, Any] = {"prompt": Prompt(self.prompt).hash}
         if self.request:
             facts["request"] = dict(self.request)
@@ -195,21 +195,29 @@ class LanguageModel:
         Raises:
             SortNetError: if the server, the template or the key cannot be used.
         """
-        prompt, budget = Prompt(self.prompt), self.budget()
+        prompt = Prompt(self.prompt)
+        budget = self.budget()
         server = Server(
-            self.server, self.model, self._secret(), self.timeout, self.patience, budget,
-            insecure=self.insecure, request=self.request, structured=self.structured,
+            self.server,
+            self.model,
+            self._secret(),
+            self.timeout,
+            self.patience,
+            budget,
+            insecure=self.insecure,
+            request=self.request,
+            structured=self.structured,
             cache=None if self.answer_cache is None else AnswerCache(self.answer_cache),
             tops=[*TOPS] if self.logprobs else [0],
-        )  # fmt: skip
+        )
         facts = self.facts()
 
         def make_workers() -> list[ModelWorker]:
             return [ModelWorker(server, seed) for seed in range(self.workers)]
 
-        def with_messages(pair: Pair, *, is_fresh: bool) -> Pair:
-            return pair | {
-                "messages": prompt.messages(pair),
+        def with_messages(question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
+            return question | {
+                "messages": prompt.messages(question),
                 "meta": facts,
                 "is_fresh": is_fresh,
             }
@@ -226,10 +234,14 @@ class LanguageModel:
         )
 
     def _secret(self) -> str | None:
-        """The key; None if there is none, which only a variable that was named forbids."""
+        """The key; None if the variable `SORTNET_KEY` is not set and no other source is named.
+
+        Raises:
+            SortNetError: if the source that is named has no key, or the key cannot be one.
+        """
         secret: str | None
         if callable(self.key):
-            secret = self.key()  # as it is typed; a caller need not keep to it
+            secret = self.key()  # the function may return another type than it should
             source = "the function"
         else:
             source = self.key or KEY_VARIABLE
@@ -265,6 +277,7 @@ def _check_key(key: object) -> None:
 
 
 def _is_variable(text: str) -> bool:
+    """Whether a text is the name of a variable that is set, or has the form of one."""
     return text in os.environ or _VARIABLE.fullmatch(text) is not None
 
 
@@ -282,17 +295,17 @@ def _check_type(name: str, value: object, kind: type) -> None:
 class Server:
     """A server of language models, shared by all workers."""
 
-    url: str  # up to and with `/v1`, or its root
-    model: str  # its name there
+    url: str  # root of the server, or an address that ends with `/v1`
+    model: str  # name of the model on the server
     key: str | None  # for the header; never in a message
     timeout: float  # seconds for a call
-    patience: float  # seconds in all for which a pair is asked again where the server is busy
+    patience: float  # seconds in all for which a busy server is asked about a question again
     budget: Budget
     insecure: bool = False
     request: Mapping[str, Any] = field(default_factory=dict)  # parameters that the user gave
     structured: bool = False  # whether answers are asked for by JSON schema
     cache: AnswerCache | None = None
-    tops: list[int] = field(default_factory=lambda: [*TOPS])  # the first is asked for
+    tops: list[int] = field(default_factory=lambda: [*TOPS])  # see TOPS; refused ones are removed
     without: set[str] = field(default_factory=set)  # parameters that the model has refused
     client: Connections | None = None
 
@@ -322,18 +335,18 @@ class Server:
             yield
 
     def post(self, body: Mapping[str, Any]) -> HttpAnswer:
-        """Count a call and make it, see `Connections.post`."""
+        """Count a call and make the call, see `Connections.post`."""
         self.budget.call()
         if self.client is None:
             raise RuntimeError("a call outside of `connected`")
         return self.client.post(body)
 
     def without_key(self, text: str, longest: int = _LONGEST_TEXT) -> str:
-        """A text of the server's on one line: first the key is hidden in it, then it is cut."""
+        """A text of the server on one line: the key is hidden, and then the text is cut."""
         return cut(printable(self.hidden(text)), longest)
 
     def hidden(self, text: str) -> str:
-        """A text of the server's without the key, whatever escapes the key is written with."""
+        """A text of the server in which the key is hidden, with or without escapes."""
         return spellings(self.key).sub("***", text) if self.key else text
 
     def body(
@@ -351,45 +364,45 @@ class Server:
 
     @property
     def is_random(self) -> bool:
-        """Whether the same question may be answered otherwise the next time."""
+        """Whether the answer to the same question may differ the next time."""
         return "temperature" in self.without or is_random(self.request)
 
-    def key_of(self, pair: Pair) -> str:
+    def key_of(self, question: AskedQuestion) -> str:
         """The key of a question's answer in the cache."""
         return answer_key(
             self.model,
-            pair["messages"],
+            question["messages"],
             self.request,
             structured=self.structured,
             with_logprobs=self.tops[0] > 0,
-            form=AnswerForm.of(pair),
+            form=AnswerForm.of(question),
         )
 
     def learns(self, body: Mapping[str, Any], refusal: str) -> bool:
-        """Whether a refusal names a parameter that can be left out; it is from now on.
+        """Leave out a parameter that a refusal names; returns whether it names such a parameter.
 
         Raises:
             Refused: if it names a parameter that the user gave.
         """
         if "logprob" in refusal.lower() and "logprobs" in body:
-            if self.tops[0] == body["top_logprobs"]:  # no other worker has met it before
+            if self.tops[0] == body["top_logprobs"]:  # no other worker was refused before
                 self.tops.pop(0)
             return True
-        if TOO_LONG.search(refusal):  # that tells how many tokens there may be
+        if TOO_LONG.search(refusal):  # the refusal names max_tokens, but the prompt is too long
             return False
-        if "response_format" in body and _OF_A_SCHEMA.search(refusal):
-            if self.structured:  # no other worker has met it before
+        if "response_format" in body and _NAMES_SCHEMA.search(refusal):
+            if self.structured:  # no other worker was refused before
                 self.structured = False
                 note(f"model {self.model}: the server takes no JSON schema: a letter is asked for")
             return True
         for name in self.request:
             if re.search(rf"\b{re.escape(name)}\b", refusal):
                 raise Refused(f"the server does not take {name} of the request: {refusal}")
-        named = [
+        refused = [
             name for name in _MAY_BE_LEFT_OUT if name in body and re.search(rf"\b{name}\b", refusal)
         ]
-        self.without.update(named)
-        return bool(named)
+        self.without.update(refused)
+        return bool(refused)
 
 
 @functools.cache
@@ -411,6 +424,7 @@ def spellings(key: str) -> re.Pattern[str]:
 
 
 def _is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -418,61 +432,67 @@ def _is_loopback(host: str) -> bool:
 
 
 class ModelWorker:
-    """Asks the server about one pair after the other; `seed` is of the jitter of pauses."""
+    """Asks the server about one question after the other; `seed` makes the pauses random."""
 
     def __init__(self, server: Server, seed: int) -> None:
         self.server = server
         self._over = threading.Event()
         self._random = random.Random(seed)
 
-    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each pair, whose messages are in it.
+    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
+        """A verdict for each question, whose messages are in it.
 
         Raises:
-            Fault: with the verdicts before it. The key is hidden in the text of every fault here,
-                and only then is it cut.
+            Fault: with the verdicts so far. The key is hidden in the message, and then the message
+                is cut.
         """
         verdicts: list[Verdict] = []
-        for pair in pairs:
+        for question in questions:
             try:
-                verdicts.append(self._verdict(pair))
+                verdicts.append(self._verdict(question))
             except Fault as fault:
                 text = self.server.without_key(str(fault), _LONGEST_FAULT)
                 raise type(fault)(text, verdicts) from None
         return verdicts
 
     def stop(self) -> None:
+        """Ask no more, and wait for the server no longer."""
         self._over.set()
 
     def end(self) -> None:
-        """Nothing: the connections are the server's."""
+        """Do nothing: the connections belong to the server."""
 
-    def _verdict(self, pair: Pair) -> Verdict:
-        """The answer of the cache, else of the server, which the cache gets."""
+    def _verdict(self, question: AskedQuestion) -> Verdict:
+        """The answer in the cache, else the server's, which is then added to the cache."""
         server = self.server
         if server.cache is None or server.is_random:
-            return self._asked(pair)
-        key = server.key_of(pair)
-        cached = None if pair.get("is_fresh") else server.cache.get(key)
+            return self._answer_of_server(question)
+        key = server.key_of(question)
+        cached = None if question.get("is_fresh") else server.cache.get(key)
         if cached is not None:
             server.budget.take_from_cache()
             return answered_from_cache(
-                cached, server.model, pair.get("meta", {}), server.budget.price
+                cached, server.model, question.get("meta", {}), server.budget.price
             )
-        verdict = self._asked(pair)
+        verdict = self._answer_of_server(question)
         if not server.is_random:  # the server may have refused the temperature just now
-            server.cache.add(server.key_of(pair), verdict)
+            server.cache.add(server.key_of(question), verdict)
         return verdict
 
-    def _asked(self, pair: Pair) -> Verdict:
-        """An answer that cannot be read is asked for once more, then the question is skipped."""
-        messages, began, usage = pair["messages"], time.monotonic(), [0, 0]
-        form = AnswerForm.of(pair)
+    def _answer_of_server(self, question: AskedQuestion) -> Verdict:
+        """The server's answer, asked for twice if it cannot be read the first time.
+
+        The verdict is a skip if the second answer cannot be read either.
+        """
+        messages = question["messages"]
+        form = AnswerForm.of(question)
         facts: dict[str, Any] = {}
         text = ""
+        tokens_in = tokens_out = 0
+        began = time.monotonic()
         for calls in (1, 2):
             try:
-                reply = self._reply(messages, pair)
+                reply = self._reply(messages, question)
             except Fault:
                 if calls == 1:
                     raise
@@ -482,29 +502,39 @@ class ModelWorker:
             text = self.server.hidden(reply["text"])
             why_empty = self.server.hidden(reply["why_empty"])
             tokens = tokens_of(reply, messages)
-            usage = [a + b for a, b in zip(usage, tokens, strict=True)]
             self.server.budget.add(*tokens)
-            meta = {"model": self.server.model, "tokens": usage, "calls": calls}
+            tokens_in += tokens[0]
+            tokens_out += tokens[1]
+            meta = {
+                "model": self.server.model,
+                "tokens": [tokens_in, tokens_out],
+                "calls": calls,
+            }
             if reply["is_structured"]:
                 meta["structured"] = True
             meta |= form.facts(reply)
             facts = {
                 "milliseconds": int(1000 * (time.monotonic() - began)),
-                "cost": self.server.budget.cost_of(*usage),
-                "meta": stored_meta(meta | pair.get("meta", {})),
+                "cost": self.server.budget.cost_of(tokens_in, tokens_out),
+                "meta": stored_meta(meta | question.get("meta", {})),
             }
             verdict = form.verdict(reply, text, facts)
             if verdict is not None:
                 return verdict
-            again = {"role": "assistant", "content": text or "-"}
-            asked_again = form.again(as_json=reply["is_structured"])
-            messages = [*messages, again, {"role": "user", "content": asked_again}]
+            unreadable = {"role": "assistant", "content": text or "-"}
+            request = {"role": "user", "content": form.again(as_json=reply["is_structured"])}
+            messages = [*messages, unreadable, request]
         return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
-    def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
-        """What the server says; waits while it is busy."""
-        server, waited, shortest = self.server, 0.0, _SHORTEST_WAIT
-        form = AnswerForm.of(pair)
+    def _reply(self, messages: list[dict[str, Any]], question: AskedQuestion) -> Any:
+        """The reply of the server as `parsed` returns it, or a verdict in place of a reply.
+
+        While the server is busy, the call is repeated after longer and longer pauses.
+        """
+        server = self.server
+        form = AnswerForm.of(question)
+        waited = 0.0
+        shortest = _SHORTEST_WAIT
         while True:
             if self._over.is_set():
                 raise Fault("interrupted")
@@ -519,24 +549,28 @@ class ModelWorker:
                     raise Fault(f"still {answer.status} after {waited:.0f} seconds, and {beyond}")
                 if self._over.wait(seconds):
                     raise Fault("interrupted")
-                waited, shortest = waited + seconds, min(2 * shortest, _LONGEST_WAIT)
+                waited += seconds
+                shortest = min(2 * shortest, _LONGEST_WAIT)
                 continue
             message = server.without_key(message_of(answer.body))
             if answer.status in (400, 422) and server.learns(body, message):
                 continue
-            return self._refused(answer, message, pair)
+            return self._refused(answer, message, question)
 
     def _seconds_to_wait(self, answer: HttpAnswer, shortest: float) -> float:
-        """What the server asks for, but no less than the shortest wait, which doubles."""
-        asked = retry_after(answer.headers.get("retry-after", ""))
-        if asked is None:
-            return shortest * self._random.uniform(
-                1.0, 1.5
-            )  # many workers do not come back at once
-        return max(asked, shortest)
+        """Seconds before the next call: as the server asks, but at least `shortest`."""
+        seconds = retry_after(answer.headers.get("retry-after", ""))
+        if seconds is None:
+            # A random pause, so that many workers do not come back at the same time.
+            return shortest * self._random.uniform(1.0, 1.5)
+        return max(seconds, shortest)
 
-    def _refused(self, answer: HttpAnswer, message: str, pair: Pair) -> Verdict:
-        """The verdict on a question that is too long; else a Fault, whose text has no key."""
+    def _refused(self, answer: HttpAnswer, message: str, question: AskedQuestion) -> Verdict:
+        """The verdict on a question that is too long.
+
+        Raises:
+            Fault: if the server refused for another reason; the message does not show the key.
+        """
         status = answer.status
         if status in (401, 403) and self.server.key is None:
             raise Refused(
@@ -552,13 +586,13 @@ class ModelWorker:
                 f"the server redirects to {address}, which was not followed: give that address"
             )
         if status in (400, 413, 422) and TOO_LONG.search(message):
-            longest = max(sides_of(pair), key=lambda side: len(side["text"] or ""))
+            longest = max(asked_items(question), key=lambda side: len(side["text"] or ""))
             return Verdict("skip", comment=stored_text(message), left_out=longest["id"])
         raise Fault(f"the server says {status}: {message}")
 
 
 def retry_after(value: str) -> float | None:
-    """Seconds of a header `Retry-After`, which may be a date; None if it says nothing.
+    """Seconds of a header `Retry-After`, which may be a date; None if the header has no time.
 
     >>> retry_after("7"), retry_after("-inf"), retry_after("soon")
     (7.0, 0.0, None)

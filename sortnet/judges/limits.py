@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from sortnet.errors import SortNetError
 from sortnet.files import shown
@@ -14,7 +15,7 @@ MOST_WORKERS = 64
 def check_whole_number(
     name: str, value: object, *, least: int = 1, most: int | None = None
 ) -> None:
-    """Refuse a value that is no whole number in a range; None is no value.
+    """Refuse a value that is not a whole number in a range; None is allowed.
 
     Raises:
         SortNetError: naming the argument.
@@ -23,14 +24,14 @@ def check_whole_number(
     """
     if value is None:
         return
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or value < least or (most is not None and value > most):  # type: ignore[operator]
-        end = "" if most is None else f" to {most}"
-        raise SortNetError(f"{name}: {shown(value)} is no whole number from {least}{end}")
+    if _is_whole(value) and value >= least and (most is None or value <= most):
+        return
+    end = "" if most is None else f" to {most}"
+    raise SortNetError(f"{name}: {shown(value)} is no whole number from {least}{end}")
 
 
 def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
-    """Refuse a value that is no finite number from 0, or above 0; None is no value.
+    """Refuse a value that is not a finite number from 0, or above 0; None is allowed.
 
     Raises:
         SortNetError: naming the argument.
@@ -39,11 +40,20 @@ def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
     """
     if value is None:
         return
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and math.isfinite(value) and (value > 0 or (may_be_zero and value == 0)):  # type: ignore[arg-type, operator]
+    if _is_finite(value) and (value > 0 or (value == 0 and may_be_zero)):
         return
     least = "from 0" if may_be_zero else "above 0"
     raise SortNetError(f"{name}: {shown(value)} is no number {least}")
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_finite(value: object) -> TypeGuard[int | float]:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return math.isfinite(value)
 
 
 @dataclass(frozen=True)

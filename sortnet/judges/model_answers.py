@@ -1,4 +1,4 @@
-"""What the answers of language models say: the text, a letter, a probability, tokens, an error."""
+"""Answers of language models, read: the text, the letter, the probability, tokens, an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from sortnet.judges.verdicts import Fault, Verdict, stored_text, word_of
 from sortnet.preference import Answer
 
-CHARACTERS = 4  # of a token, about
+CHARACTERS = 4  # approximate length of a token
 _MOST_TOKENS = 10**9  # of a call: more is no number of tokens
 LETTERS: dict[str, Answer] = {"A": "left", "B": "right", "C": "tie"}
 _WORDS = {"LEFT": "A", "RIGHT": "B", "TIE": "C", "FIRST": "A", "SECOND": "B", "EQUAL": "C"}
@@ -38,11 +38,11 @@ RESPONSE_FORMAT = {
 
 
 def parsed(raw: bytes) -> dict[str, Any]:
-    """The text, log-probabilities and usage of an answer; and why it has no text, if that is said.
+    """The text, log-probabilities and usage of an answer, and the reason if it has no text.
 
     Raises:
-        Fault: on anything else. Its text holds the whole answer: neither cut nor free of secrets
-            that the server repeats.
+        Fault: if it is no answer. The message has the whole text of the server, which is not
+            shortened and may repeat secrets.
     """
     try:
         answer = json.loads(raw)
@@ -54,16 +54,19 @@ def parsed(raw: bytes) -> dict[str, Any]:
         logprobs = (choice.get("logprobs") or {}).get("content") or []
         if not isinstance(text, str) or not isinstance(logprobs, list):
             raise TypeError
-        refusal, reason = choice["message"].get("refusal"), choice.get("finish_reason")
+        refusal = choice["message"].get("refusal")
+        reason = choice.get("finish_reason")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         body = raw.decode("utf-8", "replace")
         raise Fault(f"not an answer of /v1/chat/completions: {body}") from None
-    why = refusal or f"the model answered without a text: {reason or 'no reason was given'}"
-    return {"text": text, "usage": tokens, "logprobs": logprobs, "why_empty": str(why)}
+    why_empty = f"the model answered without a text: {reason or 'no reason was given'}"
+    if refusal:
+        why_empty = str(refusal)
+    return {"text": text, "usage": tokens, "logprobs": logprobs, "why_empty": why_empty}
 
 
 def letter_in(text: str) -> str | None:
-    """The letter that a text answers with; None if it has none, or several.
+    """The letter that a text answers with; None if it has no letter, or several.
 
     >>> letter_in("B."), letter_in("Answer: **A**"), letter_in("A or B"), letter_in("a tie")
     ('B', 'A', None, 'C')
@@ -80,11 +83,11 @@ def letter_in(text: str) -> str | None:
 def verdict_of_reply(
     reply: Mapping[str, Any], text: str, facts: Mapping[str, Any]
 ) -> Verdict | None:
-    """The verdict in what a model says; None if it is neither A, B nor C.
+    """The verdict in a model's reply; None if the reply is neither A, B nor C.
 
     Args:
         reply: as `parsed` returns it.
-        text: of the reply, without secrets; kept as the comment where it has more than a letter.
+        text: text of the reply without secrets; stored as a comment if it has more than a letter.
         facts: further fields of the verdict.
     """
     letter = letter_in(reply["text"])
@@ -99,7 +102,7 @@ def verdict_of_reply(
 
 
 def is_bare(text: str) -> bool:
-    """Whether a text holds an answer and nothing to keep beside it: a letter, or such JSON.
+    """Whether a text is a letter, or JSON with a letter, and has nothing else worth storing.
 
     >>> is_bare("B."), is_bare('{"answer": "B"}'), is_bare("B, as it is longer")
     (True, True, False)
@@ -115,20 +118,27 @@ def is_bare(text: str) -> bool:
 
 def tokens_of(reply: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> list[int]:
     """Tokens of a call's prompt and answer; estimated where the server does not count them."""
-    texts = [message["content"] for message in messages]  # with images a list of parts
-    parts = [part for text in texts for part in (text if isinstance(text, list) else [text])]
-    n_characters = sum(
-        len(part if isinstance(part, str) else part.get("text", "")) for part in parts
-    )
-    estimates = (n_characters // CHARACTERS, len(reply["text"]) // CHARACTERS + 1)
-    return [n or estimate for n, estimate in zip(reply["usage"], estimates, strict=True)]
+    n_characters = sum(_length(message["content"]) for message in messages)
+    tokens_in, tokens_out = reply["usage"]
+    return [
+        tokens_in or n_characters // CHARACTERS,
+        tokens_out or len(reply["text"]) // CHARACTERS + 1,
+    ]
+
+
+def _length(content: str | Sequence[Mapping[str, Any]]) -> int:
+    """Number of characters of a message: a text, or a list of parts that may be images."""
+    if isinstance(content, str):
+        return len(content)
+    return sum(len(part.get("text", "")) for part in content)
 
 
 def probability(tokens: Sequence[Any], letter: str | None = None) -> float | None:
-    """How probably A is better, (P(A) + P(C) / 2) / P(A, B or C), by the first token that is one;
-    by the last one that is `letter`, where the text ends with the answer.
+    """The probability that A is better, (P(A) + P(C) / 2) / P(A, B or C).
 
-    None where the tokens do not have both A and B, as then nothing is known of the other.
+    The probabilities are those at the first token that is a letter. They are those at the last
+    token that is `letter`, if a letter is passed because the text ends with the answer. The result
+    is None if the token has no probability of A or of B.
 
     >>> def top(**p): return [{"token": k, "logprob": math.log(v)} for k, v in p.items()]
     >>> round(probability([{"token": "A", "top_logprobs": top(A=0.6, B=0.2, C=0.1)}]), 3)

@@ -17,8 +17,8 @@ from sortnet.judges.limits import check_number
 
 LONGEST_CURRENCY = 10  # characters
 _LARGEST_FILE = 1 << 20  # bytes
-_OF_A_MODEL = ("in", "out", "batch", "currency")
-_OF_A_TABLE = ("currency", "models")
+_KEYS_OF_MODEL = ("in", "out", "batch", "currency")
+_KEYS_OF_TABLE = ("currency", "models")
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,14 @@ def default_prices_file() -> Path:
 
 
 def price_in_table(model: str, file: str | None = None) -> Price | None:
-    """The price of a model by a table; None if the user's own table does not have the model.
+    """The price of a model in a table; None if the user's own table does not have the model.
 
     Args:
-        file: of the table, in TOML or JSON; None: the user's own, which may be missing.
+        file: table in TOML or JSON; None: the user's own table, which may be missing.
 
     Raises:
-        SortNetError: if the file cannot be read or is no table of prices; if a table that was
-            named does not have the model.
+        SortNetError: if the file cannot be read or is no table of prices, or if a file was named
+            and does not have the model.
     """
     path = default_prices_file() if file is None else Path(file)
     if file is None and not path.is_file():
@@ -132,7 +132,10 @@ def price_in_table(model: str, file: str | None = None) -> Price | None:
 
 
 def check_currency(currency: object, where: str = "currency") -> None:
-    """Refuse what cannot be the name of a currency; None is no name.
+    """Refuse a value that cannot be the name of a currency; None is allowed.
+
+    Args:
+        where: place of the value, for the message.
 
     Raises:
         SortNetError: naming the place.
@@ -141,12 +144,14 @@ def check_currency(currency: object, where: str = "currency") -> None:
     """
     if currency is None:
         return
-    is_text = isinstance(currency, str)
-    if not is_text or not currency.isprintable() or not 0 < len(currency) <= LONGEST_CURRENCY:  # type: ignore[attr-defined, arg-type]
-        raise SortNetError(f"{where}: {shown(currency)} is no currency such as EUR")
+    is_text = isinstance(currency, str) and currency.isprintable()
+    if is_text and 0 < len(str(currency)) <= LONGEST_CURRENCY:
+        return
+    raise SortNetError(f"{where}: {shown(currency)} is no currency such as EUR")
 
 
 def _table(path: Path) -> dict[str, Any]:
+    """The table in a file, checked but for its prices."""
     try:
         refuse_irregular(path, most=_LARGEST_FILE, error=SortNetError)
         text = path.read_text("utf-8")
@@ -158,15 +163,16 @@ def _table(path: Path) -> dict[str, Any]:
         raise SortNetError(f"prices {path}: is no {kind}: {error}") from None
     if not isinstance(table, dict) or not isinstance(table.get("models", {}), dict):
         raise SortNetError(f"prices {path}: has no table `models`")
-    _refuse_unknown(table, _OF_A_TABLE, f"prices {path}")
+    _refuse_unknown(table, _KEYS_OF_TABLE, f"prices {path}")
     check_currency(table.get("currency"), f"prices {path}: currency")
     return table
 
 
 def _price(entry: object, currency: str | None, where: str) -> Price:
+    """The price of a model in a table, whose own currency wins over that of the table."""
     if not isinstance(entry, Mapping):
         raise SortNetError(f"{where}: give `in` and `out`, prices of a million tokens")
-    _refuse_unknown(entry, _OF_A_MODEL, where)
+    _refuse_unknown(entry, _KEYS_OF_MODEL, where)
     check_currency(entry.get("currency"), f"{where}: currency")
     for name in ("in", "out", "batch"):
         value = entry.get(name)
@@ -184,5 +190,6 @@ def _price(entry: object, currency: str | None, where: str) -> Price:
 
 
 def _refuse_unknown(table: Mapping[str, Any], names: tuple[str, ...], where: str) -> None:
-    if unknown := [name for name in table if name not in names]:
-        raise SortNetError(f"{where}: unknown {shown(unknown[0])}; known are {', '.join(names)}")
+    for name in table:
+        if name not in names:
+            raise SortNetError(f"{where}: unknown {shown(name)}; known are {', '.join(names)}")

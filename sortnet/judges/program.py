@@ -1,4 +1,4 @@
-"""Programs as judges: a line of JSON for each pair or several, a line of JSON for the answers."""
+"""Programs as judges: they read questions as lines of JSON, and write answers as lines of JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sortnet.errors import SortNetError
-from sortnet.judges.asked_pairs import Pair, sides_of
+from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
 from sortnet.judges.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
@@ -27,13 +27,13 @@ from sortnet.messages import note, printable
 
 LONGEST = 1 << 18  # maximum bytes of an answer
 _GRACE = 1.0  # seconds for a program to exit by itself at the end
-_TAIL = 4096  # bytes of its stderr that are kept
-_SHOWN = 200  # characters of it in a message
+_TAIL = 4096  # last bytes of the program's stderr that are kept
+_SHOWN = 200  # characters of the last line of stderr in a message
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program as a judge: a line of JSON for each pair, a line of JSON for each answer.
+    """A program as a judge: a line of JSON for each question, a line of JSON for each answer.
 
     It is started once for each worker, without a shell. A line has `id`, `question`,
     `instructions`, `left` and `right`; the answer is a line such as `{"answer": "left"}`, with `p`
@@ -42,15 +42,15 @@ class Program:
     `{"best": "B", "worst": "D"}`, or `{"answer": "same"}`, `skip` or `cant-say`.
 
     Args:
-        command: as in a shell, such as `python judge.py`; its answers are stored under the name
-            of the command.
+        command: command as typed in a shell, such as `python judge.py`; the answers are stored
+            under this name.
         timeout: seconds for an answer.
         workers: copies of the program.
-        batch: pairs in a line, as an array.
+        batch: questions in a line, as an array.
         patience: seconds to wait for a store whose server is away.
 
     Raises:
-        SortNetError: if it is no command, or a number is out of range.
+        SortNetError: if the command is empty or has an open quote, or a number is out of range.
 
     >>> Program("python judge.py").annotator
     'python judge.py'
@@ -78,32 +78,33 @@ class Program:
         self, name: str = "", originals: Mapping[str, Any] | None = None
     ) -> JudgeConnection:
         """Prepare to start the program."""
-        words, unknown_keys, is_batch = command_of(self.command), set[str](), self.batch > 1
-        notify = _noting(name or f"judge {self.command}")
+        words = command_of(self.command)
+        name = name or f"judge {self.command}"
+        reported_keys: set[str] = set()
+
+        def notify(text: str) -> None:
+            note(f"{name}: {text}")
 
         def make_workers() -> list[ProgramWorker]:
             return [
                 ProgramWorker(
-                    words, self.timeout, batch=is_batch, unknown=unknown_keys, notify=notify
+                    words,
+                    self.timeout,
+                    batch=self.batch > 1,
+                    reported_keys=reported_keys,
+                    notify=notify,
                 )
                 for _ in range(self.workers)
             ]
 
-        return JudgeConnection(
-            name or f"judge {self.command}", make_workers, self.batch, patience=self.patience
-        )
-
-
-def _noting(name: str) -> Callable[[str], None]:
-    """Function that notes a text after the name of the judge."""
-    return lambda text: note(f"{name}: {text}")
+        return JudgeConnection(name, make_workers, self.batch, patience=self.patience)
 
 
 def command_of(typed: str) -> list[str]:
     """Split a command as a shell would.
 
     Raises:
-        SortNetError: if it is empty, or a quote is not closed.
+        SortNetError: if the command is empty, or a quote is not closed.
     """
     if os.name != "posix":
         raise SortNetError("a program as judge needs Linux or macOS")
@@ -117,15 +118,15 @@ def command_of(typed: str) -> list[str]:
 
 
 def refuse_missing_program(typed: str) -> None:
-    """Refuse a command whose program is not there or is no program, without starting it.
+    """Refuse a command whose program does not exist or cannot be run, without starting it.
 
     Raises:
-        SortNetError: naming the program, as if it had been started.
+        SortNetError: with the message that starting the program would give.
     """
     program = command_of(typed)[0]
     if shutil.which(program) is None:
-        number = errno.EACCES if Path(program).exists() else errno.ENOENT
-        raise SortNetError(f"cannot start {program!r}: {os.strerror(number)}")
+        code = errno.EACCES if Path(program).exists() else errno.ENOENT
+        raise SortNetError(f"cannot start {program!r}: {os.strerror(code)}")
 
 
 class ProgramEnded(Fault):
@@ -140,43 +141,53 @@ class RunningProgram:
     """
 
     def __init__(self, command: Sequence[str]) -> None:
-        pipe = subprocess.PIPE
         try:
-            # In its own process group, so that Ctrl-C reaches only us.
             self._process = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,  # so that Ctrl-C does not reach the program
             )
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise SortNetError(f"cannot start {command[0]!r}: {why}") from None
-        streams = self._process.stdin, self._process.stdout, self._process.stderr
-        self._streams = [stream for stream in streams if stream is not None]
+        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._streams = [stream for stream in pipes if stream is not None]
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in self._streams)
         for stream in self._streams:
             os.set_blocking(stream.fileno(), False)
-        self._said, self._errors = b"", b""
+        self._output = b""  # read from stdout, and not returned yet
+        self._errors = b""  # the end of stderr
 
     def ask(self, line: bytes, seconds: float) -> bytes:
-        """Send a line and return the reply line; a Fault if no valid one comes in time."""
-        until = time.monotonic() + seconds
+        """Send a line and return the program's line.
+
+        Raises:
+            Fault: if no line comes in time, or the program writes at another time.
+        """
+        deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._stdout, selectors.EVENT_READ)
             selector.register(self._stderr, selectors.EVENT_READ)
-            if self._said or (selector.select(0) and self._hears(selector, self._stdout)):
+            if selector.select(0):
+                self._read(selector, self._stdout)
+            if self._output:
                 raise Fault("it sent output without a question")
             selector.register(self._stdin, selectors.EVENT_WRITE)
-            while b"\n" not in self._said:
-                left = until - time.monotonic()
-                if left <= 0:
-                    raise Fault(f"no answer after {seconds:g} seconds{self._last_words()}")
-                for key, _ in selector.select(left):
+            while b"\n" not in self._output:
+                seconds_left = deadline - time.monotonic()
+                if seconds_left <= 0:
+                    raise Fault(f"no answer after {seconds:g} seconds{self._last_error_line()}")
+                for key, _ in selector.select(seconds_left):
                     if key.fd == self._stdin:
                         line = self._send(line, selector)
                     else:
-                        self._hears(selector, key.fd)
+                        self._read(selector, key.fd)
         if line:
             raise Fault("it answered before it had read the pair")
-        answer, _, self._said = self._said.partition(b"\n")
+        answer, _, self._output = self._output.partition(b"\n")
         return answer
 
     def end(self, grace: float = 0.0) -> None:
@@ -197,56 +208,70 @@ class RunningProgram:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def _send(self, line: bytes, selector: selectors.BaseSelector) -> bytes:
+        """Send as much of a line as the program takes now; returns the rest."""
         try:
-            line = line[os.write(self._stdin, line) :]
+            n_sent = os.write(self._stdin, line)
         except BrokenPipeError:
-            selector.unregister(self._stdin)  # it has exited, which its output will show
+            selector.unregister(self._stdin)  # the end of the output will show that it has exited
             return line
-        if not line:
+        rest = line[n_sent:]
+        if not rest:
             selector.unregister(self._stdin)
-        return line
+        return rest
 
-    def _hears(self, selector: selectors.BaseSelector, fd: int) -> bool:
-        """Read from one stream; return whether it was (part of) an answer."""
+    def _read(self, selector: selectors.BaseSelector, fd: int) -> None:
+        """Read what the program has written to stdout or stderr.
+
+        Raises:
+            ProgramEnded: if stdout is at its end.
+            Fault: if the answer is too long.
+        """
         try:
-            read = os.read(fd, LONGEST)
+            data = os.read(fd, LONGEST)
         except BlockingIOError:
-            return False
+            return
         if fd == self._stderr:
-            self._errors = (self._errors + read)[-_TAIL:]
-            if not read:
+            self._errors = (self._errors + data)[-_TAIL:]
+            if not data:
                 selector.unregister(fd)
-            return False
-        if not read:
+            return
+        if not data:
             raise ProgramEnded(self._ending())
-        self._said += read
-        if len(self._said) > LONGEST:
+        self._output += data
+        if len(self._output) > LONGEST:
             raise Fault(f"its answer is longer than {LONGEST:,} bytes")
-        return True
 
     def _ending(self) -> str:
+        """How the program ended, in words."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
-        code = self._process.returncode
         with suppress(OSError):
             self._errors += os.read(self._stderr, 16 * _TAIL)
+        code = self._process.returncode
         if code is None:
-            how = "it closed its output"
+            ending = "it closed its output"
+        elif code >= 0:
+            ending = f"it ended with code {code}"
         else:
-            how = f"it ended with code {code}" if code >= 0 else f"it was killed by signal {-code}"
-        return how + self._last_words()
+            ending = f"it was killed by signal {-code}"
+        return ending + self._last_error_line()
 
-    def _last_words(self) -> str:
+    def _last_error_line(self) -> str:
+        """The last line of stderr after a colon; empty if there is none."""
         lines = self._errors.decode("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f": {printable(last[:_SHOWN])}" if last else ""
 
 
 class ProgramWorker:
-    """One copy of the program, started on demand; `seconds` are those in which it has to answer.
+    """One copy of the program, started on demand.
 
-    A line has a pair, with `batch` an array of pairs. `unknown` are the keys of answers that were
-    reported already, shared by all workers.
+    Args:
+        command: words of the command.
+        seconds: time for an answer to one question.
+        batch: whether a line has an array of questions; else it has one question.
+        reported_keys: unknown keys of answers that were reported already, shared by all workers.
+        notify: called with a message about an unknown key.
     """
 
     def __init__(
@@ -255,75 +280,86 @@ class ProgramWorker:
         seconds: float,
         *,
         batch: bool,
-        unknown: set[str],
+        reported_keys: set[str],
         notify: Callable[[str], None] = note,
     ) -> None:
-        self._command, self._seconds, self._batch = command, seconds, batch
-        self._unknown, self._notify = unknown, notify
+        self._command = command
+        self._seconds = seconds
+        self._batch = batch
+        self._reported_keys = reported_keys
+        self._notify = notify
         self._program: RunningProgram | None = None
-        self._lock, self._over = threading.Lock(), threading.Event()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
 
-    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """Ask about some pairs; a program that fails is stopped."""
+    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
+        """Ask about some questions; stop a program that fails."""
         if self._batch:
-            return self._verdicts(pairs, json.dumps(list(pairs)))
-        return [verdict for pair in pairs for verdict in self._verdicts([pair], json.dumps(pair))]
+            return self._verdicts(questions, json.dumps(list(questions)))
+        verdicts = []
+        for question in questions:
+            verdicts += self._verdicts([question], json.dumps(question))
+        return verdicts
 
-    def _verdicts(self, pairs: Sequence[Pair], line: str) -> list[Verdict]:
-        """Ask as long as the program says to ask again later."""
+    def _verdicts(self, questions: Sequence[AskedQuestion], line: str) -> list[Verdict]:
+        """Send a line, again as long as the program says to ask later."""
         while True:
             try:
-                replies = self._replies(pairs, line.encode() + b"\n")
+                replies = self._replies(questions, line.encode() + b"\n")
             except ProgramEnded as ended:
-                raise Fault(f"{ended}{_hint_about_sets(pairs)}") from None
+                raise Fault(f"{ended}{_hint_about_sets(questions)}") from None
             waits = [reply for reply in replies if isinstance(reply, float)]
             if not waits:
                 return [reply for reply in replies if isinstance(reply, Verdict)]
             if self._over.wait(max(waits)):
                 raise Fault("interrupted")
 
-    def _replies(self, pairs: Sequence[Pair], line: bytes) -> list[Verdict | float]:
-        """Send one line; for each pair a verdict, or the seconds after which to ask again."""
+    def _replies(self, questions: Sequence[AskedQuestion], line: bytes) -> list[Verdict | float]:
+        """Send a line; returns a verdict for each question, or the seconds before asking again."""
         with self._lock:
             if self._over.is_set():
                 raise Fault("interrupted")
-            self._program = program = self._program or RunningProgram(self._command)
+            if self._program is None:
+                self._program = RunningProgram(self._command)
+            program = self._program
         try:
-            return self._parsed(program.ask(line, self._seconds * len(pairs)), pairs)
+            return self._parsed(program.ask(line, self._seconds * len(questions)), questions)
         except BaseException:
             with self._lock:
                 self._program = None
                 program.end()
             raise
 
-    def _parsed(self, line: bytes, pairs: Sequence[Pair]) -> list[Verdict | float]:
-        """Parse a line of the program.
+    def _parsed(self, line: bytes, questions: Sequence[AskedQuestion]) -> list[Verdict | float]:
+        """Parse a line of the program; returns a verdict for each question, or seconds to wait.
 
         Raises:
-            Fault: if it does not answer the pairs.
+            Fault: if the line does not answer the questions.
         """
         quoted = quote(line)
         try:
             answers = json.loads(line)
         except (ValueError, RecursionError):
             answers = None
-        if not self._batch or (isinstance(answers, dict) and "retry_after" in answers):
-            answers = [answers] * len(pairs)
+        is_wait_for_all = isinstance(answers, dict) and "retry_after" in answers
+        if not self._batch or is_wait_for_all:
+            answers = [answers] * len(questions)
         if not isinstance(answers, list) or not all(isinstance(item, dict) for item in answers):
             form = '[{"answer": "left"}, ...]' if self._batch else '{"answer": "left"}'
             raise Fault(f"not a line of JSON such as {form}: {quoted}")
-        if len(answers) != len(pairs):
-            raise Fault(f"{len(answers)} answers to {len(pairs)} pairs: {quoted}")
-        for answer, pair in zip(answers, pairs, strict=True):
-            if answer.get("id", pair["id"]) != pair["id"]:
+        if len(answers) != len(questions):
+            raise Fault(f"{len(answers)} answers to {len(questions)} pairs: {quoted}")
+        for answer, question in zip(answers, questions, strict=True):
+            if answer.get("id", question["id"]) != question["id"]:
                 raise Fault(f"an answer to another pair: {quoted}")
-        replies = [
-            verdict_of(answer, quoted, len(sides_of(pair)), worst=pair.get("worst", False))
-            for answer, pair in zip(answers, pairs, strict=True)
-        ]
+        replies = []
+        for answer, question in zip(answers, questions, strict=True):
+            n_items = len(asked_items(question))
+            worst = question.get("worst", False)
+            replies.append(verdict_of(answer, quoted, n_items, worst=worst))
         keys = {key for answer in answers for key in answer}
-        for key in keys - {*KNOWN} - self._unknown:
-            self._unknown.add(key)
+        for key in keys - {*KNOWN} - self._reported_keys:
+            self._reported_keys.add(key)
             self._notify(f"{quote(key)!r} is no key of an answer and not kept: put it into meta")
         return replies
 
@@ -340,12 +376,12 @@ class ProgramWorker:
             self._program.end(_GRACE)
 
 
-def _hint_about_sets(pairs: Sequence[Pair]) -> str:
-    """What a program may lack that ended when it was asked about more than two items.
+def _hint_about_sets(questions: Sequence[AskedQuestion]) -> str:
+    """A hint for a program that ended at a question about more than two items.
 
-    It is empty where the questions were about two items.
+    The hint is empty where all questions were about two items.
     """
-    largest = max(len(sides_of(pair)) for pair in pairs)
+    largest = max(len(asked_items(question)) for question in questions)
     if largest == 2:
         return ""
     return (

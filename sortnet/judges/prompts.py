@@ -17,7 +17,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sortnet.errors import SortNetError
-from sortnet.judges.asked_pairs import PLACES, Pair, sides_of
+from sortnet.judges.asked_question import PLACES, AskedQuestion, asked_items
 from sortnet.messages import cut, printable
 
 PROMPT = """\
@@ -57,23 +57,26 @@ _LARGEST_IMAGE = 20 << 20  # bytes
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """One without powers and repeated texts, which a deadline cannot interrupt."""
+    """A sandbox without powers and repeated texts: no deadline interrupts their computation."""
 
     intercepted_binops = frozenset({"*", "**"})
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if operator == "**":
             raise SecurityError("no powers in a prompt")
-        if not all(isinstance(value, int | float) for value in (left, right)):
+        if not isinstance(left, int | float) or not isinstance(right, int | float):
             raise SecurityError("* is for numbers in a prompt")
         return super().call_binop(context, operator, left, right)
 
 
 class Prompt:
-    """A template of prompts, in Jinja's sandbox: that of a file, or those of SortNet.
+    """A template of prompts, rendered in Jinja's sandbox: SortNet's own, or a file.
 
-    SortNet has one for two items and one for more; a file has one for any number of items if it
-    uses the name `items`, else for two.
+    SortNet has one template for two items and one for more. The template of a file is for any
+    number of items if it uses the name `items`, else for two.
+
+    Args:
+        file: path of the template; None: SortNet's own templates.
 
     Raises:
         SortNetError: if the file cannot be read, or is no template.
@@ -87,70 +90,79 @@ class Prompt:
             why = getattr(error, "strerror", None) or "is no UTF-8 text"
             raise SortNetError(f"{self.name}: {why}") from None
         sandbox = _Sandbox(undefined=StrictUndefined, trim_blocks=False, keep_trailing_newline=True)
+        self._template_of_sets: Template | None = None
         try:
             self._template = sandbox.from_string(text)
-            self._of_sets: Template | None = None
             if file is None:
-                self._of_sets = sandbox.from_string(SET_PROMPT)
+                self._template_of_sets = sandbox.from_string(SET_PROMPT)
             elif "items" in meta.find_undeclared_variables(sandbox.parse(text)):
-                self._of_sets = self._template
+                self._template_of_sets = self._template
         except TemplateError as error:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
-        self.hash = hashlib.sha256(text.encode()).hexdigest()[:8]  # tells it from others
+        self.hash = hashlib.sha256(text.encode()).hexdigest()[:8]  # stored with the answers
 
     def why_not_about(self, n_items: int) -> str:
-        """Why the template has no prompt about a number of items; empty: it has.
+        """Reason why the template has no prompt about a number of items; empty: it has one.
 
         >>> Prompt().why_not_about(4)
         ''
         """
-        if n_items == 2 or self._of_sets is not None:
+        if n_items == 2 or self._template_of_sets is not None:
             return ""
         return (
             f"answers about two items, not about {n_items}: list {{{{ items }}}} in {self.name}, "
             "or set the size to 2"
         )
 
-    def of(self, pair: Pair) -> str:
+    def of(self, question: AskedQuestion) -> str:
         """The prompt of a question.
 
         Raises:
-            SortNetError: on a name that a question does not have, if it takes more than 5 seconds,
-                or if the template is for two items and the question about more.
+            SortNetError: if the template uses a name that a question does not have, takes more than
+                5 seconds, or is for two items and the question is about more.
         """
-        sides = sides_of(pair)
+        sides = asked_items(question)
         if why_not := self.why_not_about(len(sides)):
             raise SortNetError(f"{self.name}: {why_not}")
         template = self._template
-        if len(sides) > 2 and self._of_sets is not None:
-            template = self._of_sets
-        items = [{"place": place, **side} for place, side in zip(PLACES, sides, strict=False)]
-        none = {"criterion": None, "group": None, "context": None, "worst": False}
-        known: dict[str, Any] = {**none, **pair, "items": items}
+        if len(sides) > 2 and self._template_of_sets is not None:
+            template = self._template_of_sets
+        names: dict[str, Any] = {
+            "criterion": None,
+            "group": None,
+            "context": None,
+            "worst": False,
+            **question,
+            "items": [{"place": place, **side} for place, side in zip(PLACES, sides, strict=False)],
+        }
         try:
             with _within(_SECONDS):
-                return template.render(known).strip()
+                return template.render(names).strip()
         except TimeoutError:
             raise SortNetError(f"{self.name}: takes more than {_SECONDS} seconds") from None
         except (TemplateError, SecurityError, TypeError, ValueError, ArithmeticError, OverflowError,
                 AttributeError, LookupError, MemoryError, RecursionError) as error:  # fmt: skip
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
 
-    def messages(self, pair: Pair) -> list[dict[str, Any]]:
+    def messages(self, question: AskedQuestion) -> list[dict[str, Any]]:
         """The messages of a request, with the images of the question's items."""
-        text, parts = self.of(pair), list[dict[str, Any]]()
-        for name, side in zip(PLACES, sides_of(pair), strict=False):
+        text = self.of(question)
+        image_parts: list[dict[str, Any]] = []
+        for place, side in zip(PLACES, asked_items(question), strict=False):
             if side.get("audio") and not side["text"]:
                 raise SortNetError(
                     f"item {side['id']!r} is a sound: a language model reads texts and images"
                 )
-            if image := side["image"]:
-                parts += [{"type": "text", "text": f"Image of {name}:"}, _image(Path(image))]
-        content = [{"type": "text", "text": text}, *parts] if parts else text
-        return [{"role": "user", "content": content}]
+            if side["image"]:
+                image_parts.append({"type": "text", "text": f"Image of {place}:"})
+                image_parts.append(_image_part(Path(side["image"])))
+        if not image_parts:
+            return [{"role": "user", "content": text}]
+        return [{"role": "user", "content": [{"type": "text", "text": text}, *image_parts]}]
 
 
-def _image(path: Path) -> dict[str, Any]:
+def _image_part(path: Path) -> dict[str, Any]:
+    """The part of a message that has an image."""
     kind = mimetypes.guess_type(path.name)[0] or "image/png"
     try:
         if path.stat().st_size > _LARGEST_IMAGE:
@@ -163,22 +175,23 @@ def _image(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _within(seconds: int) -> Iterator[None]:
-    """Raise TimeoutError after some seconds, in the main thread: signals reach no other one."""
+    """Raise TimeoutError after some seconds, in the main thread: signals reach no other thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def late(*_: object) -> None:
+    def raise_timeout(*_: object) -> None:
         raise TimeoutError
 
-    before = signal.signal(signal.SIGALRM, late)
+    handler_before = signal.signal(signal.SIGALRM, raise_timeout)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, handler_before)
 
 
 def _brief(error: Exception) -> str:
+    """The text of an error on one line; its type if it has no text."""
     return cut(printable(str(error)) or type(error).__name__, 200)

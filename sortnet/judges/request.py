@@ -23,8 +23,8 @@ _INSTEAD = {
     "stream": "an answer is read as a whole",
     "n": "one answer to a question is read",
 }
-# Parameters that change no answer, or only which of several answers is drawn.
-_ASIDE = frozenset(
+# Parameters that do not make another judge: they change no answer, or only which one is drawn.
+_NOT_OF_JUDGE = frozenset(
     (
         *("seed", "user", "metadata", "store", "service_tier", "safety_identifier"),
         *("prompt_cache_key", "prompt_cache_retention", "max_tokens", "max_completion_tokens"),
@@ -45,19 +45,20 @@ def parse_request(texts: Sequence[str]) -> dict[str, Any]:
     """The parameters of texts `KEY=VALUE`; a value is JSON, else a text.
 
     Raises:
-        SortNetError: on a text without `=`, or a key that comes twice.
+        SortNetError: on a text without `=`, or a key that is given twice.
 
     >>> parse_request(["temperature=0.7", "reasoning_effort=low", 'stop=["\\\\n"]'])
     {'temperature': 0.7, 'reasoning_effort': 'low', 'stop': ['\\n']}
     """
     request: dict[str, Any] = {}
     for text in texts:
-        key, is_given, value = text.partition("=")
-        if not is_given or not key.strip():
+        key, equals_sign, value = text.partition("=")
+        key = key.strip()
+        if not equals_sign or not key:
             raise SortNetError(f"request {_safely_shown(text)}: give KEY=VALUE")
-        if key.strip() in request:
-            raise SortNetError(f"request: {shown(key.strip())} is given twice")
-        request[key.strip()] = _value(value)
+        if key in request:
+            raise SortNetError(f"request: {shown(key)} is given twice")
+        request[key] = _value(value)
     return request
 
 
@@ -65,8 +66,8 @@ def check_request(request: object) -> dict[str, Any]:
     """A copy of the parameters, after a check that they can be sent and stored.
 
     Raises:
-        SortNetError: on what is no JSON object, a parameter that SortNet sets, a temperature that
-            is no number from 0, or something that looks like a secret.
+        SortNetError: on a value that is no JSON object, a parameter that SortNet sets, a
+            temperature that is no number from 0, or a text that looks like a secret.
 
     >>> check_request({"temperature": 0.5})
     {'temperature': 0.5}
@@ -109,8 +110,8 @@ def request_body(
     A parameter whose value is None is left out, also one that SortNet sets.
 
     Args:
-        response_format: what makes the answer JSON; None: it is text.
-        n_tops: number of log-probabilities of a token that are asked for; 0: none.
+        response_format: parameter that makes the answer JSON; None: the answer is a text.
+        n_tops: number of log-probabilities to ask for at each token; 0: none.
         without: parameters of SortNet that are left out.
     """
     body: dict[str, Any] = {"model": model, "messages": messages}
@@ -123,13 +124,12 @@ def request_body(
         body |= {"logprobs": True, "top_logprobs": n_tops}
     if response_format is not None:
         body["response_format"] = response_format
-    parameters = {name: value for name, value in request.items() if name != "logprobs"}
-    body |= parameters
+    body |= {name: value for name, value in request.items() if name != "logprobs"}
     return {name: value for name, value in body.items() if value is not None}
 
 
 def is_random(request: Mapping[str, Any]) -> bool:
-    """Whether the same question may be answered otherwise: the temperature is not 0."""
+    """Whether the answer to the same question may differ: the temperature is not 0."""
     return bool(request.get("temperature", 0) != 0)
 
 
@@ -139,7 +139,7 @@ def part_of_judge(request: Mapping[str, Any]) -> dict[str, Any]:
     >>> part_of_judge({"temperature": 0.7, "seed": 3, "user": "team-1"})
     {'temperature': 0.7}
     """
-    return {name: request[name] for name in sorted(request) if name not in _ASIDE}
+    return {name: request[name] for name in sorted(request) if name not in _NOT_OF_JUDGE}
 
 
 def has_secret(text: str) -> bool:
@@ -152,7 +152,7 @@ def has_secret(text: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """A text in which all that looks like a key is hidden.
+    """A text in which every part that looks like a key is hidden.
 
     >>> without_secrets("Incorrect API key: sk-abcdef123456.")
     'Incorrect API key: ***.'
@@ -161,6 +161,7 @@ def without_secrets(text: str) -> str:
 
 
 def _refuse_secrets(request: Mapping[str, Any]) -> None:
+    """Refuse parameters whose names or values look like secrets, without showing the values."""
     for name, value in _entries(request):
         plain_name = re.sub("[^a-z0-9]", "", name.lower())
         if plain_name.endswith(_SECRET_NAMES) or has_secret(name):
@@ -188,14 +189,17 @@ def _entries(value: object, name: str = "") -> Iterator[tuple[str, object]]:
 
 
 def _value(text: str) -> Any:
-    def refuse(constant: str) -> float:
-        raise ValueError(constant)
+    """The JSON value of a text; the text itself if it is no JSON, or an infinite number."""
+
+    def refuse_constant(name: str) -> float:  # such as NaN
+        raise ValueError(name)
 
     try:
-        value = json.loads(text, parse_constant=refuse)
+        value = json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return text
-    return text if isinstance(value, float) and not math.isfinite(value) else value
+    is_infinite = isinstance(value, float) and not math.isfinite(value)
+    return text if is_infinite else value
 
 
 def _safely_shown(text: str) -> str:

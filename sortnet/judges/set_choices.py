@@ -1,19 +1,19 @@
-"""What a text says about more than two items: the best, and the worst, or a ranking of all."""
+"""Answers in a text about more than two items: the best, and the worst, or a ranking of all."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sortnet.judges.asked_pairs import PLACES
+from sortnet.judges.asked_question import PLACES
 
-SAME = "same"  # what is answered in place of a letter if all are equally good
+SAME = "same"  # the answer in place of a letter if all items are equally good
 _MARKS = r"[\s:*_\"'`(\[<=#-]*"
 _NOUN = r"(?i:item|text|option|answer|choice|one)(?![^\W_])"
-# A letter, but no article ("A good text ..."), and no choice between two ("A or B").
+# A letter that is no article ("A good text ..."), and not one of two letters ("A or B").
 _AFTER_A = r"because|since|as|is|and|for|with|by|due|has|in|which|then|worst"
 _LETTER = (
     rf"([B-F](?!\w)|A(?!\w)(?! (?!(?:{_AFTER_A})\b)[a-z]))(?!\s*(?:or|and|[,/&=])\s*[A-F](?!\w))"
@@ -25,7 +25,8 @@ _NAMED = {
     )
     for name in ("best", "worst", "answer")
 }
-_LINE = re.compile(r"\A[\W_]*\Z|\A.*\n[\W_]*\Z", re.DOTALL)  # what is before a line's first word
+# The text before the first word of a line.
+_LINE_START = re.compile(r"\A[\W_]*\Z|\A.*\n[\W_]*\Z", re.DOTALL)
 _SAME = re.compile(
     rf"(?i)(?:(?<![^\W_])(?:best|answer){_MARKS}|\A[\W_]*)(?:same|equal|tie)(?![^\W_])"
 )
@@ -35,16 +36,16 @@ _NUMBERED = re.compile(r"(?<!\w)[A-F](?:[^\w<=\n]*\n[^\w<=\n]*(?:\d+[^\w<=\n]+)?
 _WORST_FIRST = re.compile(r"(?i)worst\s+(?:to|first)|ascending")
 _TWO = re.compile(r"[\W_]*([A-F])[^\w<=/&]+([A-F])[\W_]*")
 _ONE = re.compile(r"[\s*_\"'`(\[#]*([A-F])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
-_OF_ANSWERS = re.compile(r"(?i)(?<![^\W_])(?:best|worst|same|answer|json|[A-F])(?![^\W_])|[\W_]")
+_ANSWER_WORDS = re.compile(r"(?i)(?<![^\W_])(?:best|worst|same|answer|json|[A-F])(?![^\W_])|[\W_]")
 
 
 @dataclass(frozen=True)
 class SetChoice:
-    """What a text says about more than two items.
+    """The best and the worst of more than two items, as a text names them.
 
     Attributes:
-        best, worst: letters of places; no best: all are equally good.
-        best_at, worst_at: where the letters are in the text.
+        best, worst: letters of places; without a best, all items are equally good.
+        best_at, worst_at: positions of the letters in the text.
         ranks_all: whether the text has a ranking of all items.
     """
 
@@ -56,11 +57,11 @@ class SetChoice:
 
 
 def choice_in(text: str, n_items: int, *, worst: bool) -> SetChoice | None:
-    """The choice that a text answers with; None if it has none, or several that differ.
+    """The choice that a text answers with; None if it has no choice, or several different ones.
 
     Args:
-        text: of the answer.
-        n_items: number of items in question, of which the places have the letters from A.
+        text: text of the answer.
+        n_items: number of items in question, whose places have the letters from A.
         worst: whether the worst was asked for, too.
 
     >>> def letters(text):
@@ -69,92 +70,103 @@ def choice_in(text: str, n_items: int, *, worst: bool) -> SetChoice | None:
     >>> letters("**Best:** B, **worst:** D"), letters("C > A > D > B"), letters("Best: A or B")
     (('B', 'D'), ('C', 'B'), None)
     """
-    if choice := _named(text, worst=worst):
-        return _sound(choice, n_items)
+    named = _choice_by_words(text, worst=worst)
+    if named is not None:
+        return _if_possible(named, n_items)
     if _SAME.search(text):
         return SetChoice()
-    if choice := _ranking(text, n_items):
-        return choice if worst else SetChoice(choice.best, best_at=choice.best_at, ranks_all=True)
-    if worst and (two := _TWO.fullmatch(text)):
-        return _sound(SetChoice(two[1], two[2], two.start(1), two.start(2)), n_items)
-    if not worst and (one := _one(text)):
-        return _sound(SetChoice(one[1], best_at=one.start(1)), n_items)
-    return None
+    ranked = _choice_by_ranking(text, n_items)
+    if ranked is not None:
+        return ranked if worst else replace(ranked, worst=None, worst_at=0)
+    if worst:
+        letters = _TWO.fullmatch(text)
+        if letters is None:
+            return None
+        choice = SetChoice(letters[1], letters[2], letters.start(1), letters.start(2))
+        return _if_possible(choice, n_items)
+    letter = _match_of_word("answer", text) or _ONE.match(text)
+    if letter is None:
+        return None
+    return _if_possible(SetChoice(letter[1], best_at=letter.start(1)), n_items)
 
 
 def is_bare_choice(text: str) -> bool:
-    """Whether a text holds letters, the words that they were asked for with, and nothing else.
+    """Whether a text has only letters and the words of the question: best, worst, same.
 
     >>> is_bare_choice("Best: B, worst: D"), is_bare_choice("Best: B, which is short. Worst: D")
     (True, False)
     """
-    return not _OF_ANSWERS.sub("", text)
+    return not _ANSWER_WORDS.sub("", text)
 
 
 def letter_shares(
     choice: SetChoice, tokens: Sequence[Any], n_items: int
 ) -> dict[str, dict[str, float]]:
-    """How probable each letter was as the best and the worst, by the tokens of an answer.
+    """The probability of each letter as the best and as the worst, by the tokens of an answer.
 
-    The shares are of the letters that the server names. Empty where it names none.
+    The probabilities of the letters that the server names add up to 1. The dict has no `best` or
+    `worst` where the server names no letters.
     """
     shares = {}
-    for name, letter, position in (
-        ("best", choice.best, choice.best_at),
-        ("worst", choice.worst, choice.worst_at),
-    ):
-        share = None if letter is None else _shares_at(tokens, position, letter, n_items)
-        if share:
-            shares[name] = share
-    return shares
+    if choice.best is not None:
+        shares["best"] = _shares_at(tokens, choice.best_at, choice.best, n_items)
+    if choice.worst is not None:
+        shares["worst"] = _shares_at(tokens, choice.worst_at, choice.worst, n_items)
+    return {name: letters for name, letters in shares.items() if letters}
 
 
-def _named(text: str, *, worst: bool) -> SetChoice | None:
-    """A choice by the words `best` and `worst`; None if one of them has no letter, or several."""
-    best = _match_of("best", text)
-    if best is None:
+def _choice_by_words(text: str, *, worst: bool) -> SetChoice | None:
+    """The letters after the words `best` and `worst`; None if a word has no letter, or several."""
+    best_match = _match_of_word("best", text)
+    if best_match is None:
         return None
     if not worst:
-        return SetChoice(best[1], best_at=best.start(1))
-    last = _match_of("worst", text)
-    return last and SetChoice(best[1], last[1], best.start(1), last.start(1))
+        return SetChoice(best_match[1], best_at=best_match.start(1))
+    worst_match = _match_of_word("worst", text)
+    if worst_match is None:
+        return None
+    return SetChoice(best_match[1], worst_match[1], best_match.start(1), worst_match.start(1))
 
 
-def _match_of(name: str, text: str) -> re.Match[str] | None:
-    """Where a letter follows a word: at the start of a line, else anywhere, but one letter only."""
+def _match_of_word(name: str, text: str) -> re.Match[str] | None:
+    """The last match of a word and its letter; None if different letters follow the word.
+
+    Matches at the start of a line are preferred.
+    """
     matches = [*_NAMED[name].finditer(text)]
-    in_lines = [match for match in matches if _LINE.match(text[: match.start()])]
+    in_lines = [match for match in matches if _LINE_START.match(text[: match.start()])]
     candidates = in_lines or matches
     if len({match[1] for match in candidates}) != 1:
         return None
     return candidates[-1]
 
 
-def _one(text: str) -> re.Match[str] | None:
-    """Where a text has the letter that it answers with."""
-    return _match_of("answer", text) or _ONE.match(text)
+def _choice_by_ranking(text: str, n_items: int) -> SetChoice | None:
+    """The first and the last of a ranking of all items.
 
-
-def _ranking(text: str, n_items: int) -> SetChoice | None:
-    """The first and the last of a ranking of all items; None if there is none, or several."""
+    It is None if the text has no ranking, or several different ones.
+    """
     rankings = []
     for pattern in (_IN_A_LINE, _ASCENDING, _NUMBERED):
-        for run in pattern.finditer(text):
-            letters = [*re.finditer(r"[A-F]", run[0])]
+        for match in pattern.finditer(text):
+            letters = [*re.finditer(r"[A-F]", match[0])]
             if sorted(letter[0] for letter in letters) != [*PLACES[:n_items]]:
                 continue
-            before = text[: run.start()].rsplit("\n", 2)[-2:]
-            is_ascending = pattern is _ASCENDING or _WORST_FIRST.search(" ".join(before))
-            rankings.append((run.start(), [*reversed(letters)] if is_ascending else letters))
-    if len({tuple(letter[0] for letter in letters) for _, letters in rankings}) != 1:
+            lines_before = text[: match.start()].rsplit("\n", 2)[-2:]
+            if pattern is _ASCENDING or _WORST_FIRST.search(" ".join(lines_before)):
+                letters.reverse()
+            rankings.append((match.start(), letters))
+    orders = {tuple(letter[0] for letter in letters) for _, letters in rankings}
+    if len(orders) != 1:
         return None
     start, letters = rankings[0]
-    first, last = letters[0], letters[-1]
+    first = letters[0]
+    last = letters[-1]
     return SetChoice(first[0], last[0], start + first.start(), start + last.start(), True)
 
 
-def _sound(choice: SetChoice, n_items: int) -> SetChoice | None:
-    """A choice of two different places that are in question; None for another one."""
+def _if_possible(choice: SetChoice, n_items: int) -> SetChoice | None:
+    """The choice; None if its places are the same, or not in question."""
     letters = [letter for letter in (choice.best, choice.worst) if letter is not None]
     if len({*letters}) < len(letters) or not {*letters} <= {*PLACES[:n_items]}:
         return None
@@ -164,7 +176,7 @@ def _sound(choice: SetChoice, n_items: int) -> SetChoice | None:
 def _shares_at(
     tokens: Sequence[Any], position: int, letter: str, n_items: int
 ) -> dict[str, float] | None:
-    """The shares of the letters in the token at a position of the text."""
+    """The probabilities of the letters at a position of the text; None if they are not known."""
     mass = dict.fromkeys(PLACES[:n_items], 0.0)
     end = 0
     try:
@@ -188,5 +200,5 @@ def _shares_at(
 
 
 def _letter_of(token: Mapping[str, Any]) -> str:
-    """A token without spaces and marks around a letter."""
+    """The text of a token without the spaces and marks around a letter."""
     return str(token["token"]).strip(" \t\r\n:\"'`*([")

@@ -8,22 +8,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sortnet.judges.asked_pairs import PLACES
+from sortnet.judges.asked_question import PLACES
 from sortnet.messages import cut, printable
 from sortnet.preference import ANSWERS, Answer, Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, SET_ANSWERS
 
 REPLIES = tuple(answer for answer in ANSWERS if answer not in ("undo", *SET_ANSWERS))
-SET_REPLIES: tuple[Answer, ...] = ("same", "skip", "cant-say")  # that choose none of a set
+SET_REPLIES: tuple[Answer, ...] = ("same", "skip", "cant-say")  # replies without a best item
 KNOWN = (
     *("id", "answer", "best", "worst", "p", "comment", "flag", "seconds"),
     *("cost", "meta", "retry_after"),
 )  # keys of an answer
-_SECONDS = 86_400.0  # a day: more is no time that an answer took, or that one waits
+_SECONDS = 86_400.0  # a day, the longest time of an answer or a wait
 
 
 class Fault(Exception):
-    """A failure at one pair, in one line; the next may succeed. What was answered before counts."""
+    """A failure at one question, in one line; the next question may succeed.
+
+    Attributes:
+        answered: verdicts on the questions before the failure, which are stored.
+    """
 
     def __init__(self, why: str, answered: Sequence[Verdict] = ()) -> None:
         super().__init__(why)
@@ -31,34 +35,34 @@ class Fault(Exception):
 
 
 class Refused(Fault):
-    """A failure that every pair would meet, such as a wrong key."""
+    """A failure that all questions would have, such as a wrong key."""
 
 
 class Enough(Fault):
-    """No failure: no more may be asked, as a cost is reached."""
+    """The end of the questions because a limit is reached; it is no failure."""
 
 
 @dataclass(frozen=True)
 class Verdict:
     """An answer about a question, with the facts of a `Judgement`."""
 
-    answer: Answer  # as of a person
-    p: float | None = None  # how probably the left item is better
+    answer: Answer
+    p: float | None = None  # probability that the left item is better
     comment: str | None = None
     flagged: bool | None = None
     milliseconds: int | None = None
     cost: float | None = None
     meta: str | None = None
-    left_out: str | None = None  # an item that the judge cannot take: not asked about again
+    left_out: str | None = None  # id of an item that the judge cannot take and is not asked again
     best: int | None = None  # place of the best of more than two items, from 0
     worst: int | None = None  # place of the worst, if it was asked for
 
     def facts(self) -> dict[str, Any]:
-        """What a judgement holds besides the answer."""
-        return {k: v for k, v in vars(self).items() if k not in _NO_FACTS}
+        """Fields of a judgement besides its answer."""
+        return {name: value for name, value in vars(self).items() if name not in _NO_FACTS}
 
     def judgement(self, question: Question, annotator: str) -> Judgement:
-        """The judgement of an annotator whose verdict it is."""
+        """The verdict as a judgement of an annotator."""
         if self.best is None:
             return question.answered(annotator, self.answer, **self.facts())
         return question.answered_by_place(annotator, self.best, self.worst, **self.facts())
@@ -68,45 +72,51 @@ _NO_FACTS = ("answer", "left_out", "best", "worst")
 
 
 def word_of(p: float) -> Answer:
-    """The answer that a probability of the left item stands for.
+    """The answer in words for a probability that the left item is better.
 
     >>> word_of(0.9), word_of(0.5), word_of(0.2)
     ('left', 'tie', 'right')
     """
-    return "tie" if p == 0.5 else "left" if p > 0.5 else "right"
+    if p == 0.5:
+        return "tie"
+    return "left" if p > 0.5 else "right"
 
 
 def verdict_of(
     reply: Mapping[str, Any], quoted: str, n_items: int = 2, *, worst: bool = False
 ) -> Verdict | float:
-    """Verdict in a program's reply, or the seconds after which it is to be asked again.
+    """The verdict in a program's reply, or the seconds after which to ask the program again.
 
     Args:
         reply: the reply.
         quoted: the reply as a message shows it.
         n_items: number of items that the program was asked about.
-        worst: whether it was asked for the worst, too.
+        worst: whether the program was asked for the worst, too.
 
     Raises:
-        Fault: if it is neither; the message has the answer `quoted`.
+        Fault: if the reply is neither; the message ends with `quoted`.
     """
-    if (seconds := _number(reply, "retry_after", _SECONDS, quoted)) is not None:
-        return seconds
+    seconds_to_wait = _number(reply, "retry_after", _SECONDS, quoted)
+    if seconds_to_wait is not None:
+        return seconds_to_wait
     choice = _choice(reply, quoted) if n_items == 2 else _set_choice(reply, quoted, n_items, worst)
-    comment, flag, meta = reply.get("comment"), reply.get("flag"), reply.get("meta")
+    comment = reply.get("comment")
+    flag = reply.get("flag")
     if not isinstance(comment, str | None) or not isinstance(flag, bool | None):
         raise Fault(f"its comment is no text, or its flag neither true nor false: {quoted}")
-    seconds_taken = _number(reply, "seconds", _SECONDS, quoted)
+    seconds = _number(reply, "seconds", _SECONDS, quoted)
     return replace(
         choice,
-        comment=stored_text(comment), flagged=flag or None,
-        milliseconds=None if seconds_taken is None else int(1000 * seconds_taken),
-        cost=_number(reply, "cost", math.inf, quoted), meta=stored_meta(meta),
-    )  # fmt: skip
+        comment=stored_text(comment),
+        flagged=flag or None,
+        milliseconds=None if seconds is None else int(1000 * seconds),
+        cost=_number(reply, "cost", math.inf, quoted),
+        meta=stored_meta(reply.get("meta")),
+    )
 
 
 def _choice(reply: Mapping[str, Any], quoted: str) -> Verdict:
-    """What a reply says about two items."""
+    """The answer about two items in a reply, and its probability."""
     p = _number(reply, "p", 1.0, quoted)
     answer = reply.get("answer")
     if answer is None and p is not None:
@@ -117,7 +127,7 @@ def _choice(reply: Mapping[str, Any], quoted: str) -> Verdict:
 
 
 def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool) -> Verdict:
-    """What a reply says about more than two items."""
+    """The answer about more than two items in a reply."""
     if reply.get("p") is not None:
         raise Fault(f"a p is for two items, and it was asked about {n_items}: {quoted}")
     answer = reply.get("answer")
@@ -138,7 +148,7 @@ def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool
 
 
 def _place(reply: Mapping[str, Any], name: str, quoted: str, n_items: int) -> int:
-    """The place that a reply names, from 0."""
+    """The number of the place that a reply names as the best or the worst, from 0."""
     letter = reply.get(name)
     if not isinstance(letter, str) or len(letter) != 1 or letter not in PLACES[:n_items]:
         raise Fault(f"its {name} is none of the places {', '.join(PLACES[:n_items])}: {quoted}")
@@ -146,19 +156,26 @@ def _place(reply: Mapping[str, Any], name: str, quoted: str, n_items: int) -> in
 
 
 def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:
-    """As much of a text as is kept, without what no database keeps; None if nothing is left."""
+    """A text as it is stored: cut, and without characters that no database stores.
+
+    It is None if no text is left.
+    """
     if text is None:
         return None
-    sound = text.replace("\0", "").encode(errors="replace").decode().strip()
-    return (sound if len(sound) <= longest else sound[: longest - 2] + " …") or None
+    storable = text.replace("\0", "").encode(errors="replace").decode().strip()
+    if len(storable) > longest:
+        storable = storable[: longest - 2] + " …"
+    return storable or None
 
 
 def stored_meta(meta: Any) -> str | None:
-    """Further facts as JSON; those that are too long are not kept but for a word that says so."""
+    """Further facts as JSON; facts that are too long are replaced by their length."""
     if meta is None:
         return None
     text = json.dumps(meta, ensure_ascii=True)
-    return text if len(text) <= LONGEST_META else json.dumps({"too_long": len(text)})
+    if len(text) > LONGEST_META:
+        return json.dumps({"too_long": len(text)})
+    return text
 
 
 def quote(line: bytes | str) -> str:
@@ -168,6 +185,11 @@ def quote(line: bytes | str) -> str:
 
 
 def _number(reply: Mapping[str, Any], name: str, most: float, quoted: str) -> float | None:
+    """The number in a reply under a name; None if there is none, or it is infinite.
+
+    Raises:
+        Fault: if the value is no number from 0 to `most`.
+    """
     value = reply.get(name)
     if value is None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -12,7 +13,7 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.verdicts import Enough, Fault, Refused, Verdict
 from sortnet.messages import note
@@ -28,7 +29,7 @@ class CallerThread(Executor):
     """An executor that runs each task at once, in the thread that submits it."""
 
     def submit(self, task: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
-        """Run the task; an interrupt is raised here, any other exception when it is asked for."""
+        """Run the task; an interrupt is raised here, another exception by the future's result."""
         future: Future[T] = Future()
         try:
             future.set_result(task(*args, **named))
@@ -41,17 +42,17 @@ class CallerThread(Executor):
 class WorkerPool(ABC, Generic[Q]):
     """Distribute questions to a judge's workers and store the answers.
 
-    One thread chooses the questions. Each answer is stored at once, by the thread that has it,
-    before that thread asks again. Of several workers each has its next question ready. After three
-    failures in a row for each worker the judge is given up: that is the `fault`.
+    One thread chooses the questions. Each answer is stored at once, by the thread that received it,
+    before this thread asks again. Each of several workers has its next question ready. After three
+    failures in a row for each worker nothing more is asked, and `fault` has the last failure.
 
     Attributes:
-        judge: whom to ask.
+        judge: the judge that is asked.
         notify: called with each message about a failure.
-        on_progress: called with the number of answers, the rate and what is left, in words.
-        answered, failed: numbers of pairs.
-        fault: the last error, if the judge was given up.
-        cause: the exception behind the last failure, of a judge that is a function.
+        on_progress: called with the number of answers, their rate and the number left, in words.
+        answered, failed: numbers of questions.
+        fault: the failure after which nothing more is asked; empty: there is none.
+        cause: the exception behind the last failure, if the judge is a function.
     """
 
     judge: JudgeConnection
@@ -61,18 +62,19 @@ class WorkerPool(ABC, Generic[Q]):
     failed: int = 0
     fault: str = ""
     cause: BaseException | None = None
-    _open: set[Hashable] = field(default_factory=set)  # questions that are to be answered
+    _open: set[Hashable] = field(default_factory=set)  # questions that wait for an answer
     _failed_at: set[Hashable] = field(default_factory=set)
     _left_out: set[str] = field(default_factory=set)
     _failures_in_a_row: int = 0
     _last_fault: str = ""
     _same_faults: int = 0  # faults in a row with the same words
-    _began: float = 0.0  # when the workers were asked first, by the clock
-    _answered_before: int = 0  # pairs
+    _began: float = 0.0  # time when the workers were asked first
+    _answered_before: int = 0  # questions that were answered before
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._orders = (False, True) if self.judge.both_orders else (False,)  # sides exchanged?
+        # Whether the sides are exchanged, for each time that a question is asked.
+        self._orders = (False, True) if self.judge.both_orders else (False,)
 
     @property
     def last_fault(self) -> str:
@@ -81,43 +83,44 @@ class WorkerPool(ABC, Generic[Q]):
 
     @abstractmethod
     def _next(self, most: int) -> list[Q]:
-        """Questions to ask now, except open ones."""
+        """Questions to ask now, at most `most`, without open questions."""
 
     @abstractmethod
-    def _key(self, question: Q) -> Hashable: ...
+    def _key(self, question: Q) -> Hashable:
+        """The key by which a question is recognised."""
 
     @abstractmethod
     def _items(self, question: Q) -> set[str]:
-        """The ids of its items."""
+        """The ids of a question's items."""
 
     @abstractmethod
-    def _pair(self, question: Q, *, turned: bool) -> Pair:
-        """A question as a worker is asked it; `turned`: in the reverse order of places."""
+    def _asked_question(self, question: Q, *, turned: bool) -> AskedQuestion:
+        """A question as a worker reads it; `turned`: in the reverse order of places."""
 
     def _is_fresh(self, question: Q) -> bool:
-        """Whether a question checks a judge, so that no answer of a cache will do."""
+        """Whether a question checks the judge, so that no answer of a cache may be taken."""
         return False
 
     @abstractmethod
     def _keep_answer(self, question: Q, verdicts: Sequence[Verdict]) -> None:
-        """Store an answer and that in the reverse order; called by one thread at a time."""
+        """Store the answers in both orders or in one; called by one thread at a time."""
 
     @abstractmethod
     def _progress(self) -> tuple[str, str]:
-        """State in words how many were answered, and how many are left, which may be empty."""
+        """Number of answers, and number of questions left, in words; the second may be empty."""
 
     def _most_open(self, n_workers: int) -> int:
         """Largest number of questions that are chosen and not answered yet."""
-        return n_workers * (1 if n_workers == 1 else 2)
+        return 1 if n_workers == 1 else 2 * n_workers
 
     def _hold(self) -> None:
-        """Called when no answer came for some time."""
+        """Hook that is called when no answer came for some time."""
 
     def _stop_waiting(self) -> None:
-        """Called at an interrupt: whatever waits for a store waits no longer."""
+        """Hook that is called at an interrupt, to end all waiting for a store."""
 
     def _keep_up(self) -> None:
-        """Called after answers came."""
+        """Hook that is called after answers came."""
 
     @property
     def _some_time(self) -> float:
@@ -130,73 +133,89 @@ class WorkerPool(ABC, Generic[Q]):
         return bool(self.fault or self.judge.why_no_more())
 
     def ask_all(self, workers: Sequence[Worker]) -> None:
-        """Let workers answer until there is no question, no more may be asked, or they fail.
+        """Let the workers answer until no question is left, a limit is reached, or they fail.
 
         Raises:
             SortNetError: if a worker cannot be started, or the store stays away.
         """
-        self._began, self._answered_before = time.monotonic(), self.answered
+        self._began = time.monotonic()
+        self._answered_before = self.answered
         idle: SimpleQueue[Worker] = SimpleQueue()
         for worker in workers:
             idle.put(worker)
-        asked: dict[Future[None], list[Q]] = {}
-        most = self._most_open(len(workers))
-        few = (len(workers) + most) // 2  # open questions at which more are chosen, some together
+        questions_of_call: dict[Future[None], list[Q]] = {}
+        most_open = self._most_open(len(workers))
+        # More questions are chosen when so few are open: several chosen together cost less.
+        few_open = (len(workers) + most_open) // 2
         in_caller_thread = self.judge.in_caller_thread
         pool = CallerThread() if in_caller_thread else ThreadPoolExecutor(len(workers))
         try:
             while True:
-                n_wanted = most - len(asked) if len(asked) <= few else 0
+                n_open = len(questions_of_call)
+                n_wanted = most_open - n_open if n_open <= few_open else 0
                 for questions in self._batches(n_wanted):
-                    pairs = [
-                        self.judge.prepare(
-                            self._pair(question, turned=turned), is_fresh=self._is_fresh(question)
-                        )
-                        for question in questions
-                        for turned in self._orders
-                    ]
+                    prepared = self._prepared(questions)
                     with self._lock:
                         self._open |= {self._key(question) for question in questions}
-                    asked[pool.submit(self._ask, idle, questions, pairs)] = questions
-                if not asked:
+                    call = pool.submit(self._ask, idle, questions, prepared)
+                    questions_of_call[call] = questions
+                if not questions_of_call:
                     break
-                completed = wait(asked, self._some_time, return_when=FIRST_COMPLETED).done
-                for done in completed:
-                    self._take(asked.pop(done), done.exception(), PATIENCE * len(workers))
+                completed = wait(
+                    questions_of_call, self._some_time, return_when=FIRST_COMPLETED
+                ).done
+                for call in completed:
+                    questions = questions_of_call.pop(call)
+                    self._take(questions, call.exception(), PATIENCE * len(workers))
                 if not completed:
                     self._hold()
                 self.on_progress(self._progress_text())
                 self._keep_up()
         except BaseException:
-            self.fault = self.fault or "interrupted"  # what waits is not asked
+            self.fault = self.fault or "interrupted"  # so that questions in the queue are not asked
             self._stop_waiting()
             for worker in workers:
                 worker.stop()
             raise
         finally:
-            pool.shutdown(cancel_futures=True)  # what was answered meanwhile is stored
+            pool.shutdown(cancel_futures=True)  # after the calls under way have stored answers
 
-    def _ask(self, idle: SimpleQueue[Worker], questions: list[Q], pairs: list[Pair]) -> None:
-        """Ask an idle worker and store what it answers, in a thread of its own."""
+    def _prepared(self, questions: Sequence[Q]) -> list[AskedQuestion]:
+        """The questions as a worker is asked them, each in one order or in both."""
+        return [
+            self.judge.prepare(
+                self._asked_question(question, turned=turned), is_fresh=self._is_fresh(question)
+            )
+            for question in questions
+            for turned in self._orders
+        ]
+
+    def _ask(
+        self, idle: SimpleQueue[Worker], questions: list[Q], prepared: list[AskedQuestion]
+    ) -> None:
+        """Ask an idle worker and store its answers, in a thread of its own."""
         if self.is_over:
             return
         worker = idle.get()
         try:
-            self._keep(questions, worker.ask(pairs))
+            self._store_all(questions, worker.ask(prepared))
         except Fault as fault:
-            self._keep(questions, fault.answered)
+            self._store_all(questions, fault.answered)
             raise
         finally:
             idle.put(worker)
 
-    def _keep(self, questions: Sequence[Q], verdicts: Sequence[Verdict]) -> None:
+    def _store_all(self, questions: Sequence[Q], verdicts: Sequence[Verdict]) -> None:
+        """Store the verdicts on the first questions; a failure may leave questions without any."""
         rest_of_verdicts = iter(verdicts)
         with self._lock:
             for question in questions:
-                if verdicts_on_pair := list(islice(rest_of_verdicts, len(self._orders))):
-                    self._store(question, verdicts_on_pair)
+                verdicts_on_question = list(islice(rest_of_verdicts, len(self._orders)))
+                if verdicts_on_question:
+                    self._store(question, verdicts_on_question)
 
     def _store(self, question: Q, verdicts: Sequence[Verdict]) -> None:
+        """Store the verdicts on a question, and note the items that the judge cannot take."""
         for verdict in verdicts:
             if verdict.left_out is not None and verdict.left_out not in self._left_out:
                 self._left_out.add(verdict.left_out)
@@ -205,22 +224,24 @@ class WorkerPool(ABC, Generic[Q]):
         self._keep_answer(question, verdicts)
 
     def _batches(self, most: int) -> list[list[Q]]:
-        """Questions for idle workers, except those about an item that the judge cannot take."""
-        to_ask: list[Q] = []
-        batch = self.judge.batch
-        while not to_ask and (questions := self._next(most * batch)):
+        """Questions for idle workers, without those about an item that the judge cannot take."""
+        size = self.judge.batch
+        while questions := self._next(most * size):
             to_ask = [question for question in questions if not self._leave_out(question)]
-        return [to_ask[k : k + batch] for k in range(0, len(to_ask), batch)]
+            if to_ask:
+                return [to_ask[start : start + size] for start in range(0, len(to_ask), size)]
+        return []
 
     def _leave_out(self, question: Q) -> bool:
-        out = self._left_out & self._items(question)
-        if out:
-            with self._lock:
-                self._store(question, [Verdict("skip", comment=LEFT_OUT)])
-        return bool(out)
+        """Skip a question about an item that the judge cannot take; returns whether it is one."""
+        if self._left_out.isdisjoint(self._items(question)):
+            return False
+        with self._lock:
+            self._store(question, [Verdict("skip", comment=LEFT_OUT)])
+        return True
 
     def _take(self, questions: list[Q], error: BaseException | None, patience: int) -> None:
-        """Note the outcome of asking about some questions; the answers are stored."""
+        """Note the outcome of asking about some questions, whose answers are stored."""
         with self._lock:
             self._open -= {self._key(question) for question in questions}
         if error is None:
@@ -228,7 +249,7 @@ class WorkerPool(ABC, Generic[Q]):
         elif isinstance(error, Enough):
             return
         elif isinstance(error, Refused):
-            self.cause = error.__cause__  # not that of an earlier failure
+            self.cause = error.__cause__  # in place of the cause of an earlier failure
             self.fault = self.fault or str(error)
         elif isinstance(error, Fault):
             self._note_failure(questions, error, patience)
@@ -236,14 +257,16 @@ class WorkerPool(ABC, Generic[Q]):
             raise error
 
     def _note_failure(self, questions: list[Q], fault: Fault, patience: int) -> None:
-        unanswered = questions[-(-len(fault.answered) // len(self._orders)) :]
+        """Count a failure and tell it; after `patience` failures in a row nothing more is asked."""
+        n_answered = math.ceil(len(fault.answered) / len(self._orders))
+        unanswered = questions[n_answered:]
         self._failed_at |= {self._key(question) for question in unanswered}
         self.failed += len(unanswered)
         self.cause = fault.__cause__
         self._failures_in_a_row += 1
         self._same_faults = self._same_faults + 1 if str(fault) == self._last_fault else 1
         self._last_fault = str(fault)
-        if self._same_faults <= PATIENCE:  # of many workers not each tells it
+        if self._same_faults <= PATIENCE:  # so that many workers do not repeat the same message
             self._notify(str(fault))
         if self._failures_in_a_row >= patience and not self.fault:
             self.fault = f"failed {self._failures_in_a_row} times in a row; the last: {fault}"
@@ -253,11 +276,11 @@ class WorkerPool(ABC, Generic[Q]):
 
     def _progress_text(self) -> str:
         seconds = time.monotonic() - self._began
-        answered, left = self._progress()
+        answered_text, left_text = self._progress()
         rate = (self.answered - self._answered_before) / max(seconds, 1e-3)
-        parts = [answered, f"{rate:.1f} a second"]
+        parts = [answered_text, f"{rate:.1f} a second"]
         if self.failed:
             parts.append(f"{self.failed} failed")
-        if left:
-            parts.append(left)
+        if left_text:
+            parts.append(left_text)
         return ", ".join(parts)

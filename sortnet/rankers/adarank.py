@@ -24,8 +24,8 @@ _IN_VAIN = 5  # rounds in a row with the same weak ranker and no change, after w
 
 
 @dataclass(frozen=True)
-class _Sum:
-    """A sum of weak rankers."""
+class _Ensemble:
+    """A weighted sum of weak rankers."""
 
     w: F64  # (2 d,) weights of the columns, then of their negatives
     P: F64  # (m,) weights of the queries that have a measure
@@ -33,42 +33,42 @@ class _Sum:
 
 
 @dataclass(frozen=True, eq=False)
-class _Weak:
+class _WeakRankers:
     """The weak rankers: each column of the queries, and its negative."""
 
     part: Queries
     metric: Metric
     columns: F64  # (n_docs, 2 d)
-    E: F64  # (2 d, m) their measures
+    E: F64  # (2 d, m) the measure of each weak ranker on each query
 
     @classmethod
-    def of(cls, part: Queries, metric: Metric) -> _Weak:
+    def of(cls, part: Queries, metric: Metric) -> _WeakRankers:
         columns = np.hstack((part.features, -part.features)).astype(np.float64)
         return cls(part, metric, columns, _performances(part, columns, metric))
 
-    def best(self, sum_: _Sum, barred: Collection[int]) -> tuple[int, float]:
+    def best(self, ensemble: _Ensemble, barred: Collection[int]) -> tuple[int, float]:
         """The number of the weak ranker with the largest Σ P E(h), and this sum.
 
         Barred weak rankers are left out; the number is -1 if all are barred.
         """
-        means = self.E @ sum_.P
+        means = self.E @ ensemble.P
         means[list(barred)] = -np.inf
         k = int(np.argmax(means))
         if means[k] == -np.inf:
             return -1, float(means[k])
         return k, float(means[k])
 
-    def added(self, sum_: _Sum, k: int, mean: float) -> _Sum:
+    def add(self, ensemble: _Ensemble, k: int, mean: float) -> _Ensemble:
         """Add α h_k to the sum, α = ½ ln((1 + mean) / (1 - mean)).
 
         The queries' weights become P exp(-α E(f)), scaled to a sum of 1.
         """
-        w = sum_.w.copy()
+        w = ensemble.w.copy()
         alpha = 0.5 * np.log((1 + mean) / max(1 - mean, _TINY))
         w[k] += alpha
         measures = _performances(self.part, (self.columns @ w)[:, None], self.metric)[0]
-        P = sum_.P * np.exp(-alpha * measures)
-        return _Sum(w, P / P.sum(), float(measures.mean()))
+        P = ensemble.P * np.exp(-alpha * measures)
+        return _Ensemble(w, P / P.sum(), float(measures.mean()))
 
 
 def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
@@ -84,43 +84,48 @@ def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
     were put aside return singly, the last first. They may be chosen many times in a row, but a weak
     ranker that has changed nothing five times in a row is barred.
     """
-    weak = _Weak.of(part, metric)
+    weak = _WeakRankers.of(part, metric)
     n_queries = weak.E.shape[1]
     rounds_left = iter(range(rounds))
     aside = list[int]()
-    sum_ = _Sum(np.zeros(len(weak.E)), np.full(n_queries, 1 / n_queries), -np.inf)
-    sum_ = yield from _rounds(weak, sum_, aside, rounds_left, again=False)
+    ensemble = _Ensemble(np.zeros(len(weak.E)), np.full(n_queries, 1 / n_queries), -np.inf)
+    ensemble = yield from _rounds(weak, ensemble, aside, rounds_left, again=False)
     while aside:
         aside.pop()
-        sum_ = yield from _rounds(weak, sum_, aside, rounds_left, again=True)
+        ensemble = yield from _rounds(weak, ensemble, aside, rounds_left, again=True)
 
 
 def _rounds(
-    weak: _Weak, sum_: _Sum, aside: list[int], rounds_left: Iterator[int], *, again: bool
-) -> Generator[F64, None, _Sum]:
+    weak: _WeakRankers,
+    ensemble: _Ensemble,
+    aside: list[int],
+    rounds_left: Iterator[int],
+    *,
+    again: bool,
+) -> Generator[F64, None, _Ensemble]:
     """Add weak rankers until the measure falls; return the sum before it fell.
 
     A weak ranker that is chosen twice in a row is put `aside`. With `again` it may be chosen in a
     row, but at most `_IN_VAIN` times without a change of the measure.
     """
-    previous_sum = sum_
+    previous_ensemble = ensemble
     previous_k = -1
     barred = set[int]()
     n_in_vain = 0
     for _ in rounds_left:
-        k, mean = weak.best(sum_, {*aside, *barred})
+        k, mean = weak.best(ensemble, {*aside, *barred})
         if k < 0:
             break
         if k == previous_k and not again:
             aside.append(k)
-            sum_ = previous_sum
+            ensemble = previous_ensemble
             continue
-        next_sum = weak.added(sum_, k, mean)
-        w, negative = np.split(next_sum.w, 2)
+        next_ensemble = weak.add(ensemble, k, mean)
+        w, negative = np.split(next_ensemble.w, 2)
         yield w - negative
-        if next_sum.mean_measure + _TOLERANCE <= sum_.mean_measure:
+        if next_ensemble.mean_measure + _TOLERANCE <= ensemble.mean_measure:
             break
-        if next_sum.mean_measure == sum_.mean_measure and k == previous_k:
+        if next_ensemble.mean_measure == ensemble.mean_measure and k == previous_k:
             n_in_vain += 1
         else:
             barred.clear()
@@ -128,10 +133,10 @@ def _rounds(
         if n_in_vain == _IN_VAIN:
             barred.add(k)
             n_in_vain = 0
-        previous_sum = sum_
+        previous_ensemble = ensemble
         previous_k = k
-        sum_ = next_sum
-    return sum_
+        ensemble = next_ensemble
+    return ensemble
 
 
 def _performances(part: Queries, columns: F64, metric: Metric) -> F64:
@@ -151,8 +156,8 @@ class AdaRankSettings(LinearSettings):
     """Settings of AdaRank."""
 
     kind: ClassVar[str] = "adarank-ndcg"
-    measure: str = setting("ndcg@10", "What weighs the queries, such as map.", TRAINING)
-    rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
+    measure: str = setting("ndcg@10", "Measure that weights the queries, such as map.", TRAINING)
+    rounds: int = setting(300, "Largest number of weak rankers.", TRAINING, least=1)
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
         """AdaRank's weights in the round that is best by RankQuality on V.

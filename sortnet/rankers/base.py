@@ -219,7 +219,7 @@ class Ranker(ABC):
 
 def scaling_setting(default: str) -> Any:
     """The field `scaling` of a kind's settings; `default` is the help's text for the default."""
-    text = f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: {default}."
+    text = f"Feature scaling, parts joined by +: {', '.join(SCALINGS)}. Default: {default}."
     return setting(None, text, COMPARATOR, choices=SCALINGS, joined=True)
 
 

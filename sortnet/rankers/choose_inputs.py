@@ -150,11 +150,12 @@ def _short(train: Queries, config: Config) -> Config:
 
 
 def _split(train: Queries, vali: Queries, config: Config) -> tuple[Queries, Queries] | None:
-    """The queries that a trial learns from, and the queries that it is measured on.
+    """The queries T that a trial learns from, and the queries V that it is measured on.
 
-    None if nothing can be learned from the former, or RankQuality does not measure the latter.
+    None if nothing can be learned from T, or RankQuality does not measure V.
     """
-    T, V = _sample(train, config.seed), _sample(vali, config.seed)
+    T = _sample(train, config.seed)
+    V = _sample(vali, config.seed)
     if vali is train and T.judged is None:
         if len(T) < 2:
             return None
@@ -165,10 +166,10 @@ def _split(train: Queries, vali: Queries, config: Config) -> tuple[Queries, Quer
 
 
 def _sample(queries: Queries, seed: int) -> Queries:
-    """Queries drawn at random, with `_TRIED_ON` documents at most, but one query at least."""
+    """Random queries, with `_TRIED_ON` documents at most, but one query at least."""
     if queries.n_docs <= _TRIED_ON:
         return queries
     order = np.random.default_rng(seed).permutation(len(queries))
-    fitting = np.cumsum(queries.sizes[order]) <= _TRIED_ON
-    fitting[0] = True
-    return queries.take(np.sort(order[fitting]))
+    is_sampled = np.cumsum(queries.sizes[order]) <= _TRIED_ON
+    is_sampled[0] = True
+    return queries.take(np.sort(order[is_sampled]))

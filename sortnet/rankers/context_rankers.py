@@ -61,18 +61,18 @@ class ContextSettings(Settings):
     ranker: ClassVar[type[SetRanker]] = SetRanker
     nesterov: ClassVar[bool] = True
     # fmt: off
-    scaling: str | None = scaling_setting("standard, of set-transformer query+rank")
+    scaling: str | None = scaling_setting("standard; query+rank for set-transformer")
     epochs: int = setting(40, EPOCHS, TRAINING, least=1)
     queries: int | None = setting(
-        None, f"{QUERIES[:-1]}; default: 64, of set-transformer 8.", TRAINING, least=1)
+        None, f"{QUERIES[:-1]}; default: 64, or 8 for set-transformer.", TRAINING, least=1)
     lr: float = setting(0.03, LR, TRAINING, within="above 0")
     weight_decay: float | None = setting(
-        None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: 0, "
-        "of FATE-Net 0.5, of set-transformer 0.3.", TRAINING, within="0 or more")
+        None, "Weight decay: apart from the gradient with adamw, else an L2 penalty. Default: 0, "
+        "or 0.5 for FATE-Net and 0.3 for set-transformer.", TRAINING, within="0 or more")
     loss: str = setting(
         "logistic",
-        "Loss of a query: of its pairs of two grades the mean logistic or hinge one, Plackett-"
-        "Luce or softmax; set-transformer takes ListNet's.", TRAINING, choices=tuple(LOSSES))
+        "Loss of a query: mean logistic or hinge loss of its pairs of two grades, Plackett-Luce or "
+        "softmax; set-transformer uses ListNet's loss.", TRAINING, choices=tuple(LOSSES))
     optimizer: str = setting(
         "adamw", "AdamW, Adam, or SGD with Nesterov momentum.", TRAINING,
         choices=("adamw", "adam", "sgd"))
@@ -135,14 +135,15 @@ class DenseSettings(ContextSettings):
         choices=tuple(_FIXED))
     hidden: tuple[int, ...] | None = setting(
         None, "Hidden units per layer, such as 64 or 64,64, of each of the two nets; default: "
-        "128,128,128 of FATE-Net, 32,32 of FETA-Net.", COMPARATOR)
+        "128,128,128 for FATE-Net, 32,32 for FETA-Net.", COMPARATOR)
     units: str | None = setting(
-        None, "Hidden units: selu, or relu behind batch normalisation; default: relu of "
-        "FATE-Net, selu of FETA-Net.", COMPARATOR,
+        None, "Hidden units: selu, or relu after batch normalisation; default: relu for "
+        "FATE-Net, selu for FETA-Net.", COMPARATOR,
         choices=UNITS)
     pair: str = setting(
-        "cmpnn", "FETA-Net's net of a document against another: cmpnn, the paper's, of tanh units "
-        "that two orders of a pair share, or free, of these units.", COMPARATOR, choices=PAIR_NETS)
+        "cmpnn", "FETA-Net's net that compares two documents: the paper's cmpnn, whose tanh units "
+        "are shared by both orders of a pair, or free, with hidden units of the setting units.",
+        COMPARATOR, choices=PAIR_NETS)
     chunk: int = setting(
         1 << 16, "Pairs of documents that FETA-Net compares at once, which bounds memory.",
         COMPARATOR, least=1)

@@ -8,6 +8,7 @@ too, unless they are given.
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 from sortnet.comparators import TrainableComparator
@@ -46,8 +47,7 @@ def settings_from_model(learned: Config, **given: Any) -> Config:
                 property_of_model = f"has no {name}"
             raise DataError(
                 f"{name} {_as_text(value)} does not fit the model to begin with, "
-                f"which {property_of_model}: "
-                f"leave {name} out"
+                f"which {property_of_model}: leave {name} out"
             )
     _refuse_fresh(config)
     flat = learned.with_defaults.flat()
@@ -94,7 +94,7 @@ def with_epochs(train: Queries, config: Config) -> Config:
         return config
     most = MOST_OF_RUN if config.trainings > 1 else MOST_OF_TRAINING
     epochs = default_epochs(train.n_docs, Budget.of(train, config).epoch, most)
-    return config.changed(epochs=-(-epochs // 2))
+    return config.changed(epochs=math.ceil(epochs / 2))
 
 
 def first_comparator(

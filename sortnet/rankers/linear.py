@@ -214,13 +214,13 @@ class EsSettings(LinearSettings):
     kind: ClassVar[str] = "es-rank"
     # fmt: off
     algorithm: str = setting(
-        "es", "One candidate a generation (es), or CMA-ES with 4 + 3 ln(columns).", TRAINING,
-        choices=("es", "cma"))
+        "es", "One candidate a generation (es), or CMA-ES with 4 + 3 ln(columns) candidates.",
+        TRAINING, choices=("es", "cma"))
     initial: str = setting(
-        "zeros", "Weights to begin with: zeros, or those of a regression or of RankSVM.", TRAINING,
+        "zeros", "Initial weights: zeros, or the weights of a regression or of RankSVM.", TRAINING,
         choices=("zeros", "regression", "ranksvm"))
     generations: int | None = setting(
-        None, "Generations; default: 1000, of CMA-ES 60.", TRAINING, least=1)
+        None, "Number of generations; default: 1000, or 60 for CMA-ES.", TRAINING, least=1)
     # fmt: on
 
     @property
@@ -239,8 +239,13 @@ class EsSettings(LinearSettings):
         progress("computing the start")
         start = INITIAL[self.initial](T)
         rng = np.random.default_rng(self.seed)
-        generations = self.generations or (60 if self.algorithm == "cma" else 1000)
-        evolve = partial(cma_evolution, library_of(self)) if self.library else evolution
+        evolve: Callable[..., Iterator[tuple[int, F64]]]
+        if self.algorithm == "cma":
+            evolve = partial(cma_evolution, library_of(self))
+            generations = self.generations or 60
+        else:
+            evolve = evolution
+            generations = self.generations or 1000
         best_w = start
         best_quality = quality(V, start)
         for generation, w in evolve(start, partial(quality, T), generations, rng):

@@ -7,6 +7,7 @@ gradient descent, ListNet* and LambdaRank by Adam with weight decay.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -30,8 +31,8 @@ from sortnet.threads import one_thread_an_operation
 _PLACES = 1 << 22  # pairs of documents at once, padding included, which bounds memory
 _BYTES = 64  # memory of a pair with its gradient
 EPOCHS = "Passes over the training queries."
-QUERIES = "Queries of a mini-batch."
-LR = "Learning rate of gradient descent, the highest of a schedule; AdamW's is a tenth."
+QUERIES = "Number of queries of a mini-batch."
+LR = "Highest learning rate of gradient descent; a tenth of it for AdamW."
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ class ListwiseSettings(NetSettings):
     l1: ClassVar[float] = 0.0
     # fmt: off
     algorithm: str = setting(
-        "ranknet", "Loss of a query, and its optimizer: listnet-star and lambdarank take AdamW.",
+        "ranknet", "Loss of a query, and its optimizer: AdamW for listnet-star and lambdarank.",
         TRAINING, choices=("ranknet", "listnet", "listnet-star", "lambdarank"))
     weighting: str = setting(
         "delta",
-        "What a pair of lambdarank counts by: the change of NDCG if its documents swap, in the "
-        "ranking as it is (delta) or in the ideal one (ideal); or all alike (none).",
+        "Weight of a pair of lambdarank: the change of NDCG if its documents swap, in the present "
+        "ranking (delta) or in the ideal ranking (ideal); or 1 (none).",
         TRAINING, choices=("delta", "ideal", "none"))
     epochs: int = setting(40, EPOCHS, TRAINING, least=1)
     queries: int = setting(8, QUERIES, TRAINING, least=1)
@@ -110,13 +111,8 @@ def descend(
     """
     net.generator.manual_seed(config.seed)
     rng = np.random.default_rng(config.seed)
-    options: dict[str, Any] = {"lr": config.lr / 10}
-    if config.optimizer == "sgd":
-        options = {"lr": config.lr, "momentum": 0.9, "nesterov": config.nesterov}
-    optimizer = OPTIMIZERS[config.optimizer](
-        net.parameters(), weight_decay=float(config.weight_decay or 0), **options
-    )
-    n_steps = config.epochs * -(-len(T) // config.queries)
+    optimizer = _make_optimizer(net, config)
+    n_steps = config.epochs * math.ceil(len(T) / config.queries)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, optimizer.defaults["lr"], total_steps=n_steps, cycle_momentum=False
     )
@@ -132,9 +128,7 @@ def descend(
                 optimizer.zero_grad()
                 batch = order[k : k + config.queries]
                 _backward(score, T, batch, config.query_loss, epoch, config.lr)
-                for weights in net.parameters() if config.l1 else ():
-                    if weights.grad is not None:
-                        weights.grad.add_(weights.detach().sign(), alpha=config.l1)
+                _add_l1_gradient(net, config.l1)
                 optimizer.step()
                 schedule.step()
             net.eval()
@@ -146,6 +140,24 @@ def descend(
                 best_epoch = epoch
     net.load_state_dict(best_weights)
     return {"epoch": best_epoch, "epochs": config.epochs}
+
+
+def _make_optimizer(net: Any, config: Any) -> Any:
+    """The optimizer of the settings; SGD has ten times the learning rate of Adam."""
+    options: dict[str, Any] = {"lr": config.lr / 10}
+    if config.optimizer == "sgd":
+        options = {"lr": config.lr, "momentum": 0.9, "nesterov": config.nesterov}
+    weight_decay = float(config.weight_decay or 0)
+    return OPTIMIZERS[config.optimizer](net.parameters(), weight_decay=weight_decay, **options)
+
+
+def _add_l1_gradient(net: Any, l1: float) -> None:
+    """Add the gradient of the L1 penalty of the weights, if there is a penalty."""
+    if not l1:
+        return
+    for weights in net.parameters():
+        if weights.grad is not None:
+            weights.grad.add_(weights.detach().sign(), alpha=l1)
 
 
 def _backward(

@@ -14,7 +14,7 @@ from sortnet.errors import ModelError
 from sortnet.items.saved import load_describer
 from sortnet.rankers.base import ITEMS_PREFIX, Ranker
 from sortnet.rankers.model_folder import Saved, read_folder
-from sortnet.rankers.registry import kind_and_changes, kind_settings
+from sortnet.rankers.registry import kind_settings
 from sortnet.rankers.saved_scaler import take_scaler
 
 _MODEL = "sortnet.rankers.model"  # module with the `load` of SortNet
@@ -28,41 +28,38 @@ def load_ranker(folder: str | Path, **model_arguments: Any) -> Ranker:
     Raises:
         ModelError: if a file is missing, damaged, foreign, of an unknown kind or another version.
     """
-    return read_folder(folder, lambda saved: _loaded(saved, model_arguments))
+    return read_folder(folder, lambda saved: _make_ranker(saved, model_arguments))
 
 
-def _loaded(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
-    # Versions before 0.3 saved the name of a variant as the kind.
-    kind, changes = kind_and_changes(saved.kind)
-    config = {**changes, **saved.about["config"]}
-    saved = replace(saved, kind=kind, about={**saved.about, "config": config})
+def _make_ranker(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
+    """Make the ranker of a folder's content, with its columns and the features of its items."""
     try:
-        settings = kind_settings(kind)
+        settings = kind_settings(saved.kind)
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
-    items = saved.about.get("items")
-    item_arrays = {}
-    if items is not None:
+    describer_document = saved.about.get("items")
+    describer_arrays = {}
+    if describer_document is not None:
         names = [name for name in saved.tensors if name.startswith(ITEMS_PREFIX)]
         for name in names:
-            item_arrays[name.removeprefix(ITEMS_PREFIX)] = saved.tensors.pop(name)
+            describer_arrays[name.removeprefix(ITEMS_PREFIX)] = saved.tensors.pop(name)
     ranker: Ranker
     if settings is Config:
         ranker = import_module(_MODEL).load(saved, **model_arguments)
     else:
-        ranker = _load(saved)
+        ranker = _make_other_kind(saved)
     columns = NamedColumns.from_json(saved.about.get("columns", {}), saved.path)
     ranker = replace(ranker, columns=columns)
-    if items is None:
+    if describer_document is None:
         return ranker
     try:
-        return replace(ranker, describer=load_describer(items, item_arrays))
+        return replace(ranker, describer=load_describer(describer_document, describer_arrays))
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
 
 
-def _load(saved: Saved) -> Ranker:
-    """Read a ranker of any kind but SortNet."""
+def _make_other_kind(saved: Saved) -> Ranker:
+    """Make a ranker of any kind but SortNet."""
     config: Any = saved.settings(kind_settings(saved.kind))
     scaler = take_scaler(saved, config.flat().get("scaling"))
     learned = config.read(saved, scaler.n_columns)

@@ -238,9 +238,7 @@ def _comparator(saved: Saved, config: Config, n_columns: int, make_for: MakeFor 
     if make_for is None:
         if saved.about.get("comparator") == OWN:
             raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
-        # Version 0.2 saved a committee of trees as several nets.
-        has_several_nets = any(name.startswith("comparator.1.") for name in saved.tensors)
-        if config.with_defaults.comparator == "trees" and not has_several_nets:
+        if config.with_defaults.comparator == "trees":
             return _take_trees(saved, config, n_columns)
     from sortnet.comparators.make import least_numbers, make_comparator
     from sortnet.rankers.weights import filled, refuse_few

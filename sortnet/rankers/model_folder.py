@@ -27,10 +27,10 @@ from sortnet.files import (
     shown,
     write_atomically,
 )
+from sortnet.rankers.folder_history import VERSION_OF_0_1, WEIGHTS_OF_0_1, upgraded_folder
 
 FORMAT = "sortnet-model"
-FORMAT_VERSION = 3  # version 1 has its weights in weights.safetensors, always
-FIRST_KIND = "sortnet"  # the kind of a folder whose model.json names none
+FORMAT_VERSION = 3
 _JSON = "model.json"
 _LONGEST_DOCUMENT = 100_000_000  # bytes: 100,000 features with names of 1,000 letters
 _COPIES = 2  # reading holds tensors twice: as the bytes of the file, and parsed
@@ -167,7 +167,7 @@ def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
 
 def _saved(raw: bytes, path: Path) -> Saved:
     """Check model.json, whose content is `raw`, and read the weights that it names."""
-    document = {"kind": FIRST_KIND, **_document(raw, path)}
+    document = _document(raw, path)
     n_features = int(document["n_features"])
     names = document["feature_names"]
     if not 0 <= n_features < 2**60:
@@ -179,8 +179,10 @@ def _saved(raw: bytes, path: Path) -> Saved:
     tensors = parse_tensors(raw_weights, weights)
     if hashlib.sha256(raw_weights).hexdigest() != document["weights_sha256"]:
         raise ModelError(f"{weights}: not the weights that {_JSON} was written with")
+    if document["format_version"] == VERSION_OF_0_1:
+        document, tensors = upgraded_folder(document, tensors)
     return Saved(
-        kind=document["kind"],
+        kind=document.get("kind", ""),
         about=document,
         n_features=n_features,
         feature_names=None if names is None else tuple(names),
@@ -192,7 +194,7 @@ def _saved(raw: bytes, path: Path) -> Saved:
 
 
 def _document(raw: bytes, path: Path) -> dict[str, Any]:
-    return parse_document(raw, path, FORMAT, range(1, FORMAT_VERSION + 1), _FIELDS)
+    return parse_document(raw, path, FORMAT, (VERSION_OF_0_1, FORMAT_VERSION), _FIELDS)
 
 
 def _weights_of(document: Mapping[str, Any], folder: Path) -> Path:
@@ -200,8 +202,8 @@ def _weights_of(document: Mapping[str, Any], folder: Path) -> Path:
     digest = document["weights_sha256"]
     if not _SHA256.fullmatch(digest):
         raise ModelError(f"{folder / _JSON}: weights_sha256 cannot be {shown(digest)}")
-    if document["format_version"] == 1:
-        return folder / "weights.safetensors"
+    if document["format_version"] == VERSION_OF_0_1:
+        return folder / WEIGHTS_OF_0_1
     return folder / f"weights-{digest[:16]}.safetensors"
 
 

@@ -116,14 +116,14 @@ class PairwiseSettings(NetSettings):
     )
     # fmt: off
     pairs_from: str = setting(
-        "all", "Pairs of a query that are learned from: all, neighbours in grade, or random ones, "
-        "as many as a sort compares.", RUN, choices=("all", "neighbours", "random"))
+        "all", "Pairs of a query that are learned from: all, neighbours in grade, or random "
+        "pairs, as many as a sort compares.", RUN, choices=("all", "neighbours", "random"))
     tau: str | None = setting(
         None, "Output activation; default: tanh.", COMPARATOR,
         choices=("tanh", "identity", "sigmoid"))
     part: str = setting(
-        "net", "What makes features of a document: a net of --hidden, or all products of up to "
-        "`degree` features.", COMPARATOR, choices=("net", "polynomial"))
+        "net", "Features of a document: outputs of a net with --hidden units, or all products "
+        "of up to `degree` features.", COMPARATOR, choices=("net", "polynomial"))
     degree: int = setting(2, "Degree of the polynomial.", COMPARATOR, least=1, most=10)
     # fmt: on
     training: Training = field(default_factory=Training)

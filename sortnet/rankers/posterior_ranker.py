@@ -95,7 +95,7 @@ class PosteriorSettings(Settings):
     ranker: ClassVar[type[PosteriorRanker]] = PosteriorRanker
     grids = ({"scaling": [*_SCALINGS_TRIED, "query+rank"]},)
     takes_judged: ClassVar[bool] = True
-    scaling: str | None = scaling_setting("the best of a few")
+    scaling: str | None = scaling_setting("the best of a few scalings")
 
     def candidates(self, train: Queries) -> list[Self]:
         if self.scaling:

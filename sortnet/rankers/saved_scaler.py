@@ -25,8 +25,6 @@ def take_scaler(saved: Saved, spec: str | None) -> Scaler:
     if spec is None:
         return unscaled(saved.n_features)
     parts = scaling_parts(spec)
-    if _SCALER in saved.tensors:  # version 0.2 knew only scalings of one part
-        saved.tensors[f"{_SCALER}.{parts[0]}"] = saved.tensors.pop(_SCALER)
     tables = {}
     for part in parts:
         name = f"{_SCALER}.{part}"
@@ -36,6 +34,4 @@ def take_scaler(saved: Saved, spec: str | None) -> Scaler:
         if not low <= n_rows <= high:
             n_rows = int(low)  # `take` refuses the table with this number in its message
         tables[part] = saved.take(name, np.float64, n_rows, saved.n_features)
-    if saved.about["format_version"] < 3:  # older folders do not say which features vary
-        return Scaler(tables, np.ones((2, saved.n_features), np.bool_))
     return Scaler(tables, saved.take(_VARYING, np.bool_, 2, saved.n_features))

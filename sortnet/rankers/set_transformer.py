@@ -47,21 +47,22 @@ class SetSettings(ContextSettings):
     )
     # fmt: off
     algorithm: str = setting(
-        "listnet", "ListNet's loss, or as SetRank a larger net and a choice of loss (setrank).",
+        "listnet", "ListNet's loss, or SetRank's larger net with a choice of loss (setrank).",
         TRAINING, choices=tuple(_FIXED))
     width: int | None = setting(
-        None, "Width of a document's embedding, a multiple of the heads; default: 16, of setrank "
-        "64.", COMPARATOR, least=1, most=4096)
+        None, "Width of a document's embedding, a multiple of the heads; default: 16, or 64 "
+        "for setrank.", COMPARATOR, least=1, most=4096)
     heads: int | None = setting(
-        None, "Heads of the attention; default: 2, of setrank 4.", COMPARATOR, least=1, most=4096)
+        None, "Heads of the attention; default: 2, or 4 for setrank.", COMPARATOR, least=1,
+        most=4096)
     layers: int | None = setting(
-        None, "Layers of attention; default: 2, of setrank 3.", COMPARATOR, least=1, most=100)
+        None, "Layers of attention; default: 2, or 3 for setrank.", COMPARATOR, least=1, most=100)
     points: int | None = setting(
         None,
-        "Learned points by way of which documents attend to each other, 0: directly; default: 32 "
+        "Learned points through which documents attend to each other; 0: directly. Default: 32 "
         f"if a training query has more than {_MANY} documents, else 0.", COMPARATOR,
         least=0, most=4096)
-    dropout: float = setting(0.0, "Dropout rate of what a block adds.", TRAINING)
+    dropout: float = setting(0.0, "Dropout rate of the output of a block.", TRAINING)
     # fmt: on
 
     @property

@@ -31,9 +31,9 @@ class StumpSettings(ForestSettings):
 
     kind: ClassVar[str] = "rankboost"
     algorithm: str = setting(
-        "rankboost", "What weighs the pairs.", TRAINING, choices=("rankboost", "frank")
+        "rankboost", "Loss that weights the pairs.", TRAINING, choices=("rankboost", "frank")
     )
-    rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
+    rounds: int = setting(300, "Largest number of weak rankers.", TRAINING, least=1)
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Forest, dict[str, Any]]:
         """Boost stumps; keep the number of stumps with the best RankQuality on `V`.

@@ -35,11 +35,12 @@ class TreeSettings(ForestSettings):
     algorithm: str = setting(
         "lambdamart", "LightGBM's LambdaMART or XE-NDCG, or XGBoost's LambdaMART.", TRAINING,
         choices=("lambdamart", "xendcg", "xgboost"))
-    trees: int = setting(300, "Trees, at most.", COMPARATOR, least=1)
-    leaves: int = setting(15, "Leaves of a tree, at most.", COMPARATOR, least=2, most=131072)
+    trees: int = setting(300, "Largest number of trees.", COMPARATOR, least=1)
+    leaves: int = setting(
+        15, "Largest number of leaves of a tree.", COMPARATOR, least=2, most=131072)
     shrinkage: float = setting(
         0.05, "Learning rate of boosting.", TRAINING, within="above 0 and at most 1")
-    min_docs: int = setting(20, "Documents of a leaf, at least.", TRAINING, least=1)
+    min_docs: int = setting(20, "Least number of documents of a leaf.", TRAINING, least=1)
     # fmt: on
 
     @property

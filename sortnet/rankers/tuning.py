@@ -22,12 +22,21 @@ from sortnet.rankers.fit_ranker import fit_ranker
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]]  # the values of each setting to try
 Trial: TypeAlias = dict[str, Any]
-# Queries to learn from, to stop by, and to score; None: the score on the second is the result.
-Part: TypeAlias = tuple[Queries, Queries, Queries | None]
 
 SEARCHES = ("grid", "optuna")
 _TRIALS = 20  # of a search by Optuna, which would never end
 _STOPPED_ON = 0.2  # share of an inner part's training queries that only stop the training
+
+
+class Part(NamedTuple):
+    """The data of a trial: queries to learn from, queries to stop by, and queries to score.
+
+    Without queries to score, RankQuality on the queries to stop by is the result.
+    """
+
+    learned: Queries
+    stopping: Queries
+    scored: Queries | None
 
 
 class Tuned(NamedTuple):
@@ -39,7 +48,16 @@ class Tuned(NamedTuple):
 
 @dataclass
 class _Trials:
-    """Trials of settings on the same parts; the same settings are tried once."""
+    """Trials of settings on the same parts; the same settings are tried once.
+
+    Attributes:
+        parts: the data of each trial.
+        names: the settings that trials differ in.
+        most: the maximum number of trials; None: no limit.
+        seconds: time after which no trial is started; None: no limit.
+        done: the finished trials, by a text of their settings.
+        began: time of the start, by the monotonic clock.
+    """
 
     parts: Sequence[Part]
     names: Sequence[str]
@@ -68,11 +86,12 @@ class _Trials:
     def _result(self, candidate: Settings) -> Trial:
         """Fit the settings on every part: their mean RankQuality, and the iteration if known."""
         qualities = []
-        for T, V, scored in self.parts:
-            ranker = fit_ranker(T, V, candidate)
-            if scored is None:
-                return {k: ranker.info[k] for k in ("quality", "iteration") if k in ranker.info}
-            qualities.append(candidate.quality_of(scored, ranker.order(scored)))
+        for part in self.parts:
+            ranker = fit_ranker(part.learned, part.stopping, candidate)
+            if part.scored is None:
+                facts = ("quality", "iteration")
+                return {name: ranker.info[name] for name in facts if name in ranker.info}
+            qualities.append(candidate.quality_of(part.scored, ranker.order(part.scored)))
         return {"quality": sum(qualities) / len(qualities)}
 
 
@@ -127,7 +146,7 @@ def tune(
     _check_names(settings, names)
     if search not in SEARCHES:
         raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
-    parts: list[Part] = [(train, vali, None)]
+    parts = [Part(train, vali, None)]
     if inner:
         # RankQuality is chosen once, so that all parts are scored by the same measure.
         settings = choose_quality(train, vali, settings)
@@ -164,7 +183,7 @@ def _inner_parts(queries: Queries, n_parts: int, seed: int) -> list[Part]:
         n_stopping = max(1, round(_STOPPED_ON * len(order)))
         learned = fitted.take(np.sort(order[n_stopping:]))
         stopping = fitted.take(np.sort(order[:n_stopping]))
-        parts.append((learned, stopping, scored))
+        parts.append(Part(learned, stopping, scored))
     return parts
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from sortnet.comparators import Committee, Make, TrainableComparator
+from sortnet.comparators import Make, TrainableComparator
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.iterations import State
@@ -83,8 +83,8 @@ def _state_fields(raw: bytes, path: Path) -> dict[str, Any]:
     fields = parse_json(metadata.get("state", "null"), path)
     if not isinstance(fields, dict):
         raise ModelError(f"{path}: not the state of a run")
-    # Version 0.1 did not break ties between iterations: it kept the first.
-    fields = {"best_right": 1.0, "steps": 0, **fields}
+    # Version 0.3 stored no steps.
+    fields = {"steps": 0, **fields}
     check_fields(fields, {**_STATE, "has_best": bool, "steps": int}, path)
     if fields["has_best"]:
         check_fields(fields, {"best_quality": float}, path)
@@ -143,10 +143,6 @@ def _array(tensor: torch.Tensor) -> Array:
 def filled(make: Make, prefix: str, tensors: dict[str, Array], path: Path) -> TrainableComparator:
     """Make a comparator with the weights in the tensors."""
     learner = make(0)
-    n_nets = len({name.split(".")[1] for name in tensors if name.startswith(f"{prefix}.")})
-    if len(learner.members) == 1 and n_nets > 1:
-        # Version 0.2 saved a committee as several nets.
-        learner = Committee([make(k).members[0] for k in range(n_nets)])
     for k, member in enumerate(learner.members):
         load_weights(member, f"{prefix}.{k}.", tensors, path)
     return learner

@@ -47,8 +47,8 @@ class AnnotatorRows(CollectionRows):
                 self._annotator_keys([name])
         annotators = self._annotators(AnnotatorRow.name == name)
         if not annotators:
-            known = [annotator.name for annotator in self.annotators()[:_N_LISTED]]
-            names = ", ".join(known) or "none yet"
+            known_names = [annotator.name for annotator in self.annotators()[:_N_LISTED]]
+            names = ", ".join(known_names) or "none yet"
             raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {names}")
         return annotators[0]
 

@@ -140,8 +140,8 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             self.annotator(name, create=False)
         with self.locked():
             keys = self._annotator_keys(names)
-            at = self.clock()
-            timed = [replace(decision, at=at) for decision in decisions]
+            now = self.clock()
+            timed = [replace(decision, at=now) for decision in decisions]
             return self._insert_decisions(timed, keys)
 
     def _decide_for_each(

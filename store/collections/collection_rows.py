@@ -153,7 +153,7 @@ class _Open(threading.local):
     is_locked = False
 
 
-def checked_name(what: str, name: str) -> str:
+def checked_name(noun: str, name: str) -> str:
     """Return the name, if it can be read and typed.
 
     >>> checked_name("annotator", "ana")
@@ -161,7 +161,7 @@ def checked_name(what: str, name: str) -> str:
     """
     if not is_name(name):
         raise StoreError(
-            f"{what} {name[:40]!r}: a name has 1 to {LONGEST_NAME} printable characters, "
+            f"{noun} {name[:40]!r}: a name has 1 to {LONGEST_NAME} printable characters, "
             "and no space at its ends"
         )
     return name

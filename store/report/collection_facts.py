@@ -47,11 +47,12 @@ def facts_for_programs(
 
     A list with the facts of each criterion, if the collection has criteria.
     """
-    parts = [
-        {name: part[name] for name in part if name not in _FOR_THE_PAGE}
-        for part in facts_of_criteria(collection, top=top, pictures=False, progress=progress)
+    all_facts = [
+        {name: facts[name] for name in facts if name not in _FOR_THE_PAGE}
+        for facts in facts_of_criteria(collection, top=top, pictures=False, progress=progress)
     ]
-    return parts if parts[0]["criterion"] else parts[0]
+    has_criteria = all_facts[0]["criterion"] is not None
+    return all_facts if has_criteria else all_facts[0]
 
 
 def facts_of_criteria(
@@ -66,11 +67,11 @@ def facts_of_criteria(
 
     A collection without criteria has its own facts.
     """
-    parts = []
+    all_facts = []
     for criterion in collection.asked():
         progress(f"fitting the answers of {criterion.name}")
-        parts.append(facts_of(criterion, goal=goal, top=top, pictures=pictures))
-    return parts
+        all_facts.append(facts_of(criterion, goal=goal, top=top, pictures=pictures))
+    return all_facts
 
 
 def facts_of(

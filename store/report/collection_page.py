@@ -57,92 +57,93 @@ def write_collection_page(
     Cost: for each criterion a fit to all judgements, and about a second to draw.
     """
     refuse_page_file(file)
-    parts = facts_of_criteria(collection, goal=goal, top=top, progress=progress)
-    write_page(file, render(parts, collection.name))
+    all_facts = facts_of_criteria(collection, goal=goal, top=top, progress=progress)
+    write_page(file, render(all_facts, collection.name))
 
 
-def render(parts: Sequence[dict[str, Any]], name: str) -> str:
+def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
     """The page of a collection.
 
     Args:
-        parts: results of `facts_of`: one, or one for each criterion.
+        all_facts: results of `facts_of`: one, or one for each criterion.
         name: of the collection.
     """
-    if parts[0]["criterion"]:
+    if all_facts[0]["criterion"]:
         sections = [
-            (f"summary-{number}", part["criterion"], True) for number, part in enumerate(parts, 1)
+            (f"summary-{number}", facts["criterion"], True)
+            for number, facts in enumerate(all_facts, 1)
         ]
     else:
         sections = [
             ("summary-1", "Question", True),
             ("reliability-1", "How reliable it is", True),
-            ("pictures-1", "Pictures", bool(parts[0]["pictures"])),
+            ("pictures-1", "Pictures", bool(all_facts[0]["pictures"])),
             ("judges-1", "Judges", True),
             ("top-1", "Ranking", True),
-            ("doubt-1", "Pairs most in doubt", bool(parts[0]["in_doubt"])),
+            ("doubt-1", "Pairs most in doubt", bool(all_facts[0]["in_doubt"])),
         ]
     return render_template(
         "collection.html",
         script="ranking.js",
         title=f"SortNet: {name}",
-        parts=[_with_texts(part) for part in parts],
+        all_facts=[_with_texts(facts) for facts in all_facts],
         sections=sections,
         most_answers=_MOST_ANSWERS,
         judge_columns=_JUDGE_COLUMNS,
     )
 
 
-def _with_texts(part: dict[str, Any]) -> dict[str, Any]:
+def _with_texts(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of a criterion, with the texts that the template shows."""
     calibration_rows = [
         _calibration_row(judge, p_range)
-        for judge in part["judges"]
+        for judge in facts["judges"]
         for p_range in judge["calibration"]
     ]
     return {
-        **part,
-        "summary": [*_summary(part)],
-        "reliability": [*_reliability(part)],
-        "judge_rows": [_judge_row(judge) for judge in part["judges"]],
+        **facts,
+        "summary": [*_summary(facts)],
+        "reliability": [*_reliability(facts)],
+        "judge_rows": [_judge_row(judge) for judge in facts["judges"]],
         "calibration_rows": calibration_rows,
-        "size_rows": [_size_row(size) for size in part["sizes"]],
-        "has_sets": any(size["items"] > 2 for size in part["sizes"]),
-        "instructions_html": instructions_html(part["instructions"]),
-        "ranking_title": _ranking_title(part),
-        "cells": [_ranking_row(row, part) for row in part["rows"][:_MOST_ROWS]],
+        "size_rows": [_size_row(size) for size in facts["sizes"]],
+        "has_sets": any(size["items"] > 2 for size in facts["sizes"]),
+        "instructions_html": instructions_html(facts["instructions"]),
+        "ranking_title": _ranking_title(facts),
+        "cells": [_ranking_row(row, facts) for row in facts["rows"][:_MOST_ROWS]],
         "rows_written": _N_WITHOUT_SCRIPT,
         "rows_told": _MOST_ROWS,
-        "n_ranked": len(part["rows"]),
+        "n_ranked": len(facts["rows"]),
     }
 
 
-def _ranking_title(part: dict[str, Any]) -> str:
+def _ranking_title(facts: dict[str, Any]) -> str:
     """Heading of the table of the ranking: all items, or the top."""
-    if len(part["rows"]) == part["items"]:
-        return f"Ranking: all {part['items']:,} items"
-    of_each = " of each group" if part["groups"] else ""
-    return f"Ranking: the top {part['top']}{of_each}"
+    if len(facts["rows"]) == facts["items"]:
+        return f"Ranking: all {facts['items']:,} items"
+    of_each = " of each group" if facts["groups"] else ""
+    return f"Ranking: the top {facts['top']}{of_each}"
 
 
-def _summary(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The boxes below the question."""
-    n_items = f"{part['items']:,}"
-    if part["groups"]:
-        n_items += f" in {count(part['groups'], 'group')}"
+    n_items = f"{facts['items']:,}"
+    if facts["groups"]:
+        n_items += f" in {count(facts['groups'], 'group')}"
     yield "Items", n_items
-    yield "Answers", f"{part['answers']:,} by {count(len(part['judges']), 'judge')}"
-    if part["calls"]:
-        tokens = part["tokens_in"] + part["tokens_out"]
-        yield "Calls of models", f"{part['calls']:,}, {tokens:,} tokens"
-    if part["costs"]:
-        yield "Cost", _amounts(part["costs"])
-    remaining = part["remaining"]
+    yield "Answers", f"{facts['answers']:,} by {count(len(facts['judges']), 'judge')}"
+    if facts["calls"]:
+        tokens = facts["tokens_in"] + facts["tokens_out"]
+        yield "Calls of models", f"{facts['calls']:,}, {tokens:,} tokens"
+    if facts["costs"]:
+        yield "Cost", _amounts(facts["costs"])
+    remaining = facts["remaining"]
     yield "Goal", "reached" if remaining["stop"] else "not reached yet"
     if remaining["holdout_n"] >= ENOUGH_SHARED:
         yield "Held-out accuracy", f"{remaining['holdout_right']:.0%} of {remaining['holdout_n']}"
 
 
-def _ranking_row(row: dict[str, Any], part: dict[str, Any]) -> list[str | list[str]]:
+def _ranking_row(row: dict[str, Any], facts: dict[str, Any]) -> list[str | list[str]]:
     """A row of the ranking, cell by cell; the cell of the item has its id and its text."""
     cells: list[str | list[str]] = [
         str(row["rank"]),
@@ -152,7 +153,7 @@ def _ranking_row(row: dict[str, Any], part: dict[str, Any]) -> list[str | list[s
         page_cell(TOP, row[TOP]),
         str(row["judgements"]),
     ]
-    return [str(row["group"]), *cells] if part["groups"] else cells
+    return [str(row["group"]), *cells] if facts["groups"] else cells
 
 
 def _amounts(costs: dict[str, float]) -> str:
@@ -218,17 +219,17 @@ def _figure_cell(figure: Figure) -> str:
     return _SMALL.format(f"{figure.observed:.2f}", f"/ {figure.expected:.2f}")
 
 
-def _reliability(part: dict[str, Any]) -> Iterator[str]:
+def _reliability(facts: dict[str, Any]) -> Iterator[str]:
     """Sentences about the reliability of the ranking."""
-    remaining = part["remaining"]
+    remaining = facts["remaining"]
     yield _sentence(remaining["why"])
     # If the goal is not reached, `why` has the first detail, the share that may be wrong.
     details = remaining["details"] if remaining["reached"] else remaining["details"][1:]
     for sentence in filter(None, (*details, remaining["apart"])):
         yield _sentence(sentence)
     yield _holdout_sentence(remaining)
-    yield part["cycles"]["said"]
-    yield from _agreement_sentences(part["agreement"])
+    yield facts["cycles"]["said"]
+    yield from _agreement_sentences(facts["agreement"])
     yield (
         "Intervals are of the model that was fitted: they cover the noise of answers, reliability "
         "and side bias, not what all judges get wrong alike."

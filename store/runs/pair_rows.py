@@ -27,10 +27,10 @@ UPSERT = " ON CONFLICT (run, split, winner, loser) DO UPDATE SET {} WHERE {}".fo
 def add_pairs(connection: Connection, added: AddedPairs) -> int:
     """Add pairs and count the wrong ones; returns how many their iteration added to TP or VP.
 
-    Cost: SQLite takes a statement for 2,000 pairs, then one look at each stored pair of these
-    documents to count: RETURNING takes 0.5 us per row against 0.07. PostgreSQL copies new pairs
-    into the table at about 0.4 of that rate; INSERT ... SELECT from a temporary table takes
-    1.5 x as long, with ON CONFLICT 2 x.
+    Cost: SQLite takes a statement for 2,000 pairs, then a count of the stored pairs of these
+    documents: RETURNING takes 0.5 us per row, counting 0.07. PostgreSQL copies new pairs into the
+    table at about 0.4 of SQLite's rate; INSERT ... SELECT from a temporary table takes 1.5 x as
+    long as COPY, with ON CONFLICT 2 x.
     """
     if not len(added.pairs):
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,15 +143,20 @@ def _copy(connection: Connection, into: str, *columns: NDArray[Any] | np.generic
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
             copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
             for start in range(0, len(arrays[0]), ROWS_A_CHUNK):
-                values_of_columns = [array[start : start + ROWS_A_CHUNK] for array in arrays]
-                rows = np.empty(len(values_of_columns[0]), row)
-                rows["n_fields"] = len(values_of_columns)
-                for k, values in enumerate(values_of_columns):
-                    rows[f"size{k}"] = values.dtype.itemsize
-                    rows[f"value{k}"] = values
-                copy.write(rows.tobytes())
+                stop = start + ROWS_A_CHUNK
+                copy.write(_binary_rows(row, [array[start:stop] for array in arrays]))
             copy.write(b"\xff\xff")
     except error_of.Error as error:  # as SQLAlchemy would raise it
         raise DBAPIError.instance(
             statement, None, error, error_of.Error, hide_parameters=True, dialect=connection.dialect
         ) from error
+
+
+def _binary_rows(row: np.dtype[Any], columns: Sequence[NDArray[Any]]) -> bytes:
+    """Rows in the binary format of COPY: the number of fields, then each field's size and value."""
+    rows = np.empty(len(columns[0]), row)
+    rows["n_fields"] = len(columns)
+    for k, values in enumerate(columns):
+        rows[f"size{k}"] = values.dtype.itemsize
+        rows[f"value{k}"] = values
+    return rows.tobytes()

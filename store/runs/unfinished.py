@@ -40,12 +40,11 @@ def again(run: Run) -> str | None:
 def is_before_the_end_of_training(run: Run) -> bool:
     """Whether an unfinished run ended before the learning rate of its one training came down.
 
-    Versions before 0.4 ran a whole cycle of the learning rate in each iteration.
+    Version 0.3 ran a whole cycle of the learning rate in each iteration.
     """
     if run.phase != "training":
         return False
-    version = run.versions.get("sortnet", "")
-    if version.startswith(("0.1.", "0.2.", "0.3.")):
+    if run.versions.get("sortnet", "").startswith("0.3."):
         return False
     no_settings = ("tuning", "from")  # facts beside the settings
     settings = {name: value for name, value in run.config.items() if name not in no_settings}

@@ -19,8 +19,8 @@ class AnnotatorReports:
     Attributes:
         collection: name of the collection.
         reports: a report for each annotator.
-        harmful: annotators with a fault whose answers make the others' held-out answers harder to
-            predict.
+        harmful: annotators with a fault; without their answers the other annotators' held-out
+            answers are predicted better.
     """
 
     collection: str

@@ -57,8 +57,8 @@ class WrittenBatch:
     """A batch whose requests were written to a file.
 
     Attributes:
-        name: of the batch.
-        annotator: as whom the model answers.
+        name: name of the batch.
+        annotator: name under which the model's answers are stored.
         questions: number of questions in the file.
         estimate: calls, tokens and cost of the requests in the file.
         file: path of the requests; None: the cache answered all questions, and no file was
@@ -221,17 +221,21 @@ def cancel_batch(collection: Collection, name: str) -> int:
     """
     for criterion in collection.asked():
         for batch in criterion.batches():
-            if batch.name != name:
-                continue
-            if not batch.n_open:
-                state = "is cancelled" if batch.cancelled is not None else "has its answers"
-                raise StoreError(f"batch {name} {state}: it has no open question")
-            return criterion.cancel_batch(name)
+            if batch.name == name:
+                _check_open(batch)
+                return criterion.cancel_batch(name)
     elsewhere = collection.collection_of_batch(name)
     if elsewhere is not None:
         raise StoreError(f"batch {name} is of collection {elsewhere!r}")
     names = ", ".join(batch.name for batch in open_batches(collection)) or "none"
     raise StoreError(f"collection {collection.name!r} has no batch {name[:40]!r}; open are {names}")
+
+
+def _check_open(batch: Batch) -> None:
+    """Refuse a batch without an open question."""
+    if not batch.n_open:
+        state = "is cancelled" if batch.cancelled is not None else "has its answers"
+        raise StoreError(f"batch {batch.name} {state}: it has no open question")
 
 
 @dataclass
@@ -315,7 +319,19 @@ class BatchAnswers:
 
     def _take(self, lines: Sequence[AnswerLine | Fault]) -> None:
         """Store the answers of some lines, the answers to one batch in one transaction."""
-        lines_of_batch: dict[str, list[tuple[RequestId, AnswerLine]]] = {}
+        for name, answers in self._answers_by_batch(lines).items():
+            batch, collection = self._batches[name]
+            service = self._service(collection)
+            with collection.locked():
+                for id, line in answers:
+                    self._take_one(service, batch, id, line)
+            service.sync()
+
+    def _answers_by_batch(
+        self, lines: Sequence[AnswerLine | Fault]
+    ) -> dict[str, list[tuple[RequestId, AnswerLine]]]:
+        """The answers to each batch, with the ids of their requests; other lines are noted."""
+        answers_by_batch: dict[str, list[tuple[RequestId, AnswerLine]]] = {}
         for line in lines:
             if isinstance(line, Fault):
                 self.refused += 1
@@ -326,17 +342,11 @@ class BatchAnswers:
                 self.refused += 1
                 self._note(f"line {line.number}: {line.id[:40]!r} is no request of SortNet")
             elif id.batch in self._batches:
-                lines_of_batch.setdefault(id.batch, []).append((id, line))
+                answers_by_batch.setdefault(id.batch, []).append((id, line))
             else:
                 self.refused += 1
                 self._note_foreign(id.batch, line.number)
-        for name, answers in lines_of_batch.items():
-            batch, collection = self._batches[name]
-            service = self._service(collection)
-            with collection.locked():
-                for id, line in answers:
-                    self._take_one(service, batch, id, line)
-            service.sync()
+        return answers_by_batch
 
     def _service(self, collection: Collection) -> LabellingService:
         if collection.name not in self.services:
@@ -347,6 +357,7 @@ class BatchAnswers:
     def _take_one(
         self, service: LabellingService, batch: Batch, id: RequestId, line: AnswerLine
     ) -> None:
+        """Store an answer; if it cannot be stored, count it and note why."""
         if batch.cancelled is not None:
             self.refused += 1
             self._note(f"line {line.number}: batch {batch.name} was cancelled")

@@ -59,8 +59,27 @@ class Criteria:
     def _for_all_criteria(self, annotator: str, chosen: Sequence[Asked]) -> list[Asked]:
         """The questions that one service chose, leased by every service.
 
-        Questions that some criteria have an answer to come first, then the chosen ones; about the
-        same items, the criteria are in their order.
+        Questions that some criteria have an answer to come first, then the chosen questions. About
+        the same items the criteria are asked in their order.
+        """
+        questions_by_items: dict[tuple[int, ...], list[Asked]] = {}
+        for question in self._lease_by_all(annotator, chosen):
+            questions_by_items.setdefault(question.items, []).append(question)
+        chosen_items = list(dict.fromkeys(question.items for question in chosen))
+        started_items = [items for items in questions_by_items if items not in chosen_items]
+        ordered: list[Asked] = []
+        for items in started_items + chosen_items:
+            ordered += sorted(
+                questions_by_items[items],
+                key=lambda question: self.services.index(question.service),
+            )
+        return ordered
+
+    def _lease_by_all(self, annotator: str, chosen: Sequence[Asked]) -> list[Asked]:
+        """Lease the questions that one service chose by the other services, too.
+
+        Returns the chosen questions, and all questions that the other services have leased to the
+        annotator.
         """
         questions = list(chosen)
         for service in self.services:
@@ -75,18 +94,7 @@ class Criteria:
             ]
             leases += service.lease(annotator, missing)
             questions += [Asked(service, lease) for lease in leases]
-        questions_by_items: dict[tuple[int, ...], list[Asked]] = {}
-        for question in questions:
-            questions_by_items.setdefault(question.items, []).append(question)
-        chosen_items = list(dict.fromkeys(question.items for question in chosen))
-        started_items = [items for items in questions_by_items if items not in chosen_items]
-        ordered: list[Asked] = []
-        for items in started_items + chosen_items:
-            ordered += sorted(
-                questions_by_items[items],
-                key=lambda question: self.services.index(question.service),
-            )
-        return ordered
+        return questions
 
     def service_of(self, criterion: str | None) -> LabellingService:
         """The service of that criterion; a StudyError if there is none."""

@@ -28,9 +28,9 @@ class Installation:
     """The results of the checks.
 
     Attributes:
-        version: of SortNet.
+        version: version of SortNet.
         system: Python and the system that it runs on.
-        executable: of Python.
+        executable: path of Python.
         devices: names of the devices that work, the CPU first.
         auto_device: the device that `auto` takes.
         threads: number of cores, and threads of each library.
@@ -117,8 +117,8 @@ def _threads() -> dict[str, int]:
 def _extras() -> list[dict[str, Any]]:
     from packaging.requirements import Requirement
 
-    about = metadata.metadata("sortnet")
-    names = [name for name in about.get_all("Provides-Extra") or [] if name not in ("dev", "docs")]
+    all_names = metadata.metadata("sortnet").get_all("Provides-Extra") or []
+    names = [name for name in all_names if name not in ("dev", "docs")]
     requirements = [Requirement(line) for line in metadata.requires("sortnet") or []]
     rows: list[dict[str, Any]] = []
     for name in names:

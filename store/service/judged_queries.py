@@ -28,7 +28,7 @@ class Source:
     """A collection as it was after some of its judgements, as data of a run.
 
     Attributes:
-        name: of the collection.
+        name: name of the collection.
         events: the number of the last judgement that counts; None: all.
 
     >>> str(Source("essays", 120)), Source.parse("collection:essays#120")
@@ -99,11 +99,11 @@ def read_judged(
     """
     progress(f"reading collection {collection.name}")
     columns = collection.settings.get("columns")
-    stored = collection.items()
+    stored_items = collection.items()
     if describer is None:
-        describer, items = Describer.fit_apply(stored, columns=columns, progress=progress)
+        describer, items = Describer.fit_apply(stored_items, columns=columns, progress=progress)
     else:
-        items = describer.apply(stored, progress=progress)
+        items = describer.apply(stored_items, progress=progress)
     judgements = collection.judgements()
     if events is not None:
         judgements = judgements.where(judgements.number <= events)
@@ -113,13 +113,13 @@ def read_judged(
             f"{source.name}: the items have no features to learn from: sortnet items add --update "
             "--describe computes some of texts and images"
         )
-    session = new_session(collection, stored)
+    session = new_session(collection, stored_items)
     session.replay(judgements)
     progress("weighing the annotators")
     votes, weights = session.weighted()
     queries = replace(_queries(items, votes, weights, source), describer=describer)
-    parts = hold_out_documents(queries, seed=seed, as_before=as_before)
-    return JudgedData(*parts, _facts(stored, votes))
+    train, vali = hold_out_documents(queries, seed=seed, as_before=as_before)
+    return JudgedData(train, vali, _facts(stored_items, votes))
 
 
 def annotator_weights(collection: Collection) -> dict[str, float]:

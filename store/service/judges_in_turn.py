@@ -83,7 +83,7 @@ def _limit_calls(connection: JudgeConnection, n_allowed: int) -> None:
 
 
 def _calls_so_far(service: LabellingService, annotator: str) -> int:
-    """Calls of a judge that the answers in the collection took."""
+    """The number of calls that a judge's answers in the collection took."""
     judgements = service.judgements()
     if annotator not in judgements.annotators:
         return 0

@@ -48,7 +48,7 @@ def new_session(
         overrides: arguments of `Session` in place of the collection's settings.
 
     Raises:
-        StoreError: if the collection has criteria, each of which has a session.
+        StoreError: if the collection has criteria, which have a session each.
     """
     collection.check_one_question()
     study = study or collection.study()
@@ -98,7 +98,7 @@ class LabellingService:
 
     Attributes:
         session, study, items: the session, the study's present state, and the items to sort.
-        ranking, remaining: of the last fit; before the first one, by the features alone.
+        ranking, remaining: results of the last fit; before the first fit, by the features alone.
         fault: the error of the last fit, else empty.
         last_number: the number of the last judgement that was read.
 
@@ -194,7 +194,7 @@ class LabellingService:
             self.collection.release(annotator, sorted(self._own_leases.get(annotator, ())))
 
     def sees(self, annotator: str, item: int) -> bool:
-        """Whether an item is in a live question of an annotator, or in one that they answered.
+        """Whether an item is in a live or an answered question of an annotator.
 
         Cost: a pass over the judgements; a transaction if the item is in no judgement.
         """
@@ -237,19 +237,19 @@ class LabellingService:
             last = self.session.last(annotator)
             if last is None or self.study.why_closed(annotator, 0):
                 return None
-            self._leases_of_service(annotator, live_leases)  # takes over those of ended processes
+            self._leases_of_service(annotator, live_leases)  # takes over leases of ended processes
             self.release(annotator)
             undo = self.collection.undo(annotator, last.number)
             self.sync()
             return undo
 
     def why_closed(self, annotator: str) -> str:
-        """Why an annotator is asked nothing, in words; empty if they are."""
+        """The reason why an annotator is asked nothing, in words; empty if there is none."""
         now = self.collection.clock()
         return self.study.why_closed(annotator, self.session.answered(annotator), now)
 
     def why_nothing_left(self, annotator: str) -> str:
-        """Why there is no question for an annotator, in words."""
+        """The reason why there is no question for an annotator, in words."""
         if closed := self.why_closed(annotator):
             return closed
         leases = self.collection.leases()
@@ -328,16 +328,25 @@ class LabellingService:
             return
         if self.session.quick:
             self._try_fit()
-            is_running = self._forecasting is not None and self._forecasting.is_alive()
-            if not is_running and self.session.forecast_due:
+            if self.session.forecast_due:
                 # A forecast takes longer than a small fit, and nobody waits for it.
-                self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
-                self._forecasting.start()
-            return
+                self._start_forecast()
+        else:
+            self._start_fit(keep_net=keep_net, pause=pause)
+
+    def _start_forecast(self) -> None:
+        """Renew the forecast in a thread, unless a thread does so already."""
+        is_running = self._forecasting is not None and self._forecasting.is_alive()
+        if not is_running:
+            self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
+            self._forecasting.start()
+
+    def _start_fit(self, *, keep_net: bool, pause: bool) -> None:
+        """Fit the model in a thread, unless a thread does so already or fits pause."""
         with self._lock:
             is_running = self._fitting is not None and self._fitting.is_alive()
-            may_start = not pause or time.monotonic() >= self._pause_until
-            if may_start and not is_running:
+            is_pausing = pause and time.monotonic() < self._pause_until
+            if not is_running and not is_pausing:
                 # A daemon: a process that ends need not wait for a fit, which writes nothing.
                 fit = partial(self._try_fit, keep_net=keep_net)
                 self._fitting = threading.Thread(target=fit, daemon=True)
@@ -474,7 +483,7 @@ class LabellingService:
         return any(lease.expires < soon or lease.process != process for lease in leases)
 
     def _replay(self, judgements: Judgements) -> None:
-        """Add judgements to the session, and keep those of excluded annotators beside it."""
+        """Add judgements to the session, and keep judgements of excluded annotators."""
         if not len(judgements):
             return
         self.session.replay(judgements)

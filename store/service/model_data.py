@@ -23,7 +23,7 @@ class DataFile:
     Attributes:
         path: the file or folder.
         columns: the names of columns; a column that is not named is the model's.
-        part: of the one file that the model was trained on; None: all queries.
+        part: name of a part of the file that the model was trained on; None: all queries.
         cache: folder of parsed data; None: nothing is cached.
     """
 

@@ -31,10 +31,10 @@ def load_model(model: str, progress: Progress, threads: int | None = None) -> Ra
         with suppress(StoreError):  # without a store the name can only be a folder's
             names = collections_of(None)
     if model in names:
-        shown = shlex.quote(model)
+        argument = shlex.quote(model)
         raise SortNetError(
-            f"{model} is a collection, not a model: train one with sortnet train {shown} --out "
-            f"MODEL, or rank the collection's own items with sortnet ranking {shown}"
+            f"{model} is a collection, not a model: train one with sortnet train {argument} --out "
+            f"MODEL, or rank the collection's own items with sortnet ranking {argument}"
         )
     try:
         return load_ranker(model)

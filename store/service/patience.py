@@ -19,10 +19,10 @@ class StorePatience:
     """Attempts at a store, repeated while its server is away; shared by several threads.
 
     Args:
-        database: of the store.
-        seconds: for how long its server may be away. After that every attempt fails at once, until
-            one succeeds.
-        name: of the judge, in messages.
+        database: the database of the store.
+        seconds: time for which its server may be away. Then every attempt fails at once, until an
+            attempt succeeds.
+        name: name of the judge in messages.
         notify: called with a message when the waiting begins.
     """
 

@@ -127,16 +127,16 @@ def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> 
     Raises:
         DataError: if there are fewer items, or all groups have fewer.
     """
-    n_largest, where = largest_group(items, retired)
-    if set_size > max(n_largest, 2):
+    n_items, in_group = largest_group(items, retired)
+    if set_size > max(n_items, 2):
         raise DataError(
-            f"a question about {set_size} items, but there are only {n_largest}{where}: ask about "
+            f"a question about {set_size} items, but there are only {n_items}{in_group}: ask about "
             "fewer"
         )
 
 
 def largest_group(items: Items, retired: Iterable[int] = ()) -> tuple[int, str]:
-    """The number of items in the largest group, and words for where they are, if there are groups.
+    """The number of items in the largest group, and ` in the largest group` if there are groups.
 
     Args:
         retired: items that are not counted.
@@ -177,10 +177,10 @@ def _facts(collection: Collection) -> dict[str, Any]:
 
 def _refuse_top_of_all(collection: Collection, top: int) -> None:
     """Refuse a top that has room for all items that are not retired."""
-    n_largest, where = largest_group(collection.items(), collection.study().retired)
-    if top >= n_largest:
+    n_items, in_group = largest_group(collection.items(), collection.study().retired)
+    if top >= n_items:
         raise DataError(
-            f"--goal: top {top} of {count(n_largest, 'item')}{where}: all of them are the top"
+            f"--goal: top {top} of {count(n_items, 'item')}{in_group}: all of them are the top"
         )
 
 

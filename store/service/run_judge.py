@@ -1,4 +1,4 @@
-"""A machine as the judge of a training run: each answer is in the store as it comes."""
+"""A machine judge of a training run; each answer is stored as it comes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
 from sortnet.errors import DataError, SortNetError
 from sortnet.items import Items
-from sortnet.judges.asked_pairs import Pair, pair_of_items
+from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
@@ -58,7 +58,7 @@ class _Pool(WorkerPool[Question]):
         waiting: questions that no worker has been asked; their items are the documents' numbers.
         judgements: answers that may be given in all.
         n_stored: pairs with a stored answer.
-        targets: how probably the first document of each answered pair is better.
+        targets: the probability that the first document is better, for each answered pair.
     """
 
     run: Run
@@ -97,10 +97,10 @@ class _Pool(WorkerPool[Question]):
         ids = self.documents[self.split].ids
         return {ids[question.left], ids[question.right]}
 
-    def _pair(self, question: Question, *, turned: bool) -> Pair:
+    def _asked_question(self, question: Question, *, turned: bool) -> AskedQuestion:
         if turned:
             question = question.turned
-        return pair_of_items(
+        return asked_question(
             self.documents[self.split],
             question.left,
             question.right,
@@ -113,10 +113,10 @@ class _Pool(WorkerPool[Question]):
         return self.split == "vali"
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
-        questions = (question, question.turned)  # the second one if the judge has both orders
+        orders = (question, question.turned)  # the second one if the judge is asked in both orders
         answers = [
-            JudgeAnswer(asked.left, asked.right, verdict.answer, **verdict.facts(), at=time.time())
-            for asked, verdict in zip(questions, verdicts, strict=False)
+            JudgeAnswer(order.left, order.right, verdict.answer, **verdict.facts(), at=time.time())
+            for order, verdict in zip(orders, verdicts, strict=False)
         ]
         self._patience.do(partial(self.run.add_answers, self.split, answers))
         self.targets[self.pair_of(question)] = target_of(answers)
@@ -125,8 +125,8 @@ class _Pool(WorkerPool[Question]):
 
     def _progress(self) -> tuple[str, str]:
         n_left = len(self.waiting) + len(self._open)
-        left = f"{n_left:,} left in this round" if n_left else ""
-        return f"asked {self.n_stored:,} of {self.judgements:,}", left
+        n_left_text = f"{n_left:,} left in this round" if n_left else ""
+        return f"asked {self.n_stored:,} of {self.judgements:,}", n_left_text
 
 
 class RunJudge:
@@ -135,8 +135,8 @@ class RunJudge:
     Args:
         judge: who is asked.
         run: keeps the answers.
-        documents: of each part, in the order of their numbers.
-        question: what is asked.
+        documents: the documents of each part, in the order of their numbers.
+        question: the question about each pair.
         seed: decides which document of a pair is shown left.
         judgements: answers that may be given in all.
         again: the command or the call that resumes the run.
@@ -223,7 +223,7 @@ class RunJudge:
         return replace(part, judge=None, judged=judged_pairs(self._targets_of(split)))
 
     def _targets_of(self, split: Split) -> dict[tuple[int, int], float]:
-        """How probably the first document of each answered pair of a part is better."""
+        """{pair: probability that its first document is better} of the answered pairs of a part."""
         return {
             (low, high): target
             for (split_of_pair, low, high), target in self._pool.targets.items()
@@ -250,16 +250,16 @@ class RunJudge:
         """The numbers of answers and failures and the cost, in words."""
         n_train = len(self._targets_of("train"))
         n_vali = len(self._targets_of("vali"))
-        parts = [f"{n_train:,} training pairs and {n_vali:,} validation pairs"]
+        phrases = [f"{n_train:,} training pairs and {n_vali:,} validation pairs"]
         if self._n_failed:
-            parts.append(f"{self._n_failed:,} failed")
+            phrases.append(f"{self._n_failed:,} failed")
         spent = self.judge.spent_text()
         if spent:
-            parts.append(spent)
-        return ", ".join(parts)
+            phrases.append(spent)
+        return ", ".join(phrases)
 
     def _answers(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-        """How probably documents i are better than documents j; NaN without an answer."""
+        """(m,) the probability that document i[k] is better than j[k]; NaN without an answer."""
         lower = np.minimum(i, j).tolist()
         higher = np.maximum(i, j).tolist()
         pairs = [(split, low, high) for low, high in zip(lower, higher, strict=True)]

@@ -37,7 +37,7 @@ from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.study import Decision
 from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
-from store.service.judge_as_annotator import EndReason, check_takes_sets, example_pairs
+from store.service.judge_as_annotator import EndReason, check_takes_sets, example_questions
 from store.service.judges_in_turn import ask_in_turn
 from store.service.labelling import LabellingService
 from store.service.questions import check_set_size, largest_group
@@ -46,7 +46,7 @@ from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import open_store
 
 _LONGEST_NAME = 60  # characters of a command that is an annotator's name
-_EXAMPLES = 50  # prompts of which an estimate takes the mean length
+_EXAMPLES = 50  # prompts whose mean length an estimate takes
 
 
 def sort(
@@ -98,7 +98,7 @@ def sort(
 
         The answers:
 
-        store: file or URL of the store; None: one that is forgotten when the process ends.
+        store: file or URL of the store; None: a temporary store, removed when the process ends.
         name: name of the collection; None: a hash of the items and the question. More items may be
             passed under one name, but none left out.
         progress: a function that gets texts; False: nothing is shown; None: a line in a terminal
@@ -182,9 +182,9 @@ class SortEstimate:
     prompt: str | None
 
     def __str__(self) -> str:
-        parts = [f"about {count(self.questions, 'question')}"]
-        parts += [f"{name}: {calls}" for name, calls in self.calls.items()]
-        return "; ".join(parts)
+        phrases = [f"about {count(self.questions, 'question')}"]
+        phrases += [f"{name}: {calls}" for name, calls in self.calls.items()]
+        return "; ".join(phrases)
 
 
 def estimate(
@@ -232,7 +232,7 @@ def estimate(
         with closing(LabellingService(collection, goal=goal)) as service:
             service.settle()
             expected_questions = service.remaining.questions
-            examples = example_pairs(service, _EXAMPLES)
+            examples = example_questions(service, _EXAMPLES)
     n_items = len(given_items.items)
     n_questions = n_items * (n_items - 1) // 2
     if expected_questions is not None:
@@ -240,14 +240,20 @@ def estimate(
     if max_calls is not None:
         n_questions = min(n_questions, max_calls * len(judges))
     questions_a_judge = math.ceil(n_questions / len(judges))
-    calls: dict[str, CallEstimate] = {}
-    prompt: str | None = None
-    for annotator, machine_judge in judges.items():
-        if isinstance(machine_judge, LanguageModel):
-            calls[annotator] = estimate_calls(machine_judge, questions_a_judge, examples)
-            if prompt is None:
-                prompt = Prompt(machine_judge.prompt).of(examples[0])
-    return SortEstimate(n_questions, calls, prompt)
+    models = {
+        annotator: machine_judge
+        for annotator, machine_judge in judges.items()
+        if isinstance(machine_judge, LanguageModel)
+    }
+    prompts = [Prompt(model.prompt).of(examples[0]) for model in models.values()]
+    return SortEstimate(
+        questions=n_questions,
+        calls={
+            annotator: estimate_calls(model, questions_a_judge, examples)
+            for annotator, model in models.items()
+        },
+        prompt=prompts[0] if prompts else None,
+    )
 
 
 def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, MachineJudge]:
@@ -295,9 +301,11 @@ def _goal(given_items: GivenItems, top: int | None, wrong: float) -> Goal:
         raise SortNetError(f"wrong: {shown(wrong)} is no share between 0 and 1")
     if top is None:
         return Goal(wrong)
-    n_largest, where = largest_group(given_items.items)
-    if top >= n_largest:
-        raise DataError(f"top: {top} of {count(n_largest, 'item')}{where}: all of them are the top")
+    n_items, in_group = largest_group(given_items.items)
+    if top >= n_items:
+        raise DataError(
+            f"top: {top} of {count(n_items, 'item')}{in_group}: all of them are the top"
+        )
     return Goal(wrong, top)
 
 

@@ -34,8 +34,8 @@ def collection_to_sort(
     """The collection of the items, created or added to, that asks the question.
 
     Args:
-        name: of the collection; None: a hash of the items and of what is asked.
-        question, instructions: what is asked; None: as it is in the collection.
+        name: name of the collection; None: a hash of the items, question and instructions.
+        question, instructions: texts for the judge; None: the collection's.
 
     Raises:
         StoreError: if it has items that were not passed, or another question and answers to it.
@@ -114,7 +114,7 @@ def _check_same_texts(name: str, stored: Items, passed: Items) -> None:
 
 
 def _digest(given_items: GivenItems, question: str | None, instructions: str | None) -> str:
-    """A hash of the items and their groups, whatever their order, and of what is asked."""
+    """A hash of the items with their groups, in any order, the question and the instructions."""
     items = given_items.items
     groups = items.groups or (None,) * len(items)
     contents = sorted(

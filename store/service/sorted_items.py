@@ -42,14 +42,14 @@ class SortedItems:
             `rank`, `item`, `low` and `high` (90 % interval of the rank), `score` (in units of the
             noise of an answer), `judgements` (answers about the item), and with a goal of top items
             `in_top`, the probability that the item is in the top; `group`, if there are groups.
-        name: of the collection.
+        name: name of the collection.
         store: the store that has the collection.
         reason: why the asking ended.
         status: how far the goal is, in a line.
         answered: number of answers of this call.
         answered_in_all: number of answers in the collection.
         spent: calls, tokens and cost of each language model in this call.
-        seed: of the ranker's training.
+        seed: seed of the ranker's training.
         goal: when the asking was to stop; None: the collection's own goal.
     """
 
@@ -183,7 +183,7 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
     """The frame of a ranking, with a row for each value that was passed, see `SortedItems.frame`.
 
     Args:
-        ids: of the ranked items, in the order of the collection.
+        ids: ids of the ranked items, in the order of the collection.
     """
     import pandas as pd
 

@@ -46,7 +46,7 @@ class AskedJudge:
 
     Attributes:
         judge: who is asked; None: nobody, or the judge that a resumed run asked before.
-        question: what is asked; None: the question of a resumed run, else `Which is better?`.
+        question: the question about each pair; None: the resumed run's, else `Which is better?`.
         changes: {name: value} of the record of a resumed run's judge, see `judge_record`. A resumed
             run changes its stored judge by them, and does not use `judge`. None: `judge` replaces
             the stored judge.
@@ -98,7 +98,7 @@ class AskedJudge:
         passed_record = self.record() if self.is_judge_passed else None
         if passed_record is not None and JUDGED_BY[kind_of(passed_record)] != judged_by:
             raise _other_than_before("judge")
-        asks_function = judged_by == JUDGED_BY["function"] and record.get("phase") != DONE
+        asks_function = judged_by == JUDGED_BY["function"] and record["phase"] != DONE
         if asks_function and passed_record is None:
             raise _not_stored("a function", folder)
         return judged_by is not None
@@ -269,7 +269,7 @@ class AskedJudge:
 
 
 def _other_than_before(name: str) -> SortNetError:
-    """The error that a judge, or an attribute of a judge, is not the one of the resumed run."""
+    """The error that the judge, or an attribute of it, differs from the resumed run's judge."""
     return SortNetError(
         f"cannot resume the run, it was started with another {name}: answers of two judges would "
         "be mixed"

@@ -197,7 +197,7 @@ def _draw(
     """Draw the query of median quality before training, after each iteration, and after training.
 
     Args:
-        orders: of the test documents, before training and after each iteration.
+        orders: orders of the test documents, before training and after each iteration.
         figures: the quality of each query in these orders.
         learned_from: the number of pairs that the comparator of each iteration learned from.
     """

@@ -158,9 +158,11 @@ def _shown_roles(rows: Rows, part: Queries, train: Queries) -> Columns:
     hidden = {getattr(train.roles, role) for role in _ROLES_OF_ONE_COLUMN}
     hidden |= {getattr(part.roles, role) for role in _ROLES_OF_ONE_COLUMN}
     hidden |= {*train.columns.ignore}
-    shown = [
+    shown_columns = [
         name
         for name, cells in rows.columns.items()
         if name not in hidden and name.lower() not in GRADES and not is_numeric(cells)
     ]
-    return Columns(id=part.roles.id, group=part.roles.group, shown=tuple(shown), **content_columns)
+    return Columns(
+        id=part.roles.id, group=part.roles.group, shown=tuple(shown_columns), **content_columns
+    )

@@ -26,7 +26,7 @@ from sortnet.rankers.model_folder import read_bytes
 FORMAT_VERSION = 1
 _RUN = "sortnet-run"
 _RUN_FIELDS: dict[str, Any] = {
-    **dict.fromkeys(("run", "store", "command"), str),
+    **dict.fromkeys(("run", "store", "command", "settings_sha256"), str),
     "threads": int,
     **dict.fromkeys(("asked", "config", "data"), dict),
 }
@@ -35,7 +35,7 @@ CHOOSING, TRAINING, DONE = get_args(Phase)
 # {kind of judge: `judged_by` of the record}; version 0.4 named the first two by their options
 JUDGED_BY = {"program": "--judge", "language model": "--model", "function": "function"}
 _ORIGIN_FIELDS = {"path": str, "folder": str, "run": str | None, "weights_sha256": str}
-_PHASE_FIELDS = {"phase": Phase, "trials": list, "settings_sha256": str}
+_PHASE_FIELDS = {"phase": Phase, "trials": list}
 
 
 class Folder:
@@ -71,8 +71,6 @@ class Folder:
     def run(self) -> dict[str, Any] | None:
         """The record of the run; None if there is no record.
 
-        Records of versions before 0.4 have no `phase` and no `trials`.
-
         Raises:
             ModelError: on a damaged record.
         """
@@ -92,11 +90,11 @@ class Folder:
         if "from" in record:
             check_fields(record, {"from": dict}, path)
             check_fields(record["from"], _ORIGIN_FIELDS, path)
-        # Checked before a comparator of damaged settings takes memory. Version 0.2 wrote no hash.
-        settings_sha256 = _settings_sha256(record)
-        if record.get("settings_sha256", settings_sha256) != settings_sha256:
+        # Checked before a comparator of damaged settings takes memory.
+        if record["settings_sha256"] != _settings_sha256(record):
             raise ModelError(f"{path}: its settings or trials were changed after it was written")
-        return record
+        # Version 0.3 wrote no phases: it chose the settings before it wrote the record.
+        return {"phase": TRAINING, "trials": [], **record}
 
     def write_run(self, record: Mapping[str, Any]) -> None:
         """Write the record of the run, with a hash of its settings."""
@@ -110,9 +108,9 @@ class Folder:
         write_atomically(self._run, lambda path: path.write_text(text, encoding="utf-8"))
 
     def finish(self) -> None:
-        """Record that the run is done; a record of a version before 0.4, without phases, stays."""
+        """Record that the run is done."""
         record = self.run()
-        if record is not None and record.get("phase") == TRAINING:
+        if record is not None and record["phase"] == TRAINING:
             self.write_run({**record, "phase": DONE})
 
     @contextmanager

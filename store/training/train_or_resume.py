@@ -27,16 +27,11 @@ from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.documents import AskedDocuments
 from store.training.job import TrainingJob, columns_of, paths_to_resume, read_job
 from store.training.origin import Origin, find_origin, refuse_own_folder
+from store.training.run_changes import refuse_changes
 from store.training.run_folder import CHOOSING, Folder
+from store.training.run_processes import check_processes, join_run, share_run
 from store.training.trained_run import TrainedRun
-from store.training.training_run import (
-    begin,
-    check_processes,
-    join_run,
-    refuse_changes,
-    share_run,
-    store_url,
-)
+from store.training.training_run import begin, store_url
 from store.training.watcher import Watcher
 
 
@@ -117,7 +112,7 @@ def train(
         question: what the judge is asked; None: `Which is better?`.
         overwrite: whether a model in the folder is replaced.
         options: store, columns and the like.
-        settings: of `sortnet.config.Config`, such as `max_iter=3` or `judgements=200`.
+        settings: settings of `sortnet.config.Config`, such as `max_iter=3` or `judgements=200`.
 
     Returns the finished run; None in a process that is not the first of several.
 
@@ -175,7 +170,7 @@ def resume(
 
     Args:
         out: the folder of the run.
-        data: where the data were moved to; empty: they were not moved.
+        data: the new paths of data that were moved; empty: the data were not moved.
         judge: the judge that the run asks; None: the stored judge. A function is not stored, so it
             must be passed again. Other `workers`, `timeout` and limits may be given; another judge
             is refused.
@@ -203,7 +198,7 @@ def resume(
 
 
 def with_judge(options: RunOptions, judge: OneJudge | None, question: str | None) -> RunOptions:
-    """The options with a judge and a question, if one of them is given."""
+    """The options with a judge and a question, if a judge or a question is given."""
     if judge is None and question is None:
         return options
     machine_judge = options.judge.judge if judge is None else described(judge)
@@ -325,7 +320,7 @@ def _run_first_process(
         refuse_changes(job, record, folder)
     watcher.progress(f"opening the store {prepared.store}")
     with open_to_write(prepared.url) as store, folder.held():
-        chooses = record is None or record.get("phase") == CHOOSING
+        chooses = record is None or record["phase"] == CHOOSING
         watcher.starting(
             job, prepared.origin, options.group, is_new=record is None, chooses=chooses
         )

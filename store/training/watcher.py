@@ -18,7 +18,7 @@ class Watcher:
     """Called at each step of a training; methods do nothing unless a subclass replaces them."""
 
     def progress(self, text: str) -> None:
-        """Take a line on what is being done now."""
+        """Take a line about the present step."""
 
     def note(self, text: str) -> None:
         """Take a message, such as a failure of the judge; by default it is logged."""

@@ -1,11 +1,11 @@
-// What differs between two texts, word by word.
+// The difference between two texts, word by word.
 "use strict";
 
 const MOST_CELLS = 4e6; // of the table of common words: 8 MB, about 30 ms
 
 const wordsOf = (text) => text.match(/\s+|[\p{L}\p{M}\p{N}_]+|[^]/gu) || [];
 
-// [[words, whether they are in the other text, too], ...] for each of the two; null if too long.
+// [[words, whether the other text has them, too], ...] for each text; null if they are too long.
 function difference(left, right) {
   const a = wordsOf(left), b = wordsOf(right);
   let start = 0, end = 0;
@@ -22,34 +22,35 @@ function difference(left, right) {
 function longestCommon(a, b) {
   const width = b.length + 1;
   if ((a.length + 1) * width > MOST_CELLS) return null;
-  const best = new Uint16Array((a.length + 1) * width); // of the rests from i and j on
+  const lengths = new Uint16Array((a.length + 1) * width); // for the ends of the lists, from i and j
   for (let i = a.length - 1; i >= 0; i--)
     for (let j = b.length - 1; j >= 0; j--)
-      best[i * width + j] = a[i] === b[j] ? best[(i + 1) * width + j + 1] + 1
-        : Math.max(best[(i + 1) * width + j], best[i * width + j + 1]);
+      lengths[i * width + j] = a[i] === b[j] ? lengths[(i + 1) * width + j + 1] + 1
+        : Math.max(lengths[(i + 1) * width + j], lengths[i * width + j + 1]);
   const places = [new Set(), new Set()];
   for (let i = 0, j = 0; i < a.length && j < b.length;) {
     if (a[i] === b[j]) { places[0].add(i++); places[1].add(j++); }
-    else if (best[(i + 1) * width + j] >= best[i * width + j + 1]) i++;
+    else if (lengths[(i + 1) * width + j] >= lengths[i * width + j + 1]) i++;
     else j++;
   }
   return places;
 }
 
+// Join neighbouring words that are both in the other text, or both not.
 function runs(words, same) {
-  const found = [];
+  const joined = [];
   words.forEach((word, k) => {
-    if (k && same[k] === same[k - 1]) found.at(-1)[0] += word;
-    else found.push([word, same[k]]);
+    if (k && same[k] === same[k - 1]) joined.at(-1)[0] += word;
+    else joined.push([word, same[k]]);
   });
-  return found;
+  return joined;
 }
 
 // Draw the difference into both texts; returns whether they are short enough.
 function drawDifference(boxes, texts) {
-  const found = difference(...texts);
-  if (!found) return false;
-  found.forEach((parts, side) => boxes[side].replaceChildren(...parts.map(([words, same]) =>
+  const parts = difference(...texts);
+  if (!parts) return false;
+  parts.forEach((partsOfSide, side) => boxes[side].replaceChildren(...partsOfSide.map(([words, same]) =>
     same ? words : Object.assign(document.createElement(side ? "ins" : "del"), { textContent: words }))));
   return true;
 }

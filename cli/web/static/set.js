@@ -8,7 +8,7 @@ let chosenAt = 0;
 const places = [...Array(MOST_PLACES).keys()];
 const cardOf = (place) => document.getElementById(`place-${place}`);
 
-// Cards for the items: as many as there are, in a grid.
+// Draw a card for each item.
 function drawSet(items, contentOf) {
   document.getElementById("set").dataset.items = items.length;
   for (const place of places) {
@@ -24,19 +24,19 @@ function drawSet(items, contentOf) {
   }
 }
 
-// What is asked now, and what is chosen: in the bar, and on the cards.
+// Draw what is asked next in the bar, and the choice of the best on the cards.
 function drawChoice() {
-  const asked = best === null ? "best" : "worst";
-  const text = best === null ? "Which is the best?" : `${best + 1} is the best. Which is the worst?`;
-  if (document.getElementById("asked").textContent !== text) document.getElementById("asked").textContent = text;
+  const role = best === null ? "best" : "worst"; // of the item that is chosen next
+  const prompt = best === null ? "Which is the best?" : `${best + 1} is the best. Which is the worst?`;
+  if (document.getElementById("asked").textContent !== prompt) document.getElementById("asked").textContent = prompt;
   document.querySelector("[data-act=same]").disabled = best !== null;
   for (const place of places) {
     const isBest = place === best;
     cardOf(place).classList.toggle("best", isBest);
     cardOf(place).querySelector(".chosen").textContent = isBest ? "Best" : "";
-    const pressed = document.querySelector(`[data-act=place-${place}]`);
-    pressed.setAttribute("aria-pressed", isBest);
-    pressed.setAttribute("aria-label", isBest ? `${place + 1} is the best: take it back` : `${place + 1} is the ${asked}`);
+    const placeButton = document.querySelector(`[data-act=place-${place}]`);
+    placeButton.setAttribute("aria-pressed", isBest);
+    placeButton.setAttribute("aria-label", isBest ? `${place + 1} is the best: take it back` : `${place + 1} is the ${role}`);
   }
 }
 
@@ -46,11 +46,11 @@ function setBest(place) {
   drawChoice();
 }
 
-// A press on a place: `send` gets the best and the worst place when both are known.
+// Choose a place; `send` gets the places of the best and the worst when the choice is complete.
 function choose(place, isWorstAsked, send) {
   if (place === best) {
-    // A second press at once was a double click.
-    if (performance.now() - chosenAt > AT_ONCE) setBest(null);
+    // A second press within this time was a double click.
+    if (performance.now() - chosenAt > DOUBLE_PRESS) setBest(null);
   } else if (best !== null) send({ best, worst: place });
   else if (isWorstAsked) setBest(place);
   else send({ best: place });

@@ -65,17 +65,17 @@ def preference_records(
         weight = round(float(weight_of_low if better == low else -weight_of_low), 4)
         if weight <= 0:
             continue
-        texts = {
+        record: dict[str, Any] = {
             "prompt": prompt or _prompt_of_group(items, low),
             "chosen": _text(items, better),
             "rejected": _text(items, worse),
         }
-        yield {
-            **(_as_conversations(texts) if conversational else texts),
-            "weight": weight,
-            "chosen_id": items.ids[better],
-            "rejected_id": items.ids[worse],
-        }
+        if conversational:
+            record = _as_conversations(record)
+        record["weight"] = weight
+        record["chosen_id"] = items.ids[better]
+        record["rejected_id"] = items.ids[worse]
+        yield record
 
 
 def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int]]:

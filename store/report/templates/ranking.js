@@ -1,22 +1,22 @@
-// Shows all rows of a ranking, a page of them at a time; sorts by the column whose heading is
-// pressed, and finds items. Without this script the first rows are there as they were written.
+// Shows all rows of a ranking, page by page; sorts by the column whose heading is pressed, and finds
+// items. Without this script the page has the first rows only.
 const SHOWN = 100; // rows of a page: ten thousand at once take seconds to lay out
 const compareText = new Intl.Collator(undefined, { numeric: true }).compare;
 
 function element(tag, properties, ...children) {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...children);
-  return made;
+  const newElement = Object.assign(document.createElement(tag), properties);
+  newElement.append(...children);
+  return newElement;
 }
 
-// The text of a cell; of a column of numbers the number that it begins with, as in "1-80" or "49 %".
+// The key by which a cell is sorted: its text, or the number at its start, as in "1-80" or "49 %".
 function keyOf(cell, isText) {
   return isText ? [cell].flat().join(" ") : parseFloat(cell);
 }
 
 function compareKeys(first, second) {
-  const numbers = typeof first === "number" && typeof second === "number";
-  return numbers ? first - second : compareText(String(first), String(second));
+  const areNumbers = typeof first === "number" && typeof second === "number";
+  return areNumbers ? first - second : compareText(String(first), String(second));
 }
 
 class Ranking {
@@ -24,7 +24,7 @@ class Ranking {
     this.body = part.querySelector("tbody");
     this.heads = Array.from(part.querySelector("thead tr").cells);
     this.rows = JSON.parse(part.querySelector("script").textContent);
-    this.found = this.rows;
+    this.matching = this.rows;
     this.start = 0;
     this.heads.forEach((head, column) => {
       const press = () => this.sort(column);
@@ -34,16 +34,15 @@ class Ranking {
   }
 
   controls() {
-    const turn = (steps) => () => this.show(this.start + steps * SHOWN);
-    this.before = element("button", { type: "button", onclick: turn(-1) }, "Previous");
-    this.after = element("button", { type: "button", onclick: turn(1) }, "Next");
-    this.where = element("span", {});
-    this.where.setAttribute("role", "status");
-    const wanted = element("input", { type: "search", oninput: () => this.find(wanted.value) });
-    const label = element("label", {}, "Find ", wanted);
-    const made = element("p", { className: "controls" }, this.before, this.after, this.where, label);
-    this.tell();
-    return made;
+    const turnPages = (count) => () => this.show(this.start + count * SHOWN);
+    this.previous = element("button", { type: "button", onclick: turnPages(-1) }, "Previous");
+    this.next = element("button", { type: "button", onclick: turnPages(1) }, "Next");
+    this.status = element("span", {});
+    this.status.setAttribute("role", "status");
+    const search = element("input", { type: "search", oninput: () => this.find(search.value) });
+    const label = element("label", {}, "Find ", search);
+    this.drawControls();
+    return element("p", { className: "controls" }, this.previous, this.next, this.status, label);
   }
 
   sort(column) {
@@ -53,32 +52,33 @@ class Ranking {
     head.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
     const keys = new Map(this.rows.map((row) => [row, keyOf(row[column], head.classList.contains("text"))]));
     this.rows.sort((first, second) => sign * compareKeys(keys.get(first), keys.get(second)));
-    this.find(this.words ?? "");
+    this.find(this.searched ?? "");
   }
 
-  find(words) {
-    this.words = words;
-    const wanted = words.trim().toLowerCase();
-    const has = (row) => row.flat().some((cell) => cell.toLowerCase().includes(wanted));
-    this.found = wanted ? this.rows.filter(has) : this.rows;
+  find(text) {
+    this.searched = text;
+    const lowered = text.trim().toLowerCase();
+    const matches = (row) => row.flat().some((cell) => cell.toLowerCase().includes(lowered));
+    this.matching = lowered ? this.rows.filter(matches) : this.rows;
     this.show(0);
   }
 
   show(start) {
     this.start = start;
-    const rows = this.found.slice(start, start + SHOWN);
-    this.body.replaceChildren(...rows.map((row) => this.drawn(row)));
-    if (this.where) this.tell();
+    const rows = this.matching.slice(start, start + SHOWN);
+    this.body.replaceChildren(...rows.map((row) => this.newRow(row)));
+    if (this.status) this.drawControls();
   }
 
-  tell() {
-    const [first, last, all] = [this.start + 1, Math.min(this.start + SHOWN, this.found.length), this.found.length];
-    this.where.textContent = all ? `Rows ${first} to ${last} of ${all.toLocaleString("en")}` : "No such item";
-    this.before.disabled = this.start === 0;
-    this.after.disabled = last >= all;
+  drawControls() {
+    const count = this.matching.length;
+    const last = Math.min(this.start + SHOWN, count);
+    this.status.textContent = count ? `Rows ${this.start + 1} to ${last} of ${count.toLocaleString("en")}` : "No such item";
+    this.previous.disabled = this.start === 0;
+    this.next.disabled = last >= count;
   }
 
-  drawn(row) {
+  newRow(row) {
     const cells = row.map((cell, column) => {
       const isText = this.heads[column].classList.contains("text");
       const className = isText ? "text" : "";

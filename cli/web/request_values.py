@@ -1,0 +1,152 @@
+"""Values of requests to the pages, each checked: an invalid value is an HTTPException."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from cli.web.ranking_rows import SORTS, View
+from sortnet.preference import ANSWERS
+from sortnet.preference.base import LONGEST_COMMENT
+from sortnet.preference.study import LONGEST, WORDS, Decision
+from store.collections.collection_rows import LONGEST_NAME
+
+ANSWERS_OF_PAGES = tuple(answer for answer in ANSWERS if answer != "undo")
+DECISIONS_WITH_WHOLE_NUMBER = ("quota", "overlap", "top")
+LONGEST_MS = 24 * 3600 * 1000
+
+
+async def read_body(request: Request) -> dict[str, Any]:
+    """The JSON object that is the body of a request."""
+    try:
+        body = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise HTTPException(400, "the request is not a JSON object")
+    return body
+
+
+def text_in(body: dict[str, Any], name: str, longest: int) -> str:
+    """A text that the body must have, without surrounding space."""
+    value = body.get(name)
+    if not isinstance(value, str) or not value.strip() or len(value) > longest:
+        raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        fault = f"{name!r} has half of a character (a lone surrogate)"
+        raise HTTPException(400, fault) from None
+    return value.strip()
+
+
+def whole_number_in(body: dict[str, Any], name: str, fault: str) -> int | None:
+    """A whole number from 0 on, or None if it is absent; `fault` describes an invalid value."""
+    number: int | None = _checked(body, name, _is_whole, fault)
+    return number
+
+
+def flag_in(body: dict[str, Any], name: str) -> bool:
+    """A value that is true or false; false if it is absent."""
+    return bool(_checked(body, name, lambda value: type(value) is bool, "neither true nor false"))
+
+
+def criterion_in(body: dict[str, Any]) -> str | None:
+    """The criterion that a request is about; None if it names none."""
+    return None if body.get("criterion") is None else text_in(body, "criterion", 200)
+
+
+def answer_in(body: dict[str, Any]) -> str:
+    """The answer to a question."""
+    answer = text_in(body, "answer", 20)
+    if answer not in ANSWERS_OF_PAGES:
+        known = ", ".join(ANSWERS_OF_PAGES)
+        raise HTTPException(422, f"unknown answer {answer!r}; known are {known}")
+    return answer
+
+
+def places_in(body: dict[str, Any], answer: str) -> tuple[int | None, int | None]:
+    """The places of the best and the worst item, from 0; both None unless the answer is `best`."""
+    best = whole_number_in(body, "best", "not the number of a place")
+    worst = whole_number_in(body, "worst", "not the number of a place")
+    if answer != "best" and (best, worst) != (None, None):
+        raise HTTPException(422, f"the answer {answer!r} has no 'best' and no 'worst'")
+    if answer == "best" and best is None:
+        raise HTTPException(422, "the answer 'best' needs a place as 'best'")
+    if best is not None and best == worst:
+        raise HTTPException(422, f"place {best} cannot be the best and the worst")
+    return best, worst
+
+
+def facts_in(body: dict[str, Any]) -> dict[str, Any]:
+    """Facts of a judgement besides the answer: the time, the comment, the flag."""
+    text = body.get("comment") or ""
+    if not isinstance(text, str) or len(text) > LONGEST_COMMENT:
+        raise HTTPException(422, f"'comment' is not a text of at most {LONGEST_COMMENT} characters")
+    # Databases keep neither zero bytes nor halves of characters.
+    comment = text.replace("\0", "").encode(errors="replace").decode().strip()
+    milliseconds: Any = body.get("milliseconds")
+    # An invalid time measured by a page must not lose the answer.
+    is_time = type(milliseconds) in (int, float) and 0 <= milliseconds <= LONGEST_MS
+    return {
+        "milliseconds": int(milliseconds) if is_time else None,
+        "comment": comment or None,
+        "flagged": flag_in(body, "flagged") or None,
+    }
+
+
+def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
+    """A decision as the page sends it; the collection checks the decision itself.
+
+    Args:
+        annotators: names of the annotators that the decision may be about.
+    """
+    kind = text_in(body, "kind", 20)
+    facts: dict[str, Any] = {"kind": kind}
+    for name, longest in (("annotator", LONGEST_NAME), ("reason", LONGEST.get(kind, 500))):
+        value = body.get(name)
+        is_empty_text = kind in WORDS and value == ""  # it takes a question or instructions back
+        if value is not None and not is_empty_text:
+            facts[name] = text_in(body, name, longest)
+    if facts.get("annotator") not in (None, *annotators):
+        raise HTTPException(422, f"there is no annotator {facts['annotator'][:60]!r}")
+    for name in ("item", "other"):
+        facts[name] = whole_number_in(body, name, "not a whole number from 0 on")
+    if kind in DECISIONS_WITH_WHOLE_NUMBER:
+        facts["amount"] = whole_number_in(body, "amount", "not a whole number from 0 on")
+    else:
+        facts["amount"] = _checked(body, "amount", _is_number, "not a number from 0 on")
+    return Decision(**facts)
+
+
+def view_in(request: Request) -> View:
+    """The rows of the ranking that a page asks for: ?find=TEXT&sort=-score&page=2."""
+    parameters = request.query_params
+    sort, page = parameters.get("sort", "rank"), parameters.get("page", "1")
+    column = sort.removeprefix("-")
+    if column not in SORTS:
+        raise HTTPException(422, f"the ranking is sorted by {', '.join(SORTS)}")
+    if not page.isdecimal() or not 0 < len(page) < 8:
+        raise HTTPException(422, "'page' is not a whole number from 1 on")
+    find = parameters.get("find", "")[:200]
+    return View(find, column, down=sort.startswith("-"), page=max(int(page), 1))
+
+
+def _checked(body: dict[str, Any], name: str, is_valid: Callable[[Any], bool], fault: str) -> Any:
+    """A valid value of the body, or None if it is absent; `fault` describes an invalid value."""
+    value = body.get(name)
+    if value is not None and not is_valid(value):
+        raise HTTPException(422, f"{name!r} is {fault}")
+    return value
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _is_number(value: Any) -> bool:
+    return _is_whole(value) or (type(value) is float and 0 <= value < 2**53)
