@@ -8,15 +8,13 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_made import done, fault, invoke
-from forked_made import Forked
+from forked_made import Forked, ForkedScript
 from model_made import Model, serving
 from results_made import value_of
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -350,11 +348,8 @@ def test_kill_9_and_again_asks_no_pair_twice_and_loses_no_answer():
 def test_an_interrupt_keeps_the_answers_under_way():
     model = made(seconds=1.0)
     with serving(model) as url:
-        command = [sys.executable, "-m", "cli", "label", "t", "--model", "judge", "--server", url]
-        run = subprocess.Popen(
-            [*command, "--workers", "4"], stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
-        )  # fmt: skip
+        typed = ["label", "t", "--model", "judge", "--server", url, "--workers", 4]
+        run = ForkedScript("from cli.main import main; main()", *typed)
         while len(model.prompts) < 4 and run.poll() is None:
             time.sleep(0.005)
         run.send_signal(signal.SIGINT)
