@@ -140,7 +140,7 @@ class SessionFitting:
                 self._refit(keep_net=keep_net)
 
     def fit_if_due(self) -> None:
-        """Fit if enough events wait for it; never wait for a fit in progress, as a question would."""
+        """Fit if enough events wait, unless a fit is in progress: questions must not wait for it."""
         if not (self.due and self._fitting.acquire(blocking=False)):
             return
         try:
