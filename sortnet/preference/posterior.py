@@ -133,7 +133,7 @@ class Posterior:
             return mean, variance
         c = reliability[by_model]
         left, right = votes.left[by_model], votes.right[by_model]
-        terms = [
+        terms: list[tuple[I64, F64 | float]] = [
             (left, c),
             (right, -c),
             (self.errors + left, 1.0),
