@@ -23,7 +23,7 @@ import sortnet
 from sortnet.errors import SortNetError
 from sortnet.judges.answer_cache import AnswerCache, answer_key
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.asked_pairs import PLACES
+from sortnet.judges.asked_question import PLACES
 from sortnet.judges.function import verdict_on_set
 from sortnet.judges.set_choices import choice_in, letter_shares
 from sortnet.judges.verdicts import Fault, Refused, Verdict, verdict_of

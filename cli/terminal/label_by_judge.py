@@ -19,7 +19,7 @@ from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.service.judge_as_annotator import EndReason, Judging, example_pairs
+from store.service.judge_as_annotator import EndReason, Judging, example_questions
 from store.service.labelling import LabellingService
 
 
@@ -113,7 +113,7 @@ def show_prompt_or_estimate(
         status("fitting the answers so far")
         service.settle()
         remaining = service.remaining
-        examples = example_pairs(service, 1 if options["show_prompt"] else SAMPLE)
+        examples = example_questions(service, 1 if options["show_prompt"] else SAMPLE)
     if options["show_prompt"]:
         show_prompt(Prompt(model.prompt), examples[0], as_json=as_json)
         return

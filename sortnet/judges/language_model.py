@@ -23,7 +23,7 @@ from sortnet.errors import SortNetError
 from sortnet.files import shown
 from sortnet.judges.answer_cache import AnswerCache, answer_key, answered_from_cache
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.asked_pairs import Pair, sides_of
+from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.http_client import Connections, HttpAnswer
@@ -215,9 +215,9 @@ class LanguageModel:
         def make_workers() -> list[ModelWorker]:
             return [ModelWorker(server, seed) for seed in range(self.workers)]
 
-        def with_messages(pair: Pair, *, is_fresh: bool) -> Pair:
-            return pair | {
-                "messages": prompt.messages(pair),
+        def with_messages(question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
+            return question | {
+                "messages": prompt.messages(question),
                 "meta": facts,
                 "is_fresh": is_fresh,
             }
@@ -299,7 +299,7 @@ class Server:
     model: str  # name of the model on the server
     key: str | None  # for the header; never in a message
     timeout: float  # seconds for a call
-    patience: float  # seconds in all for which a busy server is asked about a pair again
+    patience: float  # seconds in all for which a busy server is asked about a question again
     budget: Budget
     insecure: bool = False
     request: Mapping[str, Any] = field(default_factory=dict)  # parameters that the user gave
@@ -367,15 +367,15 @@ class Server:
         """Whether the answer to the same question may differ the next time."""
         return "temperature" in self.without or is_random(self.request)
 
-    def key_of(self, pair: Pair) -> str:
+    def key_of(self, question: AskedQuestion) -> str:
         """The key of a question's answer in the cache."""
         return answer_key(
             self.model,
-            pair["messages"],
+            question["messages"],
             self.request,
             structured=self.structured,
             with_logprobs=self.tops[0] > 0,
-            form=AnswerForm.of(pair),
+            form=AnswerForm.of(question),
         )
 
     def learns(self, body: Mapping[str, Any], refusal: str) -> bool:
@@ -432,24 +432,24 @@ def _is_loopback(host: str) -> bool:
 
 
 class ModelWorker:
-    """Asks the server about one pair after the other; `seed` makes the pauses random."""
+    """Asks the server about one question after the other; `seed` makes the pauses random."""
 
     def __init__(self, server: Server, seed: int) -> None:
         self.server = server
         self._over = threading.Event()
         self._random = random.Random(seed)
 
-    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each pair, whose messages are in it.
+    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
+        """A verdict for each question, whose messages are in it.
 
         Raises:
             Fault: with the verdicts so far. The key is hidden in the message, and then the message
                 is cut.
         """
         verdicts: list[Verdict] = []
-        for pair in pairs:
+        for question in questions:
             try:
-                verdicts.append(self._verdict(pair))
+                verdicts.append(self._verdict(question))
             except Fault as fault:
                 text = self.server.without_key(str(fault), _LONGEST_FAULT)
                 raise type(fault)(text, verdicts) from None
@@ -462,37 +462,37 @@ class ModelWorker:
     def end(self) -> None:
         """Do nothing: the connections belong to the server."""
 
-    def _verdict(self, pair: Pair) -> Verdict:
+    def _verdict(self, question: AskedQuestion) -> Verdict:
         """The answer in the cache, else the server's, which is then added to the cache."""
         server = self.server
         if server.cache is None or server.is_random:
-            return self._answer_of_server(pair)
-        key = server.key_of(pair)
-        cached = None if pair.get("is_fresh") else server.cache.get(key)
+            return self._answer_of_server(question)
+        key = server.key_of(question)
+        cached = None if question.get("is_fresh") else server.cache.get(key)
         if cached is not None:
             server.budget.take_from_cache()
             return answered_from_cache(
-                cached, server.model, pair.get("meta", {}), server.budget.price
+                cached, server.model, question.get("meta", {}), server.budget.price
             )
-        verdict = self._answer_of_server(pair)
+        verdict = self._answer_of_server(question)
         if not server.is_random:  # the server may have refused the temperature just now
-            server.cache.add(server.key_of(pair), verdict)
+            server.cache.add(server.key_of(question), verdict)
         return verdict
 
-    def _answer_of_server(self, pair: Pair) -> Verdict:
+    def _answer_of_server(self, question: AskedQuestion) -> Verdict:
         """The server's answer, asked for twice if it cannot be read the first time.
 
         The verdict is a skip if the second answer cannot be read either.
         """
-        messages = pair["messages"]
-        form = AnswerForm.of(pair)
+        messages = question["messages"]
+        form = AnswerForm.of(question)
         facts: dict[str, Any] = {}
         text = ""
         tokens_in = tokens_out = 0
         began = time.monotonic()
         for calls in (1, 2):
             try:
-                reply = self._reply(messages, pair)
+                reply = self._reply(messages, question)
             except Fault:
                 if calls == 1:
                     raise
@@ -516,7 +516,7 @@ class ModelWorker:
             facts = {
                 "milliseconds": int(1000 * (time.monotonic() - began)),
                 "cost": self.server.budget.cost_of(tokens_in, tokens_out),
-                "meta": stored_meta(meta | pair.get("meta", {})),
+                "meta": stored_meta(meta | question.get("meta", {})),
             }
             verdict = form.verdict(reply, text, facts)
             if verdict is not None:
@@ -526,13 +526,13 @@ class ModelWorker:
             messages = [*messages, unreadable, request]
         return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
-    def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
+    def _reply(self, messages: list[dict[str, Any]], question: AskedQuestion) -> Any:
         """The reply of the server as `parsed` returns it, or a verdict in place of a reply.
 
         While the server is busy, the call is repeated after longer and longer pauses.
         """
         server = self.server
-        form = AnswerForm.of(pair)
+        form = AnswerForm.of(question)
         waited = 0.0
         shortest = _SHORTEST_WAIT
         while True:
@@ -555,7 +555,7 @@ class ModelWorker:
             message = server.without_key(message_of(answer.body))
             if answer.status in (400, 422) and server.learns(body, message):
                 continue
-            return self._refused(answer, message, pair)
+            return self._refused(answer, message, question)
 
     def _seconds_to_wait(self, answer: HttpAnswer, shortest: float) -> float:
         """Seconds before the next call: as the server asks, but at least `shortest`."""
@@ -565,7 +565,7 @@ class ModelWorker:
             return shortest * self._random.uniform(1.0, 1.5)
         return max(seconds, shortest)
 
-    def _refused(self, answer: HttpAnswer, message: str, pair: Pair) -> Verdict:
+    def _refused(self, answer: HttpAnswer, message: str, question: AskedQuestion) -> Verdict:
         """The verdict on a question that is too long.
 
         Raises:
@@ -586,7 +586,7 @@ class ModelWorker:
                 f"the server redirects to {address}, which was not followed: give that address"
             )
         if status in (400, 413, 422) and TOO_LONG.search(message):
-            longest = max(sides_of(pair), key=lambda side: len(side["text"] or ""))
+            longest = max(asked_items(question), key=lambda side: len(side["text"] or ""))
             return Verdict("skip", comment=stored_text(message), left_out=longest["id"])
         raise Fault(f"the server says {status}: {message}")
 

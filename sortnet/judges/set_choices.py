@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sortnet.judges.asked_pairs import PLACES
+from sortnet.judges.asked_question import PLACES
 
 SAME = "same"  # the answer in place of a letter if all items are equally good
 _MARKS = r"[\s:*_\"'`(\[<=#-]*"

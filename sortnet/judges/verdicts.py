@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sortnet.judges.asked_pairs import PLACES
+from sortnet.judges.asked_question import PLACES
 from sortnet.messages import cut, printable
 from sortnet.preference import ANSWERS, Answer, Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, SET_ANSWERS
@@ -23,10 +23,10 @@ _SECONDS = 86_400.0  # a day, the longest time of an answer or a wait
 
 
 class Fault(Exception):
-    """A failure at one pair, in one line; the next pair may succeed.
+    """A failure at one question, in one line; the next question may succeed.
 
     Attributes:
-        answered: verdicts on the pairs before the failure, which are stored.
+        answered: verdicts on the questions before the failure, which are stored.
     """
 
     def __init__(self, why: str, answered: Sequence[Verdict] = ()) -> None:
@@ -35,7 +35,7 @@ class Fault(Exception):
 
 
 class Refused(Fault):
-    """A failure that all pairs would have, such as a wrong key."""
+    """A failure that all questions would have, such as a wrong key."""
 
 
 class Enough(Fault):
