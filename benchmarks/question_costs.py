@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.prompts import Prompt
 
 TOKENS_OF_A_WORD = 1.3
@@ -66,8 +66,17 @@ def break_even(pairs: Curve, fours: Curve, budget: float) -> float:
 
 def prompt_tokens(n_items: int, words_of_an_item: int) -> float:
     """Tokens of SortNet's prompt about a query's passages, about: 1.3 times the words."""
-    side: Pair = {"shown": {}, "text": "word " * words_of_an_item, "id": "passage", "image": None}
-    pair: Pair = {"question": QUESTION, "instructions": None, "group": "word " * WORDS_OF_A_QUERY}
+    side: AskedQuestion = {
+        "shown": {},
+        "text": "word " * words_of_an_item,
+        "id": "passage",
+        "image": None,
+    }
+    pair: AskedQuestion = {
+        "question": QUESTION,
+        "instructions": None,
+        "group": "word " * WORDS_OF_A_QUERY,
+    }
     if n_items == 2:
         pair |= {"left": side, "right": side}
     else:

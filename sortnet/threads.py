@@ -1,10 +1,11 @@
-"""Threads: how many there are, operations that run in one, kernels that run in several.
+"""Threads: their number, operations that run in one thread, kernels that run in several.
 
-This module loads neither torch nor numba, for what asks it for one thread may need neither.
+This module loads neither torch nor numba: callers that need one thread may need neither.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -25,50 +26,58 @@ from sortnet.errors import DataError
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
 
-_HOME = os.getpid()
+_LOADED_IN = os.getpid()  # the process that loaded this module
 _ONE_AT_A_TIME = threading.Lock()
-_LITTLE = 1 << 16  # numbers in a kernel's arrays that one thread works on faster than several
-_TORCH_THREADS: list[int] = []  # that `set_threads` was asked for last
-# torch's threads that were set where operations now run in one.
+_LITTLE = 1 << 16  # numbers in a kernel's arrays, fewer than which one thread is faster
+_TORCH_THREADS: list[int] = []  # the number that `set_threads` was asked for last, if any
+# Number of torch's threads before `one_thread_an_operation`.
 _SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
 
 
 def cores() -> int:
-    """The cores that this process may use, by its affinity and its container's limit."""
-    counted = os.cpu_count() or 1
+    """Number of cores that this process may use, by its affinity and its container's limit."""
+    n_cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        counted = len(os.sched_getaffinity(0))
+        n_cores = len(os.sched_getaffinity(0))
     for quota, period in _time_limits():
         if quota.isdigit() and period.isdigit() and int(quota) and int(period):
-            return max(1, min(counted, -(-int(quota) // int(period))))
-    return counted
+            n_allowed = math.ceil(int(quota) / int(period))
+            return max(1, min(n_cores, n_allowed))
+    return n_cores
 
 
 def _time_limits() -> Iterator[tuple[str, str]]:
-    """The microseconds of processor time in each period that Linux's control groups 2 and 1 allow,
-    as texts; joblib.cpu_count reads the same files, and takes a tenth of a second to import."""
+    """The limits of processor time by Linux's control groups, version 2 and then version 1.
+
+    A limit is the allowed microseconds and the microseconds of a period, as texts.
+    """
+    # joblib.cpu_count reads the same files, but takes a tenth of a second to import.
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
         yield quota, period
     with suppress(OSError):
         folder = Path("/sys/fs/cgroup/cpu")
-        texts = [(folder / f"cpu.cfs_{name}_us").read_text("ascii") for name in ("quota", "period")]
-        yield texts[0].strip(), texts[1].strip()
+        quota = (folder / "cpu.cfs_quota_us").read_text("ascii").strip()
+        period = (folder / "cpu.cfs_period_us").read_text("ascii").strip()
+        yield quota, period
 
 
 def set_threads(threads: int | None) -> None:
-    """Use that many threads for torch and the kernels, at most the cores; None leaves them.
+    """Set the number of threads of torch and the kernels, at most the cores.
 
-    Torch that is loaded later has as many.
+    Torch gets the number even if it is loaded later.
+
+    Args:
+        threads: number of threads; None: it stays as it is.
     """
     if threads is None:
         return
     import numba
 
-    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    most_of_numba: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     threads = min(threads, cores())
     _set_torch_threads(threads)
-    numba.set_num_threads(min(threads, most))
+    numba.set_num_threads(min(threads, most_of_numba))
 
 
 def _set_torch_threads(threads: int) -> None:
@@ -78,16 +87,19 @@ def _set_torch_threads(threads: int) -> None:
 
 
 def use_set_threads() -> None:
-    """Give torch, which has just been loaded, the threads that `set_threads` was asked for."""
+    """Set the threads of torch, which has just been loaded, as `set_threads` was asked before."""
     for threads in _TORCH_THREADS:
         _set_torch_threads(threads)
 
 
 @contextmanager
 def limit_threads(n_jobs: int | None) -> Iterator[None]:
-    """Use that many threads for torch, numpy and the kernels; None leaves them, -1 is every core.
+    """Limit the threads of torch, numpy and the kernels.
 
-    The numbers are the process's: of two threads that do this at once, the last decides.
+    The limits are those of the process: if two threads set limits at once, the last one decides.
+
+    Args:
+        n_jobs: number of threads; None: it stays as it is; -1: one for every core.
 
     Raises:
         DataError: if `n_jobs` is 0 or no whole number.
@@ -101,22 +113,23 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
     import torch
 
     threads = int(n_jobs) if n_jobs > 0 else max(1, cores() + 1 + int(n_jobs))
-    before = torch.get_num_threads(), numba.get_num_threads()
+    torch_threads_before = torch.get_num_threads()
+    numba_threads_before = numba.get_num_threads()
     with threadpool_limits(threads):
         try:
             set_threads(threads)
             yield
         finally:
-            torch.set_num_threads(before[0])
-            numba.set_num_threads(before[1])
+            torch.set_num_threads(torch_threads_before)
+            numba.set_num_threads(numba_threads_before)
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Run numpy's and scipy's products and factorisations in one thread; also a decorator.
 
-    On a busy machine their threads take ten times the processor time that the work takes, and how
-    many there are changes the last bits of a result.
+    On a busy machine several threads take ten times the processor time of one, and their number
+    changes the last bits of a result.
 
     Cost: a tenth of a millisecond.
     """
@@ -125,24 +138,24 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class _NumpyThreads:
-    """The threads of numpy's products: one while somebody asks for one."""
+    """Context in which numpy's products run in one thread; several threads may enter it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asking = 0
-        self._before: list[int] = []
+        self._n_inside = 0  # threads inside the context
+        self._before: list[int] = []  # threads of each library before the first entered
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._asking == 0:
+            if self._n_inside == 0:
                 self._before = [library.get_num_threads() for library in _numpy_libraries()]
                 self._set([1] * len(self._before))
-            self._asking += 1
+            self._n_inside += 1
 
     def __exit__(self, *fault: object) -> None:
         with self._lock:
-            self._asking -= 1
-            if self._asking == 0:
+            self._n_inside -= 1
+            if self._n_inside == 0:
                 self._set(self._before)
 
     def _set(self, threads: Sequence[int]) -> None:
@@ -155,23 +168,23 @@ _NUMPY_THREADS = _NumpyThreads()
 
 
 def one_numpy_thread() -> AbstractContextManager[None]:
-    """Run numpy's products in one thread; several threads may ask for it at once.
+    """Run numpy's products in one thread; several threads may use this context at once.
 
-    Cost: microseconds, where `one_blas_thread` looks after scipy's library, too.
+    Cost: microseconds; `one_blas_thread` is slower because it also limits scipy's library.
     """
     return _NUMPY_THREADS
 
 
 @cache
 def _numpy_libraries() -> list[Any]:
-    import numpy  # noqa: F401  # its library must be there to be found
+    import numpy  # noqa: F401  # its library must be loaded to be found
 
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 @cache
 def _libraries() -> ThreadpoolController:
-    import scipy.linalg  # noqa: F401  # has a library of its own, which must be there to be found
+    import scipy.linalg  # noqa: F401  # its own library must be loaded to be found
 
     return ThreadpoolController()
 
@@ -180,36 +193,36 @@ def _libraries() -> ThreadpoolController:
 def one_thread_an_operation() -> Iterator[int]:
     """Run every torch operation in one thread; yields the number of threads before.
 
-    Small operations gain nothing from more (on a busy machine the threads mostly wait for each
-    other), and no result depends on their number. Only what runs `with threads_set_aside()` uses as
-    many as were set.
+    Small operations gain nothing from more threads (on a busy machine the threads mostly wait for
+    each other), and no result depends on their number. Operations inside of `threads_set_aside` use
+    the number of threads before.
     """
     import torch
 
-    threads = torch.get_num_threads()
-    if threads == 1:
-        yield threads
+    n_before = torch.get_num_threads()
+    if n_before == 1:
+        yield n_before
         return
-    aside = _SET_ASIDE.set(threads)
+    reset_token = _SET_ASIDE.set(n_before)
     torch.set_num_threads(1)
     try:
-        yield threads
+        yield n_before
     finally:
-        torch.set_num_threads(threads)
-        _SET_ASIDE.reset(aside)
+        torch.set_num_threads(n_before)
+        _SET_ASIDE.reset(reset_token)
 
 
 @contextmanager
 def threads_set_aside() -> Iterator[None]:
-    """The threads that torch had before `one_thread_an_operation`."""
+    """Run torch operations in as many threads as before `one_thread_an_operation`."""
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(max(before, _SET_ASIDE.get()))
+    n_before = torch.get_num_threads()
+    torch.set_num_threads(max(n_before, _SET_ASIDE.get()))
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(n_before)
 
 
 def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:
@@ -229,27 +242,28 @@ def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:
 def in_threads(function: _F) -> _F:
     """Compile a kernel whose `prange` runs in numba's threads.
 
-    With little to do it runs in one thread, with the same results: to wait for others would take
-    longer, on a busy machine a hundred times as long. A process forked from the one that loaded
-    this module has none of its threads, and numba would abort it: there it always runs in one.
+    With small arrays the kernel runs in one thread, with the same results: waiting for other
+    threads takes longer, on a busy machine a hundred times as long. A process that was forked after
+    this module was loaded has none of its threads, and numba would abort the process: there the
+    kernel always runs in one thread.
     """
     import numba
 
-    together = numba.njit(parallel=True, cache=True, nogil=True)(function)
-    alone = numba.njit(cache=True, nogil=True)(_renamed(cast(FunctionType, function)))
+    run_in_several = numba.njit(parallel=True, cache=True, nogil=True)(function)
+    run_in_one = numba.njit(cache=True, nogil=True)(_renamed(cast(FunctionType, function)))
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
-        numbers = sum(getattr(argument, "size", 0) for argument in arguments)
-        if numbers < _LITTLE or os.getpid() != _HOME:
-            return alone(*arguments)
+        n_numbers = sum(getattr(argument, "size", 0) for argument in arguments)
+        if n_numbers < _LITTLE or os.getpid() != _LOADED_IN:
+            return run_in_one(*arguments)
         torch = sys.modules.get("torch")
-        threads = torch.get_num_threads() if torch else 0
-        with _turn():
-            result = together(*arguments)
-        # The first kernel sets OpenMP's, which torch uses.
-        if torch and torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
+        torch_threads = torch.get_num_threads() if torch else 0
+        with _lock_of_kernels():
+            result = run_in_several(*arguments)
+        # The first kernel sets the number of OpenMP's threads, which torch uses, too.
+        if torch and torch.get_num_threads() != torch_threads:
+            torch.set_num_threads(torch_threads)
         return result
 
     return cast(_F, run)
@@ -259,23 +273,24 @@ def _renamed(function: FunctionType) -> FunctionType:
     """The same function under another name: numba's cache finds compiled functions by name."""
     name = f"{function.__name__}_alone"
     twin = FunctionType(function.__code__, function.__globals__, name)
-    twin.__qualname__, twin.__module__ = name, function.__module__
+    twin.__qualname__ = name
+    twin.__module__ = function.__module__
     return twin
 
 
-def _turn() -> AbstractContextManager[Any]:
-    """A lock if two kernels at once would abort the process: with numba's own workqueue."""
+def _lock_of_kernels() -> AbstractContextManager[Any]:
+    """A lock where two kernels at once would abort the process, with numba's own workqueue."""
     import numba
 
     try:
-        safe = numba.threading_layer() != "workqueue"  # type: ignore[attr-defined]
-    except ValueError:  # the first kernel starts the threads
-        safe = False
-    return nullcontext() if safe else _ONE_AT_A_TIME
+        may_run_together = numba.threading_layer() != "workqueue"  # type: ignore[attr-defined]
+    except ValueError:  # no kernel has started the threads yet
+        may_run_together = False
+    return nullcontext() if may_run_together else _ONE_AT_A_TIME
 
 
 def _use_one_thread() -> None:
-    """A forked child has lost torch's threads too, and would wait for them forever."""
+    """Let torch use one thread in a forked child, which would wait for lost threads forever."""
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
 

@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_made_is_harmless(tmp_path):
 
 
 def test_the_files_used_last_stay(tmp_path, monkeypatch):
-    monkeypatch.setattr(cached_on_disk, "_MOST", 2_500)
+    monkeypatch.setattr(cached_on_disk, "_MOST_BYTES", 2_500)
     for k in range(3):
         cached_on_disk.cached(tmp_path, [k], lambda: {"x": np.zeros(100)})
         for path in tmp_path.iterdir():

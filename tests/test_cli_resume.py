@@ -320,7 +320,7 @@ def test_data_that_were_moved_with_the_run_are_found_from_where_they_are_now(tmp
     assert find_data(pattern) == str(tmp_path / "fold/*.txt")
 
 
-KILLS = 20
+KILLS = 8
 
 # A process that has everything loaded forks one that trains, kills it, forks the next. The trainer
 # sends a byte for every step that it tells of (a trial, and a sort or an epoch of a trial or of the

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet import LanguageModel, Limits
-from sortnet.judges.asked_pairs import pair_of_items
+from sortnet.judges.asked_question import asked_question
 from sortnet.judges.estimate import estimate_calls
 from sortnet.preference.stopping import Remaining
 
 NUMBERS = st.one_of(st.none(), st.integers(0, 10_000))
-PAIR = pair_of_items(made_items(2), 0, 1, id="x", question="Which is better?", instructions=None)
+PAIR = asked_question(made_items(2), 0, 1, id="x", question="Which is better?", instructions=None)
 
 
 def remaining(questions: int | None, fewest: int | None, most: int | None) -> Remaining:

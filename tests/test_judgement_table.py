@@ -282,7 +282,7 @@ def test_the_triples_that_are_looked_at_are_the_first(monkeypatch: pytest.Monkey
     ]
     for most, at_once in ((20, 7), (50, 1_000), (10**6, 3)):
         monkeypatch.setattr("sortnet.preference.annotator_agreement._MOST_TRIPLES", most)
-        monkeypatch.setattr("sortnet.preference.annotator_agreement._PATHS", at_once)
+        monkeypatch.setattr("sortnet.preference.annotator_agreement._PATHS_AT_ONCE", at_once)
         found = agreement(said)
         assert found.triples == min(most, len(circular)) and len(circular) > 50
         assert found.cycles == np.mean(circular[:most])

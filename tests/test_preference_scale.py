@@ -172,7 +172,7 @@ def test_orders_of_draws_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch)
     posterior = fit(X, votes(300, 1000, X @ np.ones(3)), 2).posterior
     given = posterior, np.zeros(300, np.int64), Groups(["a", "b", "b"] * 100, 300)
     whole = rank_items(*given)
-    monkeypatch.setattr("sortnet.preference.intervals._SORTED_AT_ONCE", 7 * 200)
+    monkeypatch.setattr("sortnet.preference.intervals._SCORES_AT_ONCE", 7 * 200)
     blocks = rank_items(*given)
     assert (whole.low == blocks.low).all() and (whole.high == blocks.high).all()
 

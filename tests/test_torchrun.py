@@ -31,7 +31,7 @@ from sortnet.errors import SortNetError
 from sortnet.learning.distributed import AnotherProcessEnded, Processes, ignore_signals
 from store import open_store
 from store.training.job import TrainingJob
-from store.training.training_run import check_processes
+from store.training.run_processes import check_processes
 
 pytestmark = pytest.mark.slow
 SETTINGS = (

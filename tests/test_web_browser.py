@@ -23,6 +23,7 @@ from store import open_store
 pytestmark = pytest.mark.browser
 
 WAIT = 300
+SHOWN_BEFORE: set[str] = set()  # addresses of servers; a new server may get the port of another
 SOON = 0.4  # seconds in which something that must not happen would have happened
 SCRIPT = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 
@@ -51,8 +52,11 @@ class Page:
     def __init__(self, driver: webdriver.Chrome, site: Served, path: str | None = None) -> None:
         self.driver, self.site, self.url = driver, site, site.base + (path or site.link("ana"))
         driver.get_log("browser")  # what earlier pages had to complain of
-        driver.get(self.url)
-        driver.execute_script("localStorage.clear(); sessionStorage.clear()")
+        # The browser keeps something for a server whose pages it has shown before only.
+        if site.base in SHOWN_BEFORE:
+            driver.get(self.url)
+            driver.execute_script("localStorage.clear(); sessionStorage.clear()")
+        SHOWN_BEFORE.add(site.base)
         self.reload()
 
     def reload(self) -> None:

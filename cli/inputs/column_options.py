@@ -42,7 +42,8 @@ _FEATURES = (
         help="Divide a numeric grade column into N grades with equally many training rows.",
     ),
 )
-OPTIONS = ("query", "grade", "id", "ignore", "bins")  # of which a command has all or the first 3
+# Names of the options; a command has all of them, or the first three.
+OPTIONS = ("query", "grade", "id", "ignore", "bins")
 
 
 def name_options(command: C) -> C:
@@ -51,7 +52,7 @@ def name_options(command: C) -> C:
 
 
 def training_name_options(command: C) -> C:
-    """Add also `--ignore` and `--bins`."""
+    """Add `--query`, `--grade`, `--id`, `--ignore` and `--bins`; the command gets `columns`."""
     return _with((*_NAMES, *_FEATURES), command)
 
 
@@ -67,13 +68,17 @@ def named_columns(parameters: Mapping[str, Any]) -> NamedColumns:
 
 
 def _with(options: tuple[Callable[[C], C], ...], command: C) -> C:
+    """Add options, whose values the command gets together as `columns`."""
+
     @wraps(command)
     def with_columns(*args: Any, **parameters: Any) -> Any:
         columns = named_columns(parameters)
-        unrelated = {name: value for name, value in parameters.items() if name not in OPTIONS}
-        return command(*args, columns=columns, **unrelated)
+        other_parameters = {
+            name: value for name, value in parameters.items() if name not in OPTIONS
+        }
+        return command(*args, columns=columns, **other_parameters)
 
-    complete: Any = with_columns
+    with_options: Any = with_columns
     for option in reversed(options):
-        complete = option(complete)
-    return complete  # type: ignore[no-any-return]
+        with_options = option(with_options)
+    return with_options  # type: ignore[no-any-return]

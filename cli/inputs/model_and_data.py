@@ -36,6 +36,8 @@ _part_option = click.option(
 
 
 def _with_data_file(command: C) -> C:
+    """Let the command get one `DataFile` in place of the parameters that describe it."""
+
     @wraps(command)
     def with_data_file(*, data: str, columns: Any, part: Any, cache: Any, **parameters: Any) -> Any:
         return command(data=DataFile(data, columns, part, cache), **parameters)

@@ -23,10 +23,11 @@ def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 
 def _runs(store: str | None) -> list[CompletionItem]:
+    """The newest runs of a SQLite store, the newest first; none of a server, which may be slow."""
     from store.database.engine import parse_url, reading_uri
 
     url = parse_url(store)
-    if url.drivername != "sqlite":  # a remote server may be slow
+    if url.drivername != "sqlite":
         return []
     file = reading_uri(Path(url.database or ""))
     with closing(sqlite3.connect(file, uri=True, timeout=0.2)) as connection:

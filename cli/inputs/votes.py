@@ -16,31 +16,34 @@ from store.collections.judgement_lines import read_lines
 
 
 def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Votes, I64 | None]:
-    """Votes of a CSV, TSV, JSONL or Parquet file; those undone are left out.
+    """Read the votes of a CSV, TSV, JSONL or Parquet file, without undone votes.
 
     Args:
-        items: that the votes are about.
-        by: a column of group names.
+        items: items that the votes are about.
+        by: column of group names.
 
     Returns:
-        The votes, and with `by` the number of each one's group.
+        The votes and, with `by`, the number of each vote's group.
 
     Raises:
         DataError: on the first error, with its line; if there are no votes, or no such column.
     """
     lines = read_lines(path, items, annotator="file")
     undone = {line.judgement.undoes for line in lines}
-    lines = [
+    vote_lines = [
         line
         for line in lines
         if line.judgement.answer in TARGETS and line.judgement.number not in undone
     ]
-    if not lines:
+    if not vote_lines:
         raise DataError(f"{path}: has no votes")
-    known = Votes.of_judgements([line.judgement for line in lines])
+    votes = Votes.of_judgements([line.judgement for line in vote_lines])
     if by is None:
-        return known, None
-    column = {name.lower(): name for name in lines[0].row}.get(by.lower())
+        return votes, None
+    first_row = vote_lines[0].row
+    column = {name.lower(): name for name in first_row}.get(by.lower())
     if column is None:
-        raise DataError(f"{path}: {no_column(by, lines[0].row)}")
-    return known, np.unique([str(line.row[column]) for line in lines], return_inverse=True)[1]
+        raise DataError(f"{path}: {no_column(by, first_row)}")
+    group_names = [str(line.row[column]) for line in vote_lines]
+    _, group_of_vote = np.unique(group_names, return_inverse=True)
+    return votes, group_of_vote

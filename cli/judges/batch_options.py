@@ -12,7 +12,7 @@ from cli.options import Whole, files
 C = TypeVar("C", bound=Callable[..., Any])
 
 _ACTIONS = ("write_batch", "read_batch", "cancel_batch")
-DEFAULT_SIZE = 100  # questions of a batch
+DEFAULT_SIZE = 100  # questions of a batch, without --batch-size
 _OPTIONS = (
     click.option(
         "--write-batch",
@@ -37,16 +37,17 @@ _OPTIONS = (
         "--cancel-batch", metavar="BATCH", help="Take back the open questions of a batch."
     ),
 )
-# Options that a batch has no use for.
-_OF_A_SERVER = ("server", "key")
+_OF_A_SERVER = ("server", "key")  # options that a batch has no use for
+# Options that the reader of a batch has no use for, because the batch has their values.
 _OF_A_JUDGE = (
     *("judge", "model", "prompt", "both_orders", "request", "structured", "price_in", "price_out"),
-    *("prices", "currency", "max_calls", "max_tokens", "max_cost", "answer_cache", *_OF_A_SERVER),
+    *("prices", "currency", "max_calls", "max_tokens", "max_cost", "answer_cache", "no_logprobs"),
+    *_OF_A_SERVER,
 )
 
 
 def batch_options(command: C) -> C:
-    """Add the options."""
+    """Add the options of batches."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -54,8 +55,9 @@ def batch_options(command: C) -> C:
 
 def is_by_file(values: Mapping[str, Any]) -> bool:
     """Whether a batch is to be written, read or cancelled."""
-    is_given = (values["write_batch"], values["cancel_batch"])
-    return bool(values["read_batch"]) or any(value is not None for value in is_given)
+    if values["read_batch"]:
+        return True
+    return values["write_batch"] is not None or values["cancel_batch"] is not None
 
 
 def refuse_batch_options(
@@ -64,37 +66,37 @@ def refuse_batch_options(
     """Refuse options that do not go together.
 
     Args:
-        annotator: the name of `--as`.
-        number: of `--number`.
+        annotator: value of `--as`.
+        number: value of `--number`.
 
     Raises:
-        click.UsageError: naming them.
+        click.UsageError: naming the options.
     """
     if values["batch_size"] is not None and values["write_batch"] is None:
         raise click.UsageError("--batch-size is for --write-batch")
-    options = [_option(name) for name in _ACTIONS if values[name]]
-    if not options:
+    actions = [_option(name) for name in _ACTIONS if values[name]]
+    if not actions:
         return
-    first, *others = options
-    if others:
-        raise click.UsageError(f"{first} and {others[0]} cannot be combined")
+    action = actions[0]
+    if len(actions) > 1:
+        raise click.UsageError(f"{action} and {actions[1]} cannot be combined")
     if values["place"] is not None:
-        raise click.UsageError(f"--place is for people: leave out {first}")
+        raise click.UsageError(f"--place is for people: leave out {action}")
     if number is not None:
-        raise click.UsageError(f"{first} needs no --number: --batch-size N says how many")
+        raise click.UsageError(f"{action} needs no --number: --batch-size N says how many")
     if values["write_batch"] is None:
-        _refuse_judge(values, first, annotator)
+        _refuse_judge(values, action, annotator)
     else:
         _refuse_server(values)
 
 
-def _refuse_judge(values: Mapping[str, Any], option: str, annotator: str | None) -> None:
-    """Refuse options of a judge where a batch says who answers."""
+def _refuse_judge(values: Mapping[str, Any], action: str, annotator: str | None) -> None:
+    """Refuse options of a judge where the batch has their values."""
     for name in _OF_A_JUDGE:
         if values[name] not in (None, False, ()):
-            raise click.UsageError(f"{option} needs no {_option(name)}: the batch says it")
+            raise click.UsageError(f"{action} needs no {_option(name)}: the batch says it")
     if annotator is not None:
-        raise click.UsageError(f"{option} needs no --as: the batch says it")
+        raise click.UsageError(f"{action} needs no --as: the batch says it")
 
 
 def _refuse_server(values: Mapping[str, Any]) -> None:
@@ -107,4 +109,5 @@ def _refuse_server(values: Mapping[str, Any]) -> None:
 
 
 def _option(name: str) -> str:
+    """An option as it is typed."""
     return f"--{name.replace('_', '-')}"

@@ -1,4 +1,4 @@
-"""Options that describe a judge which is no person, the same for every command that asks one."""
+"""Options that describe a program or a language model, the same for every command that asks it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Callable[..., Any])
 
-# Options of which several models may have one each.
+# Options that may be given once for each of several models: {option: (metavar, help)}.
 _OF_EACH_MODEL = {
     "--model": ("MODEL", "Language model that answers, by its name there."),
     "--server": ("URL", "Server of the model, such as http://localhost:8000."),
@@ -111,12 +111,12 @@ _OF_A_MODEL = (
 
 
 def judge_options(command: C) -> C:
-    """Add the options; the command gets those in `NAMES`."""
+    """Add the options of a judge; the command gets the parameters in `NAMES`."""
     return _with_options(command, several=False)
 
 
 def several_judges_options(command: C) -> C:
-    """Add the options, of which those of `each_judge` may be given several times."""
+    """Add the options of a judge; the options of each model may be given several times."""
     return _with_options(command, several=True)
 
 
@@ -127,15 +127,15 @@ def _with_options(command: C, *, several: bool) -> C:
 
 
 def each_judge(values: Mapping[str, Any], annotator: str | None) -> list[dict[str, Any]]:
-    """The options of each judge; one that is no model where no model is given.
+    """The options of each judge: one dict for each model, or one for a program or a person.
 
     Args:
-        values: as `several_judges_options` gives them: several models, servers and keys.
-        annotator: the name of `--as`.
+        values: values of `several_judges_options`, with several models, servers and keys.
+        annotator: value of `--as`.
 
     Raises:
-        click.UsageError: on a model that comes twice, or servers or keys that are neither one nor
-            as many as the models.
+        click.UsageError: on a model that is given twice, or a number of servers or keys that is
+            neither 1 nor the number of models.
     """
     models = values["model"]
     if len(models) > 1 and annotator is not None:
@@ -144,11 +144,11 @@ def each_judge(values: Mapping[str, Any], annotator: str | None) -> list[dict[st
         raise click.UsageError("a --model is given twice: give each once")
     judges = []
     for number in range(max(len(models), 1)):
-        judge = {**values}
+        judge_values = dict(values)
         for option in _OF_EACH_MODEL:
             name = option.removeprefix("--")
-            judge[name] = _value_for(number, values[name], len(models), option)
-        judges.append(judge)
+            judge_values[name] = _value_for(number, values[name], len(models), option)
+        judges.append(judge_values)
     return judges
 
 
@@ -163,11 +163,11 @@ def _value_for(number: int, option_values: Sequence[str], n_models: int, option:
     return option_values[number]
 
 
-def judge_of(values: Mapping[str, Any]) -> LanguageModel | Program | None:
-    """The judge that the options describe; None if they describe none.
+def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | None:
+    """The judge that the options describe; None if they describe no judge.
 
     Raises:
-        SortNetError: if the command, a parameter of the request or a price cannot be one.
+        SortNetError: on a command, a parameter of the request or a price that cannot be used.
     """
     from sortnet.judges import LanguageModel, Limits, Program
     from sortnet.judges.request import parse_request
@@ -214,14 +214,15 @@ def _price_of(values: Mapping[str, Any]) -> Price:
 
 
 def connect(values: Mapping[str, Any]) -> JudgeConnection | None:
-    """The judge that the options describe, ready to be asked; None if they describe none.
+    """The connection to the judge that the options describe; None if they describe no judge.
 
     Raises:
         SortNetError: if the command, the server, the template or the key cannot be used.
     """
-    judge = judge_of(values)
-    option = "--model" if values["judge"] is None else "--judge"
-    return None if judge is None else judge.connect(option)
+    judge = judge_from_options(values)
+    if judge is None:
+        return None
+    return judge.connect("--model" if values["judge"] is None else "--judge")
 
 
 def is_asked(values: Mapping[str, Any]) -> bool:
@@ -238,14 +239,14 @@ def refuse_together(values: Mapping[str, Any]) -> None:
     """Refuse options that do not go together.
 
     Raises:
-        click.UsageError: naming them.
+        click.UsageError: naming the options.
     """
     if values["judge"] is not None and values["model"]:
         raise click.UsageError("--judge and --model cannot be combined")
     if values["batch"] > 1 and values["judge"] is None:
         raise click.UsageError("--batch is for --judge")
-    asks = not only_shows(values) and values.get("write_batch") is None
-    if values["model"] and not values["server"] and asks:
+    asks_server = not only_shows(values) and values.get("write_batch") is None
+    if values["model"] and not values["server"] and asks_server:
         raise click.UsageError("--model needs --server URL")
     for option in _OF_A_MODEL:
         if values[option] and not values["model"] and not only_shows(values):

@@ -9,7 +9,7 @@ from typing import Any
 
 from cli.console import progress, say
 from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
-from cli.judges.judge_options import judge_of
+from cli.judges.judge_options import judge_from_options
 from cli.terminal.asking import Asker, Asking
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
@@ -19,7 +19,7 @@ from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.service.judge_as_annotator import EndReason, Judging, example_pairs
+from store.service.judge_as_annotator import EndReason, Judging, example_questions
 from store.service.labelling import LabellingService
 
 
@@ -106,14 +106,14 @@ def show_prompt_or_estimate(
     as_json: bool,
 ) -> None:
     """Show the prompt of one pair, or the estimate of a run; nothing is sent or stored."""
-    model = judge_of({**options, "model": options["model"] or "model", "judge": None})
+    model = judge_from_options({**options, "model": options["model"] or "model", "judge": None})
     assert isinstance(model, LanguageModel)
     first_criterion = collection.asked()[0]
     with closing(LabellingService(first_criterion, goal=until)) as service, progress() as status:
         status("fitting the answers so far")
         service.settle()
         remaining = service.remaining
-        examples = example_pairs(service, 1 if options["show_prompt"] else SAMPLE)
+        examples = example_questions(service, 1 if options["show_prompt"] else SAMPLE)
     if options["show_prompt"]:
         show_prompt(Prompt(model.prompt), examples[0], as_json=as_json)
         return

@@ -14,7 +14,7 @@ from typing import Any
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_irregular, refuse_output
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.asked_pairs import PLACES
+from sortnet.judges.asked_question import PLACES
 from sortnet.judges.prices import Price
 from sortnet.judges.verdicts import Verdict, stored_meta
 from sortnet.preference.base import ORDER_ANSWERS

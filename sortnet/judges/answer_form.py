@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sortnet.judges.asked_pairs import PLACES, Pair
+from sortnet.judges.asked_question import PLACES, AskedQuestion
 from sortnet.judges.model_answers import RESPONSE_FORMAT, verdict_of_reply
 from sortnet.judges.set_choices import SAME, SetChoice, choice_in, is_bare_choice, letter_shares
 from sortnet.judges.verdicts import Verdict, stored_text
@@ -34,10 +34,10 @@ class AnswerForm:
     worst: bool = False
 
     @classmethod
-    def of(cls, pair: Pair) -> AnswerForm:
+    def of(cls, question: AskedQuestion) -> AnswerForm:
         """The form of the answer to a question."""
-        n_items = len(pair["items"]) if "items" in pair else 2
-        return cls(n_items, bool(pair.get("worst")))
+        n_items = len(question["items"]) if "items" in question else 2
+        return cls(n_items, bool(question.get("worst")))
 
     @property
     def is_of_set(self) -> bool:
@@ -82,7 +82,7 @@ class AnswerForm:
         """Facts to store beside the answer of a reply: the probability of each letter of a set.
 
         Args:
-            reply: as `model_answers.parsed` returns it.
+            reply: as `model_answers.parse_reply` returns it.
         """
         choice = self._choice(reply) if self.is_of_set else None
         if choice is None:
@@ -96,7 +96,7 @@ class AnswerForm:
         """The verdict in a model's reply; None if the reply cannot be read.
 
         Args:
-            reply: as `model_answers.parsed` returns it.
+            reply: as `model_answers.parse_reply` returns it.
             text: text of the reply without secrets; stored as a comment if it holds more than the
                 answer.
             facts: further fields of the verdict.

@@ -7,19 +7,19 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import Budget
 from sortnet.judges.verdicts import Verdict
 
 
 class Worker(Protocol):
-    """Answers several pairs at once, with a verdict for each; any thread may stop it.
+    """Answers several questions at once, with a verdict for each; any thread may stop it.
 
-    A Fault says that these pairs failed, a Refused that all further pairs would fail, too. `end`
-    stops an idle worker.
+    A Fault says that these questions failed, a Refused that all further questions would fail, too.
+    `end` stops an idle worker.
     """
 
-    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]: ...
+    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]: ...
 
     def stop(self) -> None: ...
 
@@ -46,10 +46,10 @@ class Judge(Protocol):
         ...
 
 
-def no_preparation(pair: Pair, *, is_fresh: bool) -> Pair:
-    """The pair itself."""
+def no_preparation(question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
+    """The question itself."""
     del is_fresh
-    return pair
+    return question
 
 
 def takes_any_number(n_items: int) -> str:
@@ -59,10 +59,10 @@ def takes_any_number(n_items: int) -> str:
 
 
 class Preparation(Protocol):
-    """Function that adds to a pair what its worker needs."""
+    """Function that adds to a question what its worker needs."""
 
-    def __call__(self, pair: Pair, *, is_fresh: bool) -> Pair:
-        """Prepare a pair; `is_fresh`: no answer of a cache may be taken."""
+    def __call__(self, question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
+        """Prepare a question; `is_fresh`: no answer of a cache may be taken."""
         ...
 
 
@@ -73,11 +73,11 @@ class JudgeConnection:
     Attributes:
         name: name of the judge in messages.
         make_workers: makes the workers; the caller ends them.
-        batch: number of pairs that a worker is asked about at once.
-        both_orders: whether each pair is asked a second time with its sides exchanged.
+        batch: number of questions that a worker is asked about at once.
+        both_orders: whether each question is asked a second time with its sides exchanged.
         patience: seconds for which an answer is kept while the store's server is away.
         in_caller_thread: whether the only worker is asked in the thread of the caller.
-        prepare: adds to a pair what its worker needs.
+        prepare: adds to a question what its worker needs.
         why_not_about: reason why the judge cannot be asked about a number of items; empty: it can.
         budget: limits and cost of the calls; None: they cost nothing.
         open_connections: keeps the connections to a server open.

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.model_answers import CHARACTERS
 from sortnet.judges.prices import amount
@@ -54,7 +54,7 @@ class CallEstimate:
 def estimate_calls(
     model: LanguageModel,
     n_pairs: int,
-    examples: Sequence[Pair],
+    examples: Sequence[AskedQuestion],
     range_of_pairs: tuple[int, int] | None = None,
 ) -> CallEstimate:
     """Estimate the calls, tokens and cost of some questions.
@@ -71,9 +71,10 @@ def estimate_calls(
         fewest_calls = _calls(model, fewest)
         most_calls = _calls(model, most)
     prompt = Prompt(model.prompt)
-    prompt_tokens = sum(len(prompt.of(pair)) // CHARACTERS for pair in examples) / len(examples)
-    tokens_in = int(calls * max(1.0, prompt_tokens))
-    tokens_out = int(calls * sum(AnswerForm.of(pair).tokens for pair in examples) / len(examples))
+    prompt_tokens = sum(len(prompt.of(example)) // CHARACTERS for example in examples)
+    answer_tokens = sum(AnswerForm.of(example).tokens for example in examples)
+    tokens_in = int(calls * max(1.0, prompt_tokens / len(examples)))
+    tokens_out = int(calls * answer_tokens / len(examples))
     price = model.price_of_tokens()
     return CallEstimate(
         n_pairs,
@@ -88,7 +89,7 @@ def estimate_calls(
 
 
 def _calls(model: LanguageModel, n_pairs: int) -> int:
-    """Number of calls for a number of pairs, at most the limit of the model."""
+    """Number of calls for a number of questions, at most the limit of the model."""
     calls_per_pair = 2 if model.both_orders else 1
     calls = n_pairs * calls_per_pair
     limit = model.limits.max_calls

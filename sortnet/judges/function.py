@@ -15,10 +15,10 @@ import numpy as np
 
 from sortnet.errors import SortNetError
 from sortnet.files import one_line, shown
-from sortnet.judges.asked_pairs import Pair, sides_of
+from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.limits import MOST_WORKERS, check_whole_number
-from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, word_of
+from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, answer_at
 from sortnet.preference import Answer
 
 _MAY_RETURN = f"{', '.join(REPLIES)}, a probability that the left item is better, or None"
@@ -30,11 +30,12 @@ class Function:
 
     Args:
         function: called as `function(left, right)`. It returns `left`, `right`, `tie` or `skip`,
-            or the probability that the left item is better; None and NaN skip the pair. Asked
+            or the probability that the left item is better; None and NaN skip the question. Asked
             about more than two items it is called as `function(*items)` and returns the number of
             the best one, from 0, a tuple of the best and the worst one, `same`, `skip` or None.
         name: name under which the answers are stored; None: the qualified name of the function.
-        workers: threads that call it; 1: it is called in the caller's thread, one pair at a time.
+        workers: threads that call the function; 1: it is called in the caller's thread, about one
+            question at a time.
 
     Raises:
         SortNetError: on a coroutine function, or something that cannot be called.
@@ -124,18 +125,18 @@ class FunctionWorker:
         self._items = items
         self._stopped = threading.Event()
 
-    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each pair.
+    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
+        """A verdict for each question.
 
         Raises:
             Fault: if the function raises an exception, which is the cause of the fault.
             Refused: if it returns a value that is no answer.
         """
         verdicts: list[Verdict] = []
-        for pair in pairs:
+        for question in questions:
             if self._stopped.is_set():
                 raise Fault("interrupted", verdicts)
-            items = [self._items[side["id"]] for side in sides_of(pair)]
+            items = [self._items[side["id"]] for side in asked_items(question)]
             try:
                 answer = self._function(*items)
             except Exception as error:
@@ -143,7 +144,7 @@ class FunctionWorker:
             if len(items) == 2:
                 verdicts.append(verdict_of_value(answer))
             else:
-                verdicts.append(verdict_on_set(answer, len(items), worst=pair["worst"]))
+                verdicts.append(verdict_on_set(answer, len(items), worst=question["worst"]))
         return verdicts
 
     def stop(self) -> None:
@@ -173,7 +174,7 @@ def verdict_of_value(answer: object) -> Verdict:
         if math.isnan(p):
             return Verdict("skip", comment="the function returned NaN")
         if 0.0 <= p <= 1.0:
-            return Verdict(word_of(p), p)
+            return Verdict(answer_at(p), p)
     raise Refused(f"the judge returned {shown(answer)}, which is none of {_MAY_RETURN}")
 
 

@@ -1,4 +1,4 @@
-"""Programs as judges: they read lines of JSON with pairs, and write lines of JSON with answers."""
+"""Programs as judges: they read questions as lines of JSON, and write answers as lines of JSON."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from sortnet.errors import SortNetError
-from sortnet.judges.asked_pairs import Pair, sides_of
+from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
-from sortnet.judges.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
+from sortnet.judges.verdicts import KNOWN, Fault, Verdict, parse_verdict, quote
 from sortnet.messages import note, printable
 
 LONGEST = 1 << 18  # maximum bytes of an answer
@@ -33,7 +33,7 @@ _SHOWN = 200  # characters of the last line of stderr in a message
 
 @dataclass(frozen=True)
 class Program:
-    """A program as a judge: a line of JSON for each pair, a line of JSON for each answer.
+    """A program as a judge: a line of JSON for each question, a line of JSON for each answer.
 
     It is started once for each worker, without a shell. A line has `id`, `question`,
     `instructions`, `left` and `right`; the answer is a line such as `{"answer": "left"}`, with `p`
@@ -46,7 +46,7 @@ class Program:
             under this name.
         timeout: seconds for an answer.
         workers: copies of the program.
-        batch: pairs in a line, as an array.
+        batch: questions in a line, as an array.
         patience: seconds to wait for a store whose server is away.
 
     Raises:
@@ -63,7 +63,7 @@ class Program:
     patience: float = 600.0
 
     def __post_init__(self) -> None:
-        command_of(self.command)
+        split_command(self.command)
         check_number("timeout", self.timeout, may_be_zero=False)
         check_whole_number("workers", self.workers, most=MOST_WORKERS)
         check_whole_number("batch", self.batch)
@@ -78,7 +78,7 @@ class Program:
         self, name: str = "", originals: Mapping[str, Any] | None = None
     ) -> JudgeConnection:
         """Prepare to start the program."""
-        words = command_of(self.command)
+        words = split_command(self.command)
         name = name or f"judge {self.command}"
         reported_keys: set[str] = set()
 
@@ -100,7 +100,7 @@ class Program:
         return JudgeConnection(name, make_workers, self.batch, patience=self.patience)
 
 
-def command_of(typed: str) -> list[str]:
+def split_command(typed: str) -> list[str]:
     """Split a command as a shell would.
 
     Raises:
@@ -123,7 +123,7 @@ def refuse_missing_program(typed: str) -> None:
     Raises:
         SortNetError: with the message that starting the program would give.
     """
-    program = command_of(typed)[0]
+    program = split_command(typed)[0]
     if shutil.which(program) is None:
         code = errno.EACCES if Path(program).exists() else errno.ENOENT
         raise SortNetError(f"cannot start {program!r}: {os.strerror(code)}")
@@ -242,7 +242,7 @@ class RunningProgram:
             raise Fault(f"its answer is longer than {LONGEST:,} bytes")
 
     def _ending(self) -> str:
-        """How the program ended, in words."""
+        """Words for the way in which the program ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
         with suppress(OSError):
@@ -268,8 +268,8 @@ class ProgramWorker:
 
     Args:
         command: words of the command.
-        seconds: time for an answer to one pair.
-        batch: whether a line has an array of pairs; else it has one pair.
+        seconds: time for an answer to one question.
+        batch: whether a line has an array of questions; else it has one question.
         reported_keys: unknown keys of answers that were reported already, shared by all workers.
         notify: called with a message about an unknown key.
     """
@@ -292,27 +292,30 @@ class ProgramWorker:
         self._lock = threading.Lock()
         self._over = threading.Event()
 
-    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """Ask about some pairs; stop a program that fails."""
+    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
+        """Ask about some questions; stop a program that fails."""
         if self._batch:
-            return self._verdicts(pairs, json.dumps(list(pairs)))
-        return [verdict for pair in pairs for verdict in self._verdicts([pair], json.dumps(pair))]
+            return self._verdicts(questions, json.dumps(list(questions)))
+        verdicts = []
+        for question in questions:
+            verdicts += self._verdicts([question], json.dumps(question))
+        return verdicts
 
-    def _verdicts(self, pairs: Sequence[Pair], line: str) -> list[Verdict]:
+    def _verdicts(self, questions: Sequence[AskedQuestion], line: str) -> list[Verdict]:
         """Send a line, again as long as the program says to ask later."""
         while True:
             try:
-                replies = self._replies(pairs, line.encode() + b"\n")
+                replies = self._replies(questions, line.encode() + b"\n")
             except ProgramEnded as ended:
-                raise Fault(f"{ended}{_hint_about_sets(pairs)}") from None
+                raise Fault(f"{ended}{_hint_about_sets(questions)}") from None
             waits = [reply for reply in replies if isinstance(reply, float)]
             if not waits:
                 return [reply for reply in replies if isinstance(reply, Verdict)]
             if self._over.wait(max(waits)):
                 raise Fault("interrupted")
 
-    def _replies(self, pairs: Sequence[Pair], line: bytes) -> list[Verdict | float]:
-        """Send a line; returns a verdict for each pair, or the seconds after which to ask again."""
+    def _replies(self, questions: Sequence[AskedQuestion], line: bytes) -> list[Verdict | float]:
+        """Send a line; returns a verdict for each question, or the seconds before asking again."""
         with self._lock:
             if self._over.is_set():
                 raise Fault("interrupted")
@@ -320,18 +323,18 @@ class ProgramWorker:
                 self._program = RunningProgram(self._command)
             program = self._program
         try:
-            return self._parsed(program.ask(line, self._seconds * len(pairs)), pairs)
+            return self._parsed(program.ask(line, self._seconds * len(questions)), questions)
         except BaseException:
             with self._lock:
                 self._program = None
                 program.end()
             raise
 
-    def _parsed(self, line: bytes, pairs: Sequence[Pair]) -> list[Verdict | float]:
-        """Parse a line of the program; returns a verdict for each pair, or seconds to wait.
+    def _parsed(self, line: bytes, questions: Sequence[AskedQuestion]) -> list[Verdict | float]:
+        """Parse a line of the program; returns a verdict for each question, or seconds to wait.
 
         Raises:
-            Fault: if the line does not answer the pairs.
+            Fault: if the line does not answer the questions.
         """
         quoted = quote(line)
         try:
@@ -340,19 +343,20 @@ class ProgramWorker:
             answers = None
         is_wait_for_all = isinstance(answers, dict) and "retry_after" in answers
         if not self._batch or is_wait_for_all:
-            answers = [answers] * len(pairs)
+            answers = [answers] * len(questions)
         if not isinstance(answers, list) or not all(isinstance(item, dict) for item in answers):
             form = '[{"answer": "left"}, ...]' if self._batch else '{"answer": "left"}'
             raise Fault(f"not a line of JSON such as {form}: {quoted}")
-        if len(answers) != len(pairs):
-            raise Fault(f"{len(answers)} answers to {len(pairs)} pairs: {quoted}")
-        for answer, pair in zip(answers, pairs, strict=True):
-            if answer.get("id", pair["id"]) != pair["id"]:
+        if len(answers) != len(questions):
+            raise Fault(f"{len(answers)} answers to {len(questions)} pairs: {quoted}")
+        for answer, question in zip(answers, questions, strict=True):
+            if answer.get("id", question["id"]) != question["id"]:
                 raise Fault(f"an answer to another pair: {quoted}")
-        replies = [
-            verdict_of(answer, quoted, len(sides_of(pair)), worst=pair.get("worst", False))
-            for answer, pair in zip(answers, pairs, strict=True)
-        ]
+        replies = []
+        for answer, question in zip(answers, questions, strict=True):
+            n_items = len(asked_items(question))
+            worst = question.get("worst", False)
+            replies.append(parse_verdict(answer, quoted, n_items, worst=worst))
         keys = {key for answer in answers for key in answer}
         for key in keys - {*KNOWN} - self._reported_keys:
             self._reported_keys.add(key)
@@ -372,12 +376,12 @@ class ProgramWorker:
             self._program.end(_GRACE)
 
 
-def _hint_about_sets(pairs: Sequence[Pair]) -> str:
+def _hint_about_sets(questions: Sequence[AskedQuestion]) -> str:
     """A hint for a program that ended at a question about more than two items.
 
     The hint is empty where all questions were about two items.
     """
-    largest = max(len(sides_of(pair)) for pair in pairs)
+    largest = max(len(asked_items(question)) for question in questions)
     if largest == 2:
         return ""
     return (

@@ -17,7 +17,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sortnet.errors import SortNetError
-from sortnet.judges.asked_pairs import PLACES, Pair, sides_of
+from sortnet.judges.asked_question import PLACES, AskedQuestion, asked_items
 from sortnet.messages import cut, printable
 
 PROMPT = """\
@@ -114,14 +114,14 @@ class Prompt:
             "or set the size to 2"
         )
 
-    def of(self, pair: Pair) -> str:
+    def of(self, question: AskedQuestion) -> str:
         """The prompt of a question.
 
         Raises:
             SortNetError: if the template uses a name that a question does not have, takes more than
                 5 seconds, or is for two items and the question is about more.
         """
-        sides = sides_of(pair)
+        sides = asked_items(question)
         if why_not := self.why_not_about(len(sides)):
             raise SortNetError(f"{self.name}: {why_not}")
         template = self._template
@@ -132,7 +132,7 @@ class Prompt:
             "group": None,
             "context": None,
             "worst": False,
-            **pair,
+            **question,
             "items": [{"place": place, **side} for place, side in zip(PLACES, sides, strict=False)],
         }
         try:
@@ -144,11 +144,11 @@ class Prompt:
                 AttributeError, LookupError, MemoryError, RecursionError) as error:  # fmt: skip
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
 
-    def messages(self, pair: Pair) -> list[dict[str, Any]]:
+    def messages(self, question: AskedQuestion) -> list[dict[str, Any]]:
         """The messages of a request, with the images of the question's items."""
-        text = self.of(pair)
+        text = self.of(question)
         image_parts: list[dict[str, Any]] = []
-        for place, side in zip(PLACES, sides_of(pair), strict=False):
+        for place, side in zip(PLACES, asked_items(question), strict=False):
             if side.get("audio") and not side["text"]:
                 raise SortNetError(
                     f"item {side['id']!r} is a sound: a language model reads texts and images"

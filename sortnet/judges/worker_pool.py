@@ -13,7 +13,7 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.verdicts import Enough, Fault, Refused, Verdict
 from sortnet.messages import note
@@ -94,7 +94,7 @@ class WorkerPool(ABC, Generic[Q]):
         """The ids of a question's items."""
 
     @abstractmethod
-    def _pair(self, question: Q, *, turned: bool) -> Pair:
+    def _asked_question(self, question: Q, *, turned: bool) -> AskedQuestion:
         """A question as a worker reads it; `turned`: in the reverse order of places."""
 
     def _is_fresh(self, question: Q) -> bool:
@@ -154,10 +154,10 @@ class WorkerPool(ABC, Generic[Q]):
                 n_open = len(questions_of_call)
                 n_wanted = most_open - n_open if n_open <= few_open else 0
                 for questions in self._batches(n_wanted):
-                    pairs = self._prepared_pairs(questions)
+                    prepared = self._prepared(questions)
                     with self._lock:
                         self._open |= {self._key(question) for question in questions}
-                    call = pool.submit(self._ask, idle, questions, pairs)
+                    call = pool.submit(self._ask, idle, questions, prepared)
                     questions_of_call[call] = questions
                 if not questions_of_call:
                     break
@@ -180,23 +180,25 @@ class WorkerPool(ABC, Generic[Q]):
         finally:
             pool.shutdown(cancel_futures=True)  # after the calls under way have stored answers
 
-    def _prepared_pairs(self, questions: Sequence[Q]) -> list[Pair]:
+    def _prepared(self, questions: Sequence[Q]) -> list[AskedQuestion]:
         """The questions as a worker is asked them, each in one order or in both."""
         return [
             self.judge.prepare(
-                self._pair(question, turned=turned), is_fresh=self._is_fresh(question)
+                self._asked_question(question, turned=turned), is_fresh=self._is_fresh(question)
             )
             for question in questions
             for turned in self._orders
         ]
 
-    def _ask(self, idle: SimpleQueue[Worker], questions: list[Q], pairs: list[Pair]) -> None:
+    def _ask(
+        self, idle: SimpleQueue[Worker], questions: list[Q], prepared: list[AskedQuestion]
+    ) -> None:
         """Ask an idle worker and store its answers, in a thread of its own."""
         if self.is_over:
             return
         worker = idle.get()
         try:
-            self._store_all(questions, worker.ask(pairs))
+            self._store_all(questions, worker.ask(prepared))
         except Fault as fault:
             self._store_all(questions, fault.answered)
             raise

@@ -1,4 +1,4 @@
-"""The pairs of items that a session may ask about at all, whoever is asked."""
+"""The pairs of items that a session may ask about at all, of any annotator."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sortnet.errors import JudgementError
 from sortnet.preference.base import Pair
 from sortnet.preference.groups import Groups
 
-FEW = 20_000  # pairs up to which each is a candidate, those of 200 items
+FEW = 20_000  # pairs, such as those of 200 items, that are all candidates; of more, a sample
 
 
 class AskablePairs:
-    """Pairs within groups, of items that are not retired; of these a given list, if there is one.
+    """Pairs within groups of items that are not retired; only the listed pairs, if there is a list.
 
     Args:
         groups: of the items.
@@ -25,8 +25,7 @@ class AskablePairs:
 
     Attributes:
         count: the number of pairs.
-        every: (m,), (m,) the items of all pairs, if there is a list or there are few pairs; else
-            None.
+        every: (m,), (m,) the items of all pairs; None if there is no list and pairs are many.
         listed: whether there is a list.
 
     Raises:
@@ -64,7 +63,7 @@ class AskablePairs:
 
 
 def _checked_pairs(among: ArrayLike, groups: Groups) -> I64:
-    """(m, 2) each pair once, the lower number first."""
+    """(m, 2) each of the pairs once, the lower number first; see `AskablePairs`."""
     n_items = len(groups.of)
     pairs: I64 = np.unique(np.sort(np.array(among, np.int64).reshape(-1, 2), axis=1), axis=0)
     for low, high in pairs.tolist():

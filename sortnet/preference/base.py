@@ -1,4 +1,4 @@
-"""Question, Judgement, and the possible answers."""
+"""A question, a judgement, and the possible answers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 from sortnet.errors import JudgementError
 
 Answer: TypeAlias = Literal["left", "right", "tie", "skip", "cant-say", "undo", "best", "same"]
-Pair: TypeAlias = tuple[int, int]  # two items, the lower number first where it is a key
+Pair: TypeAlias = tuple[int, int]  # two items; as a key, the lower number first
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 MOST_ITEMS = 6  # of a question
 SET_ANSWERS = ("best", "same")  # about the order of more than two items
-SET_FIELDS = ("further", "best", "worst")  # of `Judgement`, by which sets differ from pairs
-# The answers about the order of two items; a skip and a "can't say" are not.
+SET_FIELDS = ("further", "best", "worst")  # of `Judgement`; only questions about sets need them
+# The answers about the order of two items, with how much they are for the left item.
 TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
 ORDER_ANSWERS = (*TARGETS, *SET_ANSWERS)  # about the order of any number of items
 # What the probabilities of an annotator are: a share of votes, such as 7 of 10 for the left item; a
-# measurement of the difference of two items; or nothing, only the word counts.
+# measurement of the difference of two items; or ignored, so that only the word counts.
 Probabilities: TypeAlias = Literal["share", "measurement", "ignored"]
 PROBABILITIES: tuple[Probabilities, ...] = get_args(Probabilities)
 P_IN_WORDS: dict[Probabilities, str] = {
@@ -46,7 +46,7 @@ T = TypeVar("T", bound=HasPair)
 
 
 def unordered_pair(left: int, right: int) -> Pair:
-    """The two items, the lower number first, whichever was on which side."""
+    """The two items, the lower number first, whatever their sides."""
     return (left, right) if left < right else (right, left)
 
 
@@ -54,13 +54,13 @@ def by_pair(answers: Iterable[T]) -> dict[Pair, list[T]]:
     """The answers to each pair in their order; pairs in the order of their first answers.
 
     >>> questions = Question(3, 1, "bald", 1.0), Question(1, 3, "repeat", 1.0)
-    >>> {pair: len(asked) for pair, asked in by_pair(questions).items()}
+    >>> {pair: len(questions) for pair, questions in by_pair(questions).items()}
     {(1, 3): 2}
     """
-    of_pair: dict[Pair, list[T]] = {}
+    answers_to: dict[Pair, list[T]] = {}
     for answer in answers:
-        of_pair.setdefault(answer.pair, []).append(answer)
-    return of_pair
+        answers_to.setdefault(answer.pair, []).append(answer)
+    return answers_to
 
 
 def pairs_among(items: Iterable[int]) -> list[Pair]:
@@ -74,15 +74,15 @@ def pairs_among(items: Iterable[int]) -> list[Pair]:
 
 @dataclass(frozen=True)
 class Question:
-    """Which of two items is better, or which of up to six is the best? Items are numbered from 0.
+    """A question which of two items is better, or which of up to six is the best.
 
     Attributes:
-        left, right: the items in the first two places.
+        left, right: the items in the first two places, numbered from 0.
         strategy: what chose the items: `merge`, `connect`, `bald`, `random`, `repeat`, ...
         probability: with which the strategy chose these items; 1 if it had no choice. How often
             each strategy is used is a setting of the session.
-        model: number of events known to the model that chose it.
-        further: the items in the third place and on; none if the question is about two.
+        model: number of events that were fitted when the question was chosen.
+        further: the items from the third place on; none if the question is about two items.
     """
 
     left: int
@@ -126,10 +126,10 @@ class Question:
     def answered_by_place(
         self, annotator: str, best: int, worst: int | None = None, **facts: Any
     ) -> Judgement:
-        """The answer that names the best item, and perhaps the worst, by their places from 0.
+        """The judgement that names the best item, and perhaps the worst, by their places from 0.
 
         Raises:
-            JudgementError: on a place that is not there, or the same place for both.
+            JudgementError: on a place that the question does not have, or the same place for both.
 
         >>> Question(3, 1, "bald", 1.0, further=(4,)).answered_by_place("ana", 2, 0).best
         4
@@ -141,7 +141,7 @@ class Question:
         return self.answered(annotator, "best", best=self.items[best], worst=worst_item, **facts)
 
     def answered(self, annotator: str, answer: Answer, **facts: Any) -> Judgement:
-        """An answer to it as a judgement; `facts` are further fields, such as milliseconds.
+        """The judgement that gives this answer; `facts` are further fields, such as milliseconds.
 
         >>> Question(3, 1, "bald", 1.0).answered("ana", "left").strategy
         'bald'
@@ -162,28 +162,30 @@ def pair_of_two(items: tuple[int, ...]) -> Pair:
 
 @dataclass(frozen=True)
 class Judgement:
-    """An annotator's answer about two to six items; never changed, only undone by another one.
+    """An annotator's answer about two to six items; never changed, only undone by a later event.
 
     Attributes:
         annotator: name of the annotator.
         left, right: the items in the first two places.
-        answer: of two items, `left` or `right` is better, or `tie`; of more, `best`, or `same` if
-            all are as good; of any number `skip` or `cant-say`; or `undo` of an earlier judgement.
+        answer: about two items `left` or `right`, the better item, or `tie`; about more items
+            `best`, or `same` if all are equally good; about any number `skip` or `cant-say`; or
+            `undo` of an earlier judgement.
         milliseconds: time from showing to answering, if measured.
         strategy, probability, model: as in `Question`; the strategy of imports is `given`.
         number: its place in the order of the collection's events, from 1; 0 if not stored yet.
         undoes: for an undo, the number of the judgement to undo.
         at: time in seconds since 1970, if known.
-        comment, flagged: of the annotator on the pair; whether it is marked for the administrator.
-        p: how probably the left item is better, if given; see `Probabilities`.
-        cost: of the answer, in whatever currency its prices were given.
-        meta: what else is known of the answer, as JSON.
-        further: the items in the third place and on, as in `Question`.
+        comment: of the annotator on the question.
+        flagged: whether the annotator marked the question for the administrator.
+        p: the probability that the left item is better, if given; see `Probabilities`.
+        cost: of the answer, in the currency of the prices.
+        meta: further facts about the answer, as JSON.
+        further: the items from the third place on, as in `Question`.
         best, worst: the items chosen by the answer `best`; `worst` is None if it was not asked for.
 
     Raises:
         JudgementError: on an unknown answer, an item twice, an answer that does not go with the
-            number of items, an undo without `undoes`, or a `p` or `cost` that is none.
+            number of items, an undo without `undoes`, or a `p` or `cost` out of range.
 
     >>> Judgement("ana", 3, 1, "left").pair
     (1, 3)
@@ -261,9 +263,9 @@ class Judgement:
         return pairs_among(self.items)
 
     def comparisons(self) -> list[Pair]:
-        """(better, worse) of each comparison that follows from the answer; none of a tie.
+        """(better, worse) of each comparison that follows from the answer; none from a tie.
 
-        The best item is better than each other one, and each other one better than the worst.
+        The best item is better than each other item, and each other item is better than the worst.
         """
         if self.answer == "left":
             return [(self.left, self.right)]
@@ -271,15 +273,15 @@ class Judgement:
             return [(self.right, self.left)]
         if self.best is None:
             return []
-        than_best = [(self.best, item) for item in self.items if item != self.best]
+        with_best = [(self.best, item) for item in self.items if item != self.best]
         if self.worst is None:
-            return than_best
+            return with_best
         between = [item for item in self.items if item not in (self.best, self.worst)]
-        return than_best + [(item, self.worst) for item in between]
+        return with_best + [(item, self.worst) for item in between]
 
 
 def check_items(items: tuple[int, ...], answer: str) -> None:
-    """Refuse items of which one is there twice, and an answer that is none about so many items.
+    """Refuse an item that occurs twice, and an answer that does not go with the number of items.
 
     Raises:
         JudgementError: in these cases, or if there are more than six items.
@@ -298,8 +300,8 @@ def check_choice(items: tuple[int, ...], answer: str, best: int | None, worst: i
     """Refuse a best and a worst item that do not go with the answer and the items.
 
     Raises:
-        JudgementError: if `best` is there without the answer `best` or the other way round, if
-            `worst` is there without `best` or is the same, or if one of them is not in question.
+        JudgementError: if `best` is set without the answer `best` or missing with it, if `worst` is
+            set without `best` or is the same item, or if the question lacks one of these items.
     """
     if (answer == "best") != (best is not None):
         raise JudgementError('`best` must be set if and only if answer is "best"')
@@ -313,10 +315,16 @@ def check_choice(items: tuple[int, ...], answer: str, best: int | None, worst: i
 
 
 def check_undo(undo: Judgement, earlier: Judgement | None, *, undone: bool = False) -> None:
-    """Refuse an undo of an earlier judgement, None if it is missing, which may be undone already.
+    """Refuse an undo that cannot be.
+
+    Args:
+        undo: the undo.
+        earlier: the judgement that it undoes; None if there is no such judgement.
+        undone: whether the earlier judgement is undone already.
 
     Raises:
-        JudgementError: if there is no such judgement, or it is another's, an undo, or undone.
+        JudgementError: if there is no earlier judgement, or it is by another annotator, an undo, or
+            undone already.
     """
     number = undo.undoes
     if earlier is None:

@@ -25,9 +25,10 @@ class CalibrationRange:
         low, high: range of the probability of the item that was preferred.
         answers: number of the answers.
         said: mean of their probabilities.
-        others, n_others: share of others' answers to the same pairs that are the same, None without
-            any; number of these.
-        gold, n_gold: share of the answers to gold pairs that are right, None without any; number.
+        others: share of others' answers to the same pairs that are the same; None without any.
+        n_others: number of the others' answers.
+        gold: share of the answers to gold pairs that are right; None without any.
+        n_gold: number of the answers to gold pairs.
     """
 
     low: float
@@ -50,57 +51,55 @@ def calibration(
     Cost: a sort of the judgements.
 
     >>> judgements = [Judgement("model", 0, 1, "left", p=0.8), Judgement("ana", 1, 0, "left")]
-    >>> [(each.said, each.others) for each in calibration(judgements, "model")]
+    >>> ranges = calibration(judgements, "model")
+    >>> [(answers.said, answers.others) for answers in ranges]
     [(0.8, 0.0)]
     """
     table = Judgements.of(judgements)
     votes = SharedVotes.of(table)
-    own = votes.annotator == table.annotators.get(annotator, -1)
-    sure = own & (votes.better != 0.5) & ~np.isnan(table.p[votes.rows])
-    if not sure.any():
+    is_own = votes.annotator == table.annotators.get(annotator, -1)
+    is_sure = is_own & (votes.better != 0.5) & ~np.isnan(table.p[votes.rows])
+    if not is_sure.any():
         return []
-    others = _counts(votes, ~own)[votes.pair[sure]]
-    same, n_others = _same(others, votes.better[sure]), others.sum(axis=1)
-    right, is_gold = _right(votes, sure, gold)
-    p = _of_preferred(table, votes.rows[sure])
+    counts = _counts_of_preferred(votes, ~is_own)[votes.pair[is_sure]]
+    n_others = counts.sum(axis=1)
+    n_same = np.where(votes.better[is_sure] == 1, counts[:, 0], counts[:, 1])
+    right, is_gold = _right_and_gold(votes, is_sure, gold)
+    p = _p_of_preferred(table, votes.rows[is_sure])
     number = np.searchsorted(EDGES[1:-1], p, side="right")
-    return [
-        CalibrationRange(
-            EDGES[k],
-            EDGES[k + 1],
-            int(within.sum()),
-            float(p[within].mean()),
-            _share(same[within].sum(), n_others[within].sum()),
-            int(n_others[within].sum()),
-            _share(right[within].sum(), is_gold[within].sum()),
-            int(is_gold[within].sum()),
+    ranges = []
+    for k in np.unique(number).tolist():
+        within = number == k
+        n_others_within, n_gold = int(n_others[within].sum()), int(is_gold[within].sum())
+        ranges.append(
+            CalibrationRange(
+                EDGES[k],
+                EDGES[k + 1],
+                int(within.sum()),
+                float(p[within].mean()),
+                _share(n_same[within].sum(), n_others_within),
+                n_others_within,
+                _share(right[within].sum(), n_gold),
+                n_gold,
+            )
         )
-        for k in range(len(EDGES) - 1)
-        if (within := number == k).any()
-    ]
+    return ranges
 
 
-def _counts(votes: SharedVotes, some: Bool) -> I64:
+def _counts_of_preferred(votes: SharedVotes, some: Bool) -> I64:
     """(p, 2) how many of some answers to each pair prefer the lower number, and the other item."""
     n_pairs = len(votes.starts)
-    preferred = (
-        np.bincount(votes.pair[some & (votes.better == b)], minlength=n_pairs) for b in (1, 0)
-    )
-    return np.stack([*preferred], axis=1)
+    lower = np.bincount(votes.pair[some & (votes.better == 1)], minlength=n_pairs)
+    higher = np.bincount(votes.pair[some & (votes.better == 0)], minlength=n_pairs)
+    return np.stack((lower, higher), axis=1)
 
 
-def _same(counts: I64, better: F64) -> I64:
-    """How many of the others' answers are the same as each answer."""
-    same: I64 = np.where(better == 1, counts[:, 0], counts[:, 1])
-    return same
-
-
-def _right(votes: SharedVotes, some: Bool, gold: Iterable[Pair]) -> tuple[Bool, Bool]:
+def _right_and_gold(votes: SharedVotes, some: Bool, gold: Iterable[Pair]) -> tuple[Bool, Bool]:
     """Whether each of some answers is right, and whether it is about a gold pair."""
     better_of = {(min(pair), max(pair)): pair[0] for pair in gold}
     low, high = votes.low[some], votes.high[some]
-    keys = packed(*np.array([*better_of], np.int64).reshape(-1, 2).T)
-    is_gold = np.isin(packed(low, high), keys)
+    gold_low, gold_high = np.array([*better_of], np.int64).reshape(-1, 2).T
+    is_gold = np.isin(packed(low, high), packed(gold_low, gold_high))
     preferred = np.where(votes.better[some] == 1, low, high)
     right = np.zeros(len(low), np.bool_)
     for k in np.flatnonzero(is_gold).tolist():
@@ -108,11 +107,11 @@ def _right(votes: SharedVotes, some: Bool, gold: Iterable[Pair]) -> tuple[Bool, 
     return right, is_gold
 
 
-def _of_preferred(table: Judgements, rows: I64) -> F64:
+def _p_of_preferred(table: Judgements, rows: I64) -> F64:
     """The probability of the item that each of these answers prefers."""
     p = table.p[rows]
     return np.where(table.words(rows) == 1, p, 1 - p)
 
 
-def _share(part: float, number: float) -> float | None:
+def _share(part: float, number: int) -> float | None:
     return float(part / number) if number else None

@@ -1,9 +1,9 @@
-"""Cyclic triples beside what noise alone would give."""
+"""Cyclic triples, compared with the number that noise alone would give."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
@@ -21,14 +21,16 @@ _RANGE = [0.05, 0.95]
 
 @dataclass(frozen=True)
 class CycleTest:
-    """How many triples contradict any order, and how many would if only noise did.
+    """Whether more triples contradict any order than noise explains.
+
+    The last four attributes are None without triples.
 
     Attributes:
-        triples: number of triples of items of which all pairs are decided by majority.
-        cyclic: how many of them are cyclic: a over b over c over a.
-        expected: the share in simulated answers; None, as the others, without triples.
-        low, high: 90 % of the simulations are between them.
-        p: share of the simulations with as large a share as was seen, or a larger one.
+        triples: number of triples of items whose three pairs are decided by majority.
+        cyclic: number of cyclic triples among them: a over b over c over a.
+        expected: the mean share of cyclic triples in simulated answers.
+        low, high: 90 % of the simulated shares are between them.
+        p: share of the simulations with at least as large a share as in the answers.
     """
 
     triples: int
@@ -40,7 +42,7 @@ class CycleTest:
 
     @property
     def share(self) -> float | None:
-        """Of the cyclic triples; None without triples."""
+        """The share of cyclic triples; None without triples."""
         return self.cyclic / self.triples if self.triples else None
 
 
@@ -51,59 +53,86 @@ def cycle_test(
 
     A posterior predictive check (Gelman, Meng and Stern, 1996): the scores are drawn from the
     posterior, the same annotators answer the same questions with their reliability, side bias,
-    ties and blind answers, and p = (1 + #{simulated share >= seen share}) / (1 + #simulated). It
-    is cautious: the scores were fitted to the same answers. Answers with a probability count by
-    their word. `models` are the annotators that share errors, if they are in the posterior.
+    ties and blind answers, and p = (1 + #{simulated share >= observed share}) / (1 + #simulated).
+    The test is cautious, because the scores were fitted to the same answers. Answers with a
+    probability count by their word.
+
+    Args:
+        posterior: of the scores.
+        judgements: all judgements.
+        models: annotators that share errors, if the posterior has these.
+        seed: of the simulations.
 
     Cost: 400 times a look at the answers about 50,000 triples at most.
     """
     votes = SharedVotes.of(judgements)
-    low, high = votes.low[votes.starts], votes.high[votes.starts]
+    low = votes.low[votes.starts]
+    high = votes.high[votes.starts]
     parts = [np.stack(part) for part in triples_of(low, high, _MOST_TRIPLES)]
     triples = np.concatenate([np.empty((3, 0), np.int64), *parts], axis=1)
-    used = np.isin(votes.pair, triples)
-    pairs, pair = np.unique(votes.pair[used], return_inverse=True)
+    # Only answers to pairs of these triples count; their pairs are numbered again.
+    is_used = np.isin(votes.pair, triples)
+    pairs, pair = np.unique(votes.pair[is_used], return_inverse=True)
     triples = np.searchsorted(pairs, triples)
-    seen = _counted(triples, pair, votes.better[used])
-    if not seen.triples:
-        return seen
-    simulated = _simulated(posterior, judgements, votes.rows[used], models, seed)
-    shares = np.array([_counted(triples, pair, better).share or 0 for better in simulated])
-    p = (1 + int((shares >= seen.share).sum())) / (1 + _SIMULATED)
-    least, most = np.quantile(shares, _RANGE).tolist()
-    return CycleTest(seen.triples, seen.cyclic, float(shares.mean()), least, most, p)
+    observed = _count_cycles(triples, pair, votes.better[is_used])
+    if not observed.triples:
+        return observed
+    simulated = _simulated_answers(posterior, judgements, votes.rows[is_used], models, seed)
+    shares = np.array([_count_cycles(triples, pair, better).share or 0 for better in simulated])
+    n_as_large = int((shares >= observed.share).sum())
+    low_share, high_share = np.quantile(shares, _RANGE).tolist()
+    return replace(
+        observed,
+        expected=float(shares.mean()),
+        low=low_share,
+        high=high_share,
+        p=(1 + n_as_large) / (1 + _SIMULATED),
+    )
 
 
-def _simulated(
-    found: Posterior, judgements: Judgements, rows: I64, models: Collection[str], seed: int
+def _simulated_answers(
+    posterior: Posterior, judgements: Judgements, rows: I64, models: Collection[str], seed: int
 ) -> Iterator[F64]:
-    """Answers to the questions of these rows by the model, `_SIMULATED` times.
+    """Answers to the questions of these rows, simulated `_SIMULATED` times by the posterior.
 
     (m,) each: 1 if the item with the lower number is preferred, 0 if the other is, ½ for a tie.
     """
-    rng, n = np.random.default_rng(seed), len(found.reliability)
-    left, right = judgements.left[rows], judgements.right[rows]
-    known, who = found.annotators.padded(max(n, 1) + 1), np.minimum(judgements.annotator[rows], n)
-    numbers = [judgements.annotators.get(name, -1) for name in models]
-    by_model = np.isin(judgements.annotator[rows], numbers)
+    rng = np.random.default_rng(seed)
+    left = judgements.left[rows]
+    right = judgements.right[rows]
+    # An annotator who is not in the posterior is an average one, with the next number.
+    n = len(posterior.reliability)
+    annotators = posterior.annotators.padded(max(n, 1) + 1)
+    annotator = np.minimum(judgements.annotator[rows], n)
+    numbers_of_models = [judgements.annotators.get(name, -1) for name in models]
+    is_by_model = np.isin(judgements.annotator[rows], numbers_of_models)
+    tie = posterior.tie
     for draw in range(_SIMULATED):
-        scores = found.draws[draw % len(found.draws)]
-        side = np.append(scores[found.n_items :][:n], 0.0)[who]
-        z = known.reliability[who] * (scores[left] - scores[right]) + side
-        if found.errors is not None:
-            errors = scores[found.errors :]
-            z += by_model * (errors[left] - errors[right])
-        blind = rng.random(len(z)) < known.blind[who]
-        prefers = np.where(blind, (1 - found.ties) / 2, ndtr(z - found.tie))
-        tie = np.where(blind, found.ties, 1 - ndtr(z - found.tie) - ndtr(-z - found.tie))
-        drawn = rng.random(len(z))
-        said = np.where(drawn < prefers, 1.0, np.where(drawn < prefers + tie, 0.5, 0.0))
-        yield np.where(left < right, said, 1 - said)
+        unknowns = posterior.draws[draw % len(posterior.draws)]
+        side = np.append(unknowns[posterior.n_items :][:n], 0.0)[annotator]
+        gap = unknowns[left] - unknowns[right]
+        z = annotators.reliability[annotator] * gap + side
+        if posterior.errors is not None:
+            errors = unknowns[posterior.errors :]
+            z += is_by_model * (errors[left] - errors[right])
+        is_blind = rng.random(len(z)) < annotators.blind[annotator]
+        p_left = np.where(is_blind, (1 - posterior.ties) / 2, ndtr(z - tie))
+        p_tie = np.where(is_blind, posterior.ties, 1 - ndtr(z - tie) - ndtr(-z - tie))
+        number = rng.random(len(z))
+        for_left = np.where(number < p_left, 1.0, np.where(number < p_left + p_tie, 0.5, 0.0))
+        yield np.where(left < right, for_left, 1 - for_left)
 
 
-def _counted(triples: I64, pair: I64, better: F64) -> CycleTest:
+def _count_cycles(triples: I64, pair: I64, better: F64) -> CycleTest:
+    """Count triples whose pairs are decided, and the cyclic ones among them.
+
+    Args:
+        triples: (3, t) the numbers of the pairs (a, b), (b, c), (a, c) of each triple.
+        pair: (m,) the number of the pair that each answer is about.
+        better: (m,) as in `SharedVotes`.
+    """
     balance = np.bincount(pair, better - 0.5)
-    sides = balance[triples]
-    decided = (sides != 0).all(axis=0)
-    ab, bc, ac = sides[:, decided] > 0
-    return CycleTest(int(decided.sum()), int(cyclic(ab, bc, ac).sum()))
+    balances = balance[triples]
+    is_decided = (balances != 0).all(axis=0)
+    ab, bc, ac = balances[:, is_decided] > 0
+    return CycleTest(int(is_decided.sum()), int(cyclic(ab, bc, ac).sum()))

@@ -35,14 +35,16 @@ def design(features: ArrayLike | None, n_items: int | None = None) -> F64:
     if np.isinf(X).any():
         item, column = np.argwhere(np.isinf(X))[0]
         raise DataError(f"item {item}, feature {column + 1}: {X[item, column]} is not finite")
-    columns = [_column(x) for x in X.T]
-    kept = [x for x in columns if x is not None]
-    return np.ascontiguousarray(np.stack(kept, axis=1)) if kept else np.empty((len(X), 0))
+    columns = [column for column in map(_column, X.T) if column is not None]
+    if not columns:
+        return np.empty((len(X), 0))
+    return np.ascontiguousarray(np.stack(columns, axis=1))
 
 
 def _column(x: F64) -> F64 | None:
-    present = ~np.isnan(x)
-    values = x[present]
+    """A column of the design matrix from a feature; None if the feature is constant."""
+    is_present = ~np.isnan(x)
+    values = x[is_present]
     if not len(values) or values.min() == values.max():
         return None
     values = _standard(values)
@@ -50,11 +52,12 @@ def _column(x: F64) -> F64 | None:
         from scipy.stats import rankdata  # half a second, which labelling seldom needs
 
         values = _standard(ndtri((rankdata(values) - 0.5) / len(values)))
-    out = np.zeros(len(x))
-    out[present] = values
-    return out
+    column = np.zeros(len(x))
+    column[is_present] = values
+    return column
 
 
 def _standard(x: F64) -> F64:
+    """The values with mean 0 and variance 1."""
     standard: F64 = (x - x.mean()) / x.std()
     return standard

@@ -1,4 +1,4 @@
-"""A process of its own for fits, so that answers given meanwhile do not wait for an interpreter."""
+"""A separate process for fits, so that answers given meanwhile do not wait for an interpreter."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from contextlib import contextmanager, suppress
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from sortnet.errors import SortNetError
 
 Result = TypeVar("Result")
-Call: TypeAlias = Callable[..., Any]  # of a function and its arguments; returns what that does
-_NICE = 5  # below those who answer
+Call: TypeAlias = Callable[..., Any]  # takes a function and its arguments, returns its result
+_NICE = 5  # a fit has a lower priority than answers
 
 
 class FitProcess:
     """Calls functions in another process, one at a time; thread-safe.
 
-    The process is started by the first call, and again after it was killed. It ends with this one,
-    also in the middle of a call, and Ctrl-C is left to this one.
+    The process is started by the first call, and again after it was killed. It ends with the
+    present process, also in the middle of a call, and ignores Ctrl-C.
 
     >>> process = FitProcess()
     >>> process(max, 3, 5)
     5
     >>> process.close()
 
-    Cost: some seconds to start, for it imports the libraries again; then copies of the arguments
-    and the result.
+    Cost: some seconds to start, since the process imports the libraries; then copies of the
+    arguments and the result.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: BaseProcess | None = None
-        self._ours: Connection | None = None
+        self._connection: Connection | None = None
 
     def __call__(self, function: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
-        """What the function returns.
+        """Call the function in the other process, and return its result.
 
         Raises:
-            Exception: what it raises there.
+            Exception: the error that the function raises.
             SortNetError: if the process was killed meanwhile.
         """
         with self._lock:
             if self._process is None:
                 self._start()
-            assert self._ours is not None
+            assert self._connection is not None
             try:
-                self._ours.send((function, arguments, named))
-                done, found = self._ours.recv()
+                self._connection.send((function, arguments, named))
+                outcome: _Outcome = self._connection.recv()
             except (EOFError, OSError):
                 self._process = None
                 raise SortNetError(
                     "the process of the fits was killed: for lack of memory?"
                 ) from None
-        if not done:
-            raise found
-        result: Result = found
+        if outcome.error is not None:
+            raise outcome.error
+        result: Result = outcome.result
         return result
 
     def close(self) -> None:
@@ -69,38 +69,46 @@ class FitProcess:
             self._process.kill()
 
     def _start(self) -> None:
-        context = get_context("spawn")  # a fork would take along locks that other threads hold
-        self._ours, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _deaf_to_ctrl_c():
+        context = get_context("spawn")  # a fork would copy locks that other threads hold
+        self._connection, connection_of_process = context.Pipe()
+        self._process = context.Process(target=_work, args=(connection_of_process,), daemon=True)
+        with _blocked_ctrl_c():
             self._process.start()
-        theirs.close()
+        connection_of_process.close()
+
+
+class _Outcome(NamedTuple):
+    """The result of a call, or the error that it raised."""
+
+    result: Any = None
+    error: Exception | None = None
 
 
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """What is started within it inherits that Ctrl-C, which reaches all processes, is blocked."""
+def _blocked_ctrl_c() -> Iterator[None]:
+    """Block Ctrl-C, which reaches all processes, in a process that is started meanwhile."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # which would unblock it, if that were to be started
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # The resource tracker would unblock Ctrl-C if it were started here.
+    resource_tracker.ensure_running()
+    mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
 
 
-def _work(calls: Connection) -> None:
-    """Answer calls until the other end is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # also where it cannot be blocked
+def _work(connection: Connection) -> None:
+    """Make the calls that are sent, until the other end of the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block it
     with suppress(AttributeError, OSError):
         os.nice(_NICE)
     with suppress(EOFError, OSError):
         while True:
-            function, arguments, named = calls.recv()
+            function, arguments, named = connection.recv()
             try:
-                found = True, function(*arguments, **named)
-            except Exception as error:  # it belongs to the caller
-                found = False, error
-            calls.send(found)
+                outcome = _Outcome(result=function(*arguments, **named))
+            except Exception as error:  # the caller raises it
+                outcome = _Outcome(error=error)
+            connection.send(outcome)

@@ -1,4 +1,6 @@
-"""The fitted model of a session: learned features, scales, a fit to choose and one to rank."""
+"""The fitted model of a session: learned features, scales, a fit that chooses questions and a fit
+that ranks.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ from sortnet.preference.scales import Scales
 from sortnet.preference.vote_arrays import Votes
 
 ENOUGH = 200  # votes from which on a net is tried
-_PLENTY = 20_000  # votes it is tried on, at most
+_PLENTY = 20_000  # votes on which a net is tried, at most
 _HIDDEN = (16, 8)
 _CHECKED = 0.25  # share of the votes held out for early stopping and evaluation
-_BETTER = 1.0  # standard errors by which it must predict held-out votes better
+_BETTER = 1.0  # standard errors by which a net must predict held-out votes better
 # Epochs after the best one. Training to the end keeps the same epoch, and takes four times as long.
 _PATIENCE = 10
 
@@ -31,14 +33,14 @@ class Basis:
     """Learned features and scales, chosen from the answers up to a milestone."""
 
     milestone: int  # number of events up to which the net was trained
-    scaled: int  # and up to which the scales were chosen
-    features: F64  # (n, d + h), the given ones and those learned by a net
+    scaled: int  # number of events up to which the scales were chosen
+    features: F64  # (n, d + h) given features, and features learned by a net
     scales: Scales
 
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """`choosing` is fitted without the hold-out, `all` with it."""
+    """Two fits on one basis: `choosing` without the hold-out, `all` with it."""
 
     basis: Basis
     choosing: Fitted
@@ -53,10 +55,11 @@ def milestone(events: int) -> int:
     >>> [milestone(events) for events in (7, 8, 9, 10, 100)]
     [0, 8, 8, 10, 97]
     """
-    at, then = 0, 8
-    while then <= events:
-        at, then = then, then + then // 4
-    return at
+    last, following = 0, 8
+    while following <= events:
+        last = following
+        following += following // 4
+    return last
 
 
 def choose_basis(
@@ -68,9 +71,9 @@ def choose_basis(
     seed: int = 0,
     keep: Path | None = None,
 ) -> Basis:
-    """Learned features, or those of `net`, and scales, from the votes up to a milestone.
+    """Learned features, or the features of `net`, and scales, from the votes up to a milestone.
 
-    `keep` is a folder for what is found, see `cached`.
+    `keep` is a folder in which both are kept, see `cached`.
     """
     n_annotators = int(votes.annotator.max(initial=-1)) + 1
     if net is None:
@@ -78,23 +81,24 @@ def choose_basis(
         def learn() -> Arrays:
             return {"units": learned_features(features, votes, n_annotators, seed=seed)}
 
-        learned = cached(keep, ("units", features, *vars(votes).values(), seed), learn)
-        milestone, together = at, np.hstack((features, learned["units"]))
+        inputs = ["units", features, *vars(votes).values(), seed]
+        units = cached(keep, inputs, learn)["units"]
+        milestone, extended = at, np.hstack((features, units))
     else:
-        milestone, together = net.milestone, net.features
-    scales = kept_scales(together, votes, n_annotators, seed=seed, keep=keep)
-    return Basis(milestone, at, together, scales)
+        milestone, extended = net.milestone, net.features
+    scales = kept_scales(extended, votes, n_annotators, seed=seed, keep=keep)
+    return Basis(milestone, at, extended, scales)
 
 
 def kept_scales(
     features: F64, votes: Votes, n_annotators: int, *, seed: int = 0, keep: Path | None = None
 ) -> Scales:
-    """`choose_scales`, or what it returned earlier."""
+    """The scales of `choose_scales`, from the folder `keep` if they were chosen before."""
 
     def choose() -> Arrays:
         return choose_scales(features, votes, n_annotators, seed=seed).arrays()
 
-    inputs = ("scales", features, *vars(votes).values(), n_annotators, seed)
+    inputs = ["scales", features, *vars(votes).values(), n_annotators, seed]
     return Scales.from_arrays(cached(keep, inputs, choose))
 
 
@@ -109,63 +113,72 @@ def fit_both(
     keep: Path | None = None,
 ) -> Fits:
     """Fit the scores to the answers without the hold-out, and to all; `keep`: see `cached`."""
-    scales = basis.scales
+    scales, features = basis.scales, basis.features
 
     def fit_them() -> Arrays:
-        choosing = fit(basis.features, usable, n_annotators, scales=scales, start=start, seed=seed)
+        choosing = fit(features, usable, n_annotators, scales=scales, start=start, seed=seed)
         if not len(everything) and choosing.posterior.covariance is None:
-            # Both are the prior. Without a covariance no answer changes one of them in place, so
-            # they can share their draws: of a million items they take 400 MB.
+            # Both are the prior. Without a covariance no answer changes either of them in place, so
+            # they can share their draws: of a million items these take 400 MB.
             ranking = choosing
         else:
             ranking = fit(
-                basis.features,
+                features,
                 everything,
                 n_annotators,
                 scales=scales,
                 start=choosing.theta,
                 seed=seed,
             )
-        parts = {"choosing": choosing.arrays(), "all": ranking.arrays()}
-        return {f"{part}.{name}": a for part, of in parts.items() for name, a in of.items()}
+        arrays = {f"choosing.{name}": array for name, array in choosing.arrays().items()}
+        for name, array in ranking.arrays().items():
+            arrays[f"all.{name}"] = array
+        return arrays
 
-    votes = (*vars(usable).values(), *vars(everything).values())
-    inputs = ("fits", basis.features, *scales.arrays().values(), *votes, n_annotators, start, seed)
-    found = cached(keep, inputs, fit_them)
+    votes = [*vars(usable).values(), *vars(everything).values()]
+    inputs = ["fits", features, *scales.arrays().values(), *votes, n_annotators, start, seed]
+    arrays = cached(keep, inputs, fit_them)
 
-    def part(name: str) -> Fitted:
-        own = {k.removeprefix(name): array for k, array in found.items() if k.startswith(name)}
-        return Fitted.from_arrays(own, len(basis.features), scales)
+    def fit_named(prefix: str) -> Fitted:
+        of_fit = {
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith(prefix)
+        }
+        return Fitted.from_arrays(of_fit, len(features), scales)
 
-    return Fits(basis, part("choosing."), part("all."))
+    return Fits(basis, fit_named("choosing."), fit_named("all."))
 
 
 def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: int = 0) -> bool:
-    """Whether held-out answers of the others are predicted better without one annotator's.
+    """Whether the other annotators' answers are predicted better without one annotator's answers.
 
     Each of the others' answers is predicted as if it had not been fitted. All count alike here, as
     they do in an export: a model that knows who is unreliable hardly needs to leave anybody out.
-    Better is by a standard error of the mean log-likelihood, in two fits to 20,000 votes at most.
+    Better means by a standard error of the mean log-likelihood. Cost: two fits to at most 20,000
+    votes.
     """
-    votes = _at_most(votes.comparisons(), seed)
-    own = votes.annotator == number
-    if own.all() or not own.any():
+    votes = _plenty_of(votes.comparisons(), seed)
+    is_own = votes.annotator == number
+    if is_own.all() or not is_own.any():
         return False
-    alike = replace(votes, annotator=np.zeros(len(votes), np.int64), weight=None)
-    others = alike.where(~own)
+    as_of_one = replace(votes, annotator=np.zeros(len(votes), np.int64), weight=None)
+    of_others = as_of_one.where(~is_own)
     scales = replace(basis.scales, annotators=Annotators.average(1))
 
-    def likelihoods(known: Votes) -> F64:
-        found = fit(basis.features, known, 1, scales=scales, seed=seed, draws=16).posterior
-        p = found.predicted(others, left_out=True)
-        likelihood: F64 = xlogy(others.target, p) + xlogy(1 - others.target, 1 - p)
-        return likelihood
+    def log_likelihoods(fitted_votes: Votes) -> F64:
+        """Log-likelihoods of the others' answers by a fit."""
+        fitted = fit(basis.features, fitted_votes, 1, scales=scales, seed=seed, draws=16)
+        p = fitted.posterior.predicted(of_others, left_out=True)
+        log_p: F64 = xlogy(of_others.target, p) + xlogy(1 - of_others.target, 1 - p)
+        return log_p
 
-    gain = likelihoods(others) - likelihoods(alike)
+    gain = log_likelihoods(of_others) - log_likelihoods(as_of_one)
     return is_gain(gain, _BETTER, ddof=0)
 
 
-def _at_most(votes: Votes, seed: int) -> Votes:
+def _plenty_of(votes: Votes, seed: int) -> Votes:
+    """The votes, or about 20,000 random ones of more."""
     if len(votes) <= _PLENTY:
         return votes
     return votes.where(votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed)))
@@ -177,8 +190,8 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     The net f of r(x, y) = τ(w · (f(x) - f(y))) learns from soft targets: each vote is one pair, a
     tie is a pair each way. A quarter of the votes is held out for early stopping and to decide
     whether to keep the units: they must improve the likelihood of the held-out votes. If they do
-    not, or there are few votes, there are none (h = 0). Held out are all votes on some of the
-    items: a net that memorises items is useless, as the items' residuals do that already and it
+    not, or there are few votes, there are none (h = 0). All votes on some of the items are held
+    out: a net that memorises items is useless, as the items' residuals do that already and the net
     would not generalise to items that nobody has compared.
 
     Cost: none up to 200 votes; above, a training and two fits to at most 20,000 votes, about five
@@ -187,31 +200,37 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     nothing = np.empty((len(features), 0))
     if votes.n_answers < ENOUGH or not features.shape[1]:
         return nothing
-    votes = _at_most(votes, seed)
-    some = max(1, round(len(features) * (1 - np.sqrt(1 - _CHECKED))))
-    of = np.zeros(len(features), np.bool_)
-    of[np.random.default_rng(seed).permutation(len(features))[:some]] = True
-    held_out = of[votes.left] | of[votes.right]
+    votes = _plenty_of(votes, seed)
+    n_items = len(features)
+    n_held_out = max(1, round(n_items * (1 - np.sqrt(1 - _CHECKED))))
+    held_out_items = np.random.default_rng(seed).permutation(n_items)[:n_held_out]
+    is_item_held_out = np.zeros(n_items, np.bool_)
+    is_item_held_out[held_out_items] = True
+    held_out = is_item_held_out[votes.left] | is_item_held_out[votes.right]
     train, vali = votes.where(~held_out), votes.where(held_out)
     if not len(train) or not len(vali):
         return nothing
     units = _hidden_units(features, train, vali, seed)
-    without = _likelihoods(features, votes, n_annotators, held_out, seed)
-    gain = _likelihoods(np.hstack((features, units)), votes, n_annotators, held_out, seed) - without
+    extended = np.hstack((features, units))
+    without = _log_likelihoods(features, votes, n_annotators, held_out, seed)
+    gain = _log_likelihoods(extended, votes, n_annotators, held_out, seed) - without
     return units if is_gain(gain, _BETTER, ddof=0) else nothing
 
 
-def _likelihoods(features: F64, votes: Votes, n_annotators: int, held_out: Bool, seed: int) -> F64:
-    """Log-likelihood of each held-out vote, by a fit to the others."""
+def _log_likelihoods(
+    features: F64, votes: Votes, n_annotators: int, held_out: Bool, seed: int
+) -> F64:
+    """Log-likelihood of each held-out vote, by a fit to the other votes."""
     posterior = fit(features, votes.where(~held_out), n_annotators, seed=seed, draws=16).posterior
-    votes = votes.where(held_out).comparisons()
-    mean, variance = posterior.difference(votes.left, votes.right)
-    z = mean / np.sqrt(1 + variance)
-    likelihood: F64 = votes.target * log_ndtr(z) + (1 - votes.target) * log_ndtr(-z)
-    return likelihood
+    comparisons = votes.where(held_out).comparisons()
+    mean, variance = posterior.difference(comparisons.left, comparisons.right)
+    z, target = mean / np.sqrt(1 + variance), comparisons.target
+    log_p: F64 = target * log_ndtr(z) + (1 - target) * log_ndtr(-z)
+    return log_p
 
 
 def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
+    """(n, h) standardised hidden units of a trained net, without units that are constant."""
     import torch
 
     from sortnet.comparators import DirectRanker
@@ -220,8 +239,8 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
 
     items = Queries.from_arrays(features.astype(np.float32))
     net = DirectRanker(features.shape[1], hidden=_HIDDEN, seed=seed)
-    how = Training(patience=_PATIENCE)
-    train_on_pairs(net, items, _pairs(train), items, _pairs(vali), how, seed=seed)
+    training = Training(patience=_PATIENCE)
+    train_on_pairs(net, items, _pairs(train), items, _pairs(vali), training, seed=seed)
     with torch.no_grad():
         net.eval()
         units = net.feature_part(torch.from_numpy(items.features)).numpy().astype(np.float64)
@@ -232,9 +251,10 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
 
 
 def _pairs(votes: Votes) -> ComparedPairs:
-    """The likelier winner of each vote first; of a tie, either."""
+    """The pairs of the votes with the likelier winner first; a tie is a pair each way."""
     votes = votes.comparisons()
-    first = np.append(votes.target >= 0.5, votes.target > 0.5)
+    is_left_better = np.append(votes.target >= 0.5, votes.target > 0.5)
     left, right = np.tile(votes.left, 2), np.tile(votes.right, 2)
-    better, worse = np.where(first, left, right), np.where(first, right, left)
+    better = np.where(is_left_better, left, right)
+    worse = np.where(is_left_better, right, left)
     return ComparedPairs.of_keys(unique(packed(better, worse)))

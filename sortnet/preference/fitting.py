@@ -30,7 +30,7 @@ from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
 from sortnet.preference.widening import widened_by
 
 _SMALL = 150  # unknowns up to which a fit takes a few milliseconds
-_UNFITTED = 4  # events after which there is a new fit, or 5 % if that is more
+_UNFITTED = 4  # events that wait for a new fit, or 5 % of the events if that is more
 _AT_A_TIME = 64  # answers observed one by one; more of them wait for the next fit
 
 
@@ -51,11 +51,11 @@ class SessionFitting:
 
     Args:
         features: (n, d) of the items.
-        history: of the session.
-        groups: of the items.
+        history: the events of the session.
+        groups: the groups of the items.
         study: which annotators are models, and the gold pairs.
-        goal: of the session.
-        lock: of the history and the fits; it is not held during a fit.
+        goal: the goal of the session.
+        lock: guards the history and the fits; it is not held during a fit.
         seed: of all random choices.
         keep: folder in which fits to many answers are kept; None: nowhere.
         call: calls the functions of a fit that takes more than a few milliseconds.
@@ -63,7 +63,7 @@ class SessionFitting:
     Attributes:
         fits: the last fits.
         fitted_at: number of events to which the last fits were made.
-        order: the items in order; it follows answers that came after the last fit.
+        order: the items in order, by the answers that came after the last fit, too.
     """
 
     def __init__(
@@ -79,9 +79,15 @@ class SessionFitting:
         keep: Path | None,
         call: Callable[..., Any],
     ) -> None:
-        self._X, self._history, self._groups = features, history, groups
-        self._study, self._goal, self._lock = study, goal, lock
-        self._seed, self._keep, self._call = seed, keep, call
+        self._X = features
+        self._history = history
+        self._groups = groups
+        self._study = study
+        self._goal = goal
+        self._lock = lock
+        self._seed = seed
+        self._keep = keep
+        self._call = call
         self._fitting = threading.Lock()
         self.fits = self._fit(0, None)
         self.fitted_at = self._observed = 0
@@ -89,7 +95,7 @@ class SessionFitting:
 
     @property
     def has_features(self) -> bool:
-        """Whether the items have any."""
+        """Whether the items have features."""
         return bool(self._X.shape[1])
 
     @property
@@ -110,8 +116,10 @@ class SessionFitting:
     @property
     def quick(self) -> bool:
         """Whether a fit takes a few milliseconds only: few unknowns, no net to train."""
-        no_net = self._history.n_votes < ENOUGH
-        return self.small and (no_net or not self._is_net_old)
+        if not self.small:
+            return False
+        has_net = self._history.n_votes >= ENOUGH
+        return not (has_net and self._is_net_old)
 
     @property
     def small(self) -> bool:
@@ -132,7 +140,7 @@ class SessionFitting:
                 self._refit(keep_net=keep_net)
 
     def fit_if_due(self) -> None:
-        """Fit from time to time, unless a fit is in progress: a question must not wait for that."""
+        """Fit if enough events wait, unless a fit is in progress: a question must not wait."""
         if not (self.due and self._fitting.acquire(blocking=False)):
             return
         try:
@@ -143,22 +151,24 @@ class SessionFitting:
     def catch_up(self) -> None:
         """Update the posterior by the events since the last fit; the lock must be held."""
         posterior, n_events = self.fits.choosing.posterior, len(self._history.events)
-        if posterior.covariance is None or not 0 < n_events - self._observed <= _AT_A_TIME:
+        n_late = n_events - self._observed
+        if posterior.covariance is None or not 0 < n_late <= _AT_A_TIME:
             return
+        n_annotators, models = len(posterior.reliability), self.models()
         late = self._history.votes(n_events, after=self._observed, holdout=False)
-        models = self.models()
         of_pairs = late.where(late.of_pairs)
-        for vote, probit in zip(of_pairs.rows(), of_pairs.probits(), strict=True):
-            annotator = vote[-1]
-            if annotator < len(posterior.reliability):
+        for row, probit in zip(of_pairs.rows(), of_pairs.probits(), strict=True):
+            left, right, target, annotator = row
+            if annotator < n_annotators:
                 kind = MODEL if annotator in models else PERSON
-                posterior.observe(*vote, kind, probit)
+                posterior.observe(left, right, target, annotator, kind, probit)
         late = late.marked(models)
         for sets in late.sets:
             for rows in sets.rows:
-                if late.annotator[rows[0]] < len(posterior.reliability):
+                if late.annotator[rows[0]] < n_annotators:
                     posterior.observe_set(late.where(rows))
-        self._observed, self.order = n_events, self._order_by(self.fits)
+        self._observed = n_events
+        self.order = self._order_by(self.fits)
 
     def measuring(self, annotator: str) -> Measuring | None:
         """The reliability and the scale of an annotator, if their answers are measurements."""
@@ -171,8 +181,8 @@ class SessionFitting:
         return (reliability, scale) if scale > 0 else None
 
     def typical_measuring(self) -> Measuring | None:
-        """Reliability and scale of the annotator with the most answers, if these are measurements;
-        before any answer, of whose answers are to be.
+        """Reliability and scale of the annotator with the most answers, if the answers are
+        measurements. Before any answer: of an annotator whose answers are to be measurements.
         """
         names = [*self._history.annotators] or [*self._study.probabilities]
         if not names:
@@ -189,11 +199,11 @@ class SessionFitting:
         with self._lock:
             votes, n_events = self._history.soft_votes(), len(self._history.events)
             names = [*self._history.annotators]
-            complete = self._with_known(self._history.votes(n_events))
+            votes_and_gold = self._with_known(self._history.votes(n_events))
         if not len(votes):
             return votes, {}
         keep = self._keep if votes.n_answers >= ENOUGH else None
-        scales = kept_scales(self._X, complete, len(names), seed=self._seed, keep=keep)
+        scales = kept_scales(self._X, votes_and_gold, len(names), seed=self._seed, keep=keep)
         weight: F64 = scales.annotators.reliability * (1 - scales.annotators.blind)
         return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
@@ -207,7 +217,7 @@ class SessionFitting:
         return predicted_better_without(number, basis, votes, seed=self._seed)
 
     def widened_by(self) -> str | None:
-        """The annotator whose answers made the intervals wider, by the last fit."""
+        """The name of the annotator whose answers made the intervals wider, by the last fit."""
         with self._lock:
             fits, votes = self.fits, self._with_known(self._history.votes(self.fitted_at))
             names = [*self._history.annotators]
@@ -216,30 +226,41 @@ class SessionFitting:
         return None if number is None else names[number]
 
     def _refit(self, *, keep_net: bool = False) -> None:
-        upto = len(self._history.events)
-        fits = self._fit(upto, self.fits, keep_net=keep_net)
+        n_events = len(self._history.events)
+        fits = self._fit(n_events, self.fits, keep_net=keep_net)
         order = self._order_by(fits)  # before the lock, so that a question does not wait
         with self._lock:
             self.fits, self.order = fits, order
-            self.fitted_at = self._observed = upto
+            self.fitted_at = self._observed = n_events
 
-    def _fit(self, upto: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
+    def _fit(self, n_events: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
+        """Fits to the first events, which start from the fits before."""
         with self._lock:
-            n_annotators, at = len(self._history.annotators), self._milestone(upto)
-            everything = self._with_known(self._history.votes(upto))
-            usable = self._with_known(self._history.votes(upto, holdout=False))
-        call = self._call if upto and not self.small else operator.call
-        # Kept is what a session that starts with these events would find.
+            n_annotators, at = len(self._history.annotators), self._milestone(n_events)
+            everything = self._with_known(self._history.votes(n_events))
+            usable = self._with_known(self._history.votes(n_events, holdout=False))
+        call = self._call if n_events and not self.small else operator.call
+        # Only what a session that starts with these events would compute, too, is kept.
         keep = self._keep if everything.n_answers >= ENOUGH and not keep_net else None
-        basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)
+        basis, start = None, None
+        if before is not None:
+            basis, start = before.basis, before.choosing.theta
         if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
             net = basis if keep_net else None
             basis = self._choose_basis(at, call, net=net, keep=keep)
-            start = start if keep_net else None
-        keep = keep if start is None else None
-        votes = usable, everything
+            if not keep_net:  # the features may be others
+                start = None
+        if start is not None:
+            keep = None
         fits: Fits = call(
-            fit_both, basis, *votes, n_annotators, start=start, seed=self._seed, keep=keep
+            fit_both,
+            basis,
+            usable,
+            everything,
+            n_annotators,
+            start=start,
+            seed=self._seed,
+            keep=keep,
         )
         return fits
 
@@ -252,24 +273,29 @@ class SessionFitting:
         return basis
 
     def _order_by(self, fits: Fits) -> CurrentOrder:
-        posterior, groups, top = fits.choosing.posterior, self._groups, self._goal.top
-        items = np.lexsort((-posterior.scores, groups.of))
-        return CurrentOrder(items, among_top(posterior, groups, top) if top else None)
+        posterior, top = fits.choosing.posterior, self._goal.top
+        items = np.lexsort((-posterior.scores, self._groups.of))
+        return CurrentOrder(items, among_top(posterior, self._groups, top) if top else None)
 
     def _with_known(self, votes: Votes) -> Votes:
-        """Votes with what the study says of them: whose are models', and the gold pairs."""
+        """Votes with the models of the study marked, and the answers to its gold pairs added."""
         return votes.with_known(self.models(), self._study.gold_pairs())
 
-    def _milestone(self, upto: int) -> int:
-        """See `milestone`; beside models, people's events count by themselves, too: a few of them
-        measure many answers of models. Beside the first of models alone, so do the others' events.
+    def _milestone(self, n_events: int) -> int:
+        """The milestone of the first events, see `milestone`.
+
+        Beside models, people's events have milestones of their own, too: a few of them measure many
+        answers of models. If only models have answered, the same holds for the events of all models
+        but the first.
         """
-        at = milestone(upto)
+        at = milestone(n_events)
         if not self._study.models:
             return at
         with self._lock:
-            others = self._history.not_by(self._study.models, upto)
+            others = self._history.not_by(self._study.models, n_events)
             if not len(others):
-                others = self._history.not_by([*self._history.annotators][:1], upto)
-        few = milestone(len(others))
-        return max(at, int(others[few - 1]) + 1) if few else at
+                others = self._history.not_by([*self._history.annotators][:1], n_events)
+        at_others = milestone(len(others))
+        if not at_others:
+            return at
+        return max(at, int(others[at_others - 1]) + 1)

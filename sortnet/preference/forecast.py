@@ -22,29 +22,29 @@ from sortnet.preference.posterior import (
 
 SIMULATIONS = 16
 LEVEL = 0.8  # share of simulated sessions that end within the range
-_OUTSIDE = int((1 - LEVEL) / 2 * SIMULATIONS)  # simulations that end before it, and after it
-_ITEMS = 40  # items that are simulated; of more a sample stands for all
-_GROWTH = 0.08  # answers between two looks, relative to all so far
+_OUTSIDE = int((1 - LEVEL) / 2 * SIMULATIONS)  # simulations that end before the range, and after it
+_ITEMS = 40  # simulated at most; a sample stands for more items
+_GROWTH = 0.08  # answers between two looks, relative to all answers so far
 _ANSWERS_PER_ITEM = 40  # simulated at most
-_SHARED_ITEM = 0.5  # what a pair is worth after a question about one of its items
+_SHARED_ITEM = 0.5  # factor of a pair's worth after a question about one of its items
 _DRAWS = 100  # of the scores, to see how sure the top is
 # The spread of the scores is poorly known until each pair of neighbours was asked several times.
 # With this standard deviation of the logarithm of their variance, ranges hold the true number in
 # 85 to 97 % of sessions of 20 to 80 items whose scores spread by 0.8 to 3.
 _SPREAD = 0.8
-_SPREAD_OF_MEASURED = 0.4  # measurements say more of it
-# The moment at which a session sees that its goal is reached varies by a few per cent.
+_SPREAD_OF_MEASURED = 0.4  # measurements tell more about the spread
+# The moment at which a session notices that its goal is reached varies by a few per cent.
 _SLACK = 0.05
 MANY = 1 << 20  # answers; more are "not known"
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """The number of answers, from the first one on, with which a session is expected to stop.
+    """The number of answers, counted from the first, with which a session is expected to stop.
 
     Attributes:
-        low, high: with a probability of about 80 % it is between them; None: not known.
-        middle: as probably more as less; None: not known.
+        low, high: with a probability of about 80 % the number is between them; None: not known.
+        middle: the number is as probably above as below; None: not known.
     """
 
     low: int
@@ -52,16 +52,14 @@ class Forecast:
     high: int | None
 
     def left(self, answered: int) -> tuple[int, int | None, int | None]:
-        """The same counted from now on, at least one each.
+        """`low`, `middle` and `high` counted from now on; none of them is below 1.
 
         >>> Forecast(40, 70, None).left(50)
         (1, 20, None)
         """
-        low, middle, high = (
-            None if number is None else max(number - answered, 1)
-            for number in (self.low, self.middle, self.high)
-        )
-        return low or 1, middle, high
+        middle = None if self.middle is None else max(self.middle - answered, 1)
+        high = None if self.high is None else max(self.high - answered, 1)
+        return max(self.low - answered, 1), middle, high
 
 
 def forecast(
@@ -78,9 +76,10 @@ def forecast(
 ) -> Forecast:
     """Forecast with how many answers a session stops, by simulating it to its end.
 
-    In each simulation the scores are a draw from the posterior, and the answers are chosen, n_given
-    and learned from as in a session. Their spread is varied, as a session knows it badly itself.
-    Before any answer the posterior is the prior, so that a session is forecast that has not begun.
+    In each simulation the scores are a draw from the posterior. Questions are chosen, answered and
+    learned from as in a session. The spread of the scores varies between simulations, because a
+    session hardly knows it. Before the first answer the posterior is the prior, so that a session
+    can be forecast that has not begun.
 
     Args:
         posterior: of the scores, by the answers so far.
@@ -89,12 +88,13 @@ def forecast(
         answered: number of answers so far.
         checks_left: number of answers to the hold-out that are missing to check the model.
         holdout: share of questions about random pairs.
-        worth: how many answers about pairs an answer says as much as: 1 if it is about a pair.
-        measuring: the reliability and the scale of who measures; None: answers are words.
+        worth: number of answers about pairs that are as informative as one answer; 1 for pairs.
+        measuring: the annotator's reliability and scale, if answers are measurements; None: answers
+            are words.
         seed: of all random choices.
 
-    Cost: about a tenth of a second, whatever the number of items: of more than 40 a sample is
-    simulated, each of whose answers stands for as many as the items that each of them stands for.
+    Cost: about a tenth of a second for any number of items: a sample stands for more than 40 items,
+    and each answer in it for as many answers as items an item of the sample stands for.
     """
     if goal.top >= max(len(members) for members in groups.members):
         return Forecast(answered, answered, answered)
@@ -111,22 +111,23 @@ def forecast(
     middle = ordered[SIMULATIONS // 2]
     slack = _SLACK * answered
     low = max(float(lowest) - slack, answered)
-    return Forecast(ceil(min(low, MANY)), _whole(middle), _whole(highest + slack))
+    return Forecast(ceil(min(low, MANY)), _whole_if_known(middle), _whole_if_known(highest + slack))
 
 
-def _whole(number: float) -> int | None:
+def _whole_if_known(number: float) -> int | None:
+    """The number rounded up; None, not known, if it is too large."""
     return ceil(number) if number <= MANY else None
 
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Items that are simulated, and what they stand for.
+    """The items that are simulated.
 
     Attributes:
-        items: (m,) their numbers.
-        members: of each of their groups, the places in `items`.
-        top: number of wanted top items of each group; 0s without such a goal.
-        ratio: answers of the session for each one of the sample.
+        items: (m,) numbers of the items.
+        members: the places in `items` of the members of each group.
+        top: number of top items of each group; 0 if the goal is the whole order.
+        ratio: number of the session's answers that an answer of the sample stands for.
     """
 
     items: I64
@@ -142,52 +143,53 @@ class _Sample:
 
 
 def _sampled(posterior: Posterior, groups: Groups, goal: Goal, rng: np.random.Generator) -> _Sample:
-    """Groups in random order, until there are enough items; of a large group a part.
+    """Groups in random order, until there are enough items; a part of a large group.
 
-    For a goal of top items the part has those whose membership is least certain.
+    If the goal is a top, the part has the items whose membership is least certain.
     """
-    larger = [members for members in groups.members if len(members) > max(goal.top, 1)]
+    larger_groups = [members for members in groups.members if len(members) > max(goal.top, 1)]
     q = among_top(posterior, groups, goal.top) if goal.top else None
-    items: list[I64] = []
+    items_of_groups: list[I64] = []
     places: list[I64] = []
-    top: list[int] = []
+    tops: list[int] = []
     n_items = 0
-    for number in rng.permutation(len(larger)).tolist():
-        members = larger[number]
-        room = _ITEMS - n_items
-        if room < 2:
+    for number in rng.permutation(len(larger_groups)).tolist():
+        members = larger_groups[number]
+        n_wanted = _ITEMS - n_items
+        if n_wanted < 2:
             break
-        if q is None:
-            part = members if len(members) <= room else rng.choice(members, room, replace=False)
-            top.append(0)
-        else:
-            part, k = _undecided(members, q[members], room, goal.top)
-            top.append(k)
-        items.append(part)
-        places.append(np.arange(n_items, n_items + len(part)))
-        n_items += len(part)
-    chosen = np.concatenate(items)
+        top = goal.top
+        if len(members) > n_wanted and q is None:
+            members = rng.choice(members, n_wanted, replace=False)
+        elif len(members) > n_wanted and q is not None:
+            members = members[np.argsort(-_uncertainty(q[members]), kind="stable")[:n_wanted]]
+            n_expected_in_top = round(float(q[members].sum()))
+            top = min(max(n_expected_in_top, 1), n_wanted - 1)
+        items_of_groups.append(members)
+        tops.append(top)
+        places.append(np.arange(n_items, n_items + len(members)))
+        n_items += len(members)
+    items = np.concatenate(items_of_groups)
+    all_items = np.concatenate(larger_groups)
     if q is None:
-        ratio = sum(map(len, larger)) / n_items
+        ratio = len(all_items) / n_items
     else:
-        every = np.concatenate(larger)
-        open_, open_chosen = (np.sum(q[group] * (1 - q[group])) for group in (every, chosen))
-        ratio = max(float(open_ / max(open_chosen, 1e-9)), 1.0)
-    return _Sample(chosen, tuple(places), tuple(top), ratio)
+        uncertainty_of_items = max(np.sum(_uncertainty(q[items])), 1e-9)
+        ratio = max(float(np.sum(_uncertainty(q[all_items])) / uncertainty_of_items), 1.0)
+    return _Sample(items, tuple(places), tuple(tops), ratio)
 
 
-def _undecided(members: I64, q: F64, most: int, top: int) -> tuple[I64, int]:
-    """Members of a group that may or may not be of its top, and how many of them are."""
-    if len(members) <= most:
-        return members, top
-    open_first = np.argsort(-q * (1 - q), kind="stable")[:most]
-    return members[open_first], min(max(round(float(q[open_first].sum())), 1), most - 1)
+def _uncertainty(q: F64) -> F64:
+    """The variance of whether an item is among the top, given the probability q that it is."""
+    variance: F64 = q * (1 - q)
+    return variance
 
 
 class _Sessions:
     """Simulated sessions about the same items, side by side; each has its own true scores.
 
-    What they know is a Gaussian that is updated answer by answer, as `Posterior.observe` does.
+    The posterior of each session is a Gaussian, updated answer by answer as `Posterior.observe`
+    does.
     """
 
     def __init__(
@@ -205,19 +207,24 @@ class _Sessions:
         self._holdout = holdout
         self._rng = rng
         self._tie = posterior.tie
-        self._reliability = _typical_reliability(posterior) if measuring is None else measuring[0]
+        if measuring is None:
+            self._reliability = _typical_reliability(posterior)
+            sd_of_log = _SPREAD
+        else:
+            self._reliability, _ = measuring
+            sd_of_log = _SPREAD_OF_MEASURED
+        # In each simulation the variance of the scores is multiplied by another factor.
+        factor = np.exp(sd_of_log * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
+        factor_of_scores = np.sqrt(factor)[:, None]
         items = sample.items
-        unknown = _SPREAD if measuring is None else _SPREAD_OF_MEASURED
-        spread = np.exp(unknown * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
-        root = np.sqrt(spread)[:, None]
         draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
-        self._truth: F64 = root * posterior.draws[np.ix_(draws, items)]
-        self._mean: F64 = root * posterior.mean[items]
+        self._truth: F64 = factor_of_scores * posterior.draws[np.ix_(draws, items)]
+        self._mean: F64 = factor_of_scores * posterior.mean[items]
         if posterior.covariance is None:
             covariance = np.cov(posterior.draws[:, items], rowvar=False)
         else:
             covariance = posterior.covariance[np.ix_(items, items)]
-        self._covariance: F64 = spread[:, None, None] * covariance
+        self._covariance: F64 = factor[:, None, None] * covariance
         self._first, self._second = sample.pairs()
         n_pairs = len(self._first)
         self._has_item: Bool = np.zeros((len(items), n_pairs), np.bool_)
@@ -225,31 +232,32 @@ class _Sessions:
         self._has_item[self._second, np.arange(n_pairs)] = True
 
     def answers_to_goal(self, answered: float) -> F64:
-        """(simulations,) the number of answers until each reaches its goal; inf: not known.
+        """(simulations,) the number of answers until each session reaches its goal; inf: not known.
 
-        `answered` is the number of answers so far about the sample. The last simulations are not
-        run to their ends, which no forecast reads.
+        `answered` is the number of answers so far about the sample. The slowest simulations are not
+        run to their ends, because no forecast reads these.
         """
         n_items = len(self._sample.items)
-        most = _ANSWERS_PER_ITEM * n_items // 2
+        most_answers = _ANSWERS_PER_ITEM * n_items // 2
         needed = np.full(SIMULATIONS, np.inf)
         n_given = 0
         while True:
             mean, variance = self._differences()
             wrong = self._wrong_share(mean, variance)
             q, sure = self._top()
-            reached = wrong <= self._goal.wrong if sure is None else sure >= SURE
-            needed[reached & np.isinf(needed)] = n_given
-            if n_given >= most or np.isfinite(needed).sum() >= SIMULATIONS - _OUTSIDE:
+            is_reached = wrong <= self._goal.wrong if sure is None else sure >= SURE
+            needed[is_reached & np.isinf(needed)] = n_given
+            n_ended = np.isfinite(needed).sum()
+            if n_given >= most_answers or n_ended >= SIMULATIONS - _OUTSIDE:
                 break
             worth = self._information(mean, variance)
             if q is not None:
-                open_ = q * (1 - q)
-                worth *= open_[:, self._first] + open_[:, self._second]
+                uncertainty = _uncertainty(q)
+                worth *= uncertainty[:, self._first] + uncertainty[:, self._second]
             growth = round(_GROWTH * (n_given + answered + n_items / 2))
-            count = min(max(growth, 1), max(n_items // 4, 1))
-            self._ask(worth, count)
-            n_given += count
+            n_questions = min(max(growth, 1), max(n_items // 4, 1))
+            self._ask(worth, n_questions)
+            n_given += n_questions
         if not self._goal.top:
             # Late in a session errors fall with the root of the number of answers.
             later = (answered + n_given) * (wrong / self._goal.wrong) ** 2 - answered
@@ -280,9 +288,9 @@ class _Sessions:
         return bits + 1e-9 * self._rng.random(bits.shape)
 
     def _top(self) -> tuple[F64 | None, F64 | None]:
-        """(simulations, items) how probably each is of the top; (simulations,) how sure the top is.
+        """(simulations, items) probabilities to be a top item; (simulations,) how sure the top is.
 
-        None and None without a goal of top items.
+        None and None if the goal is the whole order.
         """
         if not self._goal.top:
             return None, None
@@ -297,19 +305,20 @@ class _Sessions:
                 q[simulation, places] = np.mean(margins > 0, axis=0)
                 best = np.argsort(-self._mean[simulation, places])[:top]
                 wrong = wrong_of_top(margins[:, best], self._tie)
-                # Items that are surely of the top are not in the sample, and none of them is wrong.
-                of_group = np.mean(wrong <= self._goal.allowed(self._goal.top))
-                sure[simulation] = min(sure[simulation], of_group)
+                # Items that are surely top items are not in the sample, and none of them is wrong.
+                sure_of_group = np.mean(wrong <= self._goal.allowed(self._goal.top))
+                sure[simulation] = min(sure[simulation], sure_of_group)
         return q, sure
 
-    def _ask(self, worth: F64, count: int) -> None:
-        """Ask about the most informative pairs, some random ones, and learn from the answers.
+    def _ask(self, worth: F64, n_questions: int) -> None:
+        """Ask about the most informative pairs and some random pairs, and learn from the answers.
 
-        Each answer makes others about its items worth less: of a whole order no item is in two of
-        the informative pairs; but of a top, few items are worth asking about.
+        Each answer makes other pairs of its items worth less. If the goal is the whole order, no
+        item is in two of the informative pairs. If it is a top, an item may be in several, because
+        few items are worth asking about.
         """
         rows = np.arange(SIMULATIONS)
-        for _ in range(count):
+        for _ in range(n_questions):
             pair = worth.argmax(axis=1)
             by_chance = self._rng.random(SIMULATIONS) < self._holdout
             random_pair = self._rng.integers(worth.shape[1], size=SIMULATIONS)
@@ -321,7 +330,8 @@ class _Sessions:
 
     def _observe(self, rows: NDArray[np.intp], first: I64, second: I64) -> None:
         """Give an answer about a pair in each simulation, and update the Gaussian by it."""
-        c, covariance = self._reliability, self._covariance
+        c = self._reliability
+        covariance = self._covariance
         gap = c * (self._truth[rows, first] - self._truth[rows, second])
         noisy_gap = gap + self._rng.standard_normal(SIMULATIONS)
         target = np.where(noisy_gap > self._tie, 1.0, np.where(noisy_gap < -self._tie, 0.0, 0.5))
@@ -329,16 +339,16 @@ class _Sessions:
         mean = c * (self._mean[rows, first] - self._mean[rows, second])
         variance = np.maximum(c * (gain[rows, first] - gain[rows, second]), 1e-12)
         noise = np.sqrt(1 + variance)
-        sighted = np.zeros(SIMULATIONS)  # nobody answers blindly
         if self._measuring is None:
-            _, slope, weight = answers(mean / noise, target, self._tie / noise, sighted, 0.0)
+            blind = np.zeros(SIMULATIONS)
+            likelihood = answers(mean / noise, target, self._tie / noise, blind, 0.0)
         else:
-            scale = self._measuring[1]
+            _, scale = self._measuring
             probit = np.clip(scale * noisy_gap, -MOST_PROBIT, MOST_PROBIT)
-            _, slope, weight = measured(mean / noise, probit, scale * noise)
-        self._mean += gain * (slope / noise)[:, None]
-        shrunk = gain * (weight / noise**2)[:, None]
-        covariance -= gain[:, :, None] * shrunk[:, None, :]
+            likelihood = measured(mean / noise, probit, scale * noise)
+        self._mean += gain * (likelihood.slope / noise)[:, None]
+        weighted_gain = gain * (likelihood.weight / noise**2)[:, None]
+        covariance -= gain[:, :, None] * weighted_gain[:, None, :]
 
 
 def _typical_reliability(posterior: Posterior) -> float:

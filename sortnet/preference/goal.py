@@ -10,19 +10,19 @@ from sortnet.core import F64, I64
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Draws, Posterior
 
-WRONG = 0.1  # share that may still be expected wrong
-SURE = 0.9  # probability with which the top items are right but for that share
-_ALL = 1e6  # the margin of an item whose whole group is the top
+WRONG = 0.1  # share that may be wrong
+SURE = 0.9  # probability with which no larger share of the top items is wrong
+_ALL = 1e6  # the margin of an item if all items of the group are top
 
 
 @dataclass(frozen=True)
 class Goal:
-    """When a ranking is good enough.
+    """The goal of a session: a ranking that is good enough.
 
     Attributes:
-        wrong: largest share that may be wrong: of all pairs, as expected; or of the top items, with
-            a probability of 90 %.
-        top: k, the number of top items wanted of each group; 0: the whole order is wanted.
+        wrong: largest share that may be wrong: of all pairs, the expected share; of the top items,
+            with a probability of 90 %.
+        top: k, the number of top items of each group; 0: the goal is the whole order.
 
     >>> str(Goal()), str(Goal(0.1, top=10))
     ('at most 10% of the pairs in the wrong order', 'the top 10, at most 1 of them wrong')
@@ -47,20 +47,22 @@ class Goal:
         return f"{wrong:.0%} of the pairs are expected to be in the wrong order"
 
     def allowed(self, k: int) -> int:
-        """The number of k top items that may be wrong."""
-        return int(self.wrong * k + 1e-9)
+        """The number of items that may be wrong among k top items."""
+        return int(self.wrong * k + 1e-9)  # .3 times 10 is a little less than 3
 
 
 def top_margins(posterior: Posterior, groups: Groups, top: int) -> Draws:
     """(draws, n) by how much each item is above the edge of its group's top k, in each draw.
 
-    The edge is half-way between the k-th and the next score; of a group with no more than k items
-    all margins are large. It takes a partition of each group's scores in each draw.
+    The edge is half-way between the k-th and the next score. In a group of at most k items all
+    margins are large.
+
+    Cost: a partition of each group's scores in each draw.
     """
     scores = posterior.draws[:, : posterior.n_items]
-    margins = np.full_like(scores, -_ALL)  # of items that are compared no more
-    for m in groups.members:
-        margins[:, m] = above_edge(scores[:, m], top)
+    margins = np.full_like(scores, -_ALL)  # the value of retired items, which are in no group
+    for members in groups.members:
+        margins[:, members] = above_edge(scores[:, members], top)
     return margins
 
 
@@ -69,8 +71,9 @@ def above_edge(scores: Draws, top: int) -> Draws:
     n = scores.shape[1]
     if n <= top:
         return np.full(scores.shape, _ALL)
-    both = np.partition(scores, (n - top - 1, n - top), axis=1)[:, n - top - 1 : n - top + 1]
-    margins: Draws = scores - both.mean(axis=1, keepdims=True)
+    ascending_at_edge = np.partition(scores, (n - top - 1, n - top), axis=1)
+    at_edge = ascending_at_edge[:, n - top - 1 : n - top + 1]
+    margins: Draws = scores - at_edge.mean(axis=1, keepdims=True)
     return margins
 
 
@@ -81,9 +84,13 @@ def among_top(posterior: Posterior, groups: Groups, top: int) -> F64:
 
 
 def wrong_of_top(margins: Draws, tie: float = 0.0) -> I64:
-    """(draws,) how many of the chosen items, given by their (draws, k) margins, are not of the top.
+    """(draws,) the number of chosen items that are not top items in each draw.
 
-    An item that is below the edge by less than half of the tie threshold is as good as those above.
+    An item that is below the edge by less than half of the tie threshold counts as a top item.
+
+    Args:
+        margins: (draws, k) of the chosen items, see `top_margins`.
+        tie: the tie threshold.
     """
     wrong: I64 = np.count_nonzero(margins < -tie / 2, axis=1)
     return wrong

@@ -17,7 +17,9 @@ MOST_PROBIT = float(ndtri(0.99))
 
 
 class Likelihood(NamedTuple):
-    """(m,) of each answer: log p, its slope in z, and minus its second derivative, at least 0."""
+    """Log-likelihoods of answers, (m,) each: log p, its slope in z, and as the weight minus its
+    second derivative, at least 0.
+    """
 
     log_p: F64
     slope: F64
@@ -25,7 +27,7 @@ class Likelihood(NamedTuple):
 
 
 def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
-    """Answers of someone who looks: Φ(z - τ) left, Φ(-z - τ) right, the rest is a tie.
+    """Answers that depend on the items: Φ(z - τ) left, Φ(-z - τ) right, the rest is a tie.
 
     τ is the tie threshold (Glenn and David, 1960; Rao and Kupper's ties for a normal noise). log p
     is concave in z. With τ = 0 a tie counts half of each side.
@@ -41,38 +43,42 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
     (array([0.309, 0.383, 0.309]), 1.0)
     """
     sign = np.where(target > 0, 1.0, -1.0)
-    log_p, slope, weight = _side(sign * z - tie)
+    likelihood = _side(sign * z - tie)
+    log_p, slope, weight = likelihood
     slope *= sign
     tied = target == 0.5
     if tied.any():
-        at = z[tied]
         width = np.broadcast_to(tie, z.shape)[tied]
-        between = _between(at, width) if np.all(width) else _halves(at)
-        for everything, these in zip((log_p, slope, weight), between, strict=True):
-            everything[tied] = these
+        of_ties = _between(z[tied], width) if np.all(width) else _halves(z[tied])
+        for column, values in zip(likelihood, of_ties, strict=True):
+            column[tied] = values
     soft = (target > 0) & (target < 1) & ~tied
     if soft.any():
-        p, at, width = target[soft], z[soft], np.broadcast_to(tie, z.shape)[soft]
-        left, right = _side(at - width), _side(-at - width)
-        log_p[soft] = p * left[0] + (1 - p) * right[0]
-        slope[soft] = p * left[1] - (1 - p) * right[1]
-        weight[soft] = p * left[2] + (1 - p) * right[2]
-    return Likelihood(log_p, slope, weight)
+        p, width = target[soft], np.broadcast_to(tie, z.shape)[soft]
+        left, right = _side(z[soft] - width), _side(-z[soft] - width)
+        log_p[soft] = p * left.log_p + (1 - p) * right.log_p
+        slope[soft] = p * left.slope - (1 - p) * right.slope
+        weight[soft] = p * left.weight + (1 - p) * right.weight
+    return likelihood
 
 
 def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelihood:
-    """As `genuine`, but a share `blind` of the answers does not depend on the items: `ties` of them
-    are ties, the rest left and right alike. As log p is not concave any more, weights are cut at 0.
+    """Likelihood of answers of which a share `blind` does not depend on the items; the rest is
+    `genuine`.
+
+    Of the blind answers a share `ties` are ties, the rest left and right alike. With them log p is
+    not concave any more, so weights are cut at 0.
     """
-    log_p, slope, weight = looked = genuine(z, target, tie)
+    of_genuine = genuine(z, target, tie)
     if not np.any(blind):
-        return looked
-    p = (1 - blind) * np.exp(log_p)
-    either = np.maximum(p + blind * chance(target, ties), 1e-300)
-    share = np.where(blind > 0, p / either, 1.0)
-    curved = share * weight - share * (1 - share) * slope**2
-    mixed = np.where(blind > 0, np.log(either), log_p)
-    return Likelihood(mixed, share * slope, np.maximum(curved, 0))
+        return of_genuine
+    log_p, slope, weight = of_genuine
+    p_genuine = (1 - blind) * np.exp(log_p)
+    p = np.maximum(p_genuine + blind * chance(target, ties), 1e-300)
+    share = np.where(blind > 0, p_genuine / p, 1.0)
+    curvature = share * weight - share * (1 - share) * slope**2
+    mixed_log_p = np.where(blind > 0, np.log(p), log_p)
+    return Likelihood(mixed_log_p, share * slope, np.maximum(curvature, 0))
 
 
 def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
@@ -95,21 +101,22 @@ def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
     beyond = np.abs(probit) >= MOST_PROBIT
     if beyond.any():
         sign = np.sign(probit[beyond])
-        log_p[beyond], at_sign, weight[beyond] = _side(
-            sign * z[beyond] - MOST_PROBIT / np.broadcast_to(scale, z.shape)[beyond]
-        )
-        slope[beyond] = sign * at_sign
+        least = MOST_PROBIT / np.broadcast_to(scale, z.shape)[beyond]
+        at_least = _side(sign * z[beyond] - least)
+        log_p[beyond] = at_least.log_p
+        slope[beyond] = sign * at_least.slope
+        weight[beyond] = at_least.weight
     return Likelihood(log_p, slope, weight)
 
 
 def squared_error(z: F64, probit: F64, scale: F64) -> F64:
-    """(m,) expected squares of the errors of `measured`; of a probit that is only known to be
-    beyond `MOST_PROBIT`, given that.
+    """(m,) expected squares of the errors of `measured`. A probit beyond `MOST_PROBIT` is only
+    known to be beyond it.
     """
     square: F64 = (probit / scale - z) ** 2
     beyond = np.abs(probit) >= MOST_PROBIT
-    below = np.sign(probit[beyond]) * z[beyond] - MOST_PROBIT / scale[beyond]
-    square[beyond] = 1 - below * _side(below)[1]
+    excess = np.sign(probit[beyond]) * z[beyond] - MOST_PROBIT / scale[beyond]
+    square[beyond] = 1 - excess * _side(excess).slope
     return square
 
 
@@ -118,31 +125,36 @@ def chance(target: F64, ties: float) -> F64:
     return np.where(target == 0.5, ties, (1 - ties) / 2)
 
 
-def _side(u: F64) -> tuple[F64, F64, F64]:
-    """log Φ(u), its slope, and minus its second derivative."""
+def _side(u: F64) -> Likelihood:
+    """Likelihood of answers for one side: log Φ(u)."""
     log_p = log_ndtr(u)
-    ratio = _density(u, log_p)
-    return log_p, ratio, ratio * (u + ratio)
+    ratio = _density_ratio(u, log_p)
+    return Likelihood(log_p, ratio, ratio * (u + ratio))
 
 
-def _halves(z: F64) -> tuple[F64, F64, F64]:
-    """The same of half a win of each."""
-    up, down = _side(z), _side(-z)
-    return (up[0] + down[0]) / 2, (up[1] - down[1]) / 2, (up[2] + down[2]) / 2
+def _halves(z: F64) -> Likelihood:
+    """Likelihood of ties that count half of each side."""
+    left, right = _side(z), _side(-z)
+    return Likelihood(
+        (left.log_p + right.log_p) / 2,
+        (left.slope - right.slope) / 2,
+        (left.weight + right.weight) / 2,
+    )
 
 
-def _between(z: F64, tie: F64) -> tuple[F64, F64, F64]:
-    """The same of log(Φ(τ - z) - Φ(-τ - z))."""
-    sign, far = np.where(z < 0, -1.0, 1.0), np.abs(z)  # symmetric: stable for z > 0
-    high, low = tie - far, -tie - far
+def _between(z: F64, tie: F64) -> Likelihood:
+    """Likelihood of ties with a threshold: log(Φ(τ - z) - Φ(-τ - z))."""
+    sign, distance = np.where(z < 0, -1.0, 1.0), np.abs(z)  # symmetric: stable for z > 0
+    high, low = tie - distance, -tie - distance
     log_high = log_ndtr(high)
     log_p = log_high + np.log1p(-np.exp(np.minimum(log_ndtr(low) - log_high, -1e-12)))
-    at_high, at_low = _density(high, log_p), _density(low, log_p)
+    at_high, at_low = _density_ratio(high, log_p), _density_ratio(low, log_p)
     slope = at_low - at_high
-    return log_p, sign * slope, np.maximum(slope**2 + high * at_high - low * at_low, 0)
+    weight = np.maximum(slope**2 + high * at_high - low * at_low, 0)
+    return Likelihood(log_p, sign * slope, weight)
 
 
-def _density(u: F64, log_p: F64) -> F64:
+def _density_ratio(u: F64, log_p: F64) -> F64:
     """φ(u) / p."""
     ratio: F64 = np.exp(-0.5 * u * u - log_p) / np.sqrt(2 * np.pi)
     return ratio

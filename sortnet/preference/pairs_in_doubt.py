@@ -22,7 +22,7 @@ class Doubt:
         pair: the items, the more probable winner first.
         p: how probably the first one is better.
         disputed: whether its answers differ.
-        answers: about it, in their order; those about sets with both items, too.
+        answers: the judgements on the pair, in their order, and on sets with both items.
     """
 
     pair: Pair
@@ -32,20 +32,26 @@ class Doubt:
 
 
 def in_doubt(posterior: Posterior, judgements: Judgements, most: int) -> list[Doubt]:
-    """The judged pairs whose order is most in doubt: first those whose answers differ, the most
-    disputed first, then those whose order is least probable, P = Φ(μ / σ) near ½; at most `most`.
+    """The judged pairs whose order is most in doubt, at most `most` pairs.
 
-    Cost: a sort of the judgements, and one of their pairs.
+    Pairs whose answers differ come first, the most disputed pair first. Then come the pairs whose
+    order is least sure: P = Φ(μ / σ) is near ½.
+
+    Cost: a sort of the judgements, and a sort of their pairs.
     """
     votes = SharedVotes.of(judgements, sets=True)
-    low, high = votes.low[votes.starts], votes.high[votes.starts]
+    low = votes.low[votes.starts]
+    high = votes.high[votes.starts]
     mean, variance = posterior.difference(low, high)
-    p = ndtr(mean / np.sqrt(variance))
+    p_low = ndtr(mean / np.sqrt(variance))
     spread = disagreement(votes)
-    found = []
-    for k in np.lexsort((np.abs(p - 0.5), -spread))[:most].tolist():
-        pair = int(low[k]), int(high[k])
-        pair = pair if p[k] >= 0.5 else pair[::-1]
-        answers = votes.answers(judgements, k)
-        found.append(Doubt(pair, float(max(p[k], 1 - p[k])), bool(spread[k] > 0), answers))
-    return found
+    doubts = []
+    for number in np.lexsort((np.abs(p_low - 0.5), -spread))[:most].tolist():
+        pair = int(low[number]), int(high[number])
+        p = float(p_low[number])
+        if p < 0.5:
+            pair = pair[::-1]
+            p = 1 - p
+        answers = votes.answers(judgements, number)
+        doubts.append(Doubt(pair, p, bool(spread[number] > 0), answers))
+    return doubts

@@ -10,13 +10,13 @@ import numpy as np
 from scipy.special import ndtr
 
 from sortnet.core import F32, F64, I64
-from sortnet.preference.likelihood import MOST_PROBIT, Likelihood, answers, measured
+from sortnet.preference.likelihood import MOST_PROBIT, answers, measured
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.set_answers import observed_set
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
 
 Draws: TypeAlias = F32 | F64  # of scores, single precision for many items
-Measuring: TypeAlias = tuple[float, float]  # reliability and scale of who measures
+Measuring: TypeAlias = tuple[float, float]  # reliability and scale of an annotator
 _BLOCK = 1 << 16  # pairs whose draws are compared at once
 _FEW_DRAWN = 1 << 22  # numbers in the draws up to which there is a copy of them, item by item
 
@@ -32,9 +32,9 @@ class Posterior:
     Attributes:
         mean: (n + a,) of the scores, then of the biases; then, (n,), of the errors that models
             share, if they count.
-        covariance: of these, or None if n is too large for it.
-        draws: (k, ...) of these from the posterior, a committee of k score vectors; in single
-            precision if there are many items.
+        covariance: of scores, biases and errors; None if n is too large for it.
+        draws: (k, ...) scores, biases and errors drawn from the posterior, a committee of k score
+            vectors; in single precision if there are many items.
         annotators: their reliabilities, side biases and blind shares.
         n_items: n.
         rng: for the noise of the draws when an answer is observed.
@@ -72,9 +72,9 @@ class Posterior:
             variance = C[i, i] + C[j, j] - 2 * C[i, j]
         else:
             variance = np.empty(len(i))
-            for at in range(0, len(i), _BLOCK):
-                some = slice(at, at + _BLOCK)
-                variance[some] = self._drawn_variance(i[some], j[some])
+            for start in range(0, len(i), _BLOCK):
+                block = slice(start, start + _BLOCK)
+                variance[block] = self._drawn_variance(i[block], j[block])
         return mean, np.maximum(variance, 1e-12)
 
     def _drawn_variance(self, i: I64, j: I64) -> F64:
@@ -89,11 +89,11 @@ class Posterior:
 
     @cached_property
     def _centred(self) -> F32:
-        """(n, k) draws of each score around their mean.
+        """(n, k) draws of each score, less their mean.
 
-        A question looks at thousands of pairs: the draws of an item side by side, in single
-        precision, are read forty times as fast. It is for fits without a covariance, which no
-        answer changes.
+        A question looks at thousands of pairs. Draws of an item that lie side by side, in single
+        precision, are read forty times as fast. Only fits without a covariance need them, and no
+        answer changes such a fit.
         """
         scores = self.draws[:, : self.n_items]
         return np.ascontiguousarray((scores - scores.mean(axis=0)).T, np.float32)
@@ -101,46 +101,56 @@ class Posterior:
     def predicted(self, votes: Votes, *, left_out: bool = False) -> F64:
         """(m,) probabilities of "left" among left and right, given who answers; who may be new.
 
-        With `left_out`, of votes it was fitted to, each is predicted as if it had not been.
+        With `left_out`, each vote is predicted as if the posterior had not been fitted to it.
         """
-        known = self.annotators.padded(len(self.reliability) + 1)  # new ones are average
-        number = np.minimum(votes.annotator, len(self.reliability))
-        c, blind, scale = known.reliability[number], known.blind[number], known.scale[number]
-        b = np.append(self.mean[self.n_items :][: len(self.reliability)], 0.0)[number]
-        mean, variance = self._gaps(votes, c)
+        n_annotators = len(self.reliability)
+        annotators = self.annotators.padded(n_annotators + 1)  # new ones are average
+        number = np.minimum(votes.annotator, n_annotators)
+        blind, scale = annotators.blind[number], annotators.scale[number]
+        of_annotators = self.mean[self.n_items :][:n_annotators]
+        bias = np.append(of_annotators, 0.0)[number]
+        mean, variance = self._gaps(votes, annotators.reliability[number])
         if left_out:
-            _, slope, weight = answers(mean + b, votes.target, self.tie, blind, self.ties)
+            _, slope, weight = answers(mean + bias, votes.target, self.tie, blind, self.ties)
             rows = np.flatnonzero(votes.is_measured & (scale > 0))
             if votes.probit is not None and len(rows):
-                at = measured((mean + b)[rows], votes.probit[rows], scale[rows])
-                slope[rows], weight[rows] = at.slope, at.weight
+                z = (mean + bias)[rows]
+                of_measurements = measured(z, votes.probit[rows], scale[rows])
+                slope[rows], weight[rows] = of_measurements.slope, of_measurements.weight
             mean, variance = unseen(mean, variance, slope, weight)
-        spread = np.sqrt(1 + variance)
-        left, right = (
-            blind / 2 + (1 - blind) * ndtr((side * (mean + b) - self.tie) / spread)
-            for side in (1, -1)
-        )
+        z, spread = mean + bias, np.sqrt(1 + variance)
+        left = blind / 2 + (1 - blind) * ndtr((z - self.tie) / spread)
+        right = blind / 2 + (1 - blind) * ndtr((-z - self.tie) / spread)
         p: F64 = left / np.maximum(left + right, 1e-300)
         return p
 
-    def _gaps(self, votes: Votes, c: F64) -> tuple[F64, F64]:
+    def _gaps(self, votes: Votes, reliability: F64) -> tuple[F64, F64]:
         """(m,) means and variances of c (s_left - s_right), with the models' e_left - e_right."""
         mean, variance = self.difference(votes.left, votes.right)
-        mean, variance = c * mean, c**2 * variance
-        models = np.flatnonzero(votes.of_kind(MODEL))
-        if self.errors is None or not len(models):
+        mean, variance = reliability * mean, reliability**2 * variance
+        by_model = np.flatnonzero(votes.of_kind(MODEL))
+        if self.errors is None or not len(by_model):
             return mean, variance
-        c = c[models]
-        (left, right), first = (side[models] for side in (votes.left, votes.right)), self.errors
-        at = (left, c), (right, -c), (first + left, 1.0), (first + right, -1.0)
-        mean[models] = sum(x * self.mean[i] for i, x in at)
+        c = reliability[by_model]
+        left, right = votes.left[by_model], votes.right[by_model]
+        terms: list[tuple[I64, F64 | float]] = [
+            (left, c),
+            (right, -c),
+            (self.errors + left, 1.0),
+            (self.errors + right, -1.0),
+        ]
+        mean[by_model] = sum(factor * self.mean[place] for place, factor in terms)
         if self.covariance is None:
-            drawn = np.zeros((len(self.draws), len(models)))
-            for i, x in at:
-                drawn += x * self.draws[:, i]
-            variance[models] = drawn.var(axis=0)
+            drawn = np.zeros((len(self.draws), len(by_model)))
+            for place, factor in terms:
+                drawn += factor * self.draws[:, place]
+            variance[by_model] = drawn.var(axis=0)
         else:
-            variance[models] = sum(x * y * self.covariance[i, j] for i, x in at for j, y in at)
+            of_models = np.zeros(len(by_model))
+            for i, first in terms:
+                for j, second in terms:
+                    of_models += first * second * self.covariance[i, j]
+            variance[by_model] = of_models
         return mean, variance
 
     @property
@@ -171,48 +181,54 @@ class Posterior:
         x[right] -= self.reliability[annotator]
         x[self.n_items + annotator] = 1
         if kind == MODEL and self.errors is not None:
-            x[self.errors + left], x[self.errors + right] = 1, -1
+            x[self.errors + left] = 1
+            x[self.errors + right] = -1
         gain = self.covariance @ x
         mean, variance = float(self.mean @ x), max(float(gain @ x), 1e-12)
         scale = float(self.annotators.scale[annotator])
         spread = np.sqrt(1 + variance)
-        at = np.array([mean / spread])
+        z = np.array([mean / spread])  # in units of the error of z
         if scale > 0 and not np.isnan(probit):
-            seen = measured(at, np.array([probit]), np.array([scale * spread]))
+            likelihood = measured(z, np.array([probit]), np.array([scale * spread]))
         else:
-            seen = self._of_word(at, spread, target, self.annotators.blind[annotator])
-        shift, shrink = float(seen.slope[0] / spread), float(seen.weight[0] / spread**2)
+            blind = np.array([self.annotators.blind[annotator]])
+            likelihood = answers(z, np.array([target]), self.tie / spread, blind, self.ties)
+        shift = float(likelihood.slope[0] / spread)
+        shrink = float(likelihood.weight[0] / spread**2)
         if shrink <= 0:
             return
         # The draws get the same pseudo-observation, z = mean + shift / shrink with the variance
         # 1 / shrink - variance (Matheron's rule).
         noise = self.rng.standard_normal(len(self.draws)) * np.sqrt(1 / shrink - variance)
-        drawn = mean + shift / shrink + noise
-        self.draws += np.outer((drawn - self.draws @ x) * shrink, gain)
+        observed = mean + shift / shrink + noise
+        self.draws += np.outer((observed - self.draws @ x) * shrink, gain)
         self.mean += gain * shift
         self.covariance -= np.outer(gain, gain) * shrink
 
     def observe_set(self, votes: Votes) -> None:
         """Update by one answer about a set, in place, by Laplace's approximation in its utilities.
 
-        Given are its rows, see `Layout`. Cost: as of `observe`, k times for k items.
+        Args:
+            votes: the rows of the answer, see `Layout`.
+
+        Cost: k times the cost of `observe` for k items.
         """
         if self.covariance is None:
             return
         (sets,) = votes.sets
-        layout, who = sets.layout, int(votes.annotator[0])
+        layout, annotator = sets.layout, int(votes.annotator[0])
         x = np.zeros((len(votes), len(self.mean)))  # z = x · (scores, biases, errors) of each row
         rows = np.arange(len(votes))
-        x[rows, votes.left] += self.reliability[who]
-        x[rows, votes.right] -= self.reliability[who]
-        x[:, self.n_items + who] = 1.0 if votes.bias is None else votes.bias
+        x[rows, votes.left] += self.reliability[annotator]
+        x[rows, votes.right] -= self.reliability[annotator]
+        x[:, self.n_items + annotator] = 1.0 if votes.bias is None else votes.bias
         if self.errors is not None and votes.of_kind(MODEL).all():
             x[rows, self.errors + votes.left] += 1
             x[rows, self.errors + votes.right] -= 1
         x = x[: layout.n_items - 1]  # the other rows are differences of these
         gain = x @ self.covariance
         mean, variance = x @ self.mean, gain @ x.T
-        blind = self.annotators.blind[who]
+        blind = self.annotators.blind[annotator]
         shift, precision = observed_set(layout, mean, variance, blind, self.ties)
         inverse = np.linalg.inv(np.eye(len(mean)) + precision @ variance)
         # The draws get the same pseudo-observation with noise (Matheron's rule).
@@ -223,10 +239,6 @@ class Posterior:
         self.draws += pull @ inverse.T @ gain
         self.mean += shift @ gain
         self.covariance -= gain.T @ (inverse @ precision) @ gain
-
-    def _of_word(self, at: F64, spread: float, target: float, blind: float) -> Likelihood:
-        """Likelihood of an answer in a word, where z / spread has a standard normal error."""
-        return answers(at, np.array([target]), self.tie / spread, np.array([blind]), self.ties)
 
 
 def information(mean: F64, variance: F64) -> F64:
@@ -248,7 +260,7 @@ def information(mean: F64, variance: F64) -> F64:
 def information_of_measurement(mean: F64, variance: F64, scale: float) -> F64:
     """Information of a measurement of z with a standard normal error, in bits, see `measured`.
 
-    A measurement that is beyond what a probability can say is taken to say nothing.
+    A measurement that is beyond what a probability can say counts as no information.
 
     >>> information_of_measurement(np.array([0.0, 9.0]), np.array([1.0, 1.0]), 0.5).round(3)
     array([0.499, 0.001])
@@ -260,5 +272,6 @@ def information_of_measurement(mean: F64, variance: F64, scale: float) -> F64:
 
 
 def _coin(p: F64) -> F64:
+    """(m,) entropies of coins that fall on one side with these probabilities, in bits."""
     q = np.clip(p, 1e-12, 1 - 1e-12)
     return -(q * np.log2(q) + (1 - q) * np.log2(1 - q))

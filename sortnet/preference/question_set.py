@@ -21,13 +21,15 @@ def question_set(
     busy: Collection[Pair] = (),
     rng: Generator,
 ) -> list[Question]:
-    """The next k questions for an annotator, which say most together; fewer if fewer are left.
+    """The next k questions for an annotator, chosen together; fewer if fewer are left.
 
     Each question is chosen as if the questions before it were answered as the model expects. So no
-    question asks for what the others will tell.
+    question asks for what earlier questions will tell.
 
     Args:
         session: a copy that nobody else uses: the expected answers are added to it.
+        annotator: their name.
+        k: number of questions.
         busy: pairs, each the lower number first, that must not be asked now.
         rng: draws the expected answers.
 
@@ -35,18 +37,18 @@ def question_set(
     """
     questions: list[Question] = []
     taken = {*busy}
-    expected: set[frozenset[int]] = set()
+    chosen_sets: set[frozenset[int]] = set()
     while len(questions) < k:
-        asked = session.ask(annotator, 1, busy=taken)
-        if not asked:
+        next_questions = session.ask(annotator, 1, busy=taken)
+        if not next_questions:
             break
-        (question,) = asked
+        (question,) = next_questions
         taken.update(question.pairs)
         items = frozenset(question.items)
-        if question.strategy == _REPEAT and items in expected:
-            continue  # nobody has answered it yet
+        if question.strategy == _REPEAT and items in chosen_sets:
+            continue  # it would repeat a question that nobody has answered yet
         questions.append(question)
-        expected.add(items)
+        chosen_sets.add(items)
         session.tell(_expected_judgement(session, annotator, question, rng))
     return questions
 
@@ -54,21 +56,21 @@ def question_set(
 def _expected_judgement(
     session: Session, annotator: str, question: Question, rng: Generator
 ) -> Judgement:
-    """A judgement drawn by how probable it is by the model."""
+    """A judgement drawn from its distribution by the model."""
     if not question.further:
         return question.answered(annotator, _expected_answer(session, question, rng))
     items = np.array(question.items)
     first = np.full(len(items) - 1, items[0])
     mean, variance = session.posterior.difference(items[1:], first)
-    # A draw of each of k items, of which the first is the origin.
-    above_first = mean + rng.normal(size=len(mean)) * (1 + variance) ** 0.5
-    places = np.argsort(-np.append(0.0, above_first), kind="stable")
-    worst = int(places[-1]) if session.study.worst else None
-    return question.answered_by_place(annotator, int(places[0]), worst)
+    # Utilities relative to the first item.
+    utilities = np.append(0.0, mean + rng.normal(size=len(mean)) * (1 + variance) ** 0.5)
+    best_first = np.argsort(-utilities, kind="stable")
+    worst = int(best_first[-1]) if session.study.worst else None
+    return question.answered_by_place(annotator, int(best_first[0]), worst)
 
 
 def _expected_answer(session: Session, question: Question, rng: Generator) -> Answer:
-    """An answer about two items, drawn by how probable it is by the model."""
+    """An answer about two items, drawn from its distribution by the model."""
     left, right = np.array([question.left]), np.array([question.right])
     mean, variance = session.posterior.difference(left, right)
     margin = float(mean[0]) + rng.normal() * float(1 + variance[0]) ** 0.5

@@ -1,4 +1,4 @@
-"""How an annotator answers: reliability, share of blind answers, scale of measurements."""
+"""Annotators as the model has them: reliability, blind answers, scale of measurements."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ from sortnet.preference.likelihood import MOST_PROBIT, chance, genuine
 from sortnet.preference.set_answers import set_likelihood
 from sortnet.preference.vote_arrays import PERSON, Votes
 
-# The candidates, and their prior: few annotators differ from the others, but those may do so a lot
-# (Student's t with three degrees of freedom around 1), and few answer blindly.
+# Reliabilities and blind shares on a grid, and their prior. Few annotators differ from the average,
+# but they may differ a lot (Student's t with three degrees of freedom around 1). Few are blind.
 CANDIDATES = np.linspace(-2.5, 2.5, 41)
 BLIND = np.array([0.0, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.9])
 SPREAD = 0.3
-SIDE = 0.1  # spread of the prior of a side bias, of the same kind
+SIDE = 0.1  # spread of the prior of a side bias, a Student's t, too
 NU = 3.0
 _FEW_BLIND = 10.0
-# Who gives probabilities may be far more reliable than people are in a word.
+# Annotators that give probabilities may be far more reliable than people who give words.
 _RELIABLE = np.geomspace(2.65, 8.0, 20)
 # Scales of measurements: the error of a probit before any answer, and the spread of its logarithm,
-# which keeps the error above a floor where few answers seem to have none.
+# which keeps the error above a floor where a few answers seem to have no error.
 SCALE = 0.5
 _SCALE_SPREAD = 1.0
-_FLOOR = 3.0  # measurements with that error that the prior counts for
+_FLOOR = 3.0  # number of measurements with the error SCALE that the prior counts for
 _SCALES = np.geomspace(0.02, 8.0, 31)
-_FINER = np.geomspace(0.8, 1.25, 11)
+_FINER = np.geomspace(0.8, 1.25, 11)  # factors of the likeliest scale
 _MEASURED = 1_000  # measurements of an annotator by which the scale is learned, at most
 
 
 @dataclass(frozen=True, eq=False)
 class Annotators:
-    """How the annotators answer: (a,) each, an estimate and its standard deviation.
+    """Annotators as the model has them: (a,) estimates and their standard deviations.
 
     Attributes:
-        reliability: c, 1 for an average one, 0 for answers at random, negative for inverted ones.
+        reliability: c, 1 for an average annotator, 0 for random answers, negative for inverted
+            answers.
         side: bias b to the left side, in units of an answer's noise.
-        blind: share of their answers that does not depend on the items.
-        scale: of the probits of their probabilities, see `measured`, in which it is the standard
-            deviation of an error; 0 if these say no more than the words.
+        blind: share of answers that do not depend on the items.
+        scale: standard deviation of the errors of the probits of their probabilities, see
+            `measured`; 0 if probabilities say no more than the words.
     """
 
     reliability: F64
@@ -56,14 +57,16 @@ class Annotators:
 
     @classmethod
     def average(cls, n_annotators: int) -> Annotators:
-        """Annotators of whom nothing is known yet."""
+        """Annotators without answers: estimates by the prior."""
         ones, zeros = np.ones(n_annotators), np.zeros(n_annotators)
         return cls(ones, SPREAD * ones, zeros, SIDE * ones, zeros, zeros, SCALE * ones)
 
     def padded(self, n_annotators: int) -> Annotators:
-        """The same with average ones added."""
-        more = vars(Annotators.average(n_annotators - len(self.side)))
-        return Annotators(**{name: np.append(has, more[name]) for name, has in vars(self).items()})
+        """The annotators, and average annotators up to this number."""
+        average = vars(Annotators.average(n_annotators - len(self.side)))
+        return Annotators(
+            **{name: np.append(values, average[name]) for name, values in vars(self).items()}
+        )
 
 
 def side_spread(square: F64) -> F64:
@@ -83,67 +86,77 @@ def reliabilities(
     noise: F64 | float = 1.0,
     counts: F64 | None = None,
 ) -> Annotators:
-    """Posterior means and standard deviations of reliabilities and blind shares, on a grid; and
-    scales of people's measurements.
+    """Estimate reliabilities and blind shares on a grid, and the scales of people's measurements.
 
     Args:
-        before: the annotators; their side biases are kept, and the scales of models.
-        gap, variance: (m,) of s_left - s_right, as it would be without these answers.
-        bias: (m,) side bias of who answers.
+        before: the present estimates; side biases and the scales of models stay.
+        gap, variance: (m,) mean and variance of s_left - s_right, as without these answers.
+        bias: (m,) side bias of the annotator who answers.
         votes: the answers.
         tie, ties: as in `answers`.
-        noise: (m,) variance of z given the gap; more than 1 of models, which share errors.
-        counts: (m,) how many answers each counts for; None: 1.
+        noise: (m,) variance of z given the gap; more than 1 for models, which share errors.
+        counts: (m,) number of answers that an answer counts for; None: 1.
     """
-    n_annotators, annotator = len(before.side), votes.annotator
+    n_annotators = len(before.side)
+    annotator = votes.annotator
     noise = np.broadcast_to(noise, gap.shape)
     count = np.ones(len(gap)) if counts is None else counts
-    measured = votes.is_measured & (before.scale[annotator] > 0)
-    c = np.append(CANDIDATES, _RELIABLE) if measured.any() else CANDIDATES
+    is_measured = votes.is_measured & (before.scale[annotator] > 0)
+    c = np.append(CANDIDATES, _RELIABLE) if is_measured.any() else CANDIDATES
     width = np.gradient(c) / (CANDIDATES[1] - CANDIDATES[0])
     prior = np.log(width) - (NU + 1) / 2 * np.log1p(((c - 1) / SPREAD) ** 2 / NU)
-    words = ~measured
-    total = _of_words(
+    is_word = ~is_measured
+    log_posterior = _of_words(
         c,
-        gap[words],
-        variance[words],
-        bias[words],
-        votes.where(words),
-        np.broadcast_to(tie, gap.shape)[words],
+        gap[is_word],
+        variance[is_word],
+        bias[is_word],
+        votes.where(is_word),
+        np.broadcast_to(tie, gap.shape)[is_word],
         ties,
-        noise[words],
-        count[words],
+        noise[is_word],
+        count[is_word],
         n_annotators,
     )
-    total += prior[:, None] + (_FEW_BLIND * np.log1p(-BLIND))[:, None, None]
+    log_posterior += prior[:, None] + (_FEW_BLIND * np.log1p(-BLIND))[:, None, None]
     scale = before.scale.copy()
-    for who in np.unique(annotator[measured]).tolist():
-        rows = np.flatnonzero(measured & (annotator == who))
-        rows = rows[:: len(rows) // _MEASURED + 1]
-        share = count[rows].mean() * np.sum(measured & (annotator == who)) / len(rows)
+    for number in np.unique(annotator[is_measured]).tolist():
+        all_rows = np.flatnonzero(is_measured & (annotator == number))
+        rows = all_rows[:: len(all_rows) // _MEASURED + 1]
+        # The number of answers that each of these rows stands for.
+        weight = count[rows].mean() * len(all_rows) / len(rows)
         is_person = votes.of_kind(PERSON)[rows[0]]
-        known = None if is_person else before.scale[[who]]
         log_p, scales = _of_measurements(
-            c, gap[rows], variance[rows], bias[rows], _probits(votes, rows), noise[rows], known
+            c,
+            gap[rows],
+            variance[rows],
+            bias[rows],
+            _probits(votes, rows),
+            noise[rows],
+            None if is_person else before.scale[[number]],
         )
-        total[:, :, who] += logsumexp(share * log_p + _scale_prior(scales), axis=1)
-        odds = share * log_p + _scale_prior(scales) + prior[:, None]
-        odds = np.exp(odds - odds.max())
-        scale[who] = np.exp(odds.sum(axis=0) @ np.log(scales) / odds.sum())
-    odds = np.exp(total - total.max(axis=(0, 1)))
+        log_odds = weight * log_p + _scale_prior(scales)
+        log_posterior[:, :, number] += logsumexp(log_odds, axis=1)
+        log_odds += prior[:, None]
+        odds = np.exp(log_odds - log_odds.max())
+        scale[number] = np.exp(odds.sum(axis=0) @ np.log(scales) / odds.sum())
+    odds = np.exp(log_posterior - log_posterior.max(axis=(0, 1)))
     odds /= odds.sum(axis=(0, 1))
-    c_mean, c_sd = _moments(c, odds.sum(axis=0))
-    blind, blind_sd = _moments(BLIND, odds.sum(axis=1))
-    # The scores absorb a common factor, that of the people if there are any; who says nothing of
-    # the order does not count.
-    people = votes.of_kind(PERSON)
-    counted = votes.first & (people | ~people.any())
-    answered = np.bincount(annotator[counted], minlength=n_annotators)
-    common = (answered @ c_mean**2) / (answered @ np.abs(c_mean))
+    c_mean, c_sd = _mean_and_sd(c, odds.sum(axis=0))
+    blind, blind_sd = _mean_and_sd(BLIND, odds.sum(axis=1))
+    # The scores absorb a common factor: the mean over people, or without people over models. An
+    # annotator counts by reliability, so that nobody whose answers are random counts.
+    is_by_person = votes.of_kind(PERSON)
+    counts_for_mean = votes.first & (is_by_person | ~is_by_person.any())
+    n_answers = np.bincount(annotator[counts_for_mean], minlength=n_annotators)
+    common = (n_answers @ c_mean**2) / (n_answers @ np.abs(c_mean))
     return replace(
         before,
-        **{"reliability": c_mean / common, "reliability_sd": c_sd / common},
-        **{"blind": blind, "blind_sd": blind_sd, "scale": scale},
+        reliability=c_mean / common,
+        reliability_sd=c_sd / common,
+        blind=blind,
+        blind_sd=blind_sd,
+        scale=scale,
     )
 
 
@@ -151,8 +164,8 @@ def matched_scale(scale: float, square: float, free: float) -> float:
     """The scale of an annotator's measurements, given the present one.
 
     Args:
-        scale: with which the errors are standard normal if it is right.
-        square: the sum of their squares.
+        scale: the present scale; the errors are standard normal if it is right.
+        square: the sum of the squared errors.
         free: number of measurements less the number of unknowns that they determine.
     """
     return float(np.sqrt((scale**2 * square + _FLOOR * SCALE**2) / (free + _FLOOR)))
@@ -175,18 +188,20 @@ def _of_words(
     z = (c[:, None] * gap + bias) / spread
     looked, by_chance = _probabilities(z, votes, tie / spread, ties)
     annotator = votes.annotator
-    if votes.answer is not None:  # one attention for an answer, however many rows it has
+    if votes.answer is not None:
+        # An answer is given blindly or not as a whole, however many rows it has.
         first = votes.first
-        looked, by_chance, counts = looked[:, first], by_chance[first], counts[first]
+        looked = looked[:, first]
+        by_chance = by_chance[first]
+        counts = counts[first]
         annotator = annotator[first]
     shape = len(annotator), n_annotators
-    whose = sparse.csr_array((counts, (np.arange(len(annotator)), annotator)), shape=shape)
-    return np.stack(
-        [
-            (whose.T @ np.log(share * by_chance + (1 - share) * looked + 1e-300).T).T
-            for share in BLIND
-        ]
-    )
+    count_of = sparse.csr_array((counts, (np.arange(len(annotator)), annotator)), shape=shape)
+    log_likelihoods = []
+    for blind in BLIND:
+        log_p = np.log(blind * by_chance + (1 - blind) * looked + 1e-300)
+        log_likelihoods.append((count_of.T @ log_p.T).T)
+    return np.stack(log_likelihoods)
 
 
 def _of_measurements(
@@ -194,17 +209,18 @@ def _of_measurements(
 ) -> tuple[F64, F64]:
     """(candidates, scales) log-likelihoods of an annotator's measurements, and the scales.
 
-    Scales that are not given are a grid, and a finer one where the likelihood is highest.
+    Without scales they are a fine grid around the likeliest scale of a coarse grid.
     """
     mean = c[:, None] * gap + bias
     spread = np.sqrt(noise + c[:, None] ** 2 * variance)
-    beyond, sign = np.abs(probit) >= MOST_PROBIT, np.sign(probit)
+    sign = np.sign(probit)
+    is_beyond = np.abs(probit) >= MOST_PROBIT  # it says "at least"
 
     def log_p(scale: float) -> F64:
         error = (probit / scale - mean) / spread
-        inside = -0.5 * error**2 - np.log(scale * spread)
-        outside = log_ndtr(sign * (mean - sign * MOST_PROBIT / scale) / spread)
-        total: F64 = np.where(beyond, outside, inside).sum(axis=1)
+        within = -0.5 * error**2 - np.log(scale * spread)
+        beyond = log_ndtr(sign * (mean - sign * MOST_PROBIT / scale) / spread)
+        total: F64 = np.where(is_beyond, beyond, within).sum(axis=1)
         return total
 
     if scales is not None:
@@ -226,9 +242,9 @@ def _scale_prior(scales: F64) -> F64:
 
 
 def _probabilities(z: F64, votes: Votes, tie: float | F64, ties: float) -> tuple[F64, F64]:
-    """Probabilities of the answers, (candidates, m) if the items are seen and (m,) if they are not.
+    """Probabilities of the answers: (candidates, m) if an annotator looks, (m,) if blindly given.
 
-    The first row of an answer about a set has those of the whole answer.
+    The first row of an answer about a set has the probability of the whole answer.
     """
     looked = np.exp(genuine(z, np.broadcast_to(votes.target, z.shape), tie).log_p)
     by_chance = chance(votes.target, ties)
@@ -241,6 +257,7 @@ def _probabilities(z: F64, votes: Votes, tie: float | F64, ties: float) -> tuple
     return looked, by_chance
 
 
-def _moments(values: F64, odds: F64) -> tuple[F64, F64]:
+def _mean_and_sd(values: F64, odds: F64) -> tuple[F64, F64]:
+    """Mean and standard deviation of values with these probabilities, (v, a), by column."""
     mean = values @ odds
     return mean, np.sqrt(np.maximum(values**2 @ odds - mean**2, 0))

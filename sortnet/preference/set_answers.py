@@ -1,9 +1,9 @@
 """Likelihood of answers about more than two items: the best of them, and perhaps the worst.
 
-The best item of a set is drawn by a softmax of the utilities (Luce, 1959), the worst one of the
-others by a softmax of minus the utilities (Marley and Louviere, 2005). An answer takes several rows
-of `Votes`, each about two items of the set, because the logarithm of a softmax pulls on differences
-of two utilities and curves along such differences:
+The best item of a set is drawn by a softmax of the utilities (Luce, 1959). The worst item is drawn
+from the other items by a softmax of minus the utilities (Marley and Louviere, 2005). An answer has
+several rows of `Votes`, each about two items of the set, because the logarithm of a softmax has
+slopes and curvatures along differences of two utilities:
 
     d log p_b / du = f Σ_j p_j (e_b - e_j)          (rows of the chosen item and each other one)
     -d² log p_b / du² = f² Σ_{i<j} p_i p_j (e_i - e_j)(e_i - e_j)ᵀ          (rows of every pair)
@@ -24,14 +24,17 @@ from sortnet.core import F64, I64
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.likelihood import Likelihood
 
-# Factors of a utility in the softmax, by the number of items, with which it is nearest to a choice
-# by utilities with normal noise: the likeliest factors of 400,000 simulated answers whose scores
-# vary with the variance of the noise of a pair. The worst item is chosen from what is left.
+# Factors of a utility in the softmax, by the number of items. They bring the softmax nearest to a
+# choice by utilities with normal noise: the likeliest factors of 400,000 simulated answers whose
+# scores vary with the variance of the noise of a pair. The worst item is chosen from the items
+# without the best.
 BEST_FACTOR = {3: 1.85, 4: 1.92, 5: 1.98, 6: 2.03}
 WORST_FACTOR = {3: 1.48, 4: 1.71, 5: 1.85, 6: 1.94}
 
-_PAIR_FACTOR = 1.7
+_PAIR_FACTOR = 1.7  # with which a logistic function is nearest to that of a normal noise
 _NEWTON_STEPS = 20
+_SMALLEST_STEP = 1e-3  # share of a Newton step below which it is not halved again
+_SETTLED = 1e-6  # change of a pull below which there is no further step
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,10 @@ class Layout:
     """The rows of an answer about a set: each pair of its items, the better one on the left.
 
     The items are in order: the best first, the worst last, the others between in the order of their
-    places. If all are called alike, that is the order of their places.
+    places. If all are called alike, all are in the order of their places.
 
     Attributes:
-        n_items: of the set, from three on.
+        n_items: the number of items of the set, from three on.
         has_worst: whether the answer names the worst item.
         is_alike: whether the answer calls all items alike.
 
@@ -72,7 +75,7 @@ class Layout:
 
     @property
     def n_answers(self) -> int:
-        """The number of different answers of a kind about a set."""
+        """The number of different answers that name the same kinds of items."""
         if self.is_alike:
             return 1
         return self.n_items * (self.n_items - 1 if self.has_worst else 1)
@@ -83,7 +86,7 @@ class Layout:
 
     @property
     def comparisons(self) -> I64:
-        """The rows of pairs of which the answer says how they compare."""
+        """The rows of the pairs whose order follows from the answer."""
         if self.is_alike:
             return np.arange(self.n_rows)
         with_best = np.arange(self.n_items - 1)
@@ -92,7 +95,7 @@ class Layout:
 
     @property
     def rows_of_worst(self) -> I64:
-        """The rows without the best item: those with the worst one first."""
+        """The rows without the best item; rows with the worst item come first."""
         without_best = self.left > 0
         with_worst = self.right == self.n_items - 1
         return np.append(
@@ -101,10 +104,11 @@ class Layout:
 
     @property
     def weight(self) -> float:
-        """What each comparison counts for in training, where an answer about a pair counts for 1.
+        """The weight of each comparison in training, where an answer about a pair has weight 1.
 
-        Together they count for the bits that the choice of one of all answers has; those of items
-        that are alike for as many answers as there are differences of scores.
+        The comparisons of a choice weigh together as much as the choice of one of all answers has
+        bits. The comparisons of items that are alike weigh together as much as there are
+        differences of scores.
         """
         if self.is_alike:
             return (self.n_items - 1) / self.n_rows
@@ -121,7 +125,7 @@ class SetRows:
     """The rows of all answers of one layout.
 
     Attributes:
-        layout: of the answers.
+        layout: the layout of the answers.
         rows: (q, r) the rows of each answer, which follow each other.
     """
 
@@ -130,7 +134,7 @@ class SetRows:
 
     @property
     def first(self) -> I64:
-        """(q,) the first row of each answer, which stands for it."""
+        """(q,) the first row of each answer, which stands for the answer."""
         return self.rows[:, 0]
 
 
@@ -140,21 +144,23 @@ def rows_by_layout(answer: I64, layout: I64) -> list[SetRows]:
     Rows of one answer follow each other; the number of answers about pairs is -1.
     """
     starts = np.flatnonzero((answer >= 0) & (np.diff(answer, prepend=-2) != 0))
-    number = layout[starts]
-    return [
-        SetRows(LAYOUTS[k], starts[number == k, None] + np.arange(LAYOUTS[k].n_rows))
-        for k in np.unique(number).tolist()
-    ]
+    layout_of_start = layout[starts]
+    sets = []
+    for number in np.unique(layout_of_start).tolist():
+        starts_of_layout = starts[layout_of_start == number]
+        rows = starts_of_layout[:, None] + np.arange(LAYOUTS[number].n_rows)
+        sets.append(SetRows(LAYOUTS[number], rows))
+    return sets
 
 
 def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihood:
     """Log-likelihood of answers about sets, and the slope and the weight of each row.
 
     Args:
-        layout: of the answers.
+        layout: the layout of the answers.
         z: (..., r) differences of two utilities, in units of the noise of an answer about a pair.
         blind: (...,) share of answers that do not depend on the items.
-        ties: share of these that are ties.
+        ties: share of the blind answers that are ties.
 
     Returns:
         log p (...,), slopes and weights (..., r). With blind answers log p is not concave any more;
@@ -169,7 +175,8 @@ def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihoo
     if layout.has_worst:
         factor, rows = WORST_FACTOR[n_items], layout.rows_of_worst
         worst = _choice(factor * z[..., rows], n_items - 1)
-        log_p, excess = log_p + worst.log_p, excess + worst.excess
+        log_p = log_p + worst.log_p
+        excess = excess + worst.excess
         slope[..., rows] += factor * worst.slope
         weight[..., rows] += factor**2 * worst.weight
     return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
@@ -181,20 +188,20 @@ def _with_blind_answers(
     """The likelihood if a share of the answers is given blindly; see `set_likelihood`.
 
     Args:
-        log_p, slope, weight: of answers that are not.
-        excess: (...,) gᵀ H⁻¹ g of their slope g and curvature H.
-        blind: (...,) the share.
-        by_chance: probability of the answer if it is given blindly.
+        log_p, slope, weight: of answers that depend on the items.
+        excess: (...,) gᵀ H⁻¹ g of the slope g and the curvature H of these.
+        blind: (...,) the share of blind answers.
+        by_chance: probability of a blind answer.
     """
     if not np.any(blind):
         return Likelihood(log_p, slope, weight)
-    looked = (1 - blind) * np.exp(log_p)
-    either = np.maximum(looked + blind * by_chance, 1e-300)
-    share = np.where(blind > 0, looked / either, 1.0)
-    log_p = np.where(blind > 0, np.log(either), log_p)
+    p_genuine = (1 - blind) * np.exp(log_p)
+    p = np.maximum(p_genuine + blind * by_chance, 1e-300)
+    share = np.where(blind > 0, p_genuine / p, 1.0)
+    mixed_log_p = np.where(blind > 0, np.log(p), log_p)
     # The curvature is share (H - (1 - share) g gᵀ), and g gᵀ is at most (gᵀ H⁻¹ g) H.
-    kept = share * np.maximum(1 - (1 - share) * excess, 0)
-    return Likelihood(log_p, share[..., None] * slope, kept[..., None] * weight)
+    factor = share * np.maximum(1 - (1 - share) * excess, 0)
+    return Likelihood(mixed_log_p, share[..., None] * slope, factor[..., None] * weight)
 
 
 class _Choice(NamedTuple):
@@ -207,26 +214,29 @@ class _Choice(NamedTuple):
 
 
 def _choice(z: F64, n_items: int) -> _Choice:
-    """A softmax of the chosen item and the others.
+    """A softmax of the chosen item and the other items.
 
-    The rows are those of the chosen item and each other one, where z is by how much it is more
-    likely to be chosen, then each pair of the others.
+    The first rows are of the chosen item and each other item, where z is by how much the chosen
+    item is more likely to be chosen. The further rows are of each pair of the other items.
     """
     behind = -z[..., : n_items - 1]
-    most = np.maximum(behind.max(axis=-1, keepdims=True), 0)
-    log_sum = most[..., 0] + np.log(np.exp(-most[..., 0]) + np.exp(behind - most).sum(axis=-1))
-    others = np.exp(behind - log_sum[..., None])
-    chosen = np.exp(-log_sum)
+    highest = np.maximum(behind.max(axis=-1, keepdims=True), 0)
+    sum_of_exp = np.exp(-highest[..., 0]) + np.exp(behind - highest).sum(axis=-1)
+    log_sum = highest[..., 0] + np.log(sum_of_exp)
+    p_of_others = np.exp(behind - log_sum[..., None])
+    p_of_chosen = np.exp(-log_sum)
     first, second = np.array([*combinations(range(n_items - 1), 2)], np.int64).reshape(-1, 2).T
-    among_others = others[..., first] * others[..., second]
-    weight = np.concatenate((chosen[..., None] * others, among_others), axis=-1)
-    slope = np.concatenate((others, np.zeros_like(among_others)), axis=-1)
-    rest = others.sum(axis=-1)
-    return _Choice(-log_sum, slope, weight, rest / np.maximum(chosen, 1e-300))
+    among_others = p_of_others[..., first] * p_of_others[..., second]
+    weight = np.concatenate((p_of_chosen[..., None] * p_of_others, among_others), axis=-1)
+    slope = np.concatenate((p_of_others, np.zeros_like(among_others)), axis=-1)
+    excess = p_of_others.sum(axis=-1) / np.maximum(p_of_chosen, 1e-300)
+    return _Choice(-log_sum, slope, weight, excess)
 
 
 def _all_alike(z: F64, n_items: int) -> _Choice:
-    """Each pair as half an answer for each of its items; together they count n - 1 answers."""
+    """Likelihood of items that are alike: each pair counts as half an answer for each of its items,
+    and all pairs together count as n - 1 answers.
+    """
     share = 2 / n_items
     left = expit(_PAIR_FACTOR * z)
     log_p = share / 2 * (np.log(np.maximum(left, 1e-300)) + np.log(np.maximum(1 - left, 1e-300)))
@@ -241,18 +251,20 @@ def observed_set(
 ) -> tuple[F64, F64]:
     """Slope (k - 1,) and precision (k - 1, k - 1) of one answer at the mode of its utilities.
 
-    The unknowns are the differences z of the best item and each other one, normal before the
+    The unknowns are the differences z of the best item and each other item, normal before the
     answer with this mean and this variance. At the mode z = mean + variance @ slope.
     """
     n_others = layout.n_items - 1
-    # Each row's difference of two items in terms of those of the best item and each other one.
+    # Each row's difference of two items in terms of the differences of the best item and another.
     by_item = np.concatenate((np.zeros((1, n_others)), -np.eye(n_others)))
     rows = by_item[layout.left] - by_item[layout.right]
-    share = np.array([blind])
+    blind_share = np.array([blind])
 
     def at(z: F64) -> tuple[float, F64, F64]:
-        seen = set_likelihood(layout, (rows @ z)[None], share, ties)
-        return float(seen.log_p[0]), rows.T @ seen.slope[0], (rows.T * seen.weight[0]) @ rows
+        """log p of the answer at z, its slope, and its precision."""
+        likelihood = set_likelihood(layout, (rows @ z)[None], blind_share, ties)
+        precision = (rows.T * likelihood.weight[0]) @ rows
+        return float(likelihood.log_p[0]), rows.T @ likelihood.slope[0], precision
 
     def loss(pull: F64, log_p: float) -> float:
         return float(0.5 * pull @ variance @ pull) - log_p
@@ -261,15 +273,15 @@ def observed_set(
     log_p, slope, precision = at(mean)
     for _ in range(_NEWTON_STEPS):
         step = np.linalg.solve(np.eye(n_others) + precision @ variance, slope - pull)
-        before, size = loss(pull, log_p), 1.0
+        loss_before, share = loss(pull, log_p), 1.0
         while True:
-            new_pull = pull + size * step
+            new_pull = pull + share * step
             log_p, slope, precision = at(mean + variance @ new_pull)
-            if loss(new_pull, log_p) <= before + 1e-12 or size < 1e-3:
+            if loss(new_pull, log_p) <= loss_before + 1e-12 or share < _SMALLEST_STEP:
                 break
-            size /= 2
+            share /= 2
         pull = new_pull
-        if np.abs(size * step).max() < 1e-6:
+        if np.abs(share * step).max() < _SETTLED:
             break
     return pull, precision
 
@@ -277,12 +289,13 @@ def observed_set(
 def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F64]:
     """Slope and weight of a whole answer along the difference of the two items of each row.
 
-    They are as if the items of an answer were known equally well, and independently: g · x / 2 and
-    xᵀ H x / 4 for the difference x of two items; of an answer about a pair they are its own.
+    Slope and weight are approximate, as if the items of an answer were known equally well, and
+    independently: g · x / 2 and xᵀ H x / 4 for the difference x of two items. For an answer about a
+    pair they are exact.
 
     Args:
-        layout: of the answers.
-        slope, weight: (q, r) of the rows.
+        layout: the layout of the answers.
+        slope, weight: (q, r) of each row.
     """
     left, right = layout.left, layout.right
     differences = np.zeros((layout.n_rows, layout.n_items))
@@ -293,7 +306,10 @@ def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F
 
 
 class SetColumns(NamedTuple):
-    """Rows of answers about sets; columns are as in `Votes`, `event` is the place of the answer."""
+    """Rows of answers about sets, of one layout; columns are as in `Votes`.
+
+    `event` is the place of the answer among the events.
+    """
 
     left: I64
     right: I64
@@ -318,16 +334,12 @@ def rows_of_choices(items: I64, chosen: I64, event: I64) -> list[SetColumns]:
         if not of_layout.any():
             continue
         shown = items[of_layout, : layout.n_items]
-        key = np.zeros(shown.shape, np.int64)
-        key[shown == best[of_layout, None]] = -1
-        key[shown == worst[of_layout, None]] = 1
-        places = np.argsort(key, axis=1, kind="stable")
+        position = np.zeros(shown.shape, np.int64)
+        position[shown == best[of_layout, None]] = -1
+        position[shown == worst[of_layout, None]] = 1
+        places = np.argsort(position, axis=1, kind="stable")
         ordered = np.take_along_axis(shown, places, axis=1)
-        i, j = layout.left, layout.right
-        bias = place_bias(places[:, i], places[:, j], layout.n_items).ravel()
-        events = np.repeat(event[of_layout], layout.n_rows)
-        left, right = ordered[:, i].ravel(), ordered[:, j].ravel()
-        columns.append(SetColumns(left, right, 1.0, events, LAYOUTS.index(layout), bias))
+        columns.append(_columns_of(layout, ordered, places, event[of_layout]))
     return columns
 
 
@@ -339,19 +351,37 @@ def rows_of_alike(items: I64, event: I64) -> list[SetColumns]:
         of_layout = n_items == layout.n_items
         if not of_layout.any():
             continue
-        shown, i, j = items[of_layout], layout.left, layout.right
-        bias = np.tile(place_bias(i, j, layout.n_items), len(shown))
-        events = np.repeat(event[of_layout], layout.n_rows)
-        left, right = shown[:, i].ravel(), shown[:, j].ravel()
-        columns.append(SetColumns(left, right, 0.5, events, LAYOUTS.index(layout), bias))
+        shown = items[of_layout, : layout.n_items]
+        places = np.tile(np.arange(layout.n_items), (len(shown), 1))
+        columns.append(_columns_of(layout, shown, places, event[of_layout]))
     return columns
 
 
-def place_bias(left: I64, right: I64, n_items: int) -> F64:
-    """How much of an annotator's side bias is for the item in one place and not for another one.
+def _columns_of(layout: Layout, ordered: I64, places: I64, event: I64) -> SetColumns:
+    """The rows of answers of one layout.
 
-    The bias falls evenly from the first place to the last, by 1: for two items it is that of the
-    left side.
+    Args:
+        layout: the layout of the answers.
+        ordered: (q, k) the items of each answer in the order of the layout.
+        places: (q, k) the place of each of these items in the question.
+        event: (q,) the places of the answers.
+    """
+    i, j = layout.left, layout.right
+    return SetColumns(
+        ordered[:, i].ravel(),
+        ordered[:, j].ravel(),
+        0.5 if layout.is_alike else 1.0,
+        np.repeat(event, layout.n_rows),
+        LAYOUTS.index(layout),
+        place_bias(places[:, i], places[:, j], layout.n_items).ravel(),
+    )
+
+
+def place_bias(left: I64, right: I64, n_items: int) -> F64:
+    """The share of an annotator's side bias that favours the item in one place over another item.
+
+    The bias falls evenly from the first place to the last, by 1. Of two items, the item on the left
+    has all of it.
     """
     bias: F64 = (right - left) / (n_items - 1)
     return bias

@@ -1,4 +1,4 @@
-"""Answers about the order, as arrays; and what would be believed without them."""
+"""Answers about the order, as arrays; and scores as they would be without some of them."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ from sortnet.preference.set_answers import (
 )
 
 _BLOCK = 128  # answers left out together, at most
-# Who answers: a person, a model, whose errors others share, or nobody: a known answer.
+# Kinds of answers: of a person, of a model, which shares errors with other models, or known.
 PERSON, MODEL, GOLD = range(3)
 
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """Answers about the order, as arrays: a row of an answer about a pair, several about a set.
+    """Answers about the order, as arrays: one row for an answer about a pair, several for an answer
+    about a set.
 
     Attributes:
         left, right: (m,) items.
         target: (m,) 1 for left, 0 for right, ½ for a tie.
-        annotator: (m,) their numbers.
-        weight: (m,) how many answers each counts for; None: 1.
-        kind: (m,) `PERSON`, `MODEL` or `GOLD`, the annotator of which does not matter; None: all
-            are of people.
-        answer: (m,) the number of the answer about a set that a row is of, whose rows follow each
-            other as in `Layout`; -1 for an answer about a pair; None: all are about pairs.
+        annotator: (m,) numbers of the annotators.
+        weight: (m,) how many answers each row counts for; None: 1.
+        kind: (m,) `PERSON`, `MODEL` or `GOLD`; the annotator of a `GOLD` row does not matter. None:
+            all are of people.
+        answer: (m,) the number of the row's answer about a set; rows of one answer follow each
+            other as in `Layout`. -1 for an answer about a pair; None: all are about pairs.
         layout: (m,) the number of that answer's layout, see `LAYOUTS`; -1 and None as above.
         bias: (m,) how much of an annotator's side bias is for the left item; None: all of it.
-        probit: (m,) of the probability that the left item is better, where an answer is a
-            measurement, see `measured`; elsewhere NaN. None: no answer is.
+        probit: (m,) probit of the probability that the left item is better, where an answer is a
+            measurement, see `measured`; elsewhere NaN. None: no answer is a measurement.
     """
 
     left: I64
@@ -59,45 +60,57 @@ class Votes:
         return len(self.left)
 
     def marked(self, models: Collection[int]) -> Votes:
-        """The same votes, those of these annotators as of models."""
+        """The same votes, with those of these annotators marked as votes of models."""
         by_model = np.isin(self.annotator, [*models])
-        return replace(self, kind=np.where(by_model, MODEL, PERSON)) if by_model.any() else self
+        if not by_model.any():
+            return self
+        return replace(self, kind=np.where(by_model, MODEL, PERSON))
 
     def with_known(self, models: Collection[int], gold: Iterable[Pair]) -> Votes:
         """The same votes, those of models marked, and after them the known answers to gold pairs.
 
-        Without gold pairs a model is not marked that answers alone: what it sees and its errors
+        Without gold pairs a model that answers alone is not marked: what it sees and its errors
         cannot be separated. Nothing is added to no votes. Models are numbers of annotators; of a
         gold pair the better item is the first.
         """
-        known = np.array([*gold], np.int64).reshape(-1, 2)
-        if not len(known):
-            return self.marked(models) if len(np.unique(self.annotator)) > 1 else self
+        better_and_worse = np.array([*gold], np.int64).reshape(-1, 2)
+        if not len(better_and_worse):
+            is_alone = len(np.unique(self.annotator)) <= 1
+            return self if is_alone else self.marked(models)
         if not len(self):
             return self
-        zeros = np.zeros(len(known), np.int64)
-        of_known = {
-            **{"left": known[:, 0], "right": known[:, 1], "target": zeros + 1.0},
-            **{"annotator": zeros, "weight": zeros + 1.0, "kind": zeros + GOLD},
-            **{"probit": np.full(len(known), np.nan), "answer": zeros - 1},
-            **{"layout": zeros - 1, "bias": zeros + 1.0},
+        zeros = np.zeros(len(better_and_worse), np.int64)
+        known_columns: dict[str, NDArray[Any]] = {
+            "left": better_and_worse[:, 0],
+            "right": better_and_worse[:, 1],
+            "target": zeros + 1.0,
+            "annotator": zeros,
+            "weight": zeros + 1.0,
+            "kind": zeros + GOLD,
+            "probit": np.full(len(zeros), np.nan),
+            "answer": zeros - 1,
+            "layout": zeros - 1,
+            "bias": zeros + 1.0,
         }
-        votes = replace(self, kind=np.where(np.isin(self.annotator, [*models]), MODEL, PERSON))
-        columns = {name: np.append(has, of_known[name]) for name, has in votes._columns()}
-        return Votes(**columns)
+        by_model = np.isin(self.annotator, [*models])
+        votes = replace(self, kind=np.where(by_model, MODEL, PERSON))
+        return Votes(
+            **{name: np.append(column, known_columns[name]) for name, column in votes._columns()}
+        )
 
     def _columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """The columns that are not None, by name."""
         return ((name, column) for name, column in vars(self).items() if column is not None)
 
     @property
     def only_of_models(self) -> bool:
-        """Whether there are no answers of people, and no known ones."""
+        """Whether there are neither answers of people nor known answers."""
         return bool(self.of_kind(MODEL).all())
 
     def others_beside_one(self) -> Votes:
-        """Votes of models, the one with the most answers taken for a person beside the others."""
-        most = np.bincount(self.annotator).argmax()
-        return replace(self, kind=np.where(self.annotator == most, PERSON, MODEL))
+        """Votes of models, in which the model with the most answers counts as a person."""
+        busiest = np.bincount(self.annotator).argmax()
+        return replace(self, kind=np.where(self.annotator == busiest, PERSON, MODEL))
 
     @property
     def is_measured(self) -> Bool:
@@ -125,51 +138,66 @@ class Votes:
 
     @classmethod
     def of_judgements(cls, judgements: Sequence[Judgement]) -> Votes:
-        """The answers about the order, as if of one annotator."""
+        """The votes of these answers about pairs, as if of one annotator."""
         target = np.array([TARGETS[j.answer] for j in judgements])
         left, right = np.array([(j.left, j.right) for j in judgements], np.int64).T
         return cls.of_one(left, right, target)
 
     def rows(self) -> Iterator[tuple[int, int, float, int]]:
         """The votes one by one."""
-        columns = (self.left, self.right, self.target, self.annotator)
-        return zip(*(column.tolist() for column in columns), strict=True)
+        return zip(
+            self.left.tolist(),
+            self.right.tolist(),
+            self.target.tolist(),
+            self.annotator.tolist(),
+            strict=True,
+        )
 
     def with_sets(self, judgements: Judgements, rows: I64) -> Votes:
-        """These answers about pairs, and after them the answers about sets of these rows."""
-        best = rows[judgements.best[rows] >= 0]
-        alike = rows[judgements.best[rows] < 0]
-        chosen = np.column_stack((judgements.best[best], judgements.worst[best])).astype(np.int64)
-        choices = rows_of_choices(judgements.items(best), chosen, best)
-        alike_rows = rows_of_alike(judgements.items(alike), alike)
-        parts = [self._with_columns_of_sets()]
-        parts += [_of_rows(judgements, rows) for rows in (*choices, *alike_rows)]
-        names = [name for name, _ in parts[0]._columns()]
-        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        return Votes(**joined)
+        """These votes about pairs, and after them the votes of judgements about sets.
 
-    def _with_columns_of_sets(self) -> Votes:
-        nothing = np.full(len(self), -1)
-        return replace(self, answer=nothing, layout=nothing, bias=np.ones(len(self)))
+        Args:
+            judgements: all judgements.
+            rows: those of the judgements about sets.
+        """
+        has_best = judgements.best[rows] >= 0
+        choices, alike = rows[has_best], rows[~has_best]
+        chosen = np.column_stack((judgements.best[choices], judgements.worst[choices]))
+        columns_of_sets = [
+            *rows_of_choices(judgements.items(choices), chosen.astype(np.int64), choices),
+            *rows_of_alike(judgements.items(alike), alike),
+        ]
+        of_no_set = np.full(len(self), -1)
+        of_pairs = replace(self, answer=of_no_set, layout=of_no_set, bias=np.ones(len(self)))
+        parts = [of_pairs, *(_votes_of_sets(judgements, columns) for columns in columns_of_sets)]
+        return Votes(
+            **{
+                name: np.concatenate([getattr(part, name) for part in parts])
+                for name, _ in of_pairs._columns()
+            }
+        )
 
     def probits(self) -> list[float]:
         """The measurements of the votes one by one; NaN for a word."""
-        return [float("nan")] * len(self) if self.probit is None else self.probit.tolist()
+        if self.probit is None:
+            return [float("nan")] * len(self)
+        probits: list[float] = self.probit.tolist()
+        return probits
 
     def renumbered(self, items: I64) -> Votes:
-        """The same votes, its items given by their places among these, which ascend."""
-        left, right = (np.searchsorted(items, side) for side in (self.left, self.right))
+        """The same votes with each item's place among these items, which ascend, as its number."""
+        left, right = np.searchsorted(items, self.left), np.searchsorted(items, self.right)
         return replace(self, left=left, right=right)
 
     def where(self, mask: Bool | I64) -> Votes:
         """The votes selected by a mask, or by their places.
 
-        Of answers about sets a mask selects those all of whose rows it selects.
+        A mask selects an answer about a set only if it selects all of its rows.
         """
         if self.answer is not None and mask.dtype == np.bool_:
             dropped = np.unique(self.answer[~mask])
             mask = mask & ~((self.answer >= 0) & np.isin(self.answer, dropped))
-        return replace(self, **{name: has[mask] for name, has in self._columns()})
+        return replace(self, **{name: column[mask] for name, column in self._columns()})
 
     @property
     def sets(self) -> list[SetRows]:
@@ -180,46 +208,47 @@ class Votes:
 
     @property
     def of_pairs(self) -> Bool:
-        """(m,) whether a row is an answer about a pair, and not one of several about a set."""
-        return np.ones(len(self), np.bool_) if self.answer is None else self.answer < 0
+        """(m,) whether a row is an answer about a pair, and not a row of an answer about a set."""
+        if self.answer is None:
+            return np.ones(len(self), np.bool_)
+        return self.answer < 0
 
     @property
     def n_answers(self) -> int:
-        """The number of answers: one about a set is one."""
-        n_sets = sum(len(some.rows) for some in self.sets)
+        """The number of answers; an answer about a set counts once."""
+        n_sets = sum(len(sets.rows) for sets in self.sets)
         return int(np.count_nonzero(self.of_pairs)) + n_sets
 
     @property
     def first(self) -> Bool:
-        """(m,) whether a row stands for its answer: each about a pair, one of those about a set."""
+        """(m,) whether a row is the first of its answer; an answer about a pair has one row."""
         first = self.of_pairs.copy()
-        for some in self.sets:
-            first[some.first] = True
+        for sets in self.sets:
+            first[sets.first] = True
         return first
 
     def drawn(self, share: float, rng: np.random.Generator) -> Bool:
-        """(m,) whether each answer is one of so large a random share of them."""
+        """(m,) which rows belong to a random share of the answers."""
         drawn = rng.random(len(self)) < share
-        for some in self.sets:
-            drawn[some.rows] = drawn[some.first, None]
+        for sets in self.sets:
+            drawn[sets.rows] = drawn[sets.first, None]
         return drawn
 
     def comparisons(self) -> Votes:
-        """What follows of pairs from each answer, as answers about pairs.
+        """The comparisons of two items that follow from each answer, as answers about pairs.
 
-        Of a set the item with the lower number is on the left: were it the better one, a side bias
-        would explain all answers.
-
-        Those of an answer about a set weigh less than 1, see `Layout.weight`.
+        A comparison from an answer about a set has the item with the lower number on the left: if
+        the better item were there, a side bias would explain all answers. It weighs less than 1,
+        see `Layout.weight`.
         """
         if self.answer is None:
             return self
         says_order = self.of_pairs.copy()
         weight = np.ones(len(self)) if self.weight is None else self.weight.copy()
-        for some in self.sets:
-            rows = some.rows[:, some.layout.comparisons]
+        for sets in self.sets:
+            rows = sets.rows[:, sets.layout.comparisons]
             says_order[rows] = True
-            weight[rows] *= some.layout.weight
+            weight[rows] *= sets.layout.weight
         turned = ~self.of_pairs & (self.left > self.right)
         pairs = replace(
             self,
@@ -234,23 +263,23 @@ class Votes:
         return pairs.where(says_order)
 
 
-def _of_rows(judgements: Judgements, rows: SetColumns) -> Votes:
+def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
     """Rows of answers about sets as votes."""
-    every = np.ones(len(rows.event))
+    n_rows = len(columns.event)
     return Votes(
-        rows.left,
-        rows.right,
-        rows.target * every,
-        judgements.annotator[rows.event],
-        probit=np.full(len(rows.event), np.nan),
-        answer=rows.event,
-        layout=np.full(len(rows.event), rows.layout),
-        bias=rows.bias,
+        columns.left,
+        columns.right,
+        np.full(n_rows, columns.target),
+        judgements.annotator[columns.event],
+        probit=np.full(n_rows, np.nan),
+        answer=columns.event,
+        layout=np.full(n_rows, columns.layout),
+        bias=columns.bias,
     )
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Means and variances of z as they would be without each answer, given those with it.
+    """Means and variances of z as they would be without each answer, given z with all answers.
 
     Laplace's approximation of leaving one out (Vehtari and others, 2016, eq. 29), by the slope and
     weight of each answer's log-likelihood, see `Likelihood`; (m,) each.
@@ -270,10 +299,10 @@ def unseen_in_blocks(
 ) -> tuple[F64, F64]:
     """Means and variances of gaps s_left - s_right without all answers of the same annotator.
 
-    Answers of an annotator who gave many are left out in blocks. Given the covariance K of z of a
-    block, and the covariance k of its gaps with z, the answers are taken out by
-    k' = k (I - W K)⁻¹, the variances are those of the gaps plus diag(k' W kᵀ), and the means are
-    less k' times the slopes.
+    Answers of an annotator who gave many are left out in blocks. A block has the covariance K of
+    its z, and its gaps have the covariance k with z. The answers are taken out by
+    k' = k (I - W K)⁻¹: diag(k' W kᵀ) is added to the variances of the gaps, and k' times the slopes
+    is subtracted from the means.
 
     Args:
         mean: (m,) of the gaps, with all answers.
@@ -288,16 +317,18 @@ def unseen_in_blocks(
     mean, variance = mean.copy(), np.empty_like(mean)
     by_annotator = np.argsort(votes.annotator, kind="stable")
     ends = np.searchsorted(votes.annotator[by_annotator], np.arange(votes.annotator.max() + 1))
-    for own in np.split(by_annotator, ends[1:]):
-        for block in np.array_split(own, -(-len(own) // _BLOCK) or 1):
-            i, j, c = votes.left[block], votes.right[block], reliability[block]
-            bias, own_side = n_items + votes.annotator[block], side[block]
+    for own_rows in np.split(by_annotator, ends[1:]):
+        n_blocks = max(-(-len(own_rows) // _BLOCK), 1)
+        for block in np.array_split(own_rows, n_blocks):
+            i, j = votes.left[block], votes.right[block]
+            c, own_side = reliability[block], side[block]
+            bias = n_items + votes.annotator[block]
             gaps = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
-            with_bias = own_side * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
-            of_bias = np.outer(own_side, own_side) * C[np.ix_(bias, bias)]
-            gaps_with_z = c * gaps + with_bias
-            of_z = c[:, None] * gaps_with_z + c * with_bias.T + of_bias
-            A = np.eye(len(block)) - weight[block][:, None] * of_z
+            gaps_with_bias = own_side * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
+            biases = np.outer(own_side, own_side) * C[np.ix_(bias, bias)]
+            gaps_with_z = c * gaps + gaps_with_bias
+            z_with_z = c[:, None] * gaps_with_z + c * gaps_with_bias.T + biases
+            A = np.eye(len(block)) - weight[block][:, None] * z_with_z
             without = np.linalg.solve(A.T, gaps_with_z.T).T
             variance[block] = np.diag(gaps) + np.sum(without * weight[block] * gaps_with_z, axis=1)
             mean[block] -= without @ slope[block]

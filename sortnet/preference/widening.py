@@ -1,4 +1,4 @@
-"""The annotator without whose answers a ranking would be surer."""
+"""The annotator whose answers make a ranking less sure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import progress
 from sortnet.preference.vote_arrays import Votes
 
-_MOST_ANNOTATORS = 4  # that are looked at, the least reliable ones
-_MOST_VOTES = 20_000  # of more, one annotator's hardly make a difference
-_MOST_ITEMS = 200  # of more, a fit takes a second
-# Without a third of good answers the expected share of wrong pairs grows by a half; chance moves it
-# by less than this share.
+_MOST_ANNOTATORS = 4  # the least reliable ones are looked at
+_MOST_VOTES = 20_000  # among more answers, one annotator's hardly make a difference
+_MOST_ITEMS = 200  # with more items, a fit takes a second
+# Without a third of good answers the expected share of wrong pairs grows by a half. An annotator
+# counts only if without their answers the share falls below .98 of itself, further than by chance.
 _SURER = 0.98
 
 
@@ -26,28 +26,28 @@ def widened_by(
 ) -> int | None:
     """The number of the annotator whose answers made the intervals wider, or None.
 
-    Answers of somebody who contradicts the others make all scores less sure. It is found by a fit
-    to the answers of the others: with its own scales, it expects fewer pairs in the wrong order
-    although it has fewer answers.
+    Answers of somebody who contradicts the others make all scores less sure. A fit to the others'
+    answers alone, with its own scales, then expects fewer pairs in the wrong order, although it has
+    fewer answers.
 
     Args:
         posterior: by all answers.
         features: (n, d) of the fit.
         votes: all answers.
         groups: of the items.
-        goal: which says what may be wrong.
+        goal: of the session.
         seed: of the pairs that are looked at.
 
     Cost: the scales and a fit for each of the four least reliable annotators with at least 20
-    answers; nothing of more than 200 items or 20,000 answers, and of one annotator.
+    answers; nothing with more than 200 items or 20,000 answers, or with one annotator.
     """
     n_annotators = len(posterior.reliability)
     counts = np.bincount(votes.annotator[votes.first], minlength=n_annotators)
     too_many = len(votes) > _MOST_VOTES or len(features) > _MOST_ITEMS
     if too_many or np.count_nonzero(counts) < 2:
         return None
-    expected = progress(posterior, groups, goal, seed=seed).wrong
-    widest, least = None, _SURER * expected
+    widening: int | None = None
+    least_wrong = _SURER * progress(posterior, groups, goal, seed=seed).wrong
     by_reliability = np.argsort(posterior.reliability, kind="stable").tolist()
     suspects = [number for number in by_reliability if counts[number] >= FEW]
     for number in suspects[:_MOST_ANNOTATORS]:
@@ -55,6 +55,7 @@ def widened_by(
         scales = choose_scales(features, remaining_votes, n_annotators, seed=seed)
         fitted = fit(features, remaining_votes, n_annotators, scales=scales, seed=seed)
         wrong = progress(fitted.posterior, groups, goal, seed=seed).wrong
-        if wrong < least:
-            widest, least = number, wrong
-    return widest
+        if wrong < least_wrong:
+            widening = number
+            least_wrong = wrong
+    return widening

@@ -9,18 +9,18 @@ from typing import Any
 from sortnet.judges import LanguageModel
 from sortnet.judges.answer_cache import AnswerCache, answer_key, answered_from_cache
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.asked_pairs import Pair
+from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.batch_lines import RequestId, request_line
 from sortnet.judges.budget import exceeded_limit
 from sortnet.judges.estimate import CallEstimate
-from sortnet.judges.language_model import TOPS
 from sortnet.judges.model_answers import CHARACTERS
+from sortnet.judges.model_server import TOPS
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import is_random, request_body
 from sortnet.judges.verdicts import Verdict
 from store.collections.leases import Lease
-from store.service.judge_as_annotator import CHECKS, pair_of
+from store.service.judge_as_annotator import CHECKS, asked_question_of
 from store.service.labelling import LabellingService
 
 
@@ -75,22 +75,24 @@ class BatchRequests:
         After the first question that exceeds a limit no further line follows.
         """
         for lease in leases:
-            pairs = [pair_of(self.service, lease, turned=turned) for turned in self.orders]
-            verdicts = self._cached_verdicts(lease, pairs)
+            questions = [
+                asked_question_of(self.service, lease, turned=turned) for turned in self.orders
+            ]
+            verdicts = self._cached_verdicts(lease, questions)
             if verdicts:
                 self.cached.append((lease, verdicts))
                 continue
             if not self.limit:
-                self.limit = self._limit_exceeded_with(pairs)
+                self.limit = self._limit_exceeded_with(questions)
             if self.limit:
                 self.left_out.append(lease)
                 continue
             self.n_questions += 1
-            for order, pair in enumerate(pairs, 1):
+            for order, question in enumerate(questions, 1):
                 self.n_requests += 1
-                self.n_characters += len(self.prompt.of(pair))
-                self.tokens_out += AnswerForm.of(pair).tokens
-                yield self._line(RequestId(self.batch, lease.id, order), pair)
+                self.n_characters += len(self.prompt.of(question))
+                self.tokens_out += AnswerForm.of(question).tokens
+                yield self._line(RequestId(self.batch, lease.id, order), question)
 
     def estimate(self) -> CallEstimate:
         """Calls, tokens and cost of the requests in the lines."""
@@ -103,34 +105,36 @@ class BatchRequests:
             self.price.currency,
         )
 
-    def _limit_exceeded_with(self, pairs: Sequence[Pair]) -> str:
-        """The limit that the requests so far and those about some pairs exceed; empty: none."""
-        n_characters = self.n_characters + sum(len(self.prompt.of(pair)) for pair in pairs)
+    def _limit_exceeded_with(self, questions: Sequence[AskedQuestion]) -> str:
+        """The limit that the requests so far and those about some questions exceed; empty: none."""
+        n_characters = self.n_characters + sum(
+            len(self.prompt.of(question)) for question in questions
+        )
         tokens_in = n_characters // CHARACTERS
-        tokens_out = self.tokens_out + sum(AnswerForm.of(pair).tokens for pair in pairs)
+        tokens_out = self.tokens_out + sum(AnswerForm.of(question).tokens for question in questions)
         return exceeded_limit(
             self.judge.limits,
-            calls=self.n_requests + len(pairs),
+            calls=self.n_requests + len(questions),
             tokens=tokens_in + tokens_out,
             cost=self.price.of(tokens_in, tokens_out),
             currency=self.price.currency,
         )
 
-    def _cached_verdicts(self, lease: Lease, pairs: Sequence[Pair]) -> list[Verdict]:
+    def _cached_verdicts(self, lease: Lease, questions: Sequence[AskedQuestion]) -> list[Verdict]:
         """The verdicts of the cache on a question, if it has one for each order; else none."""
         judge = self.judge
         is_check = lease.question.strategy in CHECKS
         if self.cache is None or is_check or is_random(judge.request):
             return []
         verdicts = []
-        for pair in pairs:
+        for question in questions:
             key = answer_key(
                 judge.model,
-                self.prompt.messages(pair),
+                self.prompt.messages(question),
                 judge.request,
                 structured=judge.structured,
                 with_logprobs=judge.logprobs,
-                form=AnswerForm.of(pair),
+                form=AnswerForm.of(question),
             )
             cached = self.cache.get(key)
             if cached is None:
@@ -138,13 +142,13 @@ class BatchRequests:
             verdicts.append(answered_from_cache(cached, judge.model, self.facts, self.price))
         return verdicts
 
-    def _line(self, id: RequestId, pair: Pair) -> str:
+    def _line(self, id: RequestId, question: AskedQuestion) -> str:
         judge = self.judge
         body = request_body(
             judge.model,
-            self.prompt.messages(pair),
+            self.prompt.messages(question),
             judge.request,
-            response_format=AnswerForm.of(pair).response_format if judge.structured else None,
+            response_format=AnswerForm.of(question).response_format if judge.structured else None,
             n_tops=TOPS[0] if judge.logprobs else 0,
         )
         return request_line(id, body)

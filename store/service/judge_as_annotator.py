@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from sortnet.errors import LeaseError, SortNetError, StudyError
-from sortnet.judges.asked_pairs import Pair, pair_of_items
+from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
@@ -75,11 +75,13 @@ def check_takes_sets(judge: JudgeConnection, set_size: int) -> None:
         raise SortNetError(f"{judge.name} {why_not}")
 
 
-def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) -> Pair:
+def asked_question_of(
+    service: LabellingService, lease: Lease, *, turned: bool = False
+) -> AskedQuestion:
     """A leased question as a judge is asked it; `turned`: in the reverse order of places."""
     study = service.study
     question = lease.question.turned if turned else lease.question
-    return pair_of_items(
+    return asked_question(
         service.items,
         question.left,
         question.right,
@@ -184,12 +186,12 @@ class Judging(WorkerPool[Lease]):
         ids = self.service.items.ids
         return {ids[item] for item in question.question.items}
 
-    def _pair(self, question: Lease, *, turned: bool) -> Pair:
+    def _asked_question(self, question: Lease, *, turned: bool) -> AskedQuestion:
         # A repeat or an overlap may be about more items than the study asks about now.
         n_items = len(question.question.items)
         if n_items > 2:
             check_takes_sets(self.judge, n_items)
-        return pair_of(self.service, question, turned=turned)
+        return asked_question_of(self.service, question, turned=turned)
 
     def _is_fresh(self, question: Lease) -> bool:
         return question.question.strategy in CHECKS
@@ -322,7 +324,7 @@ def mark_model(
         do(service.sync)
 
 
-def example_pairs(service: LabellingService, n: int) -> list[Pair]:
+def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:
     """Examples of questions: about the first items of a group, then about random items.
 
     They have as many items as the study asks about, or all of a smaller group.
@@ -345,7 +347,7 @@ def example_pairs(service: LabellingService, n: int) -> list[Pair]:
     return questions
 
 
-def _example(service: LabellingService, items: Sequence[int]) -> Pair:
+def _example(service: LabellingService, items: Sequence[int]) -> AskedQuestion:
     left, right, *further = items
     question = Question(left, right, "random", 1.0, further=tuple(further))
-    return pair_of(service, Lease("example", question, "", 0.0))
+    return asked_question_of(service, Lease("example", question, "", 0.0))

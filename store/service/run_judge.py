@@ -17,7 +17,7 @@ from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
 from sortnet.errors import DataError, SortNetError
 from sortnet.items import Items
-from sortnet.judges.asked_pairs import Pair, pair_of_items
+from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
@@ -97,10 +97,10 @@ class _Pool(WorkerPool[Question]):
         ids = self.documents[self.split].ids
         return {ids[question.left], ids[question.right]}
 
-    def _pair(self, question: Question, *, turned: bool) -> Pair:
+    def _asked_question(self, question: Question, *, turned: bool) -> AskedQuestion:
         if turned:
             question = question.turned
-        return pair_of_items(
+        return asked_question(
             self.documents[self.split],
             question.left,
             question.right,

@@ -37,7 +37,7 @@ from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.study import Decision
 from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
-from store.service.judge_as_annotator import EndReason, check_takes_sets, example_pairs
+from store.service.judge_as_annotator import EndReason, check_takes_sets, example_questions
 from store.service.judges_in_turn import ask_in_turn
 from store.service.labelling import LabellingService
 from store.service.questions import check_set_size, largest_group
@@ -232,7 +232,7 @@ def estimate(
         with closing(LabellingService(collection, goal=goal)) as service:
             service.settle()
             expected_questions = service.remaining.questions
-            examples = example_pairs(service, _EXAMPLES)
+            examples = example_questions(service, _EXAMPLES)
     n_items = len(given_items.items)
     n_questions = n_items * (n_items - 1) // 2
     if expected_questions is not None:

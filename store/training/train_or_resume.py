@@ -27,16 +27,11 @@ from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.documents import AskedDocuments
 from store.training.job import TrainingJob, columns_of, paths_to_resume, read_job
 from store.training.origin import Origin, find_origin, refuse_own_folder
+from store.training.run_changes import refuse_changes
 from store.training.run_folder import CHOOSING, Folder
+from store.training.run_processes import check_processes, join_run, share_run
 from store.training.trained_run import TrainedRun
-from store.training.training_run import (
-    begin,
-    check_processes,
-    join_run,
-    refuse_changes,
-    share_run,
-    store_url,
-)
+from store.training.training_run import begin, store_url
 from store.training.watcher import Watcher
 
 

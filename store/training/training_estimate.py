@@ -10,7 +10,7 @@ import numpy as np
 
 from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel
-from sortnet.judges.asked_pairs import Pair, pair_of_items
+from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.prompts import Prompt
 from sortnet.learning.pairs_to_ask import all_pairs
@@ -58,8 +58,8 @@ def estimate(
     job = prepared.job
     documents = prepared.documents.items["train"]
 
-    def example(left: int, right: int) -> Pair:
-        return pair_of_items(
+    def example(left: int, right: int) -> AskedQuestion:
+        return asked_question(
             documents,
             left,
             right,

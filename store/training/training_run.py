@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import platform
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from sqlalchemy import URL
 
 from sortnet import __version__
 from sortnet.comparators import make_comparator
-from sortnet.comparators.device import resolve_device
 from sortnet.comparators.make import least_numbers
 from sortnet.config import Config
 from sortnet.core import I64, Progress, Queries, Split
@@ -26,8 +24,6 @@ from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.distributed import (
     SIGTERM_CAME,
     AnotherProcessEnded,
-    broadcast,
-    every,
     is_from_torchrun,
 )
 from sortnet.learning.iterations import Callback, Iteration, State
@@ -43,7 +39,6 @@ from store import Run, Store
 from store.database.engine import parse_url, stored_url
 from store.runs.judge_record import kind_of
 from store.runs.unfinished import resume_command
-from store.service.existing_store import open_existing
 from store.service.run_judge import RunJudge, vali_pairs
 from store.store import new_run_id
 from store.training.job import TrainingJob
@@ -109,7 +104,7 @@ class TrainingRun:
         if self.config.divides_one_training:
             interrupted = "interrupted before the learning rate came down"
         again = self.again or resume_command(str(self.folder))
-        with _status(self.run, again, self.group, interrupted=interrupted):
+        with _store_status(self.run, again, self.group, interrupted=interrupted):
             ranker = self._fit(show, progress, callbacks)
         self.run.finish("done")
         return ranker
@@ -157,7 +152,7 @@ class TrainingRun:
 
 
 @contextmanager
-def _status(
+def _store_status(
     run: Run, again: str, group: Group, *, interrupted: str = "interrupted"
 ) -> Iterator[None]:
     """Store that the run is running, and how it ends if the block raises an error.
@@ -232,13 +227,13 @@ def begin(
         record = new_record
     run = _stored_run(job, folder, store, record, judge)
     if record["phase"] == CHOOSING:
-        with _status(run, again or resume_command(str(folder)), group):
+        with _store_status(run, again or resume_command(str(folder)), group):
             config = _choose(job, folder, run, record, progress, show_trial)
         return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
     config = Config.from_json(record["config"])
     state: State | None = None
     if folder.state.exists():
-        state = _parse_state(folder, job, config, read_bytes(folder.state), origin)
+        state = parse_state(folder, job, config, read_bytes(folder.state), origin)
     training = TrainingRun(job, config, folder, run, state, again=again, origin=origin)
     if "budget" not in record and not training.finished:
         raise SortNetError(
@@ -365,62 +360,7 @@ def vali_pairs_of(job: TrainingJob) -> I64:
     return vali_pairs(job.vali, comparator, job.config.judgements, seed)
 
 
-def share_run(training: TrainingRun, group: Group) -> TrainingRun:
-    """Send the run from the first process to the others, which call `join_run`."""
-    broadcast(group, {"run": training.run.id, "config": training.config.to_json()})
-    state_bytes = b""
-    if training.state is not None and group.size > 1:
-        state_bytes = read_bytes(training.folder.state)
-    group.gather(np.frombuffer(state_bytes, np.uint8))
-    return replace(training, group=group)
-
-
-@contextmanager
-def join_run(
-    job: TrainingJob, folder: Folder, url: URL, group: Group, origin: Origin | None = None
-) -> Iterator[TrainingRun]:
-    """Take part in the run that the first process has started, and which it alone stores.
-
-    Raises:
-        StoreError: if this process does not reach the store that has the run.
-    """
-    sent = broadcast(group, None)
-    state_bytes = group.gather(np.empty(0, np.uint8)).tobytes()
-    config = Config.from_json(sent["config"])
-    state: State | None = None
-    if state_bytes:
-        state = _parse_state(folder, job, config, state_bytes, origin)
-    with open_existing(url, write=True) as store:
-        run = store.run(sent["run"])
-        yield TrainingRun(job, config, folder, run, state, group, origin=origin)
-
-
-def check_processes(job: TrainingJob, group: Group) -> None:
-    """Refuse processes of different data or kinds of device, and more processes than queries."""
-    if group.size == 1:
-        return
-    if job.is_asked:
-        raise SortNetError("one process asks a program or a model: leave torchrun out")
-    if job.train.judged is not None:
-        raise SortNetError("judgements are learned from by one process: leave torchrun out")
-    facts = {split: facts_of_part["fingerprint"] for split, facts_of_part in job.data.items()}
-    facts["device"] = resolve_device(job.config.device).type
-    for name, value in facts.items():
-        noun = "a device" if name == "device" else f"{name} data"
-        for rank, facts_of_process in enumerate(every(group, facts)):
-            if facts_of_process[name] != value:
-                raise SortNetError(
-                    f"process {rank} has {noun} other than process {group.rank}: "
-                    f"{facts_of_process[name]}, not {value}"
-                )
-    n_queries = min(len(job.train), len(job.vali))
-    if group.size > n_queries:
-        raise SortNetError(
-            f"{group.size} processes for {n_queries} queries: start no more than that"
-        )
-
-
-def _parse_state(
+def parse_state(
     folder: Folder, job: TrainingJob, config: Config, raw: bytes, origin: Origin | None
 ) -> State:
     """The state in the bytes of the folder's state file."""
@@ -431,47 +371,6 @@ def _parse_state(
     n_columns = scaler.n_columns
     make = make_comparator(config, n_columns)
     return load_state(folder.state, make, least=least_numbers(config, n_columns), raw=raw)
-
-
-def differences(config: Config, before: Config) -> list[str]:
-    """The settings that differ from earlier ones, such as `lr 0.01, not 0.005`."""
-    values_before = before.flat()
-    return [
-        f"{name} {value}, not {values_before[name]}"
-        for name, value in config.flat().items()
-        if value != values_before[name]
-    ]
-
-
-def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns as the user named them, without edges of bins, which follow from the data."""
-    columns = data["train"].get("columns", {})
-    return {name: value for name, value in columns.items() if name != "edges"}
-
-
-def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) -> None:
-    """Refuse settings or data that differ from those the run was started with."""
-    changed = differences(job.config, Config.from_json(record["asked"]))
-    for split, facts in job.data.items():
-        recorded = record["data"].get(split, facts)
-        name = "data" if job.is_divided else f"{split} data"
-        fault = f"{name} {facts['path']} (its content differs from {recorded['path']})"
-        if facts["fingerprint"] != recorded["fingerprint"] and fault not in changed:
-            changed.append(fault)
-    if _named_columns(job.data) != _named_columns(record["data"]):
-        changed.append("other columns are named")
-    if changed:
-        raise SortNetError(
-            f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"
-            f"{_how_to_train_on(folder)}"
-        )
-
-
-def _how_to_train_on(folder: Folder) -> str:
-    """The command that trains the model of a run further, if the run has a model yet."""
-    if not (folder.path / "model.json").exists():
-        return ""
-    return f"; train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"
 
 
 def store_url(typed: str | None, record: Mapping[str, Any] | None) -> tuple[URL, str]:

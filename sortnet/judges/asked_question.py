@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 from sortnet.files import plain
 from sortnet.items import Items
 
-Pair: TypeAlias = dict[str, Any]  # a question about two items or more, as a program reads it
+# A question about two items or more, as a program reads it.
+AskedQuestion: TypeAlias = dict[str, Any]
 PLACES = "ABCDEF"  # names of the places of a question's items
 
 
-def pair_of_items(
+def asked_question(
     items: Items,
     left: int,
     right: int,
@@ -23,7 +24,7 @@ def pair_of_items(
     criterion: str | None = None,
     further: Sequence[int] = (),
     worst: bool = False,
-) -> Pair:
+) -> AskedQuestion:
     """The question about two items or more, as a dict that can be written as JSON.
 
     Two items are `left` and `right`. More items are in the list `items`, each with its `place`.
@@ -35,26 +36,26 @@ def pair_of_items(
         further: numbers of the items in the third place and on.
         worst: whether the worst of more than two items is asked for, too.
     """
-    pair: Pair = {"id": id, "question": question, "instructions": instructions}
+    fields: AskedQuestion = {"id": id, "question": question, "instructions": instructions}
     if criterion is not None:
-        pair["criterion"] = criterion
+        fields["criterion"] = criterion
     if items.groups is not None:
-        pair |= {"group": items.groups[left], "context": items.context(left)}
+        fields |= {"group": items.groups[left], "context": items.context(left)}
     if further:
         in_places = zip(PLACES, (left, right, *further), strict=False)
-        pair["items"] = [{"place": place, **_side(items, item)} for place, item in in_places]
-        pair["worst"] = worst
+        fields["items"] = [{"place": place, **_side(items, item)} for place, item in in_places]
+        fields["worst"] = worst
     else:
-        pair["left"] = _side(items, left)
-        pair["right"] = _side(items, right)
-    return pair
+        fields["left"] = _side(items, left)
+        fields["right"] = _side(items, right)
+    return fields
 
 
-def sides_of(pair: Pair) -> list[dict[str, Any]]:
+def asked_items(question: AskedQuestion) -> list[dict[str, Any]]:
     """The items of a question, in the order of their places."""
-    if "items" in pair:
-        return list(pair["items"])
-    return [pair["left"], pair["right"]]
+    if "items" in question:
+        return list(question["items"])
+    return [question["left"], question["right"]]
 
 
 def _side(items: Items, item: int) -> dict[str, Any]:

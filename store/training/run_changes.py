@@ -1,0 +1,53 @@
+"""Changes that a resumed run refuses: other settings or other data than it was started with."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from sortnet.config import Config
+from sortnet.errors import SortNetError
+from store.training.job import TrainingJob
+from store.training.run_folder import Folder
+
+
+def differences(config: Config, before: Config) -> list[str]:
+    """The settings that differ from earlier ones, such as `lr 0.01, not 0.005`."""
+    values_before = before.flat()
+    return [
+        f"{name} {value}, not {values_before[name]}"
+        for name, value in config.flat().items()
+        if value != values_before[name]
+    ]
+
+
+def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns as the user named them, without edges of bins, which follow from the data."""
+    columns = data["train"].get("columns", {})
+    return {name: value for name, value in columns.items() if name != "edges"}
+
+
+def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) -> None:
+    """Refuse settings or data that differ from those the run was started with."""
+    changed = differences(job.config, Config.from_json(record["asked"]))
+    for split, facts in job.data.items():
+        recorded = record["data"].get(split, facts)
+        name = "data" if job.is_divided else f"{split} data"
+        fault = f"{name} {facts['path']} (its content differs from {recorded['path']})"
+        if facts["fingerprint"] != recorded["fingerprint"] and fault not in changed:
+            changed.append(fault)
+    if _named_columns(job.data) != _named_columns(record["data"]):
+        changed.append("other columns are named")
+    if changed:
+        raise SortNetError(
+            f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"
+            f"{_how_to_train_on(folder)}"
+        )
+
+
+def _how_to_train_on(folder: Folder) -> str:
+    """The command that trains the model of a run further, if the run has a model yet."""
+    if not (folder.path / "model.json").exists():
+        return ""
+    return f"; train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"

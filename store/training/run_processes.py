@@ -1,0 +1,78 @@
+"""A run of training in several processes: the first process starts it, the others join it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+from sqlalchemy import URL
+
+from sortnet.comparators.device import resolve_device
+from sortnet.config import Config
+from sortnet.core.shard import Group
+from sortnet.errors import SortNetError
+from sortnet.learning.distributed import broadcast, every
+from sortnet.learning.iterations import State
+from sortnet.rankers.model_folder import read_bytes
+from store.service.existing_store import open_existing
+from store.training.job import TrainingJob
+from store.training.origin import Origin
+from store.training.run_folder import Folder
+from store.training.training_run import TrainingRun, parse_state
+
+
+def share_run(training: TrainingRun, group: Group) -> TrainingRun:
+    """Send the run from the first process to the others, which call `join_run`."""
+    broadcast(group, {"run": training.run.id, "config": training.config.to_json()})
+    state_bytes = b""
+    if training.state is not None and group.size > 1:
+        state_bytes = read_bytes(training.folder.state)
+    group.gather(np.frombuffer(state_bytes, np.uint8))
+    return replace(training, group=group)
+
+
+@contextmanager
+def join_run(
+    job: TrainingJob, folder: Folder, url: URL, group: Group, origin: Origin | None = None
+) -> Iterator[TrainingRun]:
+    """Take part in the run that the first process has started, and which it alone stores.
+
+    Raises:
+        StoreError: if this process does not reach the store that has the run.
+    """
+    sent = broadcast(group, None)
+    state_bytes = group.gather(np.empty(0, np.uint8)).tobytes()
+    config = Config.from_json(sent["config"])
+    state: State | None = None
+    if state_bytes:
+        state = parse_state(folder, job, config, state_bytes, origin)
+    with open_existing(url, write=True) as store:
+        run = store.run(sent["run"])
+        yield TrainingRun(job, config, folder, run, state, group, origin=origin)
+
+
+def check_processes(job: TrainingJob, group: Group) -> None:
+    """Refuse processes of different data or kinds of device, and more processes than queries."""
+    if group.size == 1:
+        return
+    if job.is_asked:
+        raise SortNetError("one process asks a program or a model: leave torchrun out")
+    if job.train.judged is not None:
+        raise SortNetError("judgements are learned from by one process: leave torchrun out")
+    facts = {split: facts_of_part["fingerprint"] for split, facts_of_part in job.data.items()}
+    facts["device"] = resolve_device(job.config.device).type
+    for name, value in facts.items():
+        noun = "a device" if name == "device" else f"{name} data"
+        for rank, facts_of_process in enumerate(every(group, facts)):
+            if facts_of_process[name] != value:
+                raise SortNetError(
+                    f"process {rank} has {noun} other than process {group.rank}: "
+                    f"{facts_of_process[name]}, not {value}"
+                )
+    n_queries = min(len(job.train), len(job.vali))
+    if group.size > n_queries:
+        raise SortNetError(
+            f"{group.size} processes for {n_queries} queries: start no more than that"
+        )
