@@ -238,7 +238,7 @@ class _Path:
     def __init__(self, margin: Margin, start: F64, end: F64) -> None:
         self._margin = margin
         self._start = start  # (2, d)
-        self._way = end - start  # (2, d)
+        self._direction = end - start  # (2, d)
         self.points = 0
         self.at_start, self.at_end = self._margins(np.array([0.0, 1.0])).tolist()
 
@@ -281,8 +281,8 @@ class _Path:
         nodes, weights = np.polynomial.legendre.leggauss(n)
         half = (right - left) / 2
         t = (left + half)[:, None] + half[:, None] * nodes
-        slopes = self._gradients(t.ravel()).reshape(*t.shape, *self._way.shape)
-        integrals: F64 = np.einsum("pnzd,n,p->pzd", slopes, weights, half) * self._way
+        slopes = self._gradients(t.ravel()).reshape(*t.shape, *self._direction.shape)
+        integrals: F64 = np.einsum("pnzd,n,p->pzd", slopes, weights, half) * self._direction
         return integrals
 
     def _gradients(self, t: F64) -> F64:
@@ -303,7 +303,7 @@ class _Path:
 
     def _at(self, t: F64) -> Tensor:
         """The two documents (m, 2, d) at points of the path."""
-        return torch.from_numpy(self._start + t[:, None, None] * self._way)
+        return torch.from_numpy(self._start + t[:, None, None] * self._direction)
 
 
 def _finite(values: NDArray[np.float64]) -> F64:

@@ -1,4 +1,4 @@
-"""How much annotators agree, computed from the answers alone."""
+"""The agreement of annotators, computed from the answers alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATHS_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True)
 class Agreement:
-    """How much the annotators agree with each other, with themselves, and with any order.
+    """The agreement of annotators with each other, with themselves, and with any order.
 
     Attributes:
         krippendorff_alpha: nominal, of pairs with two annotators or more; 1 is perfect, 0 is

@@ -408,9 +408,9 @@ def _better_of_gold(votes: SharedVotes, study: Study) -> I64:
 
 
 def _is_informed(table: Judgements, rows: I64, n: int, study: Study, features: bool) -> Bool:
-    """(n,) whether others who are not excluded have answered about an annotator's items.
+    """(n,) whether another annotator, not excluded, has answered about an annotator's items.
 
-    With features any answer of others informs. `rows` are the answers about the order.
+    With features any such answer informs. `rows` are the answers about the order.
     """
     items = table.items(rows)
     is_item = items >= 0

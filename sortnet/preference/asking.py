@@ -1,4 +1,4 @@
-"""The questions of a session: which kind of question comes next, and about which pair."""
+"""The questions of a session: the choice of the kind of question, and of its items."""
 
 from __future__ import annotations
 

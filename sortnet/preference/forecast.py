@@ -207,19 +207,24 @@ class _Sessions:
         self._holdout = holdout
         self._rng = rng
         self._tie = posterior.tie
-        self._reliability = _typical_reliability(posterior) if measuring is None else measuring[0]
+        if measuring is None:
+            self._reliability = _typical_reliability(posterior)
+            sd_of_log = _SPREAD
+        else:
+            self._reliability, _ = measuring
+            sd_of_log = _SPREAD_OF_MEASURED
+        # In each simulation the variance of the scores is multiplied by another factor.
+        factor = np.exp(sd_of_log * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
+        factor_of_scores = np.sqrt(factor)[:, None]
         items = sample.items
-        unknown = _SPREAD if measuring is None else _SPREAD_OF_MEASURED
-        spread = np.exp(unknown * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
-        root = np.sqrt(spread)[:, None]
         draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
-        self._truth: F64 = root * posterior.draws[np.ix_(draws, items)]
-        self._mean: F64 = root * posterior.mean[items]
+        self._truth: F64 = factor_of_scores * posterior.draws[np.ix_(draws, items)]
+        self._mean: F64 = factor_of_scores * posterior.mean[items]
         if posterior.covariance is None:
             covariance = np.cov(posterior.draws[:, items], rowvar=False)
         else:
             covariance = posterior.covariance[np.ix_(items, items)]
-        self._covariance: F64 = spread[:, None, None] * covariance
+        self._covariance: F64 = factor[:, None, None] * covariance
         self._first, self._second = sample.pairs()
         n_pairs = len(self._first)
         self._has_item: Bool = np.zeros((len(items), n_pairs), np.bool_)
@@ -233,25 +238,26 @@ class _Sessions:
         run to their ends, because no forecast reads these.
         """
         n_items = len(self._sample.items)
-        most = _ANSWERS_PER_ITEM * n_items // 2
+        most_answers = _ANSWERS_PER_ITEM * n_items // 2
         needed = np.full(SIMULATIONS, np.inf)
         n_given = 0
         while True:
             mean, variance = self._differences()
             wrong = self._wrong_share(mean, variance)
             q, sure = self._top()
-            reached = wrong <= self._goal.wrong if sure is None else sure >= SURE
-            needed[reached & np.isinf(needed)] = n_given
-            if n_given >= most or np.isfinite(needed).sum() >= SIMULATIONS - _OUTSIDE:
+            is_reached = wrong <= self._goal.wrong if sure is None else sure >= SURE
+            needed[is_reached & np.isinf(needed)] = n_given
+            n_ended = np.isfinite(needed).sum()
+            if n_given >= most_answers or n_ended >= SIMULATIONS - _OUTSIDE:
                 break
             worth = self._information(mean, variance)
             if q is not None:
                 uncertainty = _uncertainty(q)
                 worth *= uncertainty[:, self._first] + uncertainty[:, self._second]
             growth = round(_GROWTH * (n_given + answered + n_items / 2))
-            count = min(max(growth, 1), max(n_items // 4, 1))
-            self._ask(worth, count)
-            n_given += count
+            n_questions = min(max(growth, 1), max(n_items // 4, 1))
+            self._ask(worth, n_questions)
+            n_given += n_questions
         if not self._goal.top:
             # Late in a session errors fall with the root of the number of answers.
             later = (answered + n_given) * (wrong / self._goal.wrong) ** 2 - answered
@@ -304,7 +310,7 @@ class _Sessions:
                 sure[simulation] = min(sure[simulation], sure_of_group)
         return q, sure
 
-    def _ask(self, worth: F64, count: int) -> None:
+    def _ask(self, worth: F64, n_questions: int) -> None:
         """Ask about the most informative pairs and some random pairs, and learn from the answers.
 
         Each answer makes other pairs of its items worth less. If the goal is the whole order, no
@@ -312,7 +318,7 @@ class _Sessions:
         few items are worth asking about.
         """
         rows = np.arange(SIMULATIONS)
-        for _ in range(count):
+        for _ in range(n_questions):
             pair = worth.argmax(axis=1)
             by_chance = self._rng.random(SIMULATIONS) < self._holdout
             random_pair = self._rng.integers(worth.shape[1], size=SIMULATIONS)
@@ -324,7 +330,8 @@ class _Sessions:
 
     def _observe(self, rows: NDArray[np.intp], first: I64, second: I64) -> None:
         """Give an answer about a pair in each simulation, and update the Gaussian by it."""
-        c, covariance = self._reliability, self._covariance
+        c = self._reliability
+        covariance = self._covariance
         gap = c * (self._truth[rows, first] - self._truth[rows, second])
         noisy_gap = gap + self._rng.standard_normal(SIMULATIONS)
         target = np.where(noisy_gap > self._tie, 1.0, np.where(noisy_gap < -self._tie, 0.0, 0.5))
@@ -332,16 +339,16 @@ class _Sessions:
         mean = c * (self._mean[rows, first] - self._mean[rows, second])
         variance = np.maximum(c * (gain[rows, first] - gain[rows, second]), 1e-12)
         noise = np.sqrt(1 + variance)
-        sighted = np.zeros(SIMULATIONS)  # nobody answers blindly
         if self._measuring is None:
-            _, slope, weight = answers(mean / noise, target, self._tie / noise, sighted, 0.0)
+            blind = np.zeros(SIMULATIONS)
+            likelihood = answers(mean / noise, target, self._tie / noise, blind, 0.0)
         else:
-            scale = self._measuring[1]
+            _, scale = self._measuring
             probit = np.clip(scale * noisy_gap, -MOST_PROBIT, MOST_PROBIT)
-            _, slope, weight = measured(mean / noise, probit, scale * noise)
-        self._mean += gain * (slope / noise)[:, None]
-        shrunk = gain * (weight / noise**2)[:, None]
-        covariance -= gain[:, :, None] * shrunk[:, None, :]
+            likelihood = measured(mean / noise, probit, scale * noise)
+        self._mean += gain * (likelihood.slope / noise)[:, None]
+        weighted_gain = gain * (likelihood.weight / noise**2)[:, None]
+        covariance -= gain[:, :, None] * weighted_gain[:, None, :]
 
 
 def _typical_reliability(posterior: Posterior) -> float:

@@ -17,7 +17,7 @@ _ALL = 1e6  # the margin of an item if all items of the group are top
 
 @dataclass(frozen=True)
 class Goal:
-    """When a ranking is good enough.
+    """The goal of a session: a ranking that is good enough.
 
     Attributes:
         wrong: largest share that may be wrong: of all pairs, the expected share; of the top items,

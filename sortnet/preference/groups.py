@@ -96,7 +96,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class GroupStanding:
-    """How close one group is to the goal.
+    """The distance of one group from the goal.
 
     Attributes:
         group: its number, in the order of the groups' first items.

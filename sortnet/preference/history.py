@@ -154,7 +154,7 @@ class History:
                 yield self.events[row]
 
     def pairs_of(self, annotator: str) -> dict[int, int]:
-        """How often the annotator answered each pair, packed with the lower number first."""
+        """The number of their answers to each pair, which is packed with the lower number first."""
         return self._log_of(annotator).pairs
 
     def n_asked(self) -> int:
@@ -181,9 +181,12 @@ class History:
         return iter(self.events.where(self.events.live & (self.events.answer != UNDO)))
 
     def votes(self, upto: int, *, after: int = 0, holdout: bool = True) -> Votes:
-        """The votes among the first `upto` events but the first `after`, oldest first.
+        """The votes among the first `upto` events, oldest first, without votes that these undo.
 
-        Votes that the first `upto` events undo are left out, and those of the hold-out, if wanted.
+        Args:
+            upto: number of events.
+            after: leave out the first `after` events.
+            holdout: whether votes of the hold-out are included.
         """
         rows = np.arange(after, upto)
         is_taken = self._is_vote(rows) if holdout else self._is_usable(rows)

@@ -1,4 +1,4 @@
-"""The ranking of a session: the items in order, how close the goal is, questions left."""
+"""The ranking of a session: the items in order, the distance from the goal, questions left."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class SessionRanking:
         return rank_items(posterior, n_answers, self._groups, top=goal_top)
 
     def remaining(self) -> Remaining:
-        """How close the session is to its goal, by the last fit and the last forecast."""
+        """The distance of the session from its goal, by the last fit and the last forecast."""
         with self._lock:
             posterior = self._fitting.fits.all.posterior
             answered = self._history.n_votes
@@ -99,27 +99,27 @@ class SessionRanking:
             has_people = n_models < len(self._history.annotators)
             last_forecast = self._forecast
         state = progress(posterior, self._groups, self._goal, seed=self._seed)
-        left = questions_left(last_forecast, answered, n_free)
-        stop, why = whether_to_stop(state, self._goal, n_free, check, left)
+        n_left = questions_left(last_forecast, answered, n_free)
+        stop, why = whether_to_stop(state, self._goal, n_free, check, n_left)
         if stop:
-            left = Left(0, 0, 0)
+            n_left = Left(0, 0, 0)
         elif state.reached and check.n >= ENOUGH_CHECKS:
             # The check contradicts the model, and nobody knows how many answers change that.
-            left = Left(None, None, None)
+            n_left = Left(None, None, None)
         standings: tuple[GroupStanding, ...] = ()
         if len(self._groups) > 1:
             standings = group_standings(
                 posterior, self._groups, n_answers, self._goal, passed=check.passed, seed=self._seed
             )
-        sentences = (
+        sentences = [
             state.details,
             _groups_in_words(standings),
             about_models(n_models, has_people or bool(self._study.gold)),
-        )
+        ]
         return Remaining(
-            questions=left.questions,
-            fewest=left.fewest,
-            most=left.most,
+            questions=n_left.questions,
+            fewest=n_left.fewest,
+            most=n_left.most,
             wrong=state.wrong,
             reached=state.reached,
             holdout_n=check.n,
@@ -196,7 +196,7 @@ class SessionRanking:
 
 
 def _groups_in_words(standings: tuple[GroupStanding, ...]) -> str:
-    """How many groups have reached the goal, as a sentence; empty without groups."""
+    """A sentence that counts the groups that have reached the goal; empty without groups."""
     if not standings:
         return ""
     n_reached = sum(standing.stop for standing in standings)

@@ -1,4 +1,4 @@
-"""How an annotator answers: reliability, share of blind answers, scale of measurements."""
+"""Annotators as the model has them: reliability, blind answers, scale of measurements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MEASURED = 1_000  # measurements of an annotator by which the scale is learned,
 
 @dataclass(frozen=True, eq=False)
 class Annotators:
-    """How the annotators answer: (a,) estimates and their standard deviations.
+    """Annotators as the model has them: (a,) estimates and their standard deviations.
 
     Attributes:
         reliability: c, 1 for an average annotator, 0 for random answers, negative for inverted

@@ -262,7 +262,7 @@ class Session:
             return self._fitting.fits.all.posterior
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
-        """How close it is to its goal; `fresh=False` takes the last fit and the last forecast.
+        """The distance from the goal; `fresh=False` takes the last fit and the last forecast.
 
         The session may stop if the goal is reached, and the hold-out does not show that the model
         is overconfident. Imported votes have no hold-out: each is predicted from all other votes.

@@ -1,4 +1,4 @@
-"""Which further items make a question about a pair a question about a set."""
+"""The choice of further items that make a question about a pair a question about a set."""
 
 from __future__ import annotations
 
@@ -160,6 +160,6 @@ def set_information(draws: Draws, sets: I64) -> F64:
 
 
 def _entropy(p: F64) -> F64:
-    """In bits, over the last axis."""
+    """The entropy over the last axis, in bits."""
     bits: F64 = -np.sum(p * np.log2(np.maximum(p, 1e-300)), axis=-1)
     return bits

@@ -1,4 +1,4 @@
-"""When to stop asking: the goal, how many questions are left, and the hold-out check."""
+"""The decision to stop asking: by the goal, the questions left and the hold-out check."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MANY_PAIRS_OF_GROUP = 200  # of a group, however many groups there are
 
 @dataclass(frozen=True)
 class Remaining:
-    """How close a session is to its goal.
+    """The distance of a session from its goal.
 
     Attributes:
         questions: how many questions are left until the session may stop: as probably more as less.
@@ -37,7 +37,7 @@ class Remaining:
         holdout_expected: share that it should predict if it is well calibrated.
         stop: whether to stop.
         why: what is reached, what is left and what to do, as one short line.
-        groups: how close each group is; empty without groups.
+        groups: the distance of each group; empty without groups.
         left_out: whether the model was checked by all answers, each predicted from all other
             answers, for want of hold-out answers.
         fewest, most: with a probability of 80 % the number of questions is between them; None if
@@ -63,7 +63,7 @@ class Remaining:
 
     @property
     def checked(self) -> str:
-        """How often the model is right about unseen answers, as a sentence."""
+        """A sentence on the share of unseen answers that the model predicts."""
         kind = "left-out" if self.left_out else "hold-out"
         if not self.holdout_n:
             return f"no {kind} answers yet to check the model"
@@ -150,7 +150,7 @@ class Check(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How many questions are left.
+    """The number of questions that are left.
 
     Attributes:
         fewest, questions, most: as in `Remaining`.
@@ -191,7 +191,7 @@ def _at_most(number: int | None, limit: int) -> int | None:
 
 
 class Progress(NamedTuple):
-    """How far the goal is by the posterior alone, before the check of the model.
+    """The distance from the goal by the posterior alone, before the check of the model.
 
     Attributes:
         wrong, reached: as in `Remaining`.
@@ -208,7 +208,7 @@ class Progress(NamedTuple):
 
 
 def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0) -> Progress:
-    """How far the goal is by the posterior.
+    """Measure the distance from the goal by the posterior.
 
     Cost: 20,000 pairs at most; of top items, a partition of the scores of each draw.
     """
@@ -230,7 +230,7 @@ def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
 
 
 def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal) -> Progress:
-    """How far a goal of top items is: each group must reach it; shares are means over groups."""
+    """The distance from a goal of top items, which each group must reach; shares are means."""
     tops = [
         _top_of_group(margins, goal, posterior.tie)
         for margins in _margins_of_best(posterior, groups, goal)
@@ -253,7 +253,7 @@ def _margins_of_best(posterior: Posterior, groups: Groups, goal: Goal) -> list[D
 
 
 class _TopOfGroup(NamedTuple):
-    """How right the top of a group is.
+    """The quality of a group's top.
 
     Attributes:
         wrong: share of its items expected not to belong there.
@@ -265,7 +265,7 @@ class _TopOfGroup(NamedTuple):
 
 
 def _top_of_group(margins: Draws, goal: Goal, tie: float) -> _TopOfGroup:
-    """How right a group's top is, given the (draws, k) margins of its items."""
+    """The quality of a group's top, given the (draws, k) margins of its items."""
     n_wrong = wrong_of_top(margins, tie)
     k = margins.shape[1]
     sure = float(np.mean(n_wrong <= goal.allowed(k)))
@@ -275,7 +275,7 @@ def _top_of_group(margins: Draws, goal: Goal, tie: float) -> _TopOfGroup:
 def group_standings(
     posterior: Posterior, groups: Groups, n_answers: I64, goal: Goal, *, passed: bool, seed: int
 ) -> tuple[GroupStanding, ...]:
-    """How close each group is to the goal.
+    """Measure the distance of each group from the goal.
 
     Args:
         posterior: of the scores.
@@ -361,14 +361,14 @@ def about_models(n_models: int, is_measured: bool) -> str:
 def whether_to_stop(
     state: Progress, goal: Goal, n_free: int, check: Check, left: Left
 ) -> tuple[bool, str]:
-    """Whether to stop, and one short line: what is reached, what is left, what to do.
+    """Decide whether to stop, and why: a line on what is reached, what is left, what to do.
 
     Args:
-        state: how far the goal is.
+        state: the distance from the goal.
         goal: of the session.
         n_free: number of questions that can still be asked.
         check: of the model.
-        left: how many questions are left.
+        left: the number of questions that are left.
     """
     if state.is_final:
         return True, state.summary

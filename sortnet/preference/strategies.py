@@ -1,4 +1,4 @@
-"""Which pair to ask about next: every strategy is a plain function of a `View`."""
+"""Strategies, which choose the pair to ask about next: plain functions of a `View`."""
 
 from __future__ import annotations
 

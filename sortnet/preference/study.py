@@ -1,4 +1,4 @@
-"""Decisions about a study, and its present state: who is excluded, what is retired, gold pairs."""
+"""Decisions about a study, and its present state, such as excluded annotators and gold pairs."""
 
 from __future__ import annotations
 
@@ -109,19 +109,22 @@ class Decision:
     """A decision of an administrator; never changed, only undone by the opposite decision.
 
     Attributes:
-        kind: `exclude` or `include` an annotator's judgements; `pause` or `resume` an annotator, or
-            all of them; `revoke` or `renew` a link; `retire` or `restore` an item; `gold` or
-            `no-gold`; an annotator is a `model` or, as everybody is before, a `person`; `quota` of
-            an annotator, `overlap`, `gold-rate`, `goal`, `top`, `deadline`, `set-size`, `worst`;
-            the `question` that is asked, and the `instructions`; the probabilities of an annotator
-            are measurements, `p-measurement`, shares of votes, `p-share`, or ignored, `p-ignored`.
+        kind: one of these:
+            - `exclude` or `include` an annotator's judgements;
+            - `pause` or `resume` one annotator, or all annotators;
+            - `revoke` or `renew` an annotator's link;
+            - `retire` or `restore` an item;
+            - `gold` or `no-gold`: a pair has a known answer, or not any more;
+            - `model` or `person`: what an annotator is; at first each is a person;
+            - `p-measurement`, `p-share` or `p-ignored`: see `Probabilities`;
+            - `quota`, `overlap`, `gold-rate`, `goal`, `top`, `deadline`, `set-size`, `worst`: set
+              to `amount`, as in `Study`;
+            - `question` or `instructions`: set to the text `reason`.
         annotator: their name.
-        item: the item; of a gold pair the better one.
+        item: the item; the better item of a gold pair.
         other: the worse item of a gold pair.
-        amount: answers of a quota, 0 for no quota; people of an overlap; share of gold questions;
-            share that may be wrong once the goal is reached, 0 for the default; number of top items
-            wanted, 0 for the whole order; seconds since 1970 of the deadline, 0 for none; items of
-            a question; 1 if the worst of more than two is asked for, too, else 0.
+        amount: the new value, as in `Study`; 0 for no quota, no deadline, the default goal or the
+            whole order; `worst` is 1 or 0.
         reason: in words, if given; the text of a question or of instructions, empty for none.
         number: its place in the order of the collection's decisions, from 1; 0 if not stored yet.
         at: time in seconds since 1970, if known.
