@@ -121,7 +121,7 @@ def squared_error(z: F64, probit: F64, scale: F64) -> F64:
 
 
 def chance(target: F64, ties: float) -> F64:
-    """(m,) probabilities of answers given blindly: `ties` for a tie, half of the rest for a side."""
+    """(m,) probabilities of blind answers: `ties` for a tie, half of the rest for each side."""
     return np.where(target == 0.5, ties, (1 - ties) / 2)
 
 
