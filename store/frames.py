@@ -404,7 +404,7 @@ def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
     import pandas as pd
 
     if len(query) != 1:
-        raise DataError(f"{query.source}: {len(query)} queries; an order is shown of one")
+        raise DataError(f"{query.source}: {len(query)} queries; an order is shown for one query")
     documents = np.arange(query.n_docs)
     if not all(np.array_equal(np.sort(order), documents) for order in (before, after)):
         raise DataError(f"{query.source}: an order is not one of its {query.n_docs} documents")

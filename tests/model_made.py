@@ -23,7 +23,8 @@ from starlette.routing import Route
 
 from sortnet.judges.budget import Budget
 from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.language_model import ModelWorker, Server
+from sortnet.judges.model_server import Server
+from sortnet.judges.model_worker import ModelWorker
 
 SIDES = re.compile(r"<A>\n(.*?)\n</A>\s*<B>\n(.*?)\n</B>", re.DOTALL)
 ITEM = re.compile(r"<([A-F])>\n(.*?)\n</\1>", re.DOTALL)

@@ -17,8 +17,9 @@ from sortnet.errors import StudyError
 from sortnet.judges.budget import Budget
 from sortnet.judges.function import verdict_of_value
 from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.language_model import ModelWorker, Server
-from sortnet.judges.model_answers import parsed
+from sortnet.judges.model_answers import parse_reply
+from sortnet.judges.model_server import Server
+from sortnet.judges.model_worker import ModelWorker
 from sortnet.preference import Judgement
 from sortnet.preference.base import PROBABILITIES
 from sortnet.preference.study import Decision, check_decision, study_of
@@ -160,7 +161,7 @@ def test_no_logprobs_is_for_a_model():
 def test_a_skip_of_a_model_keeps_its_reason(message, finish, why):
     choice = {"message": message, "finish_reason": finish}
     body = json.dumps({"choices": [choice]}).encode()
-    assert parsed(body)["why_empty"] == why
+    assert parse_reply(body)["why_empty"] == why
     worker = ModelWorker(Server("http://localhost:1", "judge", None, 1.0, 1.0, Budget()), 0)
     worker.server.client = Answers(body)
     pair = {"left": {}, "right": {}, "messages": [{"role": "user", "content": "A or B?"}]}

@@ -202,7 +202,7 @@ def test_an_order_is_shown_of_one_query_and_its_own_documents() -> None:
         "after": [2, 1],
     }
     assert frame.attrs["qid"] == "x"
-    with pytest.raises(DataError, match="2 queries; an order is shown of one"):
+    with pytest.raises(DataError, match="2 queries; an order is shown for one query"):
         order_frame(two, np.arange(3), np.arange(3))
     with pytest.raises(DataError, match="not one of its 2 documents"):
         order_frame(two.take([0]), np.array([0, 0]), np.array([0, 1]))

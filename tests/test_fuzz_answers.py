@@ -13,7 +13,8 @@ from fuzz_made import damaged, rounds
 from model_made import pair_made, raw_server, worker_of
 
 from sortnet.judges.http_client import Connections
-from sortnet.judges.language_model import ModelWorker, spellings
+from sortnet.judges.model_server import spellings
+from sortnet.judges.model_worker import ModelWorker
 from sortnet.judges.verdicts import REPLIES, Fault, Verdict, stored_meta, stored_text
 from sortnet.messages import printable
 from sortnet.preference.base import LONGEST_COMMENT

@@ -26,7 +26,7 @@ from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_question import PLACES
 from sortnet.judges.function import verdict_on_set
 from sortnet.judges.set_choices import choice_in, letter_shares
-from sortnet.judges.verdicts import Fault, Refused, Verdict, verdict_of
+from sortnet.judges.verdicts import Fault, Refused, Verdict, parse_verdict
 from sortnet.preference import Judgement
 from store import open_store
 from store.service.judge_as_annotator import EndReason
@@ -487,18 +487,18 @@ def test_a_program_gets_pairs_and_sets_in_one_array():
 )
 def test_an_answer_of_a_program_that_names_no_two_places_is_a_fault(said, why):
     with pytest.raises(Fault, match=why) as error:
-        verdict_of(said, "...", 4, worst=True)
+        parse_verdict(said, "...", 4, worst=True)
     assert len(str(error.value).splitlines()) == 1
 
 
 def test_answers_of_a_program_about_sets():
-    verdict = verdict_of({"best": "D", "worst": "A", "cost": 2}, "...", 4, worst=True)
+    verdict = parse_verdict({"best": "D", "worst": "A", "cost": 2}, "...", 4, worst=True)
     assert (verdict.answer, verdict.best, verdict.worst, verdict.cost) == ("best", 3, 0, 2.0)
-    alone = verdict_of({"answer": "best", "best": "B", "worst": "B"}, "...", 4, worst=False)
+    alone = parse_verdict({"answer": "best", "best": "B", "worst": "B"}, "...", 4, worst=False)
     assert (alone.best, alone.worst) == (1, None)
     for answer in ("same", "skip", "cant-say"):
-        assert verdict_of({"answer": answer}, "...", 4, worst=True).answer == answer
-    assert verdict_of({"retry_after": 2}, "...", 4, worst=True) == 2.0
+        assert parse_verdict({"answer": answer}, "...", 4, worst=True).answer == answer
+    assert parse_verdict({"retry_after": 2}, "...", 4, worst=True) == 2.0
 
 
 def test_a_program_that_answers_pairs_only_is_given_up_and_stores_nothing_about_sets():

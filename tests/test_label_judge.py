@@ -24,8 +24,8 @@ from results_made import value_of
 
 from sortnet.errors import SortNetError
 from sortnet.judges.connection import JudgeConnection
-from sortnet.judges.program import RunningProgram, command_of
-from sortnet.judges.verdicts import Fault, Verdict, verdict_of
+from sortnet.judges.program import RunningProgram, split_command
+from sortnet.judges.verdicts import Fault, Verdict, parse_verdict
 from sortnet.messages import ANSWERED
 from sortnet.preference.session import Session
 from store import Collection, open_store
@@ -189,7 +189,7 @@ def test_a_program_that_fails_now_and_then_is_started_again_and_nothing_is_lost(
 
 def test_an_answer_that_nobody_asked_for_is_no_answer_to_the_next_question():
     code = "q = ask(); say(answer='left'); say(answer='left'); open('said', 'w').write('x'); ask()"
-    with ended(RunningProgram(command_of(program(code)))) as started:
+    with ended(RunningProgram(split_command(program(code)))) as started:
         assert started.ask(b'{"id": 1}\n', 60) == b'{"answer": "left"}'
         wait_for("said")
         with pytest.raises(Fault, match="without a question"):
@@ -199,7 +199,10 @@ def test_an_answer_that_nobody_asked_for_is_no_answer_to_the_next_question():
 def test_a_program_that_does_not_read_what_it_is_sent_does_not_hold_us_up():
     deaf, hasty = program("time.sleep(60)"), program("say(answer='tie')\ntime.sleep(60)", "b.py")
     for command, seconds, why in ((deaf, 0.3, "no answer"), (hasty, 60, "before it had|without")):
-        with ended(RunningProgram(command_of(command))) as started, pytest.raises(Fault, match=why):
+        with (
+            ended(RunningProgram(split_command(command))) as started,
+            pytest.raises(Fault, match=why),
+        ):
             started.ask(b"x" * 10_000_000 + b"\n", seconds)
 
 
@@ -242,7 +245,7 @@ def is_gone(pid: int) -> bool:
 
 @pytest.mark.parametrize("code", ["ask()", "ask()\ntime.sleep(60)"])
 def test_nothing_that_the_program_has_started_is_left_behind(code):
-    with ended(RunningProgram(command_of(program(children_of(code))))):
+    with ended(RunningProgram(split_command(program(children_of(code))))):
         child = int(wait_for("child"))
     assert is_gone(child)
 
@@ -420,8 +423,8 @@ while True:
 )
 def test_what_is_no_verdict_is_refused(said, fault):
     with pytest.raises(Fault, match=fault):
-        verdict_of(said, "...")
-    assert verdict_of({**said, "retry_after": 3}, "...") == 3.0
+        parse_verdict(said, "...")
+    assert parse_verdict({**said, "retry_after": 3}, "...") == 3.0
 
 
 def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
@@ -439,7 +442,7 @@ def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
 
 
 def test_no_shell_has_a_hand_in_it_and_a_windows_machine_is_told_so(monkeypatch):
-    assert command_of("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
+    assert split_command("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
     monkeypatch.setattr("sortnet.judges.program.os.name", "nt")
     with pytest.raises(SortNetError, match="needs Linux or macOS"):
-        command_of("judge")
+        split_command("judge")

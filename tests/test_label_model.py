@@ -8,15 +8,13 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_made import done, fault, invoke
-from forked_made import Forked
+from forked_made import Forked, ForkedScript
 from model_made import Model, serving
 from results_made import value_of
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -24,7 +22,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from sortnet.errors import SortNetError
 from sortnet.judges.budget import Budget
 from sortnet.judges.limits import Limits
-from sortnet.judges.model_answers import letter_in, parsed, probability
+from sortnet.judges.model_answers import letter_in, parse_reply, probability
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault
@@ -108,7 +106,7 @@ def test_what_is_neither_is_asked_once_more_and_then_skipped_with_its_text():
 
 
 def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice(monkeypatch):
-    monkeypatch.setattr("sortnet.judges.language_model._SHORTEST_WAIT", 0.01)
+    monkeypatch.setattr("sortnet.judges.model_worker._SHORTEST_WAIT", 0.01)
     model = made(faults=[429, 500, 429, 503])
     with serving(model) as url:
         facts = label(url, "--number", 4)
@@ -350,11 +348,8 @@ def test_kill_9_and_again_asks_no_pair_twice_and_loses_no_answer():
 def test_an_interrupt_keeps_the_answers_under_way():
     model = made(seconds=1.0)
     with serving(model) as url:
-        command = [sys.executable, "-m", "cli", "label", "t", "--model", "judge", "--server", url]
-        run = subprocess.Popen(
-            [*command, "--workers", "4"], stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
-        )  # fmt: skip
+        typed = ["label", "t", "--model", "judge", "--server", url, "--workers", 4]
+        run = ForkedScript("from cli.main import main; main()", *typed)
         while len(model.prompts) < 4 and run.poll() is None:
             time.sleep(0.005)
         run.send_signal(signal.SIGINT)
@@ -452,11 +447,11 @@ def test_a_probability_needs_both_sides():
 
 def test_an_answer_is_read_or_a_fault():
     good = {"choices": [{"message": {"content": "A"}}]}
-    assert parsed(json.dumps(good).encode())["text"] == "A"
+    assert parse_reply(json.dumps(good).encode())["text"] == "A"
     for raw in (b"", b"[]", b"{}", b'{"choices":[{}]}', b"\xff", b'{"choices":{"0":1}}',
                 b'{"choices": [{"message": 3}]}'):  # fmt: skip
         with pytest.raises(Fault):
-            parsed(raw)
+            parse_reply(raw)
 
 
 def test_a_soft_answer_counts_as_its_share_of_both_words():

@@ -14,7 +14,8 @@ import pytest
 from model_made import Answers, pair_made, raw_server, worker_of
 
 from sortnet.judges.http_client import LONGEST, Connections, DecodedBody, HttpAnswer
-from sortnet.judges.language_model import ModelWorker, retry_after, spellings
+from sortnet.judges.model_server import spellings
+from sortnet.judges.model_worker import ModelWorker, retry_after
 from sortnet.judges.verdicts import Fault, Verdict
 
 KEY = "sk-proj/0+A_z"

@@ -472,13 +472,13 @@ def test_nothing_is_stored_or_asked_by_an_estimate():
 def test_a_ranker_ranks_new_texts_without_a_call():
     rng = np.random.default_rng(0)
     words = ["fine", "bad", "so"]
-    texts = sorted({" ".join(rng.choice(words, 6)) + f" {k}" for k in range(40)})
+    texts = sorted({" ".join(rng.choice(words, 6)) + f" {k}" for k in range(20)})
 
     def judge(left, right):
         gap = left.count("fine") - right.count("fine")
         return "tie" if gap == 0 else "left" if gap > 0 else "right"
 
-    found = sort(texts, judge, max_calls=250, wrong=0.01)
+    found = sort(texts, judge, max_calls=40, wrong=0.01)
     new = ["bad bad bad", "fine fine fine fine", "so fine so fine"]
     frame = found.ranker.rank(new)
     assert frame["item"].tolist()[0] == "fine fine fine fine"

@@ -170,13 +170,13 @@ def test_kill_9_at_any_moment_asks_no_answered_pair_again_and_the_model_is_the_s
         n_before = len(asked()) if Path("asked").exists() else 0
         with Path(os.devnull).open("r+") as null:
             run = Forked(words, [null.fileno()] * 3, dict(os.environ))
-        while run.poll() is None and kills < 12:
+        while run.poll() is None and kills < 6:
             n_asked = len(asked()) if Path("asked").exists() else 0
             if n_asked > n_before:
                 break
             time.sleep(0.002)
         time.sleep(0.15 * rng.random())
-        if kills < 12:
+        if kills < 6:
             run.send_signal(signal.SIGKILL)
         kills += 1
         if run.wait() == 0:

@@ -163,7 +163,7 @@ def _value_for(number: int, option_values: Sequence[str], n_models: int, option:
     return option_values[number]
 
 
-def judge_of(values: Mapping[str, Any]) -> LanguageModel | Program | None:
+def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | None:
     """The judge that the options describe; None if they describe no judge.
 
     Raises:
@@ -219,7 +219,7 @@ def connect(values: Mapping[str, Any]) -> JudgeConnection | None:
     Raises:
         SortNetError: if the command, the server, the template or the key cannot be used.
     """
-    judge = judge_of(values)
+    judge = judge_from_options(values)
     if judge is None:
         return None
     return judge.connect("--model" if values["judge"] is None else "--judge")

@@ -100,8 +100,8 @@ class Simulation:
 
         from cli.inputs.votes import read_votes
         from sortnet.items import describe, read_items
-        from sortnet.lab.recorded_votes import pairs_of_a_question, simulate_votes
-        from sortnet.lab.simulated_annotators import summary
+        from sortnet.lab.recorded_votes import simulate_votes
+        from sortnet.lab.simulated_annotators import pairs_of_a_question, summary
 
         if self.votes_file is None or self.items_file is None:
             raise click.UsageError("the protocol votes needs --votes FILE and --items-file FILE")

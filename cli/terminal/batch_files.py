@@ -10,7 +10,7 @@ from typing import Any
 
 from cli.console import progress, say
 from cli.judges.batch_options import DEFAULT_SIZE
-from cli.judges.judge_options import judge_of
+from cli.judges.judge_options import judge_from_options
 from cli.printing.labelling_status import short_status
 from cli.printing.results import Result, Step
 from cli.terminal.label_by_judge import warn_of_other_request
@@ -52,7 +52,7 @@ def _write(
     collection: Collection, values: Mapping[str, Any], annotator: str | None, until: Goal | None
 ) -> Result:
     collection.check_one_question()
-    judge = judge_of(values)
+    judge = judge_from_options(values)
     assert isinstance(judge, LanguageModel)
     name = annotator or judge.annotator
     earlier_batches = [batch for batch in open_batches(collection) if batch.annotator == name]

@@ -9,7 +9,7 @@ from typing import Any
 
 from cli.console import progress, say
 from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
-from cli.judges.judge_options import judge_of
+from cli.judges.judge_options import judge_from_options
 from cli.terminal.asking import Asker, Asking
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
@@ -106,7 +106,7 @@ def show_prompt_or_estimate(
     as_json: bool,
 ) -> None:
     """Show the prompt of one pair, or the estimate of a run; nothing is sent or stored."""
-    model = judge_of({**options, "model": options["model"] or "model", "judge": None})
+    model = judge_from_options({**options, "model": options["model"] or "model", "judge": None})
     assert isinstance(model, LanguageModel)
     first_criterion = collection.asked()[0]
     with closing(LabellingService(first_criterion, goal=until)) as service, progress() as status:

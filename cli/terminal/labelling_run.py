@@ -215,10 +215,10 @@ def asker_of(options: dict[str, Any], *, in_turn: bool = False) -> Asker:
         SortNetError: if the judge cannot be asked.
     """
     if is_asked(options):
-        from cli.judges.judge_options import judge_of
+        from cli.judges.judge_options import judge_from_options
         from cli.terminal.label_by_judge import judge_asker
 
-        judge = judge_of(options)
+        judge = judge_from_options(options)
         assert judge is not None
         return judge_asker(judge, in_turn=in_turn)
     return partial(_ask_person, place=options["place"])

@@ -8,7 +8,13 @@ from typing import Any
 import click
 
 from cli.judges.estimates import print_estimate, print_prompt
-from cli.judges.judge_options import NAMES, is_asked, judge_of, only_shows, refuse_together
+from cli.judges.judge_options import (
+    NAMES,
+    is_asked,
+    judge_from_options,
+    only_shows,
+    refuse_together,
+)
 from sortnet.judges import LanguageModel
 from sortnet.judges.request import parse_request
 from store.training.asked_judge import AskedJudge
@@ -44,7 +50,7 @@ def judge_of_command(ctx: click.Context) -> AskedJudge:
             changes["request"] = parse_request(changes["request"])
         if "no_logprobs" in changes:
             changes["logprobs"] = not changes.pop("no_logprobs")
-    judge = None if only_shows(values) else judge_of(values)
+    judge = None if only_shows(values) else judge_from_options(values)
     return AskedJudge(
         judge=judge, question=values["question"] or None, changes=changes, names=_OPTIONS
     )
@@ -68,7 +74,7 @@ def show_prompt_or_estimate(
     values: Mapping[str, Any], options: RunOptions, settings: Mapping[str, Any]
 ) -> None:
     """Print the prompt of a pair of training documents, or an estimate of calls and tokens."""
-    model = judge_of({**values, "model": values["model"] or "model", "judge": None})
+    model = judge_from_options({**values, "model": values["model"] or "model", "judge": None})
     assert isinstance(model, LanguageModel)
     estimated = estimate(
         values["data"], judge=model, question=options.judge.question, options=options, **settings

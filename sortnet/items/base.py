@@ -154,38 +154,38 @@ def _kind_of_file(items: Items, k: int) -> str:
     return "sound" if items.audio[k] else ""
 
 
-def check_id(name: str, place: str, what: str = "id") -> None:
+def check_id(name: str, place: str, noun: str = "id") -> None:
     """Refuse an id that is empty, too long, or has control characters.
 
     Args:
         name: the id.
         place: file and line, for the message.
-        what: what the message calls an id.
+        noun: word for an id in the message.
     """
     if not name:
-        raise DataError(f"{place}: the {what} is missing")
+        raise DataError(f"{place}: the {noun} is missing")
     if len(name) > MAX_ID:
-        raise DataError(f"{place}: the {what} has {len(name)} characters; the limit is {MAX_ID}")
+        raise DataError(f"{place}: the {noun} has {len(name)} characters; the limit is {MAX_ID}")
     if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
-        raise DataError(f"{place}: the {what} {shown(name)} holds a control character")
+        raise DataError(f"{place}: the {noun} {shown(name)} holds a control character")
 
 
-def checked_text(text: str, name: str, place: str, what: str = "text") -> str | None:
+def checked_text(text: str, name: str, place: str, noun: str = "text") -> str | None:
     """The text, or None if it is blank; refuse a text that a page or a database cannot hold.
 
     Args:
         name: id of the item, for the message.
         place: file and line, for the message.
-        what: what the message calls the text.
+        noun: word for the text in the message.
     """
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise DataError(f"{place}: the {what} of {shown(name)} is not Unicode") from None
+        raise DataError(f"{place}: the {noun} of {shown(name)} is not Unicode") from None
     if size > MAX_TEXT:
         raise DataError(
-            f"{place}: the {what} of {shown(name)} has {size:,} bytes; the limit is {MAX_TEXT:,}"
+            f"{place}: the {noun} of {shown(name)} has {size:,} bytes; the limit is {MAX_TEXT:,}"
         )
     if "\0" in text:
-        raise DataError(f"{place}: the {what} of {shown(name)} holds a NUL byte")
+        raise DataError(f"{place}: the {noun} of {shown(name)} holds a NUL byte")
     return text if text.strip() else None

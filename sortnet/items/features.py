@@ -237,9 +237,9 @@ def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[st
 def given_only(items: Items) -> Items:
     """The items without the features that `describe` made."""
     names = items.feature_names
-    given = [column for column, name in enumerate(names) if not name.startswith(MADE)]
-    given_names = tuple(names[column] for column in given)
-    return replace(items, features=items.features[:, given], feature_names=given_names)
+    columns = [column for column, name in enumerate(names) if not name.startswith(MADE)]
+    given_names = tuple(names[column] for column in columns)
+    return replace(items, features=items.features[:, columns], feature_names=given_names)
 
 
 def _columns_of_table(columns: Mapping[str, Any]) -> dict[str, str]:

@@ -66,11 +66,11 @@ def arrays_of(describer: Describer) -> Arrays:
     return arrays
 
 
-def load_describer(about: object, arrays: Mapping[str, Array]) -> Describer:
+def load_describer(document: object, arrays: Mapping[str, Array]) -> Describer:
     """The describer that `to_json` and `arrays_of` have written.
 
     Args:
-        about: the JSON.
+        document: the JSON.
 
     Raises:
         ModelError: if a part is missing, unknown, or different from anything that they write.
@@ -80,25 +80,25 @@ def load_describer(about: object, arrays: Mapping[str, Array]) -> Describer:
     >>> load_describer(to_json(Describer(("sugar",))), {}).feature_names
     ('sugar',)
     """
-    if not isinstance(about, dict):
-        raise ModelError(f"items cannot be {shown(about)}")
-    check_fields(about, _FIELDS, "items")
-    for role, column in about["columns"].items():
+    if not isinstance(document, dict):
+        raise ModelError(f"items cannot be {shown(document)}")
+    check_fields(document, _FIELDS, "items")
+    for role, column in document["columns"].items():
         if role not in NAMED or not isinstance(column, str):
             raise ModelError(f"items: columns cannot have {shown(role)}: {shown(column)}")
     arrays_left = dict(arrays)
     words = None
     topics = None
-    if about["texts"] is not None:
-        words = _word_counts(arrays_left, int(about["texts"]))
+    if document["texts"] is not None:
+        words = _word_counts(arrays_left, int(document["texts"]))
         topics = _topics(arrays_left)
     describer = Describer(
-        tuple(about["given"]),
-        tuple(about["made"]),
-        about["columns"],
+        tuple(document["given"]),
+        tuple(document["made"]),
+        document["columns"],
         words,
         topics,
-        _meanings(arrays_left) if about["embedded"] else None,
+        _meanings(arrays_left) if document["embedded"] else None,
     )
     if arrays_left:
         raise ModelError(f"items: {shown(min(arrays_left))} is none of their arrays")

@@ -231,17 +231,17 @@ def unique_ids(
 
 
 def _texts(
-    rows: Rows, column: str | None, names: Sequence[str], what: str = "text"
+    rows: Rows, column: str | None, names: Sequence[str], noun: str = "text"
 ) -> tuple[str | None, ...]:
     """The checked texts of a column; None for a row without a text.
 
     Args:
-        names: what messages call the rows.
-        what: what messages call a text.
+        names: names of the rows in messages.
+        noun: word for a text in messages.
     """
     texts_and_names = zip(rows.texts(column), names, strict=True)
     return tuple(
-        checked_text(text, name, rows.place(row), what)
+        checked_text(text, name, rows.place(row), noun)
         for row, (text, name) in enumerate(texts_and_names)
     )
 

@@ -91,11 +91,11 @@ def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[s
         DataError: on a new id that occurs twice, or on a known id without `update`.
     """
     places = {id: place for place, id in enumerate(old)}
-    seen: set[str] = set()
+    new_ids: set[str] = set()
     for id in new.ids:
-        if id in seen:
+        if id in new_ids:
             raise DataError(f"{new.source}: two items are named {shown(id)}")
-        seen.add(id)
+        new_ids.add(id)
         if places.setdefault(id, len(places)) < len(old) and not update:
             raise DataError(
                 f"{new.source}: an item {shown(id)} is there already (--update replaces it)"

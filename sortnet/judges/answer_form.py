@@ -82,7 +82,7 @@ class AnswerForm:
         """Facts to store beside the answer of a reply: the probability of each letter of a set.
 
         Args:
-            reply: as `model_answers.parsed` returns it.
+            reply: as `model_answers.parse_reply` returns it.
         """
         choice = self._choice(reply) if self.is_of_set else None
         if choice is None:
@@ -96,7 +96,7 @@ class AnswerForm:
         """The verdict in a model's reply; None if the reply cannot be read.
 
         Args:
-            reply: as `model_answers.parsed` returns it.
+            reply: as `model_answers.parse_reply` returns it.
             text: text of the reply without secrets; stored as a comment if it holds more than the
                 answer.
             facts: further fields of the verdict.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sortnet.files import open_bytes, reading, shown
 from sortnet.judges.http_client import LONGEST
-from sortnet.judges.model_answers import message_of
+from sortnet.judges.model_answers import error_message
 from sortnet.judges.request import without_secrets
 from sortnet.judges.verdicts import Fault
 from sortnet.messages import cut, printable
@@ -118,7 +118,7 @@ def _answer_line(number: int, line: bytes) -> AnswerLine:
         raise Fault(f"{shown(id)}: its response has no status_code")
     body = json.dumps(response.get("body")).encode()
     status = response["status_code"]
-    error = "" if status == 200 else f"{status}: {_quoted(message_of(body))}"
+    error = "" if status == 200 else f"{status}: {_quoted(error_message(body))}"
     return AnswerLine(number, id, status, body, error)
 
 

@@ -18,7 +18,7 @@ from sortnet.files import one_line, shown
 from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.limits import MOST_WORKERS, check_whole_number
-from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, word_of
+from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, answer_at
 from sortnet.preference import Answer
 
 _MAY_RETURN = f"{', '.join(REPLIES)}, a probability that the left item is better, or None"
@@ -174,7 +174,7 @@ def verdict_of_value(answer: object) -> Verdict:
         if math.isnan(p):
             return Verdict("skip", comment="the function returned NaN")
         if 0.0 <= p <= 1.0:
-            return Verdict(word_of(p), p)
+            return Verdict(answer_at(p), p)
     raise Refused(f"the judge returned {shown(answer)}, which is none of {_MAY_RETURN}")
 
 

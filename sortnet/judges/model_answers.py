@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sortnet.judges.verdicts import Fault, Verdict, stored_text, word_of
+from sortnet.judges.verdicts import Fault, Verdict, answer_at, stored_text
 from sortnet.preference import Answer
 
 CHARACTERS = 4  # approximate length of a token
@@ -37,7 +37,7 @@ RESPONSE_FORMAT = {
 }  # parameter of a request that makes the answer JSON
 
 
-def parsed(raw: bytes) -> dict[str, Any]:
+def parse_reply(raw: bytes) -> dict[str, Any]:
     """The text, log-probabilities and usage of an answer, and the reason if it has no text.
 
     Raises:
@@ -86,7 +86,7 @@ def verdict_of_reply(
     """The verdict in a model's reply; None if the reply is neither A, B nor C.
 
     Args:
-        reply: as `parsed` returns it.
+        reply: as `parse_reply` returns it.
         text: text of the reply without secrets; stored as a comment if it has more than a letter.
         facts: further fields of the verdict.
     """
@@ -95,7 +95,7 @@ def verdict_of_reply(
     p = probability(reply["logprobs"], None if begins_with_letter else letter)
     comment = None if is_bare(text) else stored_text(text)
     if p is not None:
-        return Verdict(word_of(p), p, comment=comment, **facts)
+        return Verdict(answer_at(p), p, comment=comment, **facts)
     if letter is not None:
         return Verdict(LETTERS[letter], comment=comment, **facts)
     return None
@@ -116,7 +116,7 @@ def is_bare(text: str) -> bool:
     return isinstance(answer, dict) and {*answer} == {"answer"}
 
 
-def tokens_of(reply: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> list[int]:
+def count_tokens(reply: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> list[int]:
     """Tokens of a call's prompt and answer; estimated where the server does not count them."""
     n_characters = sum(_length(message["content"]) for message in messages)
     tokens_in, tokens_out = reply["usage"]
@@ -168,7 +168,7 @@ def _letter_of(token: object) -> str:
     return str(token).strip(' "\t\r\n')
 
 
-def message_of(raw: bytes) -> str:
+def error_message(raw: bytes) -> str:
     """The message of an error, which servers put into `error.message`, `error` or `message`."""
     text = raw.decode("utf-8", "replace")
     try:

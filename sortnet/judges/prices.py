@@ -131,11 +131,11 @@ def price_in_table(model: str, file: str | None = None) -> Price | None:
     raise SortNetError(f"{path}: has no price of the model {shown(model)}; it has {names}")
 
 
-def check_currency(currency: object, where: str = "currency") -> None:
+def check_currency(currency: object, place: str = "currency") -> None:
     """Refuse a value that cannot be the name of a currency; None is allowed.
 
     Args:
-        where: place of the value, for the message.
+        place: place of the value, for the message.
 
     Raises:
         SortNetError: naming the place.
@@ -147,7 +147,7 @@ def check_currency(currency: object, where: str = "currency") -> None:
     is_text = isinstance(currency, str) and currency.isprintable()
     if is_text and 0 < len(str(currency)) <= LONGEST_CURRENCY:
         return
-    raise SortNetError(f"{where}: {shown(currency)} is no currency such as EUR")
+    raise SortNetError(f"{place}: {shown(currency)} is no currency such as EUR")
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -168,28 +168,28 @@ def _table(path: Path) -> dict[str, Any]:
     return table
 
 
-def _price(entry: object, currency: str | None, where: str) -> Price:
+def _price(entry: object, currency: str | None, place: str) -> Price:
     """The price of a model in a table, whose own currency wins over that of the table."""
     if not isinstance(entry, Mapping):
-        raise SortNetError(f"{where}: give `in` and `out`, prices of a million tokens")
-    _refuse_unknown(entry, _KEYS_OF_MODEL, where)
-    check_currency(entry.get("currency"), f"{where}: currency")
+        raise SortNetError(f"{place}: give `in` and `out`, prices of a million tokens")
+    _refuse_unknown(entry, _KEYS_OF_MODEL, place)
+    check_currency(entry.get("currency"), f"{place}: currency")
     for name in ("in", "out", "batch"):
         value = entry.get(name)
         if value is None:
             continue
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 <= value < math.inf:
-            raise SortNetError(f"{where}: {name} is {shown(value)}, no number from 0")
+            raise SortNetError(f"{place}: {name} is {shown(value)}, no number from 0")
     if entry.get("in") is None and entry.get("out") is None:
-        raise SortNetError(f"{where}: give `in` and `out`, prices of a million tokens")
+        raise SortNetError(f"{place}: give `in` and `out`, prices of a million tokens")
     return Price(
         entry.get("in"), entry.get("out"), entry.get("currency", currency),
         batch=entry.get("batch", 1.0),
     )  # fmt: skip
 
 
-def _refuse_unknown(table: Mapping[str, Any], names: tuple[str, ...], where: str) -> None:
+def _refuse_unknown(table: Mapping[str, Any], names: tuple[str, ...], place: str) -> None:
     for name in table:
         if name not in names:
-            raise SortNetError(f"{where}: unknown {shown(name)}; known are {', '.join(names)}")
+            raise SortNetError(f"{place}: unknown {shown(name)}; known are {', '.join(names)}")

@@ -22,7 +22,7 @@ from sortnet.errors import SortNetError
 from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
-from sortnet.judges.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
+from sortnet.judges.verdicts import KNOWN, Fault, Verdict, parse_verdict, quote
 from sortnet.messages import note, printable
 
 LONGEST = 1 << 18  # maximum bytes of an answer
@@ -63,7 +63,7 @@ class Program:
     patience: float = 600.0
 
     def __post_init__(self) -> None:
-        command_of(self.command)
+        split_command(self.command)
         check_number("timeout", self.timeout, may_be_zero=False)
         check_whole_number("workers", self.workers, most=MOST_WORKERS)
         check_whole_number("batch", self.batch)
@@ -78,7 +78,7 @@ class Program:
         self, name: str = "", originals: Mapping[str, Any] | None = None
     ) -> JudgeConnection:
         """Prepare to start the program."""
-        words = command_of(self.command)
+        words = split_command(self.command)
         name = name or f"judge {self.command}"
         reported_keys: set[str] = set()
 
@@ -100,7 +100,7 @@ class Program:
         return JudgeConnection(name, make_workers, self.batch, patience=self.patience)
 
 
-def command_of(typed: str) -> list[str]:
+def split_command(typed: str) -> list[str]:
     """Split a command as a shell would.
 
     Raises:
@@ -123,7 +123,7 @@ def refuse_missing_program(typed: str) -> None:
     Raises:
         SortNetError: with the message that starting the program would give.
     """
-    program = command_of(typed)[0]
+    program = split_command(typed)[0]
     if shutil.which(program) is None:
         code = errno.EACCES if Path(program).exists() else errno.ENOENT
         raise SortNetError(f"cannot start {program!r}: {os.strerror(code)}")
@@ -242,7 +242,7 @@ class RunningProgram:
             raise Fault(f"its answer is longer than {LONGEST:,} bytes")
 
     def _ending(self) -> str:
-        """How the program ended, in words."""
+        """Words for the way in which the program ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
         with suppress(OSError):
@@ -356,7 +356,7 @@ class ProgramWorker:
         for answer, question in zip(answers, questions, strict=True):
             n_items = len(asked_items(question))
             worst = question.get("worst", False)
-            replies.append(verdict_of(answer, quoted, n_items, worst=worst))
+            replies.append(parse_verdict(answer, quoted, n_items, worst=worst))
         keys = {key for answer in answers for key in answer}
         for key in keys - {*KNOWN} - self._reported_keys:
             self._reported_keys.add(key)

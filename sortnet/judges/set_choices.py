@@ -70,14 +70,16 @@ def choice_in(text: str, n_items: int, *, worst: bool) -> SetChoice | None:
     >>> letters("**Best:** B, **worst:** D"), letters("C > A > D > B"), letters("Best: A or B")
     (('B', 'D'), ('C', 'B'), None)
     """
-    named = _choice_by_words(text, worst=worst)
-    if named is not None:
-        return _if_possible(named, n_items)
+    choice_by_words = _choice_by_words(text, worst=worst)
+    if choice_by_words is not None:
+        return _if_possible(choice_by_words, n_items)
     if _SAME.search(text):
         return SetChoice()
-    ranked = _choice_by_ranking(text, n_items)
-    if ranked is not None:
-        return ranked if worst else replace(ranked, worst=None, worst_at=0)
+    choice_by_ranking = _choice_by_ranking(text, n_items)
+    if choice_by_ranking is not None:
+        if worst:
+            return choice_by_ranking
+        return replace(choice_by_ranking, worst=None, worst_at=0)
     if worst:
         letters = _TWO.fullmatch(text)
         if letters is None:

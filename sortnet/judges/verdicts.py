@@ -71,10 +71,10 @@ class Verdict:
 _NO_FACTS = ("answer", "left_out", "best", "worst")
 
 
-def word_of(p: float) -> Answer:
+def answer_at(p: float) -> Answer:
     """The answer in words for a probability that the left item is better.
 
-    >>> word_of(0.9), word_of(0.5), word_of(0.2)
+    >>> answer_at(0.9), answer_at(0.5), answer_at(0.2)
     ('left', 'tie', 'right')
     """
     if p == 0.5:
@@ -82,7 +82,7 @@ def word_of(p: float) -> Answer:
     return "left" if p > 0.5 else "right"
 
 
-def verdict_of(
+def parse_verdict(
     reply: Mapping[str, Any], quoted: str, n_items: int = 2, *, worst: bool = False
 ) -> Verdict | float:
     """The verdict in a program's reply, or the seconds after which to ask the program again.
@@ -120,7 +120,7 @@ def _choice(reply: Mapping[str, Any], quoted: str) -> Verdict:
     p = _number(reply, "p", 1.0, quoted)
     answer = reply.get("answer")
     if answer is None and p is not None:
-        answer = word_of(p)
+        answer = answer_at(p)
     if not isinstance(answer, str) or answer not in REPLIES:
         raise Fault(f"its answer is not one of {', '.join(REPLIES)}: {quoted}")
     return Verdict(answer, p)

@@ -25,9 +25,9 @@ def merge_sort(order: list[int], top: int) -> Asking:
 def heapsort(order: list[int], top: int) -> Asking:
     """Take the best items one by one from a binary heap, until `top` are known.
 
-    The list is changed in place: at any time it holds the items that were taken, then the heap.
+    The list is changed in place: at any time it holds the best items so far, then the heap.
 
-    Cost: at most 2 n comparisons for the heap, then 2 log2 n for each item taken.
+    Cost: at most 2 n comparisons for the heap, then 2 log2 n for each of the best items.
 
     >>> order = [2, 0, 3, 1]
     >>> sort = heapsort(order, 2)
@@ -42,52 +42,55 @@ def heapsort(order: list[int], top: int) -> Asking:
     """
     for root in range(len(order) // 2 - 1, -1, -1):
         yield from _sift(order, root, 0)
-    for taken in range(1, min(top, len(order) - 1)):
-        order.insert(taken, order.pop())  # the last leaf becomes the root of what is left
-        yield from _sift(order, 0, taken)
+    for n_best in range(1, min(top, len(order) - 1)):
+        order.insert(n_best, order.pop())  # the last leaf becomes the root of the heap
+        yield from _sift(order, 0, n_best)
 
 
 def _sift(order: list[int], root: int, first: int) -> Asking:
-    """Let an item of the heap, which begins at `first`, sink below those that beat it."""
+    """Let an item of the heap, which begins at `first`, sink below the items that beat it."""
     n = len(order) - first
     while (child := 2 * root + 1) < n:
         if child + 1 < n and (yield order[first + child + 1], order[first + child]):
             child += 1
         if not (yield order[first + child], order[first + root]):
             return
-        a, b = first + root, first + child
-        order[a], order[b] = order[b], order[a]
+        _swap(order, first + root, first + child)
         root = child
 
 
 def setwise_heapsort(order: list[int], top: int, size: int) -> AskingBest:
-    """Heapsort whose heap has so many children that an item and they are one question.
+    """Heapsort that asks for the best of an item and its size - 1 children in one question.
 
-    A call asks for the best of up to `size` items (Zhuang and others, 2023). The list is changed in
-    place as by `heapsort`.
+    It is the setwise heapsort of Zhuang and others (2023). The list is changed in place as by
+    `heapsort`.
 
     Cost: at most n / (size - 1) calls and a few more for the heap, then log n to the base size - 1
-    for each item taken.
+    for each of the best items.
     """
     for root in range((len(order) - 2) // (size - 1), -1, -1):
         yield from _sift_set(order, root, 0, size)
-    for taken in range(1, min(top, len(order) - 1)):
-        order.insert(taken, order.pop())  # the last leaf becomes the root of what is left
-        yield from _sift_set(order, 0, taken, size)
+    for n_best in range(1, min(top, len(order) - 1)):
+        order.insert(n_best, order.pop())  # the last leaf becomes the root of the heap
+        yield from _sift_set(order, 0, n_best, size)
 
 
 def _sift_set(order: list[int], root: int, first: int, size: int) -> AskingBest:
-    """Let an item of the heap, which begins at `first`, sink below those that beat it."""
+    """Let an item of the heap, which begins at `first`, sink below the items that beat it."""
     n = len(order) - first
     while (child := (size - 1) * root + 1) < n:
         places = [root, *range(child, min(child + size - 1, n))]
         best = yield tuple(order[first + place] for place in places)
-        at = next(place for place in places if order[first + place] == best)
-        if at == root:
+        best_place = next(place for place in places if order[first + place] == best)
+        if best_place == root:
             return
-        a, b = first + root, first + at
-        order[a], order[b] = order[b], order[a]
-        root = at
+        _swap(order, first + root, first + best_place)
+        root = best_place
+
+
+def _swap(order: list[int], a: int, b: int) -> None:
+    """Exchange the items at two places."""
+    order[a], order[b] = order[b], order[a]
 
 
 def quicksort(order: list[int], top: int) -> Asking:
@@ -100,16 +103,21 @@ def quicksort(order: list[int], top: int) -> Asking:
     parts = [(0, len(order))]
     while parts:
         start, end = parts.pop()
-        pivot, *rest = (order.pop((start + end) // 2), *order[start : end - 1])
+        pivot = order.pop((start + end) // 2)
+        rest = order[start : end - 1]
         better: list[int] = []
         worse: list[int] = []
         order.insert(start, pivot)
         for k, item in enumerate(rest):
-            (better if (yield item, pivot) else worse).append(item)
+            if (yield item, pivot):
+                better.append(item)
+            else:
+                worse.append(item)
             order[start:end] = [*better, pivot, *rest[k + 1 :], *worse]
         middle = start + len(better)
-        found = [(middle + 1, end), (start, middle)]
-        parts += [(a, b) for a, b in found if b - a > 1 and a < top]
+        for part_start, part_end in ((middle + 1, end), (start, middle)):
+            if part_end - part_start > 1 and part_start < top:
+                parts.append((part_start, part_end))
 
 
 def bubble_passes(order: list[int], top: int) -> Asking:
@@ -118,6 +126,6 @@ def bubble_passes(order: list[int], top: int) -> Asking:
     Cost: n - 1 comparisons for the first pass, one less for each further one.
     """
     for first in range(min(top, len(order))):
-        for at in range(len(order) - 1, first, -1):
-            if (yield order[at], order[at - 1]):
-                order[at - 1], order[at] = order[at], order[at - 1]
+        for place in range(len(order) - 1, first, -1):
+            if (yield order[place], order[place - 1]):
+                _swap(order, place - 1, place)

@@ -29,7 +29,7 @@ from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.tuning import tune
 
-# Of the ranker, its data and the iterations that made it, none of most kinds; to JSON.
+# Makes values of JSON from a ranker, its data and its iterations, which most kinds do not have.
 Observer: TypeAlias = Callable[[Ranker, Fold, list[Iteration]], dict[str, Any]]
 
 
@@ -67,14 +67,18 @@ class Cell:
         return f"{self.ranker.name} on {self.split.name}"
 
     def to_json(self) -> dict[str, Any]:
-        """What it is known by, and what a store keeps of it."""
-        own = {"ranker": self.ranker.to_json(), "split": self.split.to_json()}
-        return {**vars(self), **own, "observe": self.observe and self.observe.__name__}
+        """The cell as a store keeps it; it is identified by these values."""
+        return {
+            **vars(self),
+            "ranker": self.ranker.to_json(),
+            "split": self.split.to_json(),
+            "observe": None if self.observe is None else self.observe.__name__,
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What came of a cell.
+    """The result of a cell.
 
     Attributes:
         order: (n_docs,) the test documents' numbers, query by query, the best first.
@@ -107,11 +111,11 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
             search=cell.search, trials=cell.trials, seconds=cell.seconds,
         )  # fmt: skip
     history: list[Iteration] = []
-    own: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if settings.kind == "sortnet":
-        own["callbacks"] = [lambda record, state: history.append(record)]
+        options["callbacks"] = [lambda record, state: history.append(record)]
     with _timed(seconds, "fit"):
-        ranker = fit_ranker(fold.train, fold.vali, tuned.config, **own)
+        ranker = fit_ranker(fold.train, fold.vali, tuned.config, **options)
     with _timed(seconds, "rank"):
         order = ranker.order(fold.test)
     about = {
@@ -126,9 +130,9 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
 
 
 def learnable(cell: Cell, cache: Path | None = None) -> Fold:
-    """The data of a cell; the grades to learn from and to choose by are made binary if it says so.
+    """The data of a cell; training and validation grades are binary if the cell says so.
 
-    The test part keeps its grades: a convention decides what becomes of them.
+    The test part keeps its grades, as a convention decides how they are used.
     """
     fold = cell.split.load(cache)
     if not cell.binarise:
@@ -141,20 +145,21 @@ def learnable(cell: Cell, cache: Path | None = None) -> Fold:
 
 
 def keys_of(cells: Sequence[Cell]) -> list[str]:
-    """What identifies each cell and its data's bytes: SHA-256, in hexadecimal digits.
+    """A SHA-256 of each cell and the bytes of its data, in hexadecimal digits.
 
     Cost: each file is read once.
     """
     files = {file for cell in cells for file in cell.split.files}
-    known = {str(file): fingerprint(file) for file in sorted(files)}
+    fingerprints = {str(file): fingerprint(file) for file in sorted(files)}
 
     def key(cell: Cell) -> str:
-        # Found again wherever the files lie; a new version may rank otherwise.
-        read = [known[str(file)] for file in cell.split.files]
-        said = {**cell.to_json(), "files": read, "sortnet": __version__}
-        split = {name: v for name, v in said["split"].items() if name not in ("folder", "file")}
-        said["split"] = split
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        values = cell.to_json()
+        # A cell is found again wherever its files lie.
+        for name in ("folder", "file"):
+            values["split"].pop(name, None)
+        values["files"] = [fingerprints[str(file)] for file in cell.split.files]
+        values["sortnet"] = __version__  # another version may rank otherwise
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
     return [key(cell) for cell in cells]
 

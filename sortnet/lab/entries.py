@@ -36,28 +36,31 @@ class Entry:
         return settings_for(self.kind).changed(**{**common, **self.changes})
 
     def changed(self, **changes: Any) -> Entry:
-        """One with other settings, which are not searched; its name says which."""
-        typed = {
-            k: "-".join(map(str, v)) if isinstance(v, tuple) else v for k, v in changes.items()
-        }
-        said = ",".join(f"{key}={value}" for key, value in typed.items())
-        return Entry(f"{self.name}:{said}", self.kind, {**self.changes, **changes}, grids=())
+        """The entry with other settings, which its name lists; none of its settings is searched."""
+        typed = ",".join(f"{name}={_as_typed(value)}" for name, value in changes.items())
+        return Entry(f"{self.name}:{typed}", self.kind, {**self.changes, **changes}, grids=())
 
     def to_json(self) -> dict[str, Any]:
         """Its name, its grids where they are not the kind's, and all its settings."""
         return {"name": self.name, "grids": self.grids, "settings": self.settings().to_json()}
 
 
-_OTHERS = ("sortnet", "posterior")  # named above, or no ranker of queries
+def _as_typed(value: Any) -> Any:
+    """The value of a setting as a command line has it: numbers of layers with hyphens."""
+    return "-".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+_SORTNETS: dict[str, Mapping[str, Any]] = {
+    "sortnet": {},
+    "sortnet-cmpnn": {"comparator": "cmpnn"},
+    "sortnet-directranker": {"comparator": "directranker"},
+    "sortnet-paper": PAPER,
+}
+_LEFT_OUT = ("sortnet", "posterior")  # has rows of its own; ranks no queries
 ENTRIES: dict[str, Entry] = {
-    name: Entry(name, "sortnet", changes, grids=())
-    for name, changes in (
-        ("sortnet", {}),
-        ("sortnet-cmpnn", {"comparator": "cmpnn"}),
-        ("sortnet-directranker", {"comparator": "directranker"}),
-        ("sortnet-paper", PAPER),
-    )
-} | {kind: Entry(kind, kind) for kind in (*KINDS, *VARIANTS) if kind not in _OTHERS}
+    **{name: Entry(name, "sortnet", changes, grids=()) for name, changes in _SORTNETS.items()},
+    **{kind: Entry(kind, kind) for kind in (*KINDS, *VARIANTS) if kind not in _LEFT_OUT},
+}
 
 
 def entry_of(name: str) -> Entry:
@@ -71,12 +74,12 @@ def entry_of(name: str) -> Entry:
     """
     base, _, text = name.partition(":")
     if base not in ENTRIES:
-        near = get_close_matches(base, ENTRIES, n=3) or list(ENTRIES)
-        raise SortNetError(f"unknown ranker {base[:60]!r}; there is {', '.join(near)}")
+        similar = get_close_matches(base, ENTRIES, n=3) or list(ENTRIES)
+        raise SortNetError(f"unknown ranker {base[:60]!r}; there is {', '.join(similar)}")
     entry = ENTRIES[base]
     if not text:
         return entry
-    changes = dict(_change(entry.kind, each) for each in text.split(","))
+    changes = dict(_change(entry.kind, typed) for typed in text.split(","))
     return replace(entry.changed(**changes), name=name)
 
 
@@ -89,25 +92,31 @@ def entries_named(names: str, every: Iterable[str] = tuple(ENTRIES)) -> list[Ent
     >>> [entry.name for entry in entries_named("ranksvm:C=1, seed=2, err")]
     ['ranksvm:C=1,seed=2', 'err']
     """
-    found: list[str] = []
-    # A word that is a setting belongs to the ranker before it.
-    for name in re.split(r",(?![^,:]*=)", re.sub(r"\s*,\s*", ",", names.strip())):
-        found += every if name == "all" else filter(None, [name])
-    entries = [entry_of(name) for name in found]
-    for name in found:
-        if found.count(name) > 1:
+    chosen: list[str] = []
+    without_spaces = re.sub(r"\s*,\s*", ",", names.strip())
+    # A comma before a setting does not end the name of a ranker.
+    for name in re.split(r",(?![^,:]*=)", without_spaces):
+        if name == "all":
+            chosen += every
+        elif name:
+            chosen.append(name)
+    entries = [entry_of(name) for name in chosen]
+    for name in chosen:
+        if chosen.count(name) > 1:
             raise SortNetError(f"ranker {name[:60]!r} is given twice")
     return entries
 
 
-def _change(kind: str, text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    known: Mapping[str, Setting] = settings_of(type(settings_for(kind)))  # type: ignore[arg-type]
-    if not equals or name not in known:
-        near = get_close_matches(name, known, n=3) or list(known)
-        said = f"a ranker of kind {kind} has no setting {name[:60]!r}"
-        raise SortNetError(f"{said}; there is {', '.join(near)}")
-    return name, parse_setting(name, known[name].values, value)
+def _change(kind: str, typed: str) -> tuple[str, Any]:
+    """The name and the value of SETTING=VALUE, for a ranker of that kind."""
+    name, equals, value = typed.partition("=")
+    settings: Mapping[str, Setting] = settings_of(type(settings_for(kind)))  # type: ignore[arg-type]
+    if not equals or name not in settings:
+        similar = get_close_matches(name, settings, n=3) or list(settings)
+        raise SortNetError(
+            f"a ranker of kind {kind} has no setting {name[:60]!r}; there is {', '.join(similar)}"
+        )
+    return name, parse_setting(name, settings[name].values, value)
 
 
 def grid_of(kind: str, texts: Iterable[str]) -> dict[str, list[Any]]:
@@ -119,8 +128,8 @@ def grid_of(kind: str, texts: Iterable[str]) -> dict[str, list[Any]]:
     >>> grid_of("directranker", ["hidden=10-5,20-5", "dropout=0,0.2"])
     {'hidden': [(10, 5), (20, 5)], 'dropout': [0.0, 0.2]}
     """
-    split = [text.partition("=") for text in texts]
-    return {
-        name: [_change(kind, f"{name}={value}")[1] for value in values.split(",")]
-        for name, _, values in split
-    }
+    grid = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        grid[name] = [_change(kind, f"{name}={value}")[1] for value in values.split(",")]
+    return grid

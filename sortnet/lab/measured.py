@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def figures_of(
-    found: Iterable[tuple[Cell, Result]],
+    results: Iterable[tuple[Cell, Result]],
     measures: Sequence[str],
     convention: str,
     *,
@@ -46,19 +46,20 @@ def figures_of(
         assert fold.test is not None
         return fold, fold.test.qids.astype(object)  # which all rankers' rows share
 
-    frames, sizes = [], {}
-    for cell, result in found:
+    frames = []
+    sizes: dict[Split, tuple[int, int, int]] = {}
+    for cell, result in results:
         fold, qids = read(cell.split)
         test = fold.test
         assert test is not None
         if cell.split not in sizes:
-            empty = outcomes(parse_metric(measures[0]), test, np.arange(test.n_docs))
-            learned = len(fold.train) + len(fold.vali)
-            sizes[cell.split] = count_empty(empty), len(test), learned
-        asked = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
-        values = figures_under(convention, test, result.order, asked)
-        about = {"ranker": cell.ranker.name, "part": cell.split.name, "qid": qids}
-        frames.append(pd.DataFrame({**about, **values}))
+            values_in_file_order = outcomes(parse_metric(measures[0]), test, np.arange(test.n_docs))
+            n_learned = len(fold.train) + len(fold.vali)
+            sizes[cell.split] = count_empty(values_in_file_order), len(test), n_learned
+        metrics = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
+        values = figures_under(convention, test, result.order, metrics)
+        names = {"ranker": cell.ranker.name, "part": cell.split.name, "qid": qids}
+        frames.append(pd.DataFrame({**names, **values}))
     n_empty, n_test, n_learned = np.sum(list(sizes.values()), axis=0).tolist()
     frame = pd.concat(frames, ignore_index=True)
     frame.attrs = {"n_empty": n_empty, "n_queries": n_test, "ratio": n_test / n_learned}

@@ -1,10 +1,10 @@
-"""How many pairs a strategy of `pairs` needs: cells of budgets of answers, and where it is enough.
+"""How many pairs a strategy of `pairs` needs: cells within budgets of answers, and the crossing.
 
 Each strategy learns within budgets of answers that double; the reference learns from all pairs.
-Shares: of answers, of all pairs of documents of one query, as any of them could have been asked
-about; of pairs, of those with a better document, as only they can be learned from. Scaling, weight
-decay and the weights of pairs are fixed, and the comparator is the default one, so that nothing but
-the pairs differs.
+A share of answers is one of all pairs of documents of a query, as any pair could have been asked
+about. A share of pairs is one of the pairs with a better document, as only such pairs can be
+learned from. Scaling, weight decay and the weights of pairs are fixed, and the comparator is the
+default one, so that nothing but the pairs differs.
 """
 
 from __future__ import annotations
@@ -41,32 +41,33 @@ def cell_of(
         "weight_decay": DEFAULTS["trees"]["weight_decay"], "max_stale": _NEVER, "empty": empty,
         "epochs": epochs,
     }  # fmt: skip
-    given = {name: value for name, value in changes.items() if value is not None}
-    return Cell(ENTRIES["sortnet"].changed(**given), split, seed, observe=learned_pairs)
+    settings = {name: value for name, value in changes.items() if value is not None}
+    return Cell(ENTRIES["sortnet"].changed(**settings), split, seed, observe=learned_pairs)
 
 
 def budgets_of(train: Queries, step: int = 2) -> list[int]:
-    """Growing by a factor from the first, which is always there."""
-    largest = LAST * countable(train)[0]
-    more = (FIRST * step**k for k in range(1, 64))
-    return [FIRST, *(budget for budget in more if budget <= largest)]
+    """Budgets of answers that grow by a factor; the first budget is always there."""
+    n_pairs, _ = countable(train)
+    larger = (FIRST * step**k for k in range(1, 64))
+    return [FIRST, *(budget for budget in larger if budget <= LAST * n_pairs)]
 
 
 def countable(queries: Queries) -> tuple[int, int]:
-    """All pairs of documents of one query, and those of different grades.
+    """Number of all pairs of documents of a query, and of pairs of different grades.
 
     >>> q = Queries.from_arrays([[0.0]] * 5, [0, 0, 1, 0, 1], group=[3, 2])
     >>> countable(q)
     (4, 3)
     """
     key = packed(queries.query_of_docs(), queries.grades)
-    alike = np.unique(key, return_counts=True)[1]
-    every = int((queries.sizes * (queries.sizes - 1) // 2).sum())
-    return every, every - int((alike * (alike - 1) // 2).sum())
+    _, n_of_same_grade = np.unique(key, return_counts=True)
+    n_pairs = int((queries.sizes * (queries.sizes - 1) // 2).sum())
+    n_of_equal_grades = int((n_of_same_grade * (n_of_same_grade - 1) // 2).sum())
+    return n_pairs, n_pairs - n_of_equal_grades
 
 
 def learned_pairs(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, float]:
-    """The shares of answers, of all pairs, and of pairs, of those that can be learned from.
+    """The share of the learnable pairs that was learned from, and the share of pairs answered.
 
     Raises:
         DataError: if the ranker is not learned in iterations.
@@ -93,14 +94,16 @@ def crossing(curve: F64, reference: float) -> tuple[float, float]:
     array([0.2, 0.4])
     """
     pairs, answers, quality = curve.T
-    enough = REACHED * reference
-    above = np.flatnonzero(quality >= enough)
-    if not len(above):
+    wanted = REACHED * reference
+    reaching = np.flatnonzero(quality >= wanted)
+    if not len(reaching):
         return np.nan, np.nan
-    k = int(above[0])
+    k = int(reaching[0])
     if k == 0:
         return float(pairs[0]), float(answers[0])
-    part = (enough - quality[k - 1]) / (quality[k] - quality[k - 1])
-    shares = (np.exp(np.log(s[k - 1]) + part * np.log(s[k] / s[k - 1])) for s in (pairs, answers))
-    ours, peer = (float(share) for share in shares)
-    return ours, peer
+    part = (wanted - quality[k - 1]) / (quality[k] - quality[k - 1])
+
+    def share_between(shares: F64) -> float:
+        return float(np.exp(np.log(shares[k - 1]) + part * np.log(shares[k] / shares[k - 1])))
+
+    return share_between(pairs), share_between(answers)

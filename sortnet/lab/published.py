@@ -40,7 +40,7 @@ DATA: dict[str, str] = {
 def published_for(
     folder: str | PurePath, measures: Metric | str | Iterable[Metric | str]
 ) -> pd.DataFrame:
-    """What has been published of the data in a folder, which its name or a parent's tells.
+    """Published figures on the data in a folder, recognised by its name or a parent's.
 
     Returns:
         A frame with the columns of `published.csv`, in the order of the measures; no rows where
@@ -49,15 +49,16 @@ def published_for(
     Raises:
         MetricError: on an unknown measure.
 
-    >>> found = published_for("data/mq2008", ["ndcg@10", "p@5"])
-    >>> found.loc[0, ["ranker", "measure", "convention"]].tolist(), float(found.loc[0, "value"])
+    >>> figures = published_for("data/mq2008", ["ndcg@10", "p@5"])
+    >>> figures.loc[0, ["ranker", "measure", "convention"]].tolist(), float(figures.loc[0, "value"])
     (['RankNet*, DirectRanker', 'ndcg@10', 'binarised'], 0.72)
     """
     names = [metric.name for metric in as_metrics(measures)]
-    every = published()
-    found = every[(every["data"] == data_of(folder)) & every["measure"].isin(names)]
-    order = found["measure"].map(names.index).argsort(kind="stable")
-    return found.iloc[order].reset_index(drop=True)
+    figures = published()
+    is_about_data = figures["data"] == data_of(folder)
+    matching = figures[is_about_data & figures["measure"].isin(names)]
+    order = matching["measure"].map(names.index).argsort(kind="stable")
+    return matching.iloc[order].reset_index(drop=True)
 
 
 def published() -> pd.DataFrame:
@@ -70,7 +71,7 @@ def published() -> pd.DataFrame:
 
 
 def data_of(folder: str | PurePath) -> str | None:
-    """The key of `DATA` that a folder's name has in it, the last part that has one first.
+    """The key of `DATA` that the path of a folder names; the last part that names one decides.
 
     >>> data_of("letor/MSLR-WEB10K/Fold2"), data_of("MQ2008-list"), data_of("mine")
     ('MSLR-WEB10K', None, None)

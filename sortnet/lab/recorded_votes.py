@@ -12,7 +12,12 @@ import numpy as np
 
 from sortnet.core import F64, I64, Progress
 from sortnet.errors import JudgementError
-from sortnet.lab.simulated_annotators import N_ANNOTATORS, SET_SIZES, in_parallel
+from sortnet.lab.simulated_annotators import (
+    N_ANNOTATORS,
+    SET_SIZES,
+    in_parallel,
+    pairs_of_a_question,
+)
 from sortnet.preference.base import Judgement, Pair, Question, by_pair, unordered_pair
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
@@ -103,16 +108,6 @@ def simulate_votes(
         for k in range(seeds)
     ]
     return [row for rows in in_parallel(tasks, jobs, progress) for row in rows]
-
-
-def pairs_of_a_question(strategies: Sequence[str]) -> int:
-    """The number of pairs of the largest question that one of the strategies asks.
-
-    >>> pairs_of_a_question(["random"]), pairs_of_a_question(["default", "sets-4"])
-    (1, 6)
-    """
-    largest = max(SET_SIZES.get(name, 2) for name in strategies)
-    return largest * (largest - 1) // 2
 
 
 def _collections(features: F64, votes: Votes, group: I64 | None) -> list[_Collection]:

@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
     draw: Callable[[np.random.Generator, tuple[int, int, int]], F64]  # (sets, n, d) -> points
     utility: Callable[[F64], F64]  # points -> (sets, n), the highest ranks first
-    least: int  # numbers of a point
+    fewest_features: int
 
 
 def made_sets(
@@ -53,8 +53,8 @@ def made_sets(
         `n_sets` queries of n documents; grades from n - 1, for the first, to 0.
 
     Raises:
-        DataError: on an unknown problem, on sizes that it has not, if they do not fit in memory, or
-            if there is no library for the hypervolume in more than two dimensions.
+        DataError: on an unknown problem, on too small or too large sizes, or without the library
+            for the hypervolume in more than two dimensions.
 
     >>> sets = made_sets("medoid", 2, seed=1)
     >>> sets, sets.grades.tolist()
@@ -77,16 +77,18 @@ def made_sets(
 
 
 def check_sizes(problem: str, n: int, d: int) -> None:
-    """Refuse what `made_sets` cannot draw.
+    """Refuse problems and sizes that `made_sets` cannot draw.
 
     Raises:
         DataError: as `made_sets`.
     """
     if problem not in PROBLEMS:
         raise DataError(f"unknown problem {problem[:60]!r}; known are {', '.join(PROBLEMS)}")
-    for value, least, what in ((n, 2, "objects"), (d, PROBLEMS[problem].least, "features")):
-        if value < least:
-            raise DataError(f"{problem}: sets have {least} {what} or more, not {value}")
+    if n < 2:
+        raise DataError(f"{problem}: sets have 2 objects or more, not {n}")
+    fewest = PROBLEMS[problem].fewest_features
+    if d < fewest:
+        raise DataError(f"{problem}: sets have {fewest} features or more, not {d}")
     if problem == "hypervolume" and d > 2:
         _moocore()
 
@@ -94,8 +96,8 @@ def check_sizes(problem: str, n: int, d: int) -> None:
 def medoid_closeness(points: ArrayLike) -> F64:
     """(sets, n) minus the Euclidean distance of each point to the medoid of its set.
 
-    The medoid is the point with the least sum of distances to the others; where several are (of
-    two points both, of an even number on a line two), the nearest one counts.
+    The medoid is the point with the least sum of distances to all points. Where several points
+    have the least sum (both of two points, the two in the middle of a line), the nearest counts.
 
     Raises:
         DataError: if the distances within a set do not fit in memory.
@@ -110,32 +112,33 @@ def medoid_closeness(points: ArrayLike) -> F64:
 
 
 def _closeness(x: F64) -> F64:
+    """Minus the distance of each point to the medoid, with all distances in memory."""
     squares = np.zeros((len(x), x.shape[1], x.shape[1]))
     for k in range(x.shape[2]):  # no array of all differences: it has d times the numbers
         squares += np.square(x[:, :, None, k] - x[:, None, :, k])
     distances = np.sqrt(squares)
     sums = distances.sum(axis=2)
-    medoid = sums <= sums.min(axis=1, keepdims=True) * (1 + _EQUAL)
-    nearest: F64 = np.where(medoid[:, None, :], distances, np.inf).min(axis=2)
+    is_medoid = sums <= sums.min(axis=1, keepdims=True) * (1 + _EQUAL)
+    nearest: F64 = np.where(is_medoid[:, None, :], distances, np.inf).min(axis=2)
     return 0.0 - nearest  # no -0
 
 
 def hypervolume_contributions(points: ArrayLike) -> F64:
     """(sets, n) the hypervolume that each point alone dominates, up to the origin.
 
-    A point dominates all that is nowhere lower than it, so less is better. On a line of two
-    dimensions, sorted by x,
+    A point dominates the space that is nowhere lower than the point, so less is better. In two
+    dimensions, with the points sorted by x,
 
         contribution_i = (x_{i+1} - x_i) (y_{i-1} - y_i),   x_{n+1} = y_0 = 0
 
-    and in more the library moocore has it.
+    and in more dimensions the library moocore computes it.
 
     Args:
         points: (sets, n, d) of 0 or less, none of which dominates another of its set.
 
     Raises:
-        DataError: on a point above 0, one that dominates another in two dimensions, or without
-            moocore in more.
+        DataError: on a point above 0, on a point that dominates another in two dimensions, or
+            without moocore in more dimensions.
 
     >>> hypervolume_contributions([[[-3.0, -1.0], [-2.0, -2.0], [-1.0, -3.0]]]).tolist()
     [[1.0, 1.0, 1.0]]
@@ -144,23 +147,27 @@ def hypervolume_contributions(points: ArrayLike) -> F64:
     if not (x <= 0).all():
         raise DataError("hypervolume: a point has a number above 0, where the volume ends")
     if x.shape[2] == 2:
-        return _of_front(x)
+        return _contributions_to_front(x)
     library = _moocore()
-    found = [library.hv_contributions(one, ref=np.zeros(x.shape[2])) for one in x]
-    return np.array(found, np.float64).reshape(x.shape[:2])
+    origin = np.zeros(x.shape[2])
+    contributions = [library.hv_contributions(points_of_set, ref=origin) for points_of_set in x]
+    return np.array(contributions, np.float64).reshape(x.shape[:2])
 
 
-def _of_front(x: F64) -> F64:
-    """The closed form; of equal x the upper point comes first, as it adds nothing."""
+def _contributions_to_front(x: F64) -> F64:
+    """The closed form for two dimensions.
+
+    Among points of equal x the upper point comes first, as it contributes nothing.
+    """
     order = np.lexsort((-x[..., 1], x[..., 0]), axis=-1)
     across, up = (np.take_along_axis(x[..., k], order, axis=1) for k in (0, 1))
     widths = np.diff(across, axis=1, append=0)
     heights = -np.diff(up, axis=1, prepend=0)
     if (heights < 0).any():
         raise DataError("hypervolume: a point dominates another of its set, so it is no front")
-    found = np.empty_like(widths)
-    np.put_along_axis(found, order, widths * heights, axis=1)
-    return found
+    contributions = np.empty_like(widths)
+    np.put_along_axis(contributions, order, widths * heights, axis=1)
+    return contributions
 
 
 def grades_of(utility: F64) -> I32:

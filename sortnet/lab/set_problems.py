@@ -21,8 +21,9 @@ from sortnet.lab.splits import Split
 MEASURES = ("spearman", "kendall", "concordance", "exact")
 QUALITY = "concordance"
 SIZES = (3, 24)  # of the sets that the study of sizes tests with
-_SCALING = "standard"  # one that looks at the query would show every model its context
-_VALIDATION = 10  # of that many training sets, one stops training
+_SCALING = "standard"  # a scaling by query would show every model its context
+_SEED = 13  # tells these draws from all other draws of a seed
+_VALIDATION = 10  # one of so many training sets validates
 # Settings in place of a kind's own: RankNet's figures are then those of the paper.
 _NETS = {"hidden": (32, 32), "epochs": 10, "queries": 64, "lr": 0.1, "weight_decay": 0.0}
 _SETTINGS: dict[str, dict[str, Any]] = {"ranknet": _NETS, "listnet": _NETS}
@@ -60,30 +61,33 @@ class MadeSets(Split):
         return f"{self.problem}, split {self.number}"
 
     def load(self, cache: Path | None = None) -> Fold:
-        """Draw them; the training sets are the same whatever is tested with.
+        """Draw the sets; the training sets do not depend on the test sets.
 
         Raises:
             DataError: as `made_sets`, or of fewer than two training sets.
         """
         if self.train < 2:
             raise DataError(f"{self.problem}: training needs 2 sets or more, not {self.train}")
-        learned = self._drawn(0, "train ", self.train, self.n)
+        training_sets = self._drawn(0, "train ", self.train, self.n)
         n_vali = max(1, self.train // _VALIDATION)
         sizes = range(self.smallest or self.n, (self.largest or self.n) + 1)
         test = [self._drawn(n, f"{self.number}-{n}-", self.test, n) for n in sizes]
         order = np.arange(self.train)
-        return Fold(learned.take(order[n_vali:]), learned.take(order[:n_vali]), joined(test))
+        train = training_sets.take(order[n_vali:])
+        vali = training_sets.take(order[:n_vali])
+        return Fold(train, vali, joined(test))
 
     def _drawn(self, part: int, prefix: str, n_sets: int, n: int) -> Queries:
-        seed = (13, self.seed, self.number, part)
+        """Sets of n objects; `part` is 0 of the training sets, n of the test sets."""
+        seed = (_SEED, self.seed, self.number, part)
         return made_sets(self.problem, n_sets, n, self.d, seed=seed, prefix=prefix)
 
 
 def models_named(names: str) -> list[Entry]:
-    """Entries by the names of models as typed, comma by comma, which tables call them.
+    """Entries by the names of models as typed, comma by comma.
 
-    `all` stands for `MODELS`, `NAME:SETTING=VALUE` for other settings. A model has the settings
-    above, and features scaled alike in all sets.
+    `all` stands for `MODELS`, `NAME:SETTING=VALUE` for other settings. Nets have the settings of
+    the paper, and features are scaled alike in all sets.
 
     Raises:
         SortNetError: as `entries_named`.
@@ -93,18 +97,21 @@ def models_named(names: str) -> list[Entry]:
     """
     models = []
     for entry in entries_named(names, MODELS):
-        scaled = {"scaling": _SCALING} if "scaling" in entry.settings().flat() else {}
-        changes = {**scaled, **_SETTINGS.get(entry.kind, {}), **entry.changes}
+        changes: dict[str, Any] = {}
+        if "scaling" in entry.settings().flat():
+            changes["scaling"] = _SCALING
+        changes |= _SETTINGS.get(entry.kind, {})
+        changes |= entry.changes
         models.append(replace(entry, changes=changes, grids=() if changes else None))
     return models
 
 
 def cells_of(models: Sequence[Entry], splits: Sequence[MadeSets], seed: int) -> list[Cell]:
-    """Every model on every split, those of one split together.
+    """Cells of every model on every split, split by split.
 
     Raises:
         DataError: if the sets cannot be drawn.
     """
-    for split in splits[:1]:
-        check_sizes(split.problem, split.n, split.d)
+    if splits:  # they have the same sizes
+        check_sizes(splits[0].problem, splits[0].n, splits[0].d)
     return [Cell(model, split, seed, quality=QUALITY) for split in splits for model in models]

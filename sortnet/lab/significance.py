@@ -1,4 +1,4 @@
-"""Is one ranker better than another: corrected t, Friedman and Nemenyi, paired tests by query.
+"""Tests of whether one ranker is better than another: corrected t, Friedman, Nemenyi, paired t.
 
 Figures are a frame with a row for each query of each part (a fold, a hold-out) and ranker:
 `ranker`, `part`, `qid` and a column for each measure, NaN where a query has no value. Nothing here
@@ -63,10 +63,11 @@ def corrected_t(differences: ArrayLike, ratio: float) -> TTest:
         raise DataError("a t-test needs the differences of two or more splits, all of them numbers")
     if not ratio >= 0:
         raise DataError(f"n_test / n_train must be 0 or more, got {ratio:g}")
-    mean, error = d.mean(), np.sqrt(d.var(ddof=1) * (1 / len(d) + ratio))
-    if np.ptp(d) == 0:  # what the variance is then says only how the mean was rounded
-        return TTest(float(np.copysign(np.inf, d[0])), 0.0) if d[0] else TTest(0.0, 1.0)
-    t = float(mean / error)
+    if np.ptp(d) == 0:  # the variance would only say how the mean was rounded
+        if d[0] == 0:
+            return TTest(0.0, 1.0)
+        return TTest(float(np.copysign(np.inf, d[0])), 0.0)
+    t = float(d.mean() / np.sqrt(d.var(ddof=1) * (1 / len(d) + ratio)))
     return TTest(t, float(2 * stdtr(len(d) - 1, -abs(t))))
 
 
@@ -101,7 +102,7 @@ def friedman(table: ArrayLike) -> Friedman:
 
 
 def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
-    """By how much the mean ranks of two of k rankers must differ on n parts, by Nemenyi's test.
+    """Least difference of two of k rankers' mean ranks on n parts that Nemenyi's test calls real.
 
     >>> round(critical_difference(4, 14), 2)  # Demsar 2006 has 1.25
     1.25
@@ -156,10 +157,10 @@ def paired_by_query(
     queries = np.unique(table.index.get_level_values("qid"), return_inverse=True)[1]
 
     def by_query(differences: F64) -> F64:
-        known = np.isfinite(differences)
-        count = np.bincount(queries[known])
-        means = np.bincount(queries[known], differences[known]) / np.maximum(count, 1)
-        return np.asarray(means[count > 0])
+        has_both = np.isfinite(differences)
+        n_parts = np.bincount(queries[has_both])
+        sums = np.bincount(queries[has_both], differences[has_both])
+        return np.asarray((sums / np.maximum(n_parts, 1))[n_parts > 0])
 
     return _of_pairs(table, by_query, 0.0)
 
@@ -218,15 +219,16 @@ def as_matrix(pairs: pd.DataFrame, rankers: Sequence[str]) -> F64:
 def _table(
     figures: pd.DataFrame, measure: str, rows: list[str], rankers: Sequence[str] | None
 ) -> pd.DataFrame:
-    """Rankers in columns, in the order of the figures or the one asked for; means in the rows."""
+    """Means with rankers in columns, in the order of `rankers` or else of the figures."""
     if measure not in figures:
         raise DataError(f"the figures have no measure {measure!r}")
-    known = list(figures["ranker"].unique())
+    all_rankers = list(figures["ranker"].unique())
     for name in rankers or ():
-        if name not in known:
-            raise DataError(f"the figures have no ranker {name!r}; known are {', '.join(known)}")
+        if name not in all_rankers:
+            known = ", ".join(all_rankers)
+            raise DataError(f"the figures have no ranker {name!r}; known are {known}")
     means = figures.groupby([*rows, "ranker"], sort=False, observed=True)[measure].mean()
-    return means.unstack("ranker")[list(rankers or known)]
+    return means.unstack("ranker")[list(rankers or all_rankers)]
 
 
 def _of_pairs(table: pd.DataFrame, units: Callable[[F64], F64], ratio: float) -> pd.DataFrame:

@@ -40,17 +40,18 @@ if TYPE_CHECKING:
 NOISE = 1.4865  # standard deviation of an answer's noise in the ASAP paper, Φ(1 / 1.4865) = ¾
 N_ANNOTATORS = 4
 ANNOTATOR = "person"  # who is taken to have given all answers when a ranking is scored
-# Samplers: a session with one of its strategies, or a sort that restarts when it is done.
-# `default` is a session with its hold-out and repeats, `top` one whose goal is the top items, and
-# `sets-4` one that asks for the best and the worst of four; the others have neither.
+# Samplers: a session with one of its strategies, or a sort that restarts when it has ended.
+# `default` is a session with its hold-out and repeats, `top` such a session whose goal is the top
+# items, and `sets-4` such a session that asks for the best and the worst of four. All other
+# sessions have no hold-out and no repeats.
 SORTS: dict[str, Sort] = {
     "merge-sort": merge_sort, "quicksort": quicksort, "heapsort": heapsort, "bubble": bubble_passes,
 }  # fmt: skip
 SET_SIZES = {f"sets-{size}": size for size in range(3, MOST_ITEMS + 1)}
-SETWISE = "setwise-heapsort"  # of four items, whose worst one it does not use
+SETWISE = "setwise-heapsort"  # asks about four items, and does not use the worst
 SAMPLERS = (*STRATEGIES, "top", *SET_SIZES, *SORTS, SETWISE)
 
-Asked: TypeAlias = Generator[tuple[int, ...], Judgement, None]  # yields items, is sent an answer
+Questions: TypeAlias = Generator[tuple[int, ...], Judgement, None]  # yields items, is sent answers
 T = TypeVar("T")
 
 
@@ -87,10 +88,11 @@ def ids_truth(n: int, rng: np.random.Generator) -> Truth:
 
 def features_truth(n: int, d: int, outside: float, rng: np.random.Generator) -> Truth:
     """Scores Xw with X and w from N(0, 1); a share `outside` of their variance is not in X."""
-    X, w = rng.standard_normal((n, d)), rng.standard_normal(d)
+    X = rng.standard_normal((n, d))
+    w = rng.standard_normal(d)
     linear = X @ w
-    more = np.sqrt(outside / (1 - outside)) * linear.std() * rng.standard_normal(n)
-    return Truth(X, linear + more)
+    residual = np.sqrt(outside / (1 - outside)) * linear.std() * rng.standard_normal(n)
+    return Truth(X, linear + residual)
 
 
 def simulate(
@@ -130,15 +132,15 @@ def simulate(
 
     Cost: 1 ms per question of a session at 100 items, times strategies and seeds.
 
-    >>> few = simulate(["merge", "random"], [10, 40], n=6, seeds=2)
-    >>> [(r.strategy, r.questions) for r in few[:3]]
+    >>> results = simulate(["merge", "random"], [10, 40], n=6, seeds=2)
+    >>> [(r.strategy, r.questions) for r in results[:3]]
     [('merge', 10), ('merge', 40), ('merge', 10)]
     """
     _check(strategies, budgets, n, outside, seeds, top)
-    one = partial(
-        _one, budgets=tuple(sorted(set(budgets))), n=n, d=d, outside=outside, top=top, seed=seed
+    run = partial(
+        _run, budgets=tuple(sorted(set(budgets))), n=n, d=d, outside=outside, top=top, seed=seed
     )
-    tasks = [partial(one, name, k) for name in strategies for k in range(seeds)]
+    tasks = [partial(run, name, k) for name in strategies for k in range(seeds)]
     return [row for rows in in_parallel(tasks, jobs, progress) for row in rows]
 
 
@@ -182,12 +184,13 @@ def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress)
     """The results of tasks, in order; each process has one thread for linear algebra."""
     from joblib import Parallel, delayed
 
-    done: list[T] = []
-    with one_blas_thread():  # joblib's processes have one of themselves, but one job is this one
+    results: list[T] = []
+    # joblib gives one thread to its processes, but runs a single job in this process.
+    with one_blas_thread():
         for result in Parallel(jobs, return_as="generator")(delayed(task)() for task in tasks):
-            done.append(result)
-            progress(f"simulated {len(done)} of {len(tasks)} sessions")
-    return done
+            results.append(result)
+            progress(f"simulated {len(results)} of {len(tasks)} sessions")
+    return results
 
 
 def _check(
@@ -212,37 +215,55 @@ def _check(
 
 def most_questions(strategies: Sequence[str], n: int) -> int:
     """The number of questions that every strategy can ask about n items."""
+    return N_ANNOTATORS * (n * (n - 1) // 2) // pairs_of_a_question(strategies)
+
+
+def pairs_of_a_question(strategies: Sequence[str]) -> int:
+    """The number of pairs of the largest question that one of the strategies asks.
+
+    >>> pairs_of_a_question(["random"]), pairs_of_a_question(["default", "sets-4"])
+    (1, 6)
+    """
     largest = max(SET_SIZES.get(name, 2) for name in strategies)
-    pairs_of_a_question = largest * (largest - 1) // 2
-    return N_ANNOTATORS * (n * (n - 1) // 2) // pairs_of_a_question
+    return largest * (largest - 1) // 2
 
 
-def _one(
+def _run(
     strategy: str, k: int, *, budgets: tuple[int, ...], n: int, d: int, outside: float, top: int,
     seed: int,
 ) -> list[Result]:  # fmt: skip
-    """One strategy on one truth."""
+    """The results of one strategy on one truth."""
     rng = np.random.default_rng([seed, k])
     truth = features_truth(n, d, outside, rng) if d else ids_truth(n, rng)
     features = np.empty((n, 0)) if d == 0 else design(truth.features)
-    asking = _asking(strategy, truth, top, k, rng)
+    questions = _questions(strategy, truth, top, k, rng)
     best = np.argsort(-truth.scores)[:top]
     judgements: list[Judgement] = []
     results: list[Result] = []
-    spent = 0.0
+    seconds = 0.0
     start = time.perf_counter()
-    items: tuple[int, ...] | None = next(asking)
+    items: tuple[int, ...] | None = next(questions)
     while items is not None and len(judgements) < budgets[-1]:
         judgements.append(_answer(items, truth.scores, rng))
-        items = _next(asking, judgements[-1])
-        spent += time.perf_counter() - start
+        items = _next_items(questions, judgements[-1])
+        seconds += time.perf_counter() - start
         if len(judgements) in budgets:
-            # One model for all samplers.
-            found = fit(features, _votes(judgements, n), 1).posterior.scores
-            quality = spearman(found, truth.scores), rmse(found, truth.scores)
-            ms = 1000 * spent / len(judgements)
-            right = float(np.isin(best, np.argsort(-found)[:top]).mean()) if top else float("nan")
-            results.append(Result(strategy, k, len(judgements), *quality, ms, right))
+            # The same model scores the answers of all samplers.
+            scores = fit(features, _votes(judgements, n), 1).posterior.scores
+            share_of_top = float("nan")
+            if top:
+                share_of_top = float(np.isin(best, np.argsort(-scores)[:top]).mean())
+            results.append(
+                Result(
+                    strategy,
+                    k,
+                    questions=len(judgements),
+                    spearman=spearman(scores, truth.scores),
+                    rmse=rmse(scores, truth.scores),
+                    ms=1000 * seconds / len(judgements),
+                    top=share_of_top,
+                )
+            )
         start = time.perf_counter()
     return results
 
@@ -251,10 +272,11 @@ def _answer(items: tuple[int, ...], scores: F64, rng: np.random.Generator) -> Ju
     """An answer about two items, or the best and the worst of more."""
     left, right, *further = items
     if not further:
-        won = rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
-        return Judgement(ANNOTATOR, left, right, "left" if won else "right")
+        left_wins = rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
+        return Judgement(ANNOTATOR, left, right, "left" if left_wins else "right")
     utilities = scores[[*items]] + NOISE / np.sqrt(2) * rng.standard_normal(len(items))
-    best, worst = items[int(utilities.argmax())], items[int(utilities.argmin())]
+    best = items[int(utilities.argmax())]
+    worst = items[int(utilities.argmin())]
     return Judgement(ANNOTATOR, left, right, "best", further=tuple(further), best=best, worst=worst)
 
 
@@ -265,15 +287,18 @@ def _votes(judgements: Sequence[Judgement], n: int) -> Votes:
     return history.votes(len(judgements))
 
 
-def _next(asking: Asked, judgement: Judgement) -> tuple[int, ...] | None:
+def _next_items(questions: Questions, judgement: Judgement) -> tuple[int, ...] | None:
     """The items of the next question, or None if there is none."""
     try:
-        return asking.send(judgement)
+        return questions.send(judgement)
     except StopIteration:
         return None
 
 
-def _asking(strategy: str, truth: Truth, top: int, k: int, rng: np.random.Generator) -> Asked:
+def _questions(
+    strategy: str, truth: Truth, top: int, k: int, rng: np.random.Generator
+) -> Questions:
+    """The questions of a sampler about the items of a truth."""
     n = len(truth.scores)
     if strategy in SORTS:
         return _about_pairs(repeated(SORTS[strategy], n, top or n, rng))
@@ -290,15 +315,15 @@ def _asking(strategy: str, truth: Truth, top: int, k: int, rng: np.random.Genera
     return asked_by(session)
 
 
-def _about_pairs(asking: Asking) -> Asked:
-    """The comparisons of a sort that goes on for ever."""
+def _about_pairs(asking: Asking) -> Questions:
+    """The comparisons of a sort without an end, as questions."""
     pair = next(asking)
     while True:
         judgement = yield pair
         pair = asking.send(judgement.answer == "left")
 
 
-def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Asked:
+def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
     """The questions of one setwise heapsort after another, each of a new shuffle."""
     while True:
         sort = setwise_heapsort(rng.permutation(n).tolist(), top, 4)
@@ -312,8 +337,8 @@ def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Asked:
             best, _ = judgement.comparisons()[0]
 
 
-def asked_by(session: Session) -> Asked:
-    """A session's questions to each of four annotators in turn, until it has no more."""
+def asked_by(session: Session) -> Questions:
+    """A session's questions to each of four annotators in turn, until none is left."""
     names = [f"person-{k}" for k in range(N_ANNOTATORS)]
     turn = 0
     while questions := session.ask(names[turn % N_ANNOTATORS]):
@@ -332,6 +357,7 @@ def repeated(sort: Sort, n: int, top: int, rng: np.random.Generator) -> Asking:
 
 
 def _z(x: F64) -> F64:
+    """A vector shifted to mean 0 and scaled to standard deviation 1; zeros if it is constant."""
     deviation: F64 = x - x.mean()
     spread = deviation.std()
     return deviation / spread if spread else deviation

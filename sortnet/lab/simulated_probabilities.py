@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
@@ -14,31 +15,33 @@ from sortnet.preference.base import Answer, Judgement
 SURE = 2.0  # how many times larger the difference of two average items is than an error
 MILD = 0.4  # the scale of an honest annotator: 88 % of the answers are right, few p beyond .9
 
-Says = Callable[[F64, F64, np.random.Generator], F64]
+# Probabilities that an annotator gives who sees differences with an error, by the share of all
+# answers given before. The word is the sign of the difference, whatever the probability.
+Probabilities: TypeAlias = Callable[[F64, F64, np.random.Generator], F64]
 
 
-def _right_by(u: F64, p: F64) -> F64:
-    """Probabilities of the left item, given how probable the annotator calls the word."""
-    return np.where(u > 0, p, 1 - p)
+def _for_left(u: F64, p_of_word: F64) -> F64:
+    """Probabilities of the left item, from those of the word that the annotator gives."""
+    return np.where(u > 0, p_of_word, 1 - p_of_word)
 
 
-# What an annotator says who sees u, the difference with an error; the second argument is the share
-# of all answers given before. The word is the sign of u, whatever is said.
-PROBABILITIES: dict[str, Says] = {
-    "honest": lambda u, at, rng: ndtr(MILD * u),
-    "always .99": lambda u, at, rng: _right_by(u, np.full(len(u), 0.99)),
-    "always .5": lambda u, at, rng: np.full(len(u), 0.5),
-    "rounded to .1, .5, .9": lambda u, at, rng: np.clip(np.round(ndtr(MILD * u) * 2) / 2, 0.1, 0.9),
-    "of a scale three times wrong": lambda u, at, rng: ndtr(3 * MILD * u),
-    "0 or 1": lambda u, at, rng: _right_by(u, np.ones(len(u))),
-    "unrelated to the truth": lambda u, at, rng: _right_by(u, rng.uniform(0.5, 1, len(u))),
-    "drifting": lambda u, at, rng: ndtr(MILD * (0.5 + 1.5 * at) * u),
+PROBABILITIES: dict[str, Probabilities] = {
+    "honest": lambda u, done, rng: ndtr(MILD * u),
+    "always .99": lambda u, done, rng: _for_left(u, np.full(len(u), 0.99)),
+    "always .5": lambda u, done, rng: np.full(len(u), 0.5),
+    "rounded to .1, .5, .9": lambda u, done, rng: np.clip(
+        np.round(ndtr(MILD * u) * 2) / 2, 0.1, 0.9
+    ),
+    "of a scale three times wrong": lambda u, done, rng: ndtr(3 * MILD * u),
+    "0 or 1": lambda u, done, rng: _for_left(u, np.ones(len(u))),
+    "unrelated to the truth": lambda u, done, rng: _for_left(u, rng.uniform(0.5, 1, len(u))),
+    "drifting": lambda u, done, rng: ndtr(MILD * (0.5 + 1.5 * done) * u),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """Scores of items, and what annotators said about random pairs of them."""
+    """Scores of items, and answers about random pairs of the items."""
 
     scores: F64
     judgements: list[Judgement]
@@ -69,22 +72,23 @@ def answered(
     scores = rng.standard_normal(n_items)
     judgements: list[Judgement] = []
 
-    def pairs(m: int) -> tuple[I64, I64, F64]:
-        left = rng.integers(n_items, size=m)
-        right = (left + rng.integers(1, n_items, size=m)) % n_items
+    def random_pairs(n_pairs: int) -> tuple[I64, I64, F64]:
+        left = rng.integers(n_items, size=n_pairs)
+        right = (left + rng.integers(1, n_items, size=n_pairs)) % n_items
         return left, right, SURE * (scores[left] - scores[right])
 
-    def say(who: str, left: int, right: int, u: float, p: float | None) -> None:
+    def add_answer(annotator: str, left: int, right: int, u: float, p: float | None) -> None:
         word: Answer = "left" if u > 0 else "right"
-        judgements.append(Judgement(who, left, right, word, p=p))
+        judgements.append(Judgement(annotator, left, right, word, p=p))
 
-    left, right, gap = pairs(n_answers)
+    left, right, gap = random_pairs(n_answers)
     u = gap + rng.standard_normal(n_answers)
-    p = np.round(PROBABILITIES[kind](u, np.arange(n_answers) / max(n_answers, 1), rng), 4)
+    share_done = np.arange(n_answers) / max(n_answers, 1)
+    p = np.round(PROBABILITIES[kind](u, share_done, rng), 4)
     for k in range(n_answers):
-        say("model", int(left[k]), int(right[k]), float(u[k]), float(p[k]))
-    left, right, gap = pairs(n_of_people)
+        add_answer("model", int(left[k]), int(right[k]), float(u[k]), float(p[k]))
+    left, right, gap = random_pairs(n_of_people)
     u = gap + 2 * rng.standard_normal(n_of_people)
     for k in range(n_of_people):
-        say(f"person {k % 3}", int(left[k]), int(right[k]), float(u[k]), None)
+        add_answer(f"person {k % 3}", int(left[k]), int(right[k]), float(u[k]), None)
     return Answered(scores, judgements)

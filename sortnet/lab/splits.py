@@ -32,7 +32,7 @@ class Split:
         raise NotImplementedError
 
     def load(self, cache: Path | None = None) -> Fold:
-        """Read it.
+        """Read the three parts.
 
         Raises:
             DataError: if that is impossible, or a query is in two of its parts.
@@ -43,8 +43,9 @@ class Split:
         """The split by its kind and fields, as stores keep it."""
         values = {"kind": type(self).__name__, **vars(self)}
         columns = values.pop("columns", UNNAMED)
-        # Stores of versions that named no columns have no such field.
-        return values if columns == UNNAMED else {**values, "columns": columns.to_json()}
+        if columns != UNNAMED:  # stores of versions that named no columns have no such field
+            values["columns"] = columns.to_json()
+        return values
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,9 @@ class HoldOut(OfficialFold):
         return f"split {self.number}"
 
     def load(self, cache: Path | None = None) -> Fold:
-        every = joined(_three(super().load(cache)))
-        drawn = (self.seed, self.number)  # so two seeds share no division
-        return hold_out(every, self.test, self.vali, seed=drawn)
+        all_queries = joined(_three(super().load(cache)))
+        seed = (self.seed, self.number)  # so that two seeds share no division
+        return hold_out(all_queries, self.test, self.vali, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -167,13 +168,16 @@ def folds_of(folder: str, columns: NamedColumns = UNNAMED) -> list[OfficialFold]
     if not path.is_dir():
         fault = "is a file, not a folder of folds" if path.exists() else "no such folder"
         raise DataError(f"{folder}: {fault}")
-    inside = [path] if file_of(path, "train") else sorted(filter(Path.is_dir, path.iterdir()))
-    found = [each for each in inside if file_of(each, "train")]
-    if not found:
+    if file_of(path, "train"):
+        folds = [path]
+    else:
+        subfolders = sorted(filter(Path.is_dir, path.iterdir()))
+        folds = [subfolder for subfolder in subfolders if file_of(subfolder, "train")]
+    if not folds:
         raise DataError(f"{folder}: there are no folds in it: folders with train.txt, vali.txt ...")
-    for each in found:
-        _parts_of(str(each))
-    return [OfficialFold(str(each), columns=columns) for each in found]
+    for fold in folds:
+        _parts_of(str(fold))
+    return [OfficialFold(str(fold), columns=columns) for fold in folds]
 
 
 def _parts_of(folder: str) -> tuple[Path, ...]:
@@ -186,5 +190,6 @@ def _parts_of(folder: str) -> tuple[Path, ...]:
 
 
 def _three(fold: Fold) -> list[Queries]:
+    """The training, validation and test part of a fold."""
     assert fold.test is not None
     return [fold.train, fold.vali, fold.test]

@@ -82,15 +82,16 @@ def figures_under(
     rule, metrics = _under(convention, measures)
     values = {}
     for metric in metrics:
-        seen = queries
+        graded = queries
         if rule.binary:
-            relevant = (queries.grades >= metric.relevant_from).astype(np.int32)
-            seen, metric = replace(queries, grades=relevant), replace(metric, relevant_from=1)
-        found = outcomes(metric, seen, order)
-        found[np.isnan(found)] = _COUNTS[rule.empty]
+            is_relevant = (queries.grades >= metric.relevant_from).astype(np.int32)
+            graded = replace(queries, grades=is_relevant)
+            metric = replace(metric, relevant_from=1)
+        by_query = outcomes(metric, graded, order)
+        by_query[np.isnan(by_query)] = _COUNTS[rule.empty]
         if metric.kind in rule.short:
-            found[queries.sizes < (metric.cutoff or 0)] = 0.0
-        values[metric.name] = found
+            by_query[queries.sizes < (metric.cutoff or 0)] = 0.0
+        values[metric.name] = by_query
     return values
 
 
@@ -109,19 +110,21 @@ def said_under(
     queries without a relevant document counted zero: 3 of 9
     """
     rule, metrics = _under(convention, measures)
-    *parts, empty = conventions_text(metrics, rule.empty, n_empty, n_queries).split("; ")
+    text = conventions_text(metrics, rule.empty, n_empty, n_queries)
+    *clauses, on_empty = text.split("; ")
     short = sorted({f"{m.kind}@n" for m in metrics if m.cutoff and m.kind in rule.short})
     if short:
-        parts.append(f"lists shorter than n count 0 in {' and '.join(short)}")
+        clauses.append(f"lists shorter than n count 0 in {' and '.join(short)}")
     if rule.binary:
         levels = sorted({str(m.relevant_from) for m in metrics})
-        parts.append(f"test grades from {' and '.join(levels)} count as 1, others as 0")
-    return "; ".join([f"convention {convention}", *parts, empty])
+        clauses.append(f"test grades from {' and '.join(levels)} count as 1, others as 0")
+    return "; ".join([f"convention {convention}", *clauses, on_empty])
 
 
 def _under(
     convention: str, measures: Metric | str | Iterable[Metric | str]
 ) -> tuple[Convention, list[Metric]]:
+    """A convention by its name, and the measures with its discount."""
     if convention not in CONVENTIONS:
         raise DataError(
             f"unknown convention {convention[:60]!r}; known are {', '.join(CONVENTIONS)}"

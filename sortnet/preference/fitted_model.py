@@ -81,7 +81,7 @@ def choose_basis(
         def learn() -> Arrays:
             return {"units": learned_features(features, votes, n_annotators, seed=seed)}
 
-        inputs = ("units", features, *vars(votes).values(), seed)
+        inputs = ["units", features, *vars(votes).values(), seed]
         units = cached(keep, inputs, learn)["units"]
         milestone, extended = at, np.hstack((features, units))
     else:
@@ -98,7 +98,7 @@ def kept_scales(
     def choose() -> Arrays:
         return choose_scales(features, votes, n_annotators, seed=seed).arrays()
 
-    inputs = ("scales", features, *vars(votes).values(), n_annotators, seed)
+    inputs = ["scales", features, *vars(votes).values(), n_annotators, seed]
     return Scales.from_arrays(cached(keep, inputs, choose))
 
 
@@ -135,8 +135,8 @@ def fit_both(
             arrays[f"all.{name}"] = array
         return arrays
 
-    votes = (*vars(usable).values(), *vars(everything).values())
-    inputs = ("fits", features, *scales.arrays().values(), *votes, n_annotators, start, seed)
+    votes = [*vars(usable).values(), *vars(everything).values()]
+    inputs = ["fits", features, *scales.arrays().values(), *votes, n_annotators, start, seed]
     arrays = cached(keep, inputs, fit_them)
 
     def fit_named(prefix: str) -> Fitted:

@@ -140,7 +140,7 @@ class SessionFitting:
                 self._refit(keep_net=keep_net)
 
     def fit_if_due(self) -> None:
-        """Fit if enough events wait for it, without waiting for a fit in progress."""
+        """Fit if enough events wait, unless a fit is in progress: a question must not wait."""
         if not (self.due and self._fitting.acquire(blocking=False)):
             return
         try:
@@ -273,9 +273,9 @@ class SessionFitting:
         return basis
 
     def _order_by(self, fits: Fits) -> CurrentOrder:
-        posterior, groups, top = fits.choosing.posterior, self._groups, self._goal.top
-        items = np.lexsort((-posterior.scores, groups.of))
-        return CurrentOrder(items, among_top(posterior, groups, top) if top else None)
+        posterior, top = fits.choosing.posterior, self._goal.top
+        items = np.lexsort((-posterior.scores, self._groups.of))
+        return CurrentOrder(items, among_top(posterior, self._groups, top) if top else None)
 
     def _with_known(self, votes: Votes) -> Votes:
         """Votes with the models of the study marked, and the answers to its gold pairs added."""

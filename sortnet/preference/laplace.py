@@ -378,9 +378,9 @@ def _with_annotators(problem: Problem, annotators: Annotators) -> Problem:
 def _expected_shared(features: F64, votes: Votes, n_annotators: int, seed: int) -> float:
     """The expected variance of errors that models share, relative to that of the scores.
 
-    The errors are at least as large as those by which the other models differ from the one with the
-    most answers. That models agree does not make the errors small: before outside answers measure
-    them, the variance grows with the number of these answers towards `SHARED`.
+    The variance is at least the variance by which models differ from the model with the most
+    answers. Agreement does not make the errors small: until outside answers measure the variance,
+    it grows with their number towards `SHARED`.
     """
     of_models = votes.where(votes.of_kind(MODEL))
     if not len(of_models):

@@ -168,7 +168,7 @@ def matched_annotators(
 
     `root` is of the covariance of scores and biases.
     """
-    votes, n, scores = problem.votes, len(problem.features), problem.to_scores(theta)
+    votes, scores = problem.votes, problem.to_scores(theta)
     by_model, by_person = votes.of_kind(MODEL), votes.of_kind(PERSON)
     gap, variance = np.zeros(len(votes)), np.zeros(len(votes))
     noise, counts = np.ones(len(votes)), np.ones(len(votes))
@@ -183,7 +183,7 @@ def matched_annotators(
         counts[by_model] = shares[votes.annotator[by_model]]
     # Some annotators answer with ties more often; of models only the order is measured.
     rows = by_person | (by_model & (votes.target != 0.5))
-    bias = problem.side * scores[n + votes.annotator]
+    bias = problem.side * scores[len(problem.features) + votes.annotator]
     tie = np.where(by_model, 0.0, problem.scales.tie)
     return reliabilities(
         problem.scales.annotators,
@@ -210,7 +210,8 @@ def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
     taken up by unknowns. `root` is of the covariance of scores and biases. Scales of people
     beside others are learned from others' answers, see `reliabilities`.
     """
-    votes, annotators, rows = problem.votes, problem.scales.annotators, problem.measured
+    votes, annotators = problem.votes, problem.scales.annotators
+    rows = problem.measured
     if problem.compares_annotators:
         rows = rows[votes.of_kind(MODEL)[rows]]
     if votes.probit is None or not len(rows):

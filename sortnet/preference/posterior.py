@@ -133,12 +133,12 @@ class Posterior:
             return mean, variance
         c = reliability[by_model]
         left, right = votes.left[by_model], votes.right[by_model]
-        terms = (
+        terms: list[tuple[I64, F64 | float]] = [
             (left, c),
             (right, -c),
             (self.errors + left, 1.0),
             (self.errors + right, -1.0),
-        )
+        ]
         mean[by_model] = sum(factor * self.mean[place] for place, factor in terms)
         if self.covariance is None:
             drawn = np.zeros((len(self.draws), len(by_model)))

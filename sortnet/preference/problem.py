@@ -168,7 +168,8 @@ class Problem:
 
     def z(self, theta: F64) -> F64:
         """(m,) c (s_left - s_right) + b of each answer, and of a model's e_left - e_right more."""
-        votes, scores, n = self.votes, self.to_scores(theta), len(self.features)
+        votes, scores = self.votes, self.to_scores(theta)
+        n = len(self.features)
         bias = scores[n + votes.annotator]
         z: F64 = self.reliability * (scores[votes.left] - scores[votes.right]) + self.side * bias
         if self.has_shared_errors:
@@ -178,8 +179,8 @@ class Problem:
 
     def likelihood(self, theta: F64) -> Likelihood:
         """Log-likelihood of every answer, with its slope and curvature."""
-        scales, votes, rows = self.scales, self.votes, self.measured
-        z = self.z(theta)
+        scales, votes = self.scales, self.votes
+        z, rows = self.z(theta), self.measured
         blind = scales.annotators.blind[votes.annotator] * self.by_annotator
         of_answers = answers(z, votes.target, scales.tie, blind, scales.ties)
         if votes.probit is not None and len(rows):
@@ -261,7 +262,9 @@ class Problem:
         """
         terms = [Term(place[some], factor[some]) for place, factor in self.terms()]
         weight = weight[some]
-        rows, columns, values = [], [], []
+        rows: list[I64] = []
+        columns: list[I64] = []
+        values: list[F64] = []
         for first in terms:
             for second in terms:
                 rows.append(first.place)

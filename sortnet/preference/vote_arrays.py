@@ -145,8 +145,13 @@ class Votes:
 
     def rows(self) -> Iterator[tuple[int, int, float, int]]:
         """The votes one by one."""
-        columns = (self.left, self.right, self.target, self.annotator)
-        return zip(*(column.tolist() for column in columns), strict=True)
+        return zip(
+            self.left.tolist(),
+            self.right.tolist(),
+            self.target.tolist(),
+            self.annotator.tolist(),
+            strict=True,
+        )
 
     def with_sets(self, judgements: Judgements, rows: I64) -> Votes:
         """These votes about pairs, and after them the votes of judgements about sets.
@@ -315,8 +320,9 @@ def unseen_in_blocks(
     for own_rows in np.split(by_annotator, ends[1:]):
         n_blocks = max(-(-len(own_rows) // _BLOCK), 1)
         for block in np.array_split(own_rows, n_blocks):
-            i, j, c = votes.left[block], votes.right[block], reliability[block]
-            bias, own_side = n_items + votes.annotator[block], side[block]
+            i, j = votes.left[block], votes.right[block]
+            c, own_side = reliability[block], side[block]
+            bias = n_items + votes.annotator[block]
             gaps = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
             gaps_with_bias = own_side * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
             biases = np.outer(own_side, own_side) * C[np.ix_(bias, bias)]

@@ -240,10 +240,11 @@ def _read_winner(
     """
     if "answer" in cells:
         refuse(place, "has both answer and winner, loser: leave out one or the other")
-    winner, loser = _read_pair(place, cells, number_of_id, ("winner", "loser"))
     if int(id[-1:], 36) % 2:
-        return _AnswerCells((winner, loser), "left")
-    return _AnswerCells((loser, winner), "right")
+        items = _read_pair(place, cells, number_of_id, ("winner", "loser"))
+        return _AnswerCells(items, "left")
+    items = _read_pair(place, cells, number_of_id, ("loser", "winner"))
+    return _AnswerCells(items, "right")
 
 
 def _read_sides(

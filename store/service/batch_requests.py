@@ -13,8 +13,8 @@ from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.batch_lines import RequestId, request_line
 from sortnet.judges.budget import exceeded_limit
 from sortnet.judges.estimate import CallEstimate
-from sortnet.judges.language_model import TOPS
 from sortnet.judges.model_answers import CHARACTERS
+from sortnet.judges.model_server import TOPS
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import is_random, request_body

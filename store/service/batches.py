@@ -27,8 +27,8 @@ from sortnet.judges.answer_cache import AnswerCache
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines
 from sortnet.judges.estimate import CallEstimate
-from sortnet.judges.language_model import TOO_LONG
-from sortnet.judges.model_answers import CHARACTERS, parsed
+from sortnet.judges.model_answers import CHARACTERS, parse_reply
+from sortnet.judges.model_server import TOO_LONG
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import without_secrets
@@ -475,7 +475,7 @@ def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     if line.error or line.status != 200:
         raise Fault(f"the request failed: {line.error}")
     try:
-        reply = parsed(line.body)
+        reply = parse_reply(line.body)
     except Fault as fault:
         raise Fault(without_secrets(str(fault))[:200]) from None
     text = without_secrets(reply["text"])

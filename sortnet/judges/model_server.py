@@ -1,0 +1,174 @@
+"""A server of language models: its address, its key, and the parameters that it takes."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from sortnet.errors import SortNetError
+from sortnet.judges.answer_cache import AnswerCache, answer_key
+from sortnet.judges.answer_form import AnswerForm
+from sortnet.judges.asked_question import AskedQuestion
+from sortnet.judges.budget import Budget
+from sortnet.judges.http_client import Connections, HttpAnswer
+from sortnet.judges.request import is_random, request_body
+from sortnet.judges.verdicts import Refused
+from sortnet.messages import cut, note, printable
+
+KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key by default
+TOPS = (10, 5, 0)  # numbers of log-probabilities to ask for, the first at first; 0: none
+# A refusal that says that the prompt is too long.
+TOO_LONG = re.compile(
+    r"context|too long|too large|too many (input )?tokens|maximum (input )?(length|tokens)|exceed",
+    re.IGNORECASE,
+)
+_LONGEST_TEXT = 200  # characters of a server's text in a message
+_MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
+_NAMES_SCHEMA = re.compile(r"response_format|json_schema|schema|structured", re.IGNORECASE)
+_OF_TWO = AnswerForm()
+
+
+@dataclass
+class Server:
+    """A server of language models, shared by all workers."""
+
+    url: str  # root of the server, or an address that ends with `/v1`
+    model: str  # name of the model on the server
+    key: str | None  # for the header; never in a message
+    timeout: float  # seconds for a call
+    patience: float  # seconds in all for which a busy server is asked about a question again
+    budget: Budget
+    insecure: bool = False
+    request: Mapping[str, Any] = field(default_factory=dict)  # parameters that the user gave
+    structured: bool = False  # whether answers are asked for by JSON schema
+    cache: AnswerCache | None = None
+    tops: list[int] = field(default_factory=lambda: [*TOPS])  # see TOPS; refused ones are removed
+    without: set[str] = field(default_factory=set)  # parameters that the model has refused
+    client: Connections | None = None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SortNetError(f"server {self.url!r} is no http or https URL")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise SortNetError("server: give no password, query or fragment in the URL")
+        if parts.scheme == "http" and not self.insecure and not _is_loopback(parts.hostname):
+            raise SortNetError(
+                f"server {self.url}: without https texts and key can be read on their way: "
+                "only insecure allows it"
+            )
+        try:
+            import httpx  # noqa: F401
+        except ImportError:
+            raise SortNetError("a language model needs httpx: pip install 'sortnet[llm]'") from None
+        path = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/v1")
+        self.url = f"{parts.scheme}://{parts.netloc}{path}/v1/chat/completions"
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Keep connections open for several calls."""
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        with Connections(self.url, headers, self.timeout) as self.client:
+            yield
+
+    def post(self, body: Mapping[str, Any]) -> HttpAnswer:
+        """Count a call and make the call, see `Connections.post`."""
+        self.budget.call()
+        if self.client is None:
+            raise RuntimeError("a call outside of `connected`")
+        return self.client.post(body)
+
+    def without_key(self, text: str, longest: int = _LONGEST_TEXT) -> str:
+        """A text of the server on one line: the key is hidden, and then the text is cut."""
+        return cut(printable(self.hidden(text)), longest)
+
+    def hidden(self, text: str) -> str:
+        """A text of the server in which the key is hidden, with or without escapes."""
+        return spellings(self.key).sub("***", text) if self.key else text
+
+    def body(
+        self, messages: Sequence[Mapping[str, Any]], form: AnswerForm = _OF_TWO
+    ) -> dict[str, Any]:
+        """Body of a request, without the parameters that were refused before."""
+        return request_body(
+            self.model,
+            messages,
+            self.request,
+            response_format=form.response_format if self.structured else None,
+            n_tops=self.tops[0],
+            without=self.without,
+        )
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the answer to the same question may differ the next time."""
+        return "temperature" in self.without or is_random(self.request)
+
+    def cache_key(self, question: AskedQuestion) -> str:
+        """The key of a question's answer in the cache."""
+        return answer_key(
+            self.model,
+            question["messages"],
+            self.request,
+            structured=self.structured,
+            with_logprobs=self.tops[0] > 0,
+            form=AnswerForm.of(question),
+        )
+
+    def leave_out_refused(self, body: Mapping[str, Any], refusal: str) -> bool:
+        """Leave out a parameter that a refusal names; returns whether it names such a parameter.
+
+        Raises:
+            Refused: if it names a parameter that the user gave.
+        """
+        if "logprob" in refusal.lower() and "logprobs" in body:
+            if self.tops[0] == body["top_logprobs"]:  # no other worker was refused before
+                self.tops.pop(0)
+            return True
+        if TOO_LONG.search(refusal):  # the refusal names max_tokens, but the prompt is too long
+            return False
+        if "response_format" in body and _NAMES_SCHEMA.search(refusal):
+            if self.structured:  # no other worker was refused before
+                self.structured = False
+                note(f"model {self.model}: the server takes no JSON schema: a letter is asked for")
+            return True
+        for name in self.request:
+            if re.search(rf"\b{re.escape(name)}\b", refusal):
+                raise Refused(f"the server does not take {name} of the request: {refusal}")
+        refused = [
+            name for name in _MAY_BE_LEFT_OUT if name in body and re.search(rf"\b{name}\b", refusal)
+        ]
+        self.without.update(refused)
+        return bool(refused)
+
+
+@functools.cache
+def spellings(key: str) -> re.Pattern[str]:
+    """Pattern of a key whose characters may be escaped as in JSON, Python, URLs and HTML.
+
+    A text that was escaped several times has several backslashes.
+
+    >>> bool(spellings("sk-1").fullmatch(r"sk\\u002d1")), bool(spellings("sk-1").search("sk 1"))
+    (True, False)
+    """
+    characters = []
+    for character in key:
+        number, digits = ord(character), f"{ord(character):02x}"
+        literal = rf"\\{{0,8}}{re.escape(character)}"
+        escapes = rf"(?i:\\{{1,8}}(?:u00|x){digits}|%{digits}|&\#x0{{0,8}}{digits};)"
+        characters.append(rf"(?:{literal}|{escapes}|&\#0{{0,8}}{number};)")
+    return re.compile("".join(characters))
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

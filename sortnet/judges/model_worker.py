@@ -1,0 +1,202 @@
+"""A worker that asks a server of language models about questions, one after the other."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from sortnet.judges.answer_cache import answered_from_cache
+from sortnet.judges.answer_form import AnswerForm
+from sortnet.judges.asked_question import AskedQuestion, asked_items
+from sortnet.judges.http_client import HttpAnswer
+from sortnet.judges.model_answers import count_tokens, error_message, parse_reply
+from sortnet.judges.model_server import KEY_VARIABLE, TOO_LONG, Server
+from sortnet.judges.verdicts import Fault, Refused, Verdict, stored_meta, stored_text
+
+_SHORTEST_WAIT = 1.0  # seconds before the second call, whatever the server asks for
+_LONGEST_WAIT = 60.0  # seconds between two calls, unless the server asks for more
+_LONGEST_RETRY_AFTER = 1e9  # seconds: a longer time would only be a long number to print
+_LONGEST_FAULT = 300  # characters of a whole message
+
+
+class ModelWorker:
+    """Asks the server about one question after the other; `seed` makes the pauses random."""
+
+    def __init__(self, server: Server, seed: int) -> None:
+        self.server = server
+        self._over = threading.Event()
+        self._random = random.Random(seed)
+
+    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
+        """A verdict for each question, whose messages are in it.
+
+        Raises:
+            Fault: with the verdicts so far. The key is hidden in the message, and then the message
+                is cut.
+        """
+        verdicts: list[Verdict] = []
+        for question in questions:
+            try:
+                verdicts.append(self._verdict(question))
+            except Fault as fault:
+                text = self.server.without_key(str(fault), _LONGEST_FAULT)
+                raise type(fault)(text, verdicts) from None
+        return verdicts
+
+    def stop(self) -> None:
+        """Ask no more, and wait for the server no longer."""
+        self._over.set()
+
+    def end(self) -> None:
+        """Do nothing: the connections belong to the server."""
+
+    def _verdict(self, question: AskedQuestion) -> Verdict:
+        """The answer in the cache, else the server's, which is then added to the cache."""
+        server = self.server
+        if server.cache is None or server.is_random:
+            return self._answer_of_server(question)
+        key = server.cache_key(question)
+        cached = None if question.get("is_fresh") else server.cache.get(key)
+        if cached is not None:
+            server.budget.take_from_cache()
+            return answered_from_cache(
+                cached, server.model, question.get("meta", {}), server.budget.price
+            )
+        verdict = self._answer_of_server(question)
+        if not server.is_random:  # the server may have refused the temperature just now
+            server.cache.add(server.cache_key(question), verdict)
+        return verdict
+
+    def _answer_of_server(self, question: AskedQuestion) -> Verdict:
+        """The server's answer, asked for twice if it cannot be read the first time.
+
+        The verdict is a skip if the second answer cannot be read either.
+        """
+        messages = question["messages"]
+        form = AnswerForm.of(question)
+        facts: dict[str, Any] = {}
+        text = ""
+        tokens_in = tokens_out = 0
+        began = time.monotonic()
+        for calls in (1, 2):
+            try:
+                reply = self._reply(messages, question)
+            except Fault:
+                if calls == 1:
+                    raise
+                break
+            if isinstance(reply, Verdict):
+                return reply
+            text = self.server.hidden(reply["text"])
+            why_empty = self.server.hidden(reply["why_empty"])
+            tokens = count_tokens(reply, messages)
+            self.server.budget.add(*tokens)
+            tokens_in += tokens[0]
+            tokens_out += tokens[1]
+            meta = {
+                "model": self.server.model,
+                "tokens": [tokens_in, tokens_out],
+                "calls": calls,
+            }
+            if reply["is_structured"]:
+                meta["structured"] = True
+            meta |= form.facts(reply)
+            facts = {
+                "milliseconds": int(1000 * (time.monotonic() - began)),
+                "cost": self.server.budget.cost_of(tokens_in, tokens_out),
+                "meta": stored_meta(meta | question.get("meta", {})),
+            }
+            verdict = form.verdict(reply, text, facts)
+            if verdict is not None:
+                return verdict
+            unreadable = {"role": "assistant", "content": text or "-"}
+            request = {"role": "user", "content": form.again(as_json=reply["is_structured"])}
+            messages = [*messages, unreadable, request]
+        return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
+
+    def _reply(self, messages: list[dict[str, Any]], question: AskedQuestion) -> Any:
+        """The reply of the server as `parse_reply` returns it, or a verdict in place of a reply.
+
+        While the server is busy, the call is repeated after longer and longer pauses.
+        """
+        server = self.server
+        form = AnswerForm.of(question)
+        waited = 0.0
+        shortest = _SHORTEST_WAIT
+        while True:
+            if self._over.is_set():
+                raise Fault("interrupted")
+            body = server.body(messages, form)
+            answer = server.post(body)
+            if answer.status == 200:
+                return parse_reply(answer.body) | {"is_structured": "response_format" in body}
+            if answer.status == 429 or answer.status >= 500:
+                seconds = self._seconds_to_wait(answer, shortest)
+                if waited + seconds > server.patience:
+                    beyond = f"a wait of {seconds:.0f} more is beyond the patience"
+                    raise Fault(f"still {answer.status} after {waited:.0f} seconds, and {beyond}")
+                if self._over.wait(seconds):
+                    raise Fault("interrupted")
+                waited += seconds
+                shortest = min(2 * shortest, _LONGEST_WAIT)
+                continue
+            message = server.without_key(error_message(answer.body))
+            if answer.status in (400, 422) and server.leave_out_refused(body, message):
+                continue
+            return self._refused(answer, message, question)
+
+    def _seconds_to_wait(self, answer: HttpAnswer, shortest: float) -> float:
+        """Seconds before the next call: as the server asks, but at least `shortest`."""
+        seconds = retry_after(answer.headers.get("retry-after", ""))
+        if seconds is None:
+            # A random pause, so that many workers do not come back at the same time.
+            return shortest * self._random.uniform(1.0, 1.5)
+        return max(seconds, shortest)
+
+    def _refused(self, answer: HttpAnswer, message: str, question: AskedQuestion) -> Verdict:
+        """The verdict on a question that is too long.
+
+        Raises:
+            Fault: if the server refused for another reason; the message does not show the key.
+        """
+        status = answer.status
+        if status in (401, 403) and self.server.key is None:
+            raise Refused(
+                f"the server asks for a key ({status}), which {KEY_VARIABLE} may have: {message}"
+            )
+        if status in (401, 403):
+            raise Refused(f"the server takes no such key ({status}): {message}")
+        if status == 404:
+            raise Refused(f"no such model or address ({status}): {message}")
+        if 300 <= status < 400:
+            address = self.server.without_key(answer.headers.get("location", "elsewhere"))
+            raise Refused(
+                f"the server redirects to {address}, which was not followed: give that address"
+            )
+        if status in (400, 413, 422) and TOO_LONG.search(message):
+            longest = max(asked_items(question), key=lambda side: len(side["text"] or ""))
+            return Verdict("skip", comment=stored_text(message), left_out=longest["id"])
+        raise Fault(f"the server says {status}: {message}")
+
+
+def retry_after(value: str) -> float | None:
+    """Seconds of a header `Retry-After`, which may be a date; None if the header has no time.
+
+    >>> retry_after("7"), retry_after("-inf"), retry_after("soon")
+    (7.0, 0.0, None)
+    """
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    if math.isnan(seconds):
+        return None
+    return min(max(seconds, 0.0), _LONGEST_RETRY_AFTER)
