@@ -161,7 +161,7 @@ def test_no_logprobs_is_for_a_model():
 def test_a_skip_of_a_model_keeps_its_reason(message, finish, why):
     choice = {"message": message, "finish_reason": finish}
     body = json.dumps({"choices": [choice]}).encode()
-    assert parse_reply(body)["why_empty"] == why
+    assert parse_reply(body).why_empty == why
     worker = ModelWorker(Server("http://localhost:1", "judge", None, 1.0, 1.0, Budget()), 0)
     worker.server.client = Answers(body)
     pair = {"left": {}, "right": {}, "messages": [{"role": "user", "content": "A or B?"}]}

@@ -25,6 +25,7 @@ from sortnet.judges.answer_cache import AnswerCache, answer_key
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_question import PLACES
 from sortnet.judges.function import verdict_on_set
+from sortnet.judges.model_answers import Reply
 from sortnet.judges.set_choices import choice_in, letter_shares
 from sortnet.judges.verdicts import Fault, Refused, Verdict, parse_verdict
 from sortnet.preference import Judgement
@@ -110,7 +111,7 @@ def test_a_best_and_a_worst_are_read_however_they_are_written(order, form):
     assert (text[choice.best_at], text[choice.worst_at]) == (order[0], order[3])
     ranks_all = all(f"{{{k}}}" in form for k in range(4))
     assert choice.ranks_all == ranks_all
-    verdict = AnswerForm(4, worst=True).verdict({"text": text, "logprobs": []}, text, {})
+    verdict = AnswerForm(4, worst=True).verdict(Reply(text, "", 0, 0, []), text, {})
     assert (verdict.answer, verdict.best) == ("best", PLACES.index(order[0]))
     assert verdict.worst == PLACES.index(order[3])
     if ranks_all:

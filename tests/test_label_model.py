@@ -447,7 +447,7 @@ def test_a_probability_needs_both_sides():
 
 def test_an_answer_is_read_or_a_fault():
     good = {"choices": [{"message": {"content": "A"}}]}
-    assert parse_reply(json.dumps(good).encode())["text"] == "A"
+    assert parse_reply(json.dumps(good).encode()).text == "A"
     for raw in (b"", b"[]", b"{}", b'{"choices":[{}]}', b"\xff", b'{"choices":{"0":1}}',
                 b'{"choices": [{"message": 3}]}'):  # fmt: skip
         with pytest.raises(Fault):
