@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault, invoke
-from forked_made import exit_code_of
-from model_made import Model, serving
-from results_made import notes_of, value_of
+from cli_helpers import done, fault, invoke
+from forked_processes import exit_code_of
+from language_model_server import Model, serving
+from result_helpers import notes_of, value_of
 
 from sortnet.errors import SortNetError
 from store import open_store

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
-from forked_made import Forked
+from forked_processes import Forked
 
 import sortnet
 from store.progress import shown_progress
