@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault, invoke
-from collections_made import made_items
+from cli_helpers import done, fault, invoke
+from collection_helpers import made_items
 from hypothesis import given
 from hypothesis import strategies as st
-from model_made import Model, serving
+from language_model_server import Model, serving
 
 from sortnet.errors import StudyError
 from sortnet.judges.budget import Budget

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault, invoke
-from forked_made import ForkedScript
+from cli_helpers import done, fault, invoke
+from forked_processes import ForkedScript
 from hypothesis import given
 from hypothesis import strategies as st
-from model_made import ITEM, Model, serving, token_made
-from results_made import value_of
+from language_model_server import ITEM, Model, serving, token_made
+from result_helpers import value_of
 
 import sortnet
 from sortnet.errors import SortNetError

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault, invoke
-from forked_made import Forked, ForkedScript
-from model_made import Model, serving
-from results_made import value_of
+from cli_helpers import done, fault, invoke
+from forked_processes import Forked, ForkedScript
+from language_model_server import Model, serving
+from result_helpers import value_of
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from sortnet.errors import SortNetError
