@@ -183,7 +183,7 @@ def utility_curves(accuracy: float, setting: Setting) -> dict[str, Curve]:
     every = {BEST: setting.every_peer, NAIVE: setting.every_peer}
     return {
         way: curve_of(way, judge, setting, every.get(way, 1))
-        for way in (PAIRS, FOURS, HEAPSORT, NAIVE, BEST)
+        for way in (FOURS, PAIRS, HEAPSORT, NAIVE, BEST)
     }
 
 
@@ -192,7 +192,7 @@ def calls_rows(accuracy: float, curves: dict[str, Curve]) -> list[Row]:
     rows = []
     for calls in CALLS:
         place = NUMBERS.index(calls)
-        for peer in (PAIRS, HEAPSORT, NAIVE, BEST):
+        for peer in (way for way in curves if way != FOURS):
             theirs = curves[peer].quality[:, place]
             every = len(curves[FOURS].quality) // len(theirs)
             ours = curves[FOURS].quality[::every, place][: len(theirs)]
@@ -249,8 +249,8 @@ def other_noise_rows(setting: Setting) -> list[Row]:
     rows = []
     for noise in OTHER_NOISE:
         judge = partial(utility_judge, accuracy=0.80, noise=noise)
-        note = ", normal noise of pairs right .80"
-        rows += _rows_of_judge(noise, judge, setting, setting.every_peer, note)
+        pairs, fours = (curve_of(way, judge, setting, setting.every_peer) for way in (PAIRS, FOURS))
+        rows += judge_rows(noise, pairs, fours, "normal noise of pairs right .80")
     return rows
 
 
@@ -259,20 +259,22 @@ def recorded_rows(setting: Setting) -> list[Row]:
     rows = []
     for model in MODELS:
         judge = partial(recorded_judge, verdicts=recorded(model))
-        note = ", a four by its recorded pairs"
-        rows += _rows_of_judge(f"a judge that errs as {model}", judge, setting, 1, note)
+        pairs, fours = (curve_of(way, judge, setting) for way in (PAIRS, FOURS))
+        rows += judge_rows(
+            f"a judge that errs as {model}", pairs, fours, "a four by its recorded pairs"
+        )
     return rows
 
 
-def _rows_of_judge(name: str, judge: JudgeOf, setting: Setting, every: int, note: str) -> list[Row]:
-    pairs, fours = (curve_of(way, judge, setting, every) for way in (PAIRS, FOURS))
+def judge_rows(name: str, pairs: Curve, fours: Curve, note: str) -> list[Row]:
+    """NDCG@10 of fours beside pairs at equal calls, by a judge who is not of the model's kind."""
     rows = []
     for calls in CALLS:
         place = NUMBERS.index(calls)
         ours, theirs = fours.quality[:, place], pairs.quality[:, place]
         row = _row(f"dl19, {name}, NDCG@10 at {calls} calls, against pairs", ours, theirs)
         row |= {"bar": "not below", "ok": ours.mean() >= theirs.mean()}
-        row["note"] += note
+        row["note"] += f", {note}"
         rows.append(row)
     return rows
 

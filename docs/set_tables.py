@@ -80,7 +80,15 @@ def _rows_named(name: re.Pattern[str]) -> list[tuple[re.Match[str], Row]]:
 def _table_with_source(
     header: Sequence[str], lines: list[list[str]], rows: list[tuple[re.Match[str], Row]]
 ) -> str:
-    source = wrapped(f"By {provenance([row for _, row in rows])}.")
+    """A table, and a sentence on the queries and the source of its rows."""
+    numbers = {int(n) for _, row in rows for n in re.findall(r"of (\d+) queries", row["note"])}
+    means = ""
+    if numbers:
+        smallest, largest = min(numbers), max(numbers)
+        means = f"Means of {smallest} queries. "
+        if smallest < largest:
+            means = f"Means of {smallest} to {largest} queries, as the rows of the benchmark say. "
+    source = wrapped(f"{means}By {provenance([row for _, row in rows])}.")
     return f"\n{table(header, lines)}\n{source}\n\n"
 
 

@@ -1,4 +1,4 @@
-"""A folder with data, a model, and a store of runs and judgements; and all that reads it."""
+"""Commands that only read, and the collection that they read beside a run and a model."""
 
 from __future__ import annotations
 

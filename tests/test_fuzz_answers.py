@@ -229,7 +229,7 @@ def test_a_damaged_answer_of_a_server_gives_a_verdict_or_a_fault_in_one_line() -
     n_of = {"verdict": 0, "fault": 0}
     n_hidden = 0
     with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
-        for seed in rounds(600):
+        for seed in rounds(300):
             rng = random.Random(seed)
             whole = rng.random() < 0.5
             raw = answer_of(rng, whole=whole)
