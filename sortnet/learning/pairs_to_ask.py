@@ -402,7 +402,7 @@ def _lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
 
 
 def _shares_below(values: F32 | I64) -> F64:
-    """For each value, the share (m,) of all values that are lower, from 0 to 1.
+    """Share (m,), from 0 to 1, of the values that are lower than each value.
 
     >>> _shares_below(np.array([7, 3, 7, 9]))
     array([0.25, 0.  , 0.25, 0.75])

@@ -39,7 +39,7 @@ class CyclicTriples:
 
 @dataclass(frozen=True)
 class RankChange:
-    """How far documents move between the main ranking and another ranking.
+    """Distances that documents move between the main ranking and another ranking.
 
     Attributes:
         against: name of the other ranking, `shuffle 1` to `shuffle 5` or `quicksort`.
@@ -110,7 +110,7 @@ def _are_cyclic(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
 
 
 def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
-    """How far documents move if the sort starts from a shuffled order, or a quicksort replaces it.
+    """Measure how far documents move if the sort starts from a shuffle, or is a quicksort.
 
     The default ranking is compared with the rankings from five random starts, then with the ranking
     by a quicksort from the same start. Documents of a query with the same features count as
