@@ -278,7 +278,10 @@ def _weighted(
     if not len(extremes) or (extremes[0] > 0 and (extremes == extremes[0]).all()):
         return winner, loser, None
     total, n = summed(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
-    return winner, loser, (weight / (total / n or 1.0)).astype(np.float32)
+    mean = total / n
+    if mean == 0:  # all weights are 0, which the training refuses
+        mean = 1.0
+    return winner, loser, (weight / mean).astype(np.float32)
 
 
 def _ranges(starts: I64, sizes: I64) -> I64:

@@ -475,10 +475,10 @@ def _mean_loss(net: NeuralComparator, pairs: QueryPairs, settings: Training) -> 
     """Mean loss over all pairs, without dropout."""
     net.eval()
     size = min(AT_ONCE, _VALUES // net.n_features + 1)
-    sums = [
-        _loss(net, batch, settings) * min(size, len(pairs) - k * size)
-        for k, batch in enumerate(pairs.batches(size, None, None, net.device))
-        if len(batch.weight)
-    ]
+    sums = []
+    for k, batch in enumerate(pairs.batches(size, None, None, net.device)):
+        if len(batch.weight):
+            n_in_batch = min(size, len(pairs) - k * size)  # pairs of all processes
+            sums.append(_loss(net, batch, settings) * n_in_batch)
     own_sum = math.fsum(map(float, sums))  # waits for a GPU here, once
     return float(summed(pairs.queries, np.array(own_sum))) / max(len(pairs), 1)
