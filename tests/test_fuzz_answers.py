@@ -9,8 +9,8 @@ import random
 import socket
 import zlib
 
-from fuzz_made import damaged, rounds
-from model_made import pair_made, raw_server, worker_of
+from fuzz_helpers import damaged, rounds
+from language_model_server import pair_made, raw_server, worker_of
 
 from sortnet.judges.http_client import Connections
 from sortnet.judges.model_server import spellings
@@ -229,7 +229,7 @@ def test_a_damaged_answer_of_a_server_gives_a_verdict_or_a_fault_in_one_line() -
     n_of = {"verdict": 0, "fault": 0}
     n_hidden = 0
     with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
-        for seed in rounds(600):
+        for seed in rounds(300):
             rng = random.Random(seed)
             whole = rng.random() < 0.5
             raw = answer_of(rng, whole=whole)

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from cli_made import invoke, letor, weights_of
-from fuzz_made import replace_by_other_kind, rounds
-from items_made import essays, ranker_of
+from cli_helpers import invoke, letor, weights_of
+from fuzz_helpers import replace_by_other_kind, rounds
+from item_helpers import essays, ranker_of
 
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, LoopTraining
@@ -235,12 +235,12 @@ NO_MARGIN = "the comparator's margin is not a number"
 
 def test_a_damaged_model_is_read_or_refused(originals, tmp_path):
     data = originals[0].parent / "test.txt"
-    read_or_refused(originals, data, tmp_path, 100, [NO_MARGIN])
+    read_or_refused(originals, data, tmp_path, 50, [NO_MARGIN])
 
 
 def test_a_damaged_model_of_items_is_read_or_refused(of_items, tmp_path):
     late = ("there is no column", NO_MARGIN)  # columns are seen only with the data, too
-    read_or_refused([of_items], of_items.parent / "test.csv", tmp_path, 75, late)
+    read_or_refused([of_items], of_items.parent / "test.csv", tmp_path, 40, late)
 
 
 def read_or_refused(
@@ -282,7 +282,7 @@ def remove(path: Path) -> None:
 
 def test_a_damaged_state_is_read_or_refused(originals, tmp_path):
     found = {True: 0, False: 0}
-    for seed in rounds(100):
+    for seed in rounds(50):
         rng = random.Random(seed)
         folder = rng.choice(originals)
         raw = (folder / "state.safetensors").read_bytes()
@@ -308,7 +308,7 @@ def test_a_damaged_state_is_read_or_refused(originals, tmp_path):
 
 def test_a_damaged_run_is_read_or_refused(originals, tmp_path):
     found = {True: 0, False: 0}
-    for seed in rounds(150):
+    for seed in rounds(75):
         rng = random.Random(seed)
         folder = shutil.copytree(rng.choice(originals), tmp_path / "m")
         damage_settings(folder, rng, "run.json")

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_made import letor
-from collections_made import made_items
-from files_made import assert_same
-from fuzz_made import damaged, foreign, replace_by_other_kind, rounds, with_ends
+from cli_helpers import letor
+from collection_helpers import made_items
+from file_helpers import assert_same
+from fuzz_helpers import damaged, foreign, replace_by_other_kind, rounds, with_ends
 
 from sortnet.core import Queries
 from sortnet.data import read_queries
@@ -173,37 +173,37 @@ def check_sound(q: Queries) -> None:
 
 TARGETS: dict[str, tuple[int, str, Make, Read]] = {
     "letor": (
-        350, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng),
+        175, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng),
         lambda path: check_sound(read_queries(path, n_features=(None, 4)[path.stat().st_size % 2])),
     ),
-    "csv": (300, ".csv", lambda rng: mixed(CSV, CSV_PARTS, rng), read_queries),
-    "parquet": (200, ".parquet", damaged_parquet, read_queries),
-    "items of parquet": (100, ".parquet", damaged_parquet, read_items),
-    "items of csv": (500, ".csv", lambda rng: mixed(ITEMS, CSV_PARTS, rng), read_items),
-    "items of tsv": (250, ".tsv", lambda rng: mixed(ITEMS, CSV_PARTS, rng), read_items),
-    "items of jsonl": (750, ".jsonl", lambda rng: mixed(JSONL, JSON_PARTS, rng), read_items),
+    "csv": (150, ".csv", lambda rng: mixed(CSV, CSV_PARTS, rng), read_queries),
+    "parquet": (100, ".parquet", damaged_parquet, read_queries),
+    "items of parquet": (50, ".parquet", damaged_parquet, read_items),
+    "items of csv": (250, ".csv", lambda rng: mixed(ITEMS, CSV_PARTS, rng), read_items),
+    "items of tsv": (125, ".tsv", lambda rng: mixed(ITEMS, CSV_PARTS, rng), read_items),
+    "items of jsonl": (375, ".jsonl", lambda rng: mixed(JSONL, JSON_PARTS, rng), read_items),
     "items in groups": (
-        250, ".csv", lambda rng: mixed(GROUPED, CSV_PARTS, rng),
+        125, ".csv", lambda rng: mixed(GROUPED, CSV_PARTS, rng),
         lambda path: read_items(path, Columns(group="topic", context="why")),
     ),
-    "items of letor": (150, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng), read_items),
+    "items of letor": (75, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng), read_items),
     "pairs of csv": (
-        150, ".csv", lambda rng: mixed(PAIRS, CSV_PARTS, rng), lambda path: read_pairs(path, ABC)
+        75, ".csv", lambda rng: mixed(PAIRS, CSV_PARTS, rng), lambda path: read_pairs(path, ABC)
     ),
     "pairs of jsonl": (
-        150, ".jsonl", lambda rng: mixed(JSON_PAIRS, JSON_PARTS, rng),
+        75, ".jsonl", lambda rng: mixed(JSON_PAIRS, JSON_PARTS, rng),
         lambda path: read_pairs(path, ABC),
     ),
     "judgements of jsonl": (
-        750, ".jsonl", lambda rng: mixed(JUDGEMENTS, JUDGEMENT_PARTS, rng),
+        375, ".jsonl", lambda rng: mixed(JUDGEMENTS, JUDGEMENT_PARTS, rng),
         lambda path: read_lines(path, ABC, annotator="eve"),
     ),
     "judgements of other tools": (
-        750, ".json", lambda rng: mixed(OF_TOOLS, JSON_PARTS, rng),
+        375, ".json", lambda rng: mixed(OF_TOOLS, JSON_PARTS, rng),
         lambda path: read_lines(path, ABC, annotator="eve"),
     ),
     "judgements of csv": (
-        500, ".csv", lambda rng: mixed(JUDGEMENT_TABLES, JUDGEMENT_PARTS, rng),
+        250, ".csv", lambda rng: mixed(JUDGEMENT_TABLES, JUDGEMENT_PARTS, rng),
         lambda path: read_lines(path, ABC),
     ),
 }  # fmt: skip

@@ -11,9 +11,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from cli_made import runner
-from fuzz_made import rounds
-from reading_made import OF_STORE, REPORT, add_collection
+from cli_helpers import runner
+from fuzz_helpers import rounds
+from reading_commands import OF_STORE, REPORT, add_collection
 
 from cli.main import main
 
@@ -74,7 +74,7 @@ def made(copy_of_trained: Path) -> Path:
 def test_a_damaged_store_is_one_line(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made)
     commands = [*OF_STORE, REPORT] if "SORTNET_FUZZ_MINUTES" in os.environ else OF_STORE
-    for seed in rounds(30):
+    for seed in rounds(15):
         rng = random.Random(seed)
         shutil.copy("s.db", "damaged.db")
         rng.choice(DAMAGES)(Path("damaged.db"), rng)

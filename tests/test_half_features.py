@@ -53,7 +53,7 @@ def test_rows_are_read_as_of_an_array():
 @pytest.mark.parametrize("sizes", [[40] * 30, [1200], [0, 3, 1197]])
 def test_scaled_features_are_halved_to_the_nearest_number(monkeypatch, sizes):
     """Also where a query is longer than what is scaled at a time."""
-    monkeypatch.setattr(importlib.import_module("sortnet.data.scaling"), "_CHUNK", 1 << 9)
+    monkeypatch.setattr(importlib.import_module("sortnet.data.scaling"), "CHUNK", 1 << 9)
     queries = made(sizes)
     scaler = fit_scaler(EVERY_PART, queries)
     exact, halved = scaler(queries).features, scaler(queries, halved=True).features

@@ -132,7 +132,7 @@ def test_chunks_do_not_change_the_result(monkeypatch):
     scalers = [fit_scaler(spec, queries) for spec in (*SCALINGS, ALL)]
     whole = [scaler(queries).features for scaler in scalers]
     for chunk in (1, 24, 8 * scalers[-1].n_columns):
-        monkeypatch.setattr(module, "_CHUNK", chunk)
+        monkeypatch.setattr(module, "CHUNK", chunk)
         for scaler, expected in zip(scalers, whole, strict=True):
             np.testing.assert_array_equal(scaler(queries).features, expected)
 
@@ -213,7 +213,7 @@ def test_no_scaling_puts_the_training_mean_where_a_value_is_missing():
 
 
 def test_a_sample_of_many_documents_is_the_seeds(monkeypatch):
-    monkeypatch.setattr(module, "_SAMPLE", 20)
+    monkeypatch.setattr("sortnet.data.scaled_columns._SAMPLE", 20)
     queries = made([100], 0)
     tables = [fit_scaler("standard", queries, seed=seed).tables["standard"] for seed in (0, 0, 1)]
     assert np.array_equal(tables[0], tables[1]) and not np.array_equal(tables[0], tables[2])

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
-from cli_made import done, fault, invoke
-from pairs_made import table
+from cli_helpers import done, fault, invoke
+from forked_processes import Forked, ForkedScript
+from pair_tables import table
 
 from sortnet import Queries
 from sortnet.config import Config
@@ -54,25 +52,9 @@ def record(run: Run, i: int) -> None:
     )  # fmt: skip
 
 
-@contextmanager
-def watching(*args: object, **options):
-    """`sortnet show --follow` in a process of its own, which is gone at the end."""
-    command = [sys.executable, "-c", "from cli.main import main; main()", "show", "--follow"]
-    command += map(str, args)
-    started = subprocess.Popen(command, **options)
-    try:
-        yield started
-    finally:
-        started.kill()
-        started.wait()
-        for pipe in (started.stdout, started.stderr):
-            if pipe is not None:
-                pipe.close()
-
-
-def piped(*args: object, **options):
-    pipe = subprocess.PIPE
-    return watching(*args, stdout=pipe, stderr=pipe, text=True, **options)
+def piped(*args: object) -> ForkedScript:
+    """`sortnet show --follow` in a process of its own, with pipes."""
+    return ForkedScript("from cli.main import main; main()", "show", "--follow", *args)
 
 
 def numbers(text: str) -> list[int]:
@@ -111,7 +93,7 @@ def test_rows_come_as_iterations_do_and_it_ends_with_the_run(run):
         for i in range(2, 30):
             record(run, i)
         run.finish("done")
-        rest, _ = watch.communicate(timeout=WAIT)
+        rest, _ = watch.communicate()
     assert numbers(rest) == list(range(2, 30)) and watch.returncode == 0
 
 
@@ -132,7 +114,7 @@ def test_trials_come_as_they_end_then_what_was_chosen_then_iterations(store):
         run.settle({**settings, "tuning": trials})
         record(run, 0)
         run.finish("done")
-        rest, _ = watch.communicate(timeout=WAIT)
+        rest, _ = watch.communicate()
     assert (
         rest.startswith("chosen: scaling normal, weight_decay 0.01\n\n") and watch.returncode == 0
     )
@@ -145,7 +127,7 @@ def test_ctrl_c_leaves_without_a_word_of_python(run):
         for _ in range(3):
             watch.stdout.readline()
         watch.send_signal(signal.SIGINT)
-        _, message = watch.communicate(timeout=WAIT)
+        _, message = watch.communicate()
     assert (watch.returncode, message) == (0, f"no longer following run {run.id}\n")
     assert run.status == "running"
 
@@ -162,7 +144,7 @@ def in_terminal(run: Run, *args: object, **environment: str) -> str:
     env = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
     env |= {"TERM": "xterm-256color", "PYTHONUTF8": "1", **environment}
     chunks: list[bytes] = []
-    with watching(*args, stdout=theirs, stderr=theirs, stdin=theirs, env=env) as watch:
+    with Forked(["show", "--follow", *args], [theirs] * 3, env, terminal=True) as watch:
         os.close(theirs)
 
         def read() -> None:

@@ -19,7 +19,7 @@ EDGES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.99, 1.0)
 
 @dataclass(frozen=True)
 class CalibrationRange:
-    """Answers of an annotator that are about as sure, compared with what others said.
+    """Answers of an annotator with about the same probability, compared with others' answers.
 
     Attributes:
         low, high: range of the probability of the item that was preferred.

@@ -110,12 +110,12 @@ class SessionFitting:
 
     @property
     def due(self) -> bool:
-        """Whether enough events are not fitted yet to fit again."""
+        """Whether enough events wait for a fit."""
         return self.behind > max(_UNFITTED, self.fitted_at // 20)
 
     @property
     def quick(self) -> bool:
-        """Whether a fit takes a few milliseconds only: few unknowns, no net to train."""
+        """Whether a fit takes only a few milliseconds: few unknowns, no net to train."""
         if not self.small:
             return False
         has_net = self._history.n_votes >= ENOUGH
@@ -208,7 +208,7 @@ class SessionFitting:
         return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
     def better_without(self, annotator: str) -> bool:
-        """Whether others' answers are predicted better without those of an annotator."""
+        """Whether others' answers are predicted better without an annotator's answers."""
         with self._lock:
             number, basis = self._history.annotators.get(annotator), self.fits.basis
             votes = self._history.votes(len(self._history.events))

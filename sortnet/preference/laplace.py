@@ -428,7 +428,7 @@ def _without_meaning(
     match: _Match, features: F64, votes: Votes, n_annotators: int, seed: int, shared: float
 ) -> list[int]:
     """The annotators whose answers are predicted better if their measurements count as words, and
-    those who are always as sure as can be.
+    the annotators who are always as sure as can be.
     """
     rows = match.problem.measured
     if not len(rows):

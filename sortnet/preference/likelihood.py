@@ -17,8 +17,8 @@ MOST_PROBIT = float(ndtri(0.99))
 
 
 class Likelihood(NamedTuple):
-    """Log-likelihoods of answers, (m,) each: log p, its slope in z, and as the weight minus its
-    second derivative, at least 0.
+    """Log-likelihoods of answers: (m,) log p, (m,) its slope in z, and (m,) the weight, which is
+    minus the second derivative, at least 0.
     """
 
     log_p: F64
@@ -121,7 +121,7 @@ def squared_error(z: F64, probit: F64, scale: F64) -> F64:
 
 
 def chance(target: F64, ties: float) -> F64:
-    """(m,) probability of each answer if given blindly: `ties` ties, the rest either side alike."""
+    """(m,) probabilities of blind answers: `ties` for a tie, half of the rest for each side."""
     return np.where(target == 0.5, ties, (1 - ties) / 2)
 
 

@@ -78,7 +78,7 @@ def matched_prior(
 def lost_weights(
     problem: Problem, theta: F64, root: F64, prior: Prior, solver: Precision
 ) -> tuple[float, float]:
-    """How much weight the answers lose as the variance of feature weights, or of residuals, grows:
+    """Loss of the answers' weights as the variance of feature weights, or of residuals, grows:
     Σ -dw / d log(variance) times the variance of z of each answer.
 
     With the variance the mode grows by H⁻¹ Λ θ, and there the answers' weights w are smaller. Half
@@ -128,10 +128,10 @@ def matched_shared(
 ) -> float:
     """Variance of the errors that models share, relative to the variance of the scores.
 
-    MacKay's update, as of the prior. Where nothing says how the errors differ, their variance stays
-    near the expected one. Scores that are larger than their prior expects, such as those of judges
-    who never contradict each other, say nothing of the errors: both are divided by the scores'
-    excess.
+    The update is MacKay's, as in `matched_prior`. Where nothing says how the errors differ, their
+    variance stays near the expected one. If judges never contradict each other, the scores are
+    larger than their prior expects. That says nothing about the errors, so the scores' excess is
+    divided out of both.
 
     `variance` is of the unknowns.
     """
@@ -163,8 +163,8 @@ def _matched_variance(square: float, unsure: F64, expected: float) -> float:
 def matched_annotators(
     problem: Problem, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
 ) -> Annotators:
-    """Reliabilities, by comparing answers with what the scores would be without them: those of
-    people without the annotator's own, those of models without all models'.
+    """Reliabilities, by comparing answers with scores that are fitted without them: a person's
+    answers without this person's, and a model's answers without the answers of all models.
 
     `root` is of the covariance of scores and biases.
     """
@@ -228,7 +228,7 @@ def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
 
 
 def left_out(problem: Problem, theta: F64, root: F64, rows: I64) -> tuple[F64, F64]:
-    """Means and variances of z of some answers as they would be without each of them."""
+    """Means and variances of z of some answers, each as if the answer had not been given."""
     _, slope, weight = problem.likelihood(theta)
     variance = problem.variance(root, rows)
     return unseen(problem.z(theta)[rows], variance, slope[rows], weight[rows])
@@ -278,10 +278,10 @@ def _without_models(problem: Problem, prior: Prior, rng: np.random.Generator) ->
 
 
 def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) -> F64:
-    """(a,) how many independent answers each answer of a model counts for, at most 1: those of
-    one model have errors in common, such as its taste for long texts.
+    """(a,) number of independent answers that each answer of a model counts for, at most 1: answers
+    of one model have errors in common, such as its taste for long texts.
 
-    That is the information gᵀ (W⁻¹ + E)⁻¹ g on c, with the covariance E of the errors and the
+    The number is the information gᵀ (W⁻¹ + E)⁻¹ g on c, with the covariance E of the errors and the
     weights W = 2 / π of answers at z = 0, as a share of what `reliabilities` takes it for.
     """
     by_model, shares = problem.votes.of_kind(MODEL), np.ones(problem.n_annotators)

@@ -99,7 +99,7 @@ class Posterior:
         return np.ascontiguousarray((scores - scores.mean(axis=0)).T, np.float32)
 
     def predicted(self, votes: Votes, *, left_out: bool = False) -> F64:
-        """(m,) probabilities of "left" among left and right, given who answers; who may be new.
+        """(m,) probabilities of "left" among left and right, given the annotators, who may be new.
 
         With `left_out`, each vote is predicted as if the posterior had not been fitted to it.
         """

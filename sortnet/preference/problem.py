@@ -115,7 +115,7 @@ class Problem:
         return self._transposed(slope, self.features)
 
     def diagonal(self, curvature: F64) -> F64:
-        """Diagonal of a matrix's pull back, whose own diagonal alone counts."""
+        """Diagonal of a matrix pulled back to the unknowns, by the matrix's own diagonal alone."""
         return self._transposed(curvature, self.features**2)
 
     def _transposed(self, slope: F64, X: F64) -> F64:
@@ -128,14 +128,14 @@ class Problem:
 
     @cached_property
     def reliability(self) -> F64:
-        """(m,) reliability of who gave each answer; high for a known answer."""
+        """(m,) reliability of the annotator of each answer; high for a known answer."""
         of_annotators = self.scales.annotators.reliability[self.votes.annotator]
         reliability: F64 = np.where(self.votes.of_kind(GOLD), _CERTAIN, of_annotators)
         return reliability
 
     @cached_property
     def by_annotator(self) -> F64:
-        """(m,) 1 for an annotator's answer, 0 for a known one: nobody has a bias in it."""
+        """(m,) 1 for an annotator's answer, 0 for a known answer, which has no bias."""
         return (~self.votes.of_kind(GOLD)).astype(np.float64)
 
     @cached_property
@@ -150,7 +150,7 @@ class Problem:
 
     @cached_property
     def side(self) -> F64:
-        """(m,) how much of the annotator's side bias is for the left item; 0 in a known answer."""
+        """(m,) share of the annotator's side bias for the left item; 0 in a known answer."""
         if self.votes.bias is None:
             return self.by_annotator
         return self.by_annotator * self.votes.bias
@@ -167,7 +167,7 @@ class Problem:
         return self.n_annotators > 1 or self.has_shared_errors
 
     def z(self, theta: F64) -> F64:
-        """(m,) c (s_left - s_right) + b of each answer, and of a model's e_left - e_right more."""
+        """(m,) c (s_left - s_right) + b of each answer, plus e_left - e_right if a model's."""
         votes, scores = self.votes, self.to_scores(theta)
         n = len(self.features)
         bias = scores[n + votes.annotator]
@@ -241,8 +241,8 @@ class Problem:
         return np.concatenate(sums)
 
     def terms(self) -> list[Term]:
-        """The terms of z of each answer: of its left and its right item, and of the side bias; of
-        a model's answer the errors of both items, too.
+        """The terms of z of each answer: the scores of the left and the right item, and the side
+        bias; in a model's answer also the errors of both items.
         """
         votes, n = self.votes, len(self.features)
         terms = [

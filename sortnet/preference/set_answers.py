@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def n_answers(self) -> int:
-        """The number of different answers that name the same kinds of items."""
+        """The number of different choices of a best item, or of a best and a worst item."""
         if self.is_alike:
             return 1
         return self.n_items * (self.n_items - 1 if self.has_worst else 1)

@@ -60,14 +60,14 @@ class Votes:
         return len(self.left)
 
     def marked(self, models: Collection[int]) -> Votes:
-        """The same votes, with those of these annotators marked as votes of models."""
+        """The same votes; the votes of these annotators are marked as votes of models."""
         by_model = np.isin(self.annotator, [*models])
         if not by_model.any():
             return self
         return replace(self, kind=np.where(by_model, MODEL, PERSON))
 
     def with_known(self, models: Collection[int], gold: Iterable[Pair]) -> Votes:
-        """The same votes, those of models marked, and after them the known answers to gold pairs.
+        """The same votes with models marked, and after them the known answers to gold pairs.
 
         Without gold pairs a model that answers alone is not marked: what it sees and its errors
         cannot be separated. Nothing is added to no votes. Models are numbers of annotators; of a
@@ -279,7 +279,7 @@ def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Means and variances of z as they would be without each answer, given z with all answers.
+    """Means and variances of z without each answer, given the means and variances with all answers.
 
     Laplace's approximation of leaving one out (Vehtari and others, 2016, eq. 29), by the slope and
     weight of each answer's log-likelihood, see `Likelihood`; (m,) each.

@@ -94,7 +94,9 @@ def facts_of(
     """
     service = LabellingService(collection, goal=goal)
     service.settle()
-    session, items, study = service.session, service.items, service.study
+    session = service.session
+    items = service.items
+    study = service.study
     counted_judgements = session.judgements()
     all_judgements = service.judgements()
     judges = _judges(service, all_judgements)

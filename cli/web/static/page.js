@@ -397,42 +397,55 @@ function handleReply(status, reply, entry) {
   const { path, lease } = entry;
   if (status === 404 || status === 403) return finish(reply.error);
   if (path !== "/next") fault = faultOf(reply, entry);
-  if (lease && reply.pairs) {
-    if (!reply.error && !reply.counted) sentRemarks.push(remarks[lease] || {});
-    delete remarks[lease];
-    saveRemarks();
-  }
-  if (!reply.pairs) {
-    answered.delete(lease); // the answer was refused: the question is asked again at once
-    shown = drawnLease = null;
-    notice(fault || reply.error);
-    setTimeout(flush, 1000);
-    return;
-  }
+  if (!reply.pairs) return tryAgain(lease, reply.error);
+  if (lease) settleRemark(lease, !reply.error && !reply.counted);
   const isNewElsewhere = path === "/next" && (reply.last !== state.last || reply.last_of !== state.last_of);
   state = reply;
   loadInstructions(reply.instructions);
-  const fresh = reply.pairs.filter((pair) => !answered.has(pair.lease));
-  if (path === "/undo" && reply.undone) {
-    $("confirmation").textContent = `Undone: here is the ${fresh[0]?.items ? "question" : "pair"} again.`;
-    if (fresh[0] && sentRemarks.length) remarks[fresh[0].lease] = sentRemarks.pop();
-  }
+  const pairs = reply.pairs.filter((pair) => !answered.has(pair.lease));
   if (path !== "/undo") {
-    const current = fresh.findIndex((pair) => pair.lease === drawnLease);
-    if (current > 0) fresh.unshift(...fresh.splice(current, 1)); // keep the pair that is being read
-    if (current < 0 && shown && !fault) {
-      if (isNewElsewhere) fault = `That question was answered ${ELSEWHERE}. Here is the next one.`;
-      else $("confirmation").textContent = "That question was given to another annotator.";
-    }
+    keepShownFirst(pairs, isNewElsewhere);
+  } else {
+    if (reply.undone) confirmUndo(pairs[0]);
+    drawnLease = null; // redraw the pair in any case
   }
-  queue = fresh;
+  queue = pairs;
   if (queue[0]?.lease !== shown?.lease) shown = null;
   else shown = queue[0];
-  if (path === "/undo") drawnLease = null; // redraw the pair in any case
   if (queue.length === 0 && outbox.length === 0) return finish(reply.why);
   notice(fault || (reply.stop ? `${reply.why} You may stop here, or continue.` : ""));
   if (queue[0] && queue[0].lease === drawnLease && drawnItems) refresh(queue[0]);
   draw();
+}
+
+// Ask the refused question again, and fetch questions in a second.
+function tryAgain(lease, error) {
+  answered.delete(lease);
+  shown = drawnLease = null;
+  notice(fault || error);
+  setTimeout(flush, 1000);
+}
+
+// Forget the remark of an answer that was sent; if it was counted, keep the remark for an undo.
+function settleRemark(lease, isCounted) {
+  if (isCounted) sentRemarks.push(remarks[lease] || {});
+  delete remarks[lease];
+  saveRemarks();
+}
+
+// Say that the last answer was undone; its pair, if it is there, gets the remark back.
+function confirmUndo(pair) {
+  $("confirmation").textContent = `Undone: here is the ${pair?.items ? "question" : "pair"} again.`;
+  if (pair && sentRemarks.length) remarks[pair.lease] = sentRemarks.pop();
+}
+
+// Keep the pair that is being read as the first one; say why if it is no longer there.
+function keepShownFirst(pairs, isNewElsewhere) {
+  const place = pairs.findIndex((pair) => pair.lease === drawnLease);
+  if (place > 0) pairs.unshift(...pairs.splice(place, 1));
+  if (place >= 0 || !shown || fault) return;
+  if (isNewElsewhere) fault = `That question was answered ${ELSEWHERE}. Here is the next one.`;
+  else $("confirmation").textContent = "That question was given to another annotator.";
 }
 
 // Draw the pair on the screen in its new form: formatted, or with another question.

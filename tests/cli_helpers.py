@@ -1,4 +1,4 @@
-"""What the tests of the command line share: made data, and a way to run a command."""
+"""Helpers for tests of the command line: small data, and functions that run a command."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ FAST = (
 
 @contextmanager
 def quick_training() -> Iterator[None]:
-    """For tests that ask nothing of what is learned: an epoch of one step, where it has 16.
+    """Shorten training, for tests that do not look at what is learned.
 
-    And one trial of inputs where there are three.
+    An epoch has one step in place of 16; one feature scaling is tried in place of three.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sortnet.learning.step_budget.STEPS", 1)
@@ -42,12 +42,12 @@ OLD_RUNNER = "mix_stderr" in inspect.signature(CliRunner).parameters
 
 
 def runner() -> CliRunner:
-    """One that keeps stdout and stderr apart, as click does by itself from 8.2 on."""
+    """Return a runner that keeps stdout and stderr apart, as click does from 8.2 on."""
     return CliRunner(**({"mix_stderr": False} if OLD_RUNNER else {}))
 
 
 def invoke(*args: object) -> Result:
-    """Run a command in this process; what is no deliberate exit is raised."""
+    """Run a command in this process; raise an exception that is not a deliberate exit."""
     result = runner().invoke(main, [str(arg) for arg in args])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -55,14 +55,14 @@ def invoke(*args: object) -> Result:
 
 
 def done(*args: object) -> str:
-    """What a command that must succeed says on stdout."""
+    """Run a command that must succeed, and return its stdout."""
     result = invoke(*args)
     assert result.exit_code == 0, result.stderr
     return result.stdout
 
 
 def fault(*args: object) -> str:
-    """The one line on stderr of a command that must be refused."""
+    """Run a command that must be refused, and return its one line on stderr."""
     result = invoke(*args)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
@@ -72,7 +72,7 @@ def fault(*args: object) -> str:
 
 
 def letor(n_queries: int, seed: int, *, n_docs: int = 6, n_features: int = 4) -> str:
-    """Queries whose grades a small net can nearly learn, as LETOR text."""
+    """Make LETOR text of queries whose grades a small net can nearly learn."""
     rng = np.random.default_rng(seed)
     lines = []
     for q in range(n_queries):
@@ -85,7 +85,7 @@ def letor(n_queries: int, seed: int, *, n_docs: int = 6, n_features: int = 4) ->
 
 
 def make_fold(folder: Path, **options: int) -> Path:
-    """A folder with train.txt, vali.txt and test.txt."""
+    """Write train.txt, vali.txt and test.txt into a folder, and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed, (name, n) in enumerate([("train", 20), ("vali", 8), ("test", 8)]):
         (folder / f"{name}.txt").write_text(letor(n, seed, **options))
@@ -105,6 +105,6 @@ def copy_run(folder: Path, to: Path, model: str = "m") -> Path:
 
 
 def weights_of(folder: str | Path) -> Path:
-    """The one file with a model's weights."""
+    """Return the path of a model's weights."""
     (path,) = Path(folder).glob("weights-*.safetensors")
     return path

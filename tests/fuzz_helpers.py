@@ -1,4 +1,4 @@
-"""What the fuzz targets share: their seeds, and damage to bytes."""
+"""Helpers of fuzz tests: seeds, and damage to bytes and files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _EDGES = (0, 1, 0x0A, 0x22, 0x2C, 0x30, 0x39, 0x7F, 0x80, 0xFF)
 
 
 def rounds(default: int) -> Iterator[int]:
-    """The seeds 0 .. default - 1; with SORTNET_FUZZ_MINUTES new ones until so long has passed.
+    """Yield the seeds 0 .. default - 1, or new seeds for SORTNET_FUZZ_MINUTES.
 
-    What a seed makes is the same each time: with SORTNET_FUZZ_SEED there is that one alone, with
-    SORTNET_FUZZ_ROUNDS there are that many in place of the default.
+    A seed makes the same input each time. SORTNET_FUZZ_SEED yields that seed alone,
+    SORTNET_FUZZ_ROUNDS changes the number of seeds.
     """
     if seed := os.environ.get("SORTNET_FUZZ_SEED"):
         yield int(seed)
@@ -32,7 +32,7 @@ def rounds(default: int) -> Iterator[int]:
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-    """Bytes with a few of them changed, added, doubled or lost; cut at times."""
+    """Change, add, double or drop a few bytes, and sometimes cut the end."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4, 16))):
         at = rng.randrange(len(out) + 1)
@@ -54,12 +54,12 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 
 def with_ends(data: bytes, end: bytes) -> bytes:
-    """Lines that end in LF or CRLF with another end."""
+    """Replace the ends of lines that end in LF or CRLF."""
     return data.replace(b"\r\n", b"\n").replace(b"\n", end)
 
 
 def foreign(data: bytes, rng: random.Random) -> bytes:
-    """A text as other systems write it, or cut in its last number or id."""
+    """Write a text as another system would, or cut it within its last number or id."""
     kind = rng.randrange(4)
     if kind == 0:
         return with_ends(data, rng.choice((b"\r", b"\r\n")))

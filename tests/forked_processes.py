@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Self
 
 LOADED = (
-    *("fitted_made", "cli.commands.train", "cli.commands.label", "uvicorn"),
+    *("fitting_preload", "cli.commands.train", "cli.commands.label", "uvicorn"),
     *("sortnet.judges.program", "cli.terminal.screen", "cli.commands.serve", "cli.web.app"),
     *("cli.web.pages", "cli.web.server", "store.service.labelling", "store.training", "httpx"),
 )
@@ -170,7 +170,7 @@ class Forked:
 class ForkedScript(Forked):
     """A process that runs Python code, with pipes for its text as `subprocess.Popen` has them.
 
-    What it writes to stderr goes to a file, so that nobody has to read it meanwhile.
+    Its stderr goes to a file, so that nobody has to read stderr while the process runs.
     """
 
     def __init__(self, code: str, *args: object) -> None:
@@ -194,7 +194,7 @@ class ForkedScript(Forked):
         self._files.close()
 
     def communicate(self) -> tuple[str, str]:
-        """Wait until it has ended; what it has written to stdout and stderr."""
+        """Wait until the process has ended, and return its stdout and stderr."""
         self.stdin.close()
         output = self.stdout.read()
         self.wait()

@@ -13,7 +13,7 @@ import termios
 import time
 from collections.abc import Callable
 
-from forked_made import Forked
+from forked_processes import Forked
 
 WAIT = 600.0
 # Images (APC and DCS) are passed over.
@@ -50,11 +50,11 @@ class Terminal:
         os.write(self.fd, keys.encode())
 
     def until(self, *texts: str) -> str:
-        """What is shown when all the texts are to be seen."""
+        """Wait until the screen shows all the texts, and return the screen."""
         return self.until_so(lambda: all(text in self.shown() for text in texts), *texts)
 
     def ended(self) -> int:
-        """Its exit code, once it has ended."""
+        """Wait until the command has ended, and return its exit code."""
         self.until_so(lambda: self.process.poll() is not None, "the end")
         while select.select([self.fd], [], [], 0)[0]:
             self._read()
@@ -67,7 +67,7 @@ class Terminal:
         return termios.tcgetattr(self._theirs) == self.mode
 
     def shown(self) -> str:
-        """The screen: of the escape sequences, those that move the cursor or clear it."""
+        """Draw the screen; of the escape sequences, cursor movements and clearing are followed."""
         grid = [[" "] * self.columns for _ in range(self.rows)]
         x = y = 0
         for part in _PART.finditer(self.raw.decode("utf-8", "ignore")):

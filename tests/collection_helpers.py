@@ -1,4 +1,4 @@
-"""What the tests of collections share: made items, a clock that is set by hand."""
+"""Helpers for tests of collections: items, questions, answers, a clock that is set by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ON_SQLITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 
 
 class Clock:
-    """Seconds since 1970, as the test says."""
+    """A clock that stands still until a test moves it, in seconds since 1970."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
@@ -31,7 +31,7 @@ class Clock:
 
 
 def made_items(n: int, *, d: int = 2, first: int = 0, **changes: Any) -> Items:
-    """n items named i<first> and so on, whose features are random."""
+    """Make n items with random features, named i<first> and so on."""
     numbers = range(first, first + n)
     features: F32 = np.random.default_rng(first).normal(size=(n, d)).astype(np.float32)
     facts: dict[str, Any] = {
@@ -58,7 +58,7 @@ def answer_lease(
     answer: Answer = "left",
     milliseconds: int | None = None,
 ) -> Judgement:
-    """Answer the question under a lease; the judgement that was stored."""
+    """Answer the question under a lease, and return the stored judgement."""
     asked, id = (question(0, 1), lease) if isinstance(lease, str) else (lease.question, lease.id)
     return to.answer(id, asked.answered(who, answer, milliseconds=milliseconds)).judgement
 
@@ -70,14 +70,14 @@ def set_question(*items: int, **changes: Any) -> Question:
 
 
 def sets_of(store: Store, items: Items, size: int = 4) -> Collection:
-    """A collection that is asked about sets of this size only, neither hold-out nor repeats."""
+    """Add a collection that asks about sets of one size, without hold-out and repeats."""
     collection = store.add_items("sets", items, settings={"holdout": 0, "repeats": 0})
     collection.decide(Decision("set-size", amount=size))
     return collection
 
 
 def live_pairs(collection: Collection) -> set[Pair]:
-    """All pairs, the lower number first, under a live lease."""
+    """Return all pairs under a live lease, the lower number first."""
     return {pair for lease in collection.leases() for pair in lease.question.pairs}
 
 

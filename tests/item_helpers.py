@@ -1,4 +1,4 @@
-"""Items that tests make, and rankers of them."""
+"""Helpers that make items and rankers of items."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def items_of(texts=None, images=None, features=None, root=None) -> Items:
 
 
 def essays(n: int, seed: int = 0) -> Items:
-    """Texts that are the better the more of their 12 words are good ones: see `goodness`."""
+    """Make texts of 12 words; the number of good words is their `goodness`."""
     rng = np.random.default_rng(seed)
     shares = rng.integers(0, 13, n)
     texts = [
@@ -52,7 +52,7 @@ def goodness(items: Items) -> np.ndarray:
 
 
 def photo(folder: Path, name: str, *, seed: int, light: float | None = None) -> str:
-    """Save a picture of coloured noise, of that lightness."""
+    """Save a picture of coloured noise with the given lightness, and return its name."""
     rng = np.random.default_rng(seed)
     pixels = rng.random((24, 32, 3)) * 80 + 170 * (rng.random() if light is None else light)
     Image.fromarray(pixels.astype(np.uint8)).save(folder / name)
@@ -60,7 +60,7 @@ def photo(folder: Path, name: str, *, seed: int, light: float | None = None) -> 
 
 
 def ranker_of(items: Items, grades=None, made: bool | None = None, **columns: str) -> Model:
-    """A model of the items that keeps what describes them, as `sortnet train` makes it."""
+    """Fit a model of the items that keeps their describer, as `sortnet train` does."""
     describer, described = Describer.fit_apply(items, made=made, columns=columns)
     y = goodness(items) if grades is None else grades
     queries = Queries.from_arrays(

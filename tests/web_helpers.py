@@ -1,4 +1,4 @@
-"""What the tests of the page share: a collection that is served, and a client of it."""
+"""Helpers for tests of the pages: serve a collection in a thread, and send requests to it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Client:
-    """Asks a server on the loopback interface."""
+    """Send requests to a server on the loopback interface."""
 
     port: int
 
@@ -93,7 +93,7 @@ def served(
     patience: float = PATIENCE,
     together: bool = False,
 ) -> Iterator[Served]:
-    """The pages of a collection; `background`: with retraining, as the command does it."""
+    """Serve the pages of a collection; `background` fits while it serves, as the command does."""
     site = pages_of(collection, together=together, lease_seconds=lease), People(collection)
     kept = keep_up_to_date([site]) if background else nullcontext()
     with running([site], port=port, patience=patience) as client, kept:
@@ -108,7 +108,7 @@ def running(
     port: int = 0,
     patience: float = PATIENCE,
 ) -> Iterator[Client]:
-    """A server of these collections, in a thread."""
+    """Serve these collections in a thread."""
     with listening(port) as made:
         port = made.getsockname()[1]
         names = Names(frozenset({f"127.0.0.1:{port}", f"localhost:{port}"}))

@@ -1,4 +1,4 @@
-"""What the tests of optional parts share."""
+"""Skip tests whose optional library is not installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def needs(name: str) -> None:
-    """Skips where an extra is not installed; in CI that is a failure."""
+    """Skip the test if a library is not installed; in CI a missing library is a failure."""
     if not os.environ.get("CI"):
         pytest.importorskip(name)
     importlib.import_module(name)

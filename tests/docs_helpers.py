@@ -1,6 +1,6 @@
-"""What the tests of the documentation share: the examples in pages and help, and how to run them.
+"""Helpers for tests of the documentation: find examples in pages and help texts, run them.
 
-`python tests/docs_made.py` writes the output of the tutorial's commands into it anew.
+`python tests/docs_helpers.py` writes the output of the tutorial's commands into the tutorial.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 import numpy as np
-from cli_made import FAST, done, letor, make_fold
+from cli_helpers import FAST, done, letor, make_fold
 
 from cli.main import main
 
@@ -57,13 +57,13 @@ class Block:
 
     @property
     def typed(self) -> list[tuple[str, str]]:
-        """The commands of a console block, each with the output below it."""
+        """Return the commands of a console block, each with the output below it."""
         parts = re.split(r"^\$ (.+)\n", self.text, flags=re.MULTILINE)[1:]
         return list(zip(parts[::2], parts[1::2], strict=True))
 
 
 def blocks(page: Path) -> list[Block]:
-    """The fenced blocks of a page, in their order."""
+    """Return the fenced blocks of a page in their order."""
     text = page.read_text(encoding="utf-8")
     return [
         Block(found[1], found[2], text.count("\n", 0, found.start(2)) + 1)
@@ -72,7 +72,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def walk(command: click.Command = main, name: str = "sortnet") -> Iterator[tuple[str, Any]]:
-    """Every command that runs, with its name as typed."""
+    """Yield every command that is no group, with its name as typed."""
     if not isinstance(command, click.Group):
         yield name, command
         return
@@ -81,13 +81,13 @@ def walk(command: click.Command = main, name: str = "sortnet") -> Iterator[tuple
 
 
 def examples(command: click.Command) -> list[str]:
-    """The lines below `Examples:` in a command's help, as they are typed."""
+    """Return the lines below `Examples:` in a command's help, as they are typed."""
     text = (command.help or "").partition("Examples:")[2].replace("\b", "")
     return [line.strip() for line in text.strip().splitlines()]
 
 
 def sortnet_of(typed: str) -> tuple[list[str], int | None]:
-    """The arguments of the sortnet in a shell's line, and how many lines `| head` lets through.
+    """Return the arguments of `sortnet` in a shell line, and the number of lines of `| head`.
 
     >>> sortnet_of("sortnet pairs last | head -4")
     (['pairs', 'last'], 4)
@@ -102,7 +102,7 @@ def sortnet_of(typed: str) -> tuple[list[str], int | None]:
 
 
 def run(typed: str, *, short: bool = True, database: str | None = None) -> str:
-    """Run a line as it stands in a page or in help; what it says on stdout."""
+    """Run a line as it stands in a page or in a help text, and return its stdout."""
     args, lines = sortnet_of(typed)
     args = [_known(arg, database) for arg in args]
     if short and not {"--resume", "--ranker"} & set(args):  # whose settings are their own
@@ -121,12 +121,12 @@ def run_python(block: Block, page: Path, names: dict[str, Any]) -> None:
 
 
 def shown(said: str, folder: Path) -> str:
-    """Output as a page shows it: in anybody's home."""
+    """Write output as a page shows it, with ~ for the home folder."""
     return said.replace(str(folder), "~")
 
 
 def shape(text: str) -> list[str]:
-    """Output without what differs between machines: numbers, ids, how many lines of a kind."""
+    """Reduce output to what is the same on all machines: no numbers, ids or repeated lines."""
     text = re.sub(r"\b[0-9a-f]{12}\b", "ID", text)
     text = re.sub(r"-?\d[\d.:-]*(e-?\d+)?", "0", text)
     lines = [re.sub(r"\s+", " ", line).removesuffix("*").strip() for line in text.splitlines()]
@@ -257,7 +257,7 @@ def _make_paused() -> None:
 
 @contextmanager
 def _ending(typed: str) -> Iterator[None]:
-    """Fail where an example waits for ever, instead of waiting with it."""
+    """Fail if an example does not end."""
 
     def fail(*_: Any) -> None:
         raise AssertionError(f"{typed!r} did not end in {PATIENCE} seconds")
@@ -278,7 +278,7 @@ def _as_csv(text: str) -> str:
 
 
 def _known(arg: str, database: str | None) -> str:
-    """An argument with what only the reader has put in: a run's id, a database."""
+    """Replace an argument that only a reader knows: the id of a run, the URL of a database."""
     from store import open_store
 
     if arg == DATABASE:

@@ -1,4 +1,4 @@
-"""Servers of language models on loopback: good ones answer by hidden scores, bad ones as told."""
+"""Servers of language models on the loopback interface, which answer by hidden scores."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Model:
         return {"choices": [choice], "usage": usage}
 
     def answer_about_set(self, items: list[tuple[str, str]], prompt: str, *, wants: bool) -> dict:
-        """The best of (place, text), and the worst if the prompt asks for it."""
+        """Answer with the place of the best text, and of the worst if the prompt asks for it."""
         order = sorted(items, key=lambda item: -self.score(item[1]))
         lines = f"Best: {order[0][0]}"
         if "Worst: " in prompt:
@@ -108,7 +108,7 @@ class Model:
 
     @property
     def pairs(self) -> Counter[tuple[str, str]]:
-        """How often each pair was asked about, in this order."""
+        """Count how often each pair was asked about in this order."""
         return Counter(SIDES.search(prompt).groups() for prompt in self.prompts)
 
 
@@ -127,7 +127,7 @@ def _error(status: int, message: str, headers: dict | None = None) -> Response:
 
 @contextmanager
 def serving(model: Model) -> Iterator[str]:
-    """The URL of a server of the model."""
+    """Serve the model in a thread, and yield the URL of the server."""
 
     async def chat(request: Request) -> Response:
         body = json.loads(await request.body())
@@ -150,7 +150,7 @@ def serving(model: Model) -> Iterator[str]:
 
 @contextmanager
 def raw_server(reply: Callable[[socket.socket], None]) -> Iterator[str]:
-    """The URL of a server whose answers are bytes: `reply` sends those to one request.
+    """Yield the URL of a server that answers with bytes: `reply` answers one request.
 
     A connection has one request. A client that hangs up earlier is no fault.
     """
@@ -204,14 +204,14 @@ def worker_of(
     timeout: float = 60.0,
     patience: float = 0.0,
 ) -> ModelWorker:
-    """A worker whose server answers as `client` does."""
+    """Return a worker whose server answers as `client` does."""
     server = Server(url, "judge", key, timeout, patience, Budget())
     server.client = client  # type: ignore[assignment]
     return ModelWorker(server, seed=0)
 
 
 def pair_made() -> dict:
-    """A pair as a worker is asked about."""
+    """Return a pair in the form in which a worker is asked about it."""
     side = {"id": "a", "text": "some words"}
     messages = [{"role": "user", "content": "Which is better?"}]
     return {"id": "x", "left": side, "right": side | {"id": "b"}, "messages": messages}

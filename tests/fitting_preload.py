@@ -1,4 +1,7 @@
-"""What a server loads whose forks fit models: nearly all the time of a short fit is that of it."""
+"""Load all that a fit needs, for a server whose forks fit models.
+
+Loading takes nearly all the time of a short fit.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ threads._LOADED_IN = 0
 
 
 def _load_kernels() -> None:
-    """Sort and measure a little, without a step of learning: forks find no threads of it."""
+    """Sort and measure a little, without a training step that would start threads of torch."""
     queries = Queries.from_arrays(np.arange(8.0).reshape(4, 2), [0, 1, 0, 1], group=[2, 2])
     fit(queries, queries, Config(max_iter=1, scaling="query", device="cpu"))
 

@@ -10,7 +10,7 @@ LACKING = {"trees": ("hidden", "units", "tau", "dropout"), "directranker": ("tre
 
 
 def others(comparator: str) -> dict[str, Any]:
-    """Every setting that this comparator has, with another value than its default."""
+    """Return every setting of a comparator, with a value other than its default."""
     found = {
         name: _other(setting)
         for name, setting in settings_of(Config).items()

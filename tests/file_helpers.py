@@ -1,4 +1,4 @@
-"""Files to read, what they are refused with, and queries that must be the same."""
+"""Helpers for tests of readers: write a file, read its refusal, compare queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def written(folder: Path, text: str | bytes, name: str = "data.txt") -> Path:
 
 
 def refusal(path: Path, **options: Any) -> str:
-    """The message a file is refused with, which must be one line that begins with the file."""
+    """Read a file that must be refused; return the message without the file that it begins with."""
     with pytest.raises(DataError) as raised:
         read_queries(path, **options)
     message = str(raised.value)

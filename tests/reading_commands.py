@@ -1,10 +1,10 @@
-"""A folder with data, a model, and a store of runs and judgements; and all that reads it."""
+"""Commands that only read, and the collection that they read beside a run and a model."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from collections_made import made_items, question
+from collection_helpers import made_items, question
 
 from sortnet.preference import Judgement
 from store import open_store
