@@ -276,8 +276,8 @@ class JudgementItemRow(Base):
 class DecisionRow(Base):
     """A decision of an administrator, see `sortnet.preference.study`; never changed or removed.
 
-    `number` is the place in the collection's order, from 1 and without gaps; times as in
-    `JudgementRow.at`.
+    `number` counts the decisions of the collection from 1 without gaps. `at` is in seconds since
+    1970.
     """
 
     __tablename__ = "decisions"
@@ -294,14 +294,14 @@ class DecisionRow(Base):
 
 
 class LeaseRow(Base):
-    """A leased question; at most one lease of a pair is open. Times as in `JudgementRow.at`.
+    """A leased question; a pair has at most one open lease. Times are in seconds since 1970.
 
     `low`, `high`, `left` and `right` are NULL if the question is about more than two items, which
     are then in `LeaseItemRow`.
 
-    `host`, `pid` and `process_start` are of the process that asks the question, see
-    `store.database.process`; NULL in leases from before m0011. `batch` is the name of the batch in
-    which the question was written to a file; NULL of a question that is asked.
+    `host`, `pid` and `process_start` name the process that asks the question, see
+    `store.database.process`; they are NULL in leases from before m0011. `batch` is the name of the
+    batch with which the question was written to a file, else NULL.
     """
 
     __tablename__ = "leases"
@@ -340,7 +340,7 @@ class BatchRow(Base):
     """Questions that were written to a file for a provider's batch endpoint.
 
     `about` has the facts that are stored with each answer, see `store.collections.batches`. Times
-    as in `JudgementRow.at`.
+    are in seconds since 1970.
     """
 
     __tablename__ = "batches"
@@ -355,7 +355,7 @@ class BatchRow(Base):
 
 
 class LeaseItemRow(Base):
-    """An item of a leased question about more than two."""
+    """An item of a leased question about more than two items."""
 
     __tablename__ = "lease_items"
     __table_args__ = ({"sqlite_with_rowid": False},)
@@ -368,9 +368,9 @@ class LeaseItemRow(Base):
 
 
 class ServerRow(Base):
-    """The process that serves a collection; `heartbeat` as in `JudgementRow.at`.
+    """The process that serves a collection; `heartbeat` is in seconds since 1970.
 
-    `host`, `pid` and `process_start` are of the process, see `store.database.process`;
+    `host`, `pid` and `process_start` name the process, see `store.database.process`;
     `process_start` is NULL in rows from before m0013.
     """
 
@@ -385,7 +385,7 @@ class ServerRow(Base):
 
 
 class CellRow(Base):
-    """A cell of an experiment that was worked out, see `sortnet.lab.cells`.
+    """The stored result of one cell of an experiment, see `sortnet.lab.cells`.
 
     `ranking` holds the test documents' numbers as little-endian int32, the best of each query
     first; `part` is the name of the division of the data.
