@@ -1,4 +1,4 @@
-"""The cells of experiments that were worked out, each once, found by its key."""
+"""Stored results of the cells of experiments, each found by its key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StoredCell(NamedTuple):
 
     Attributes:
         order: (n_docs,) the test documents' numbers, query by query, the best first.
-        about: settings, qualities, seconds and what else was noted.
+        about: settings, qualities, seconds and observations.
     """
 
     order: NDArray[np.int64]
@@ -59,13 +59,13 @@ def keep_cell(
 
 
 def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, StoredCell]:
-    """Results of the stored ones of these cells, by key."""
+    """Stored results of cells, by key; keys without a result are left out."""
     stored_cells: dict[str, StoredCell] = {}
     columns = select(CellRow.key, CellRow.about, CellRow.ranking)
     with database.transaction() as connection:
         for start in range(0, len(keys), _AT_ONCE):
-            some = columns.where(CellRow.key.in_(keys[start : start + _AT_ONCE]))
-            for row in connection.execute(some):
+            batch = columns.where(CellRow.key.in_(keys[start : start + _AT_ONCE]))
+            for row in connection.execute(batch):
                 order = np.frombuffer(row.ranking, "<i4").astype(np.int64)
                 stored_cells[row.key] = StoredCell(order, row.about)
     return stored_cells

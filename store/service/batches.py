@@ -478,10 +478,12 @@ def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
         reply = parse_reply(line.body)
     except Fault as fault:
         raise Fault(without_secrets(str(fault))[:200]) from None
-    text = without_secrets(reply["text"])
+    text = without_secrets(reply.text)
     # Some servers say nothing of the tokens of a prompt or an answer.
-    tokens_in, tokens_out = reply["usage"]
-    tokens = [tokens_in or about["tokens"], tokens_out or len(text) // CHARACTERS + 1]
+    tokens = [
+        reply.tokens_in or about["tokens"],
+        reply.tokens_out or len(text) // CHARACTERS + 1,
+    ]
     meta["tokens"] = tokens
     meta["calls"] = 1
     if about["structured"]:
