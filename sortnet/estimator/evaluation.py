@@ -20,7 +20,7 @@ from sortnet.rankers.base import Ranker
 
 
 def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any, Any, Any]]:
-    """Validation parts of `eval_set` as {name in messages: (X, y, qid, group)}, in their order.
+    """Split `eval_set` into its parts: {name for messages: (X, y, qid, group)}, in their order.
 
     The first part chooses epoch and iteration.
 

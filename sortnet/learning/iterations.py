@@ -15,7 +15,7 @@ from sortnet.learning.training import NONE, OptimiserState, Trained
 
 @dataclass(frozen=True)
 class SortResult:
-    """Result of sorting one part with C_i.
+    """Result of sorting a part of the data with C_i, the comparator of iteration i.
 
     If the part is a shard, counts and measures are those of the whole part.
     """
@@ -120,7 +120,7 @@ class Iteration:
         )
 
     def with_training(self, trained: Trained) -> Iteration:
-        """Copy of the record, completed with the training that made C_{i+1}."""
+        """Copy of the record, completed with the training that followed the sort."""
         return replace(
             self,
             epochs=trained.epochs,
@@ -160,7 +160,7 @@ class State:
     is_trained: bool = False
 
     def scored(self, quality: float, share_right: float) -> State:
-        """State after C_i is measured on V: C_i becomes C*, the best comparator, if it beats C*."""
+        """State after the comparator is measured on validation queries and may be the best."""
         # A comparison with NaN is false, so a NaN quality never becomes the best.
         if not (quality, share_right) > (self.best_quality, self.best_right):
             return self

@@ -1,4 +1,4 @@
-"""Mini-batches of pairs by whole queries, so that a document is embedded once for all its pairs."""
+"""Mini-batches of pairs by whole queries, so that each document is embedded only once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MiniBatch:
 
 @dataclass(frozen=True)
 class _Shares:
-    """For each of n queries, the run of its pairs that belongs to a mini-batch.
+    """Pairs that each of n queries contributes to a mini-batch, as a run of the query's pairs.
 
     Attributes:
         queries: numbers of the queries, among this process's queries that have pairs.
@@ -141,7 +141,7 @@ class QueryPairs:
     def endless_batches(
         self, size: int, most: int | None, rng: np.random.Generator, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Yield the mini-batches of one pass over the pairs after another, without end."""
+        """Yield mini-batches without end, by passing over all pairs again and again."""
         while len(self):
             yield from self.batches(size, most, rng, device)
 

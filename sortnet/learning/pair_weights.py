@@ -26,7 +26,7 @@ _AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
 
 @dataclass(frozen=True)
 class _Ranking:
-    """Grades and ranks of the documents by place: query by query, best first."""
+    """Grades, ranks and queries of all documents in ranked order, query by query."""
 
     metric: Metric
     grades: I64  # (n_docs,) by place
@@ -56,7 +56,7 @@ Change = Callable[[_Ranking, I64, I64], F64]
 
 
 def _ndcg(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of NDCG: |difference of gains * difference of discounts| / ideal DCG."""
+    """Change of NDCG by an exchange: |gain difference * discount difference| / ideal DCG."""
     metric = ranking.metric
     grades = ranking.grades
     ideal_places = np.lexsort((-grades, ranking.query))
@@ -75,7 +75,7 @@ def _ndcg(ranking: _Ranking, first: I64, second: I64) -> F64:
 
 
 def _map(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of average precision, the mean of the precisions at the relevant documents.
+    """Change of average precision, the mean precision at the ranks of relevant documents.
 
     A relevant document that moves up from rank b to a gains (hits above a + 1) / a - (hits up to
     b) / b, and each relevant one between them gains 1 / its rank.
