@@ -33,10 +33,12 @@ def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) 
     changed = differences(job.config, Config.from_json(record["asked"]))
     for split, facts in job.data.items():
         recorded = record["data"].get(split, facts)
+        if facts["fingerprint"] == recorded["fingerprint"]:
+            continue
         name = "data" if job.is_divided else f"{split} data"
-        fault = f"{name} {facts['path']} (its content differs from {recorded['path']})"
-        if facts["fingerprint"] != recorded["fingerprint"] and fault not in changed:
-            changed.append(fault)
+        change = f"{name} {facts['path']} (its content differs from {recorded['path']})"
+        if change not in changed:  # both parts of a divided file are of the same change
+            changed.append(change)
     if _named_columns(job.data) != _named_columns(record["data"]):
         changed.append("other columns are named")
     if changed:

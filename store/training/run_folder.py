@@ -117,7 +117,7 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Create and lock the folder within a `with` block; a new folder that stays empty is removed."""
+        """Create and lock the folder in a `with` block; remove a new folder that stays empty."""
         is_new = not self.path.exists()
         make_folder(self.path)
         try:
