@@ -59,7 +59,7 @@ class Model(Ranker):
             ModelError: if the features are not the features that the model was trained on.
         """
         self.check_features(queries)
-        return sort(self.comparator, self.scaler.when_read(queries))
+        return sort(self.comparator, self.scaler.scale_lazily(queries))
 
     def order(self, queries: Queries) -> I64:
         """Sort each query: document numbers (n_docs,), query by query, the best document first."""
