@@ -164,8 +164,9 @@ def hold_out(queries: Queries, share: float, seed: int, metric: Metric) -> tuple
         return queries, queries
     generator = np.random.default_rng(seed)
     is_held_out = np.zeros(len(queries), np.bool_)
-    for members, least in ((chooses, 1), (~chooses, 0)):
-        numbers = generator.permutation(np.flatnonzero(members))
+    # Of the queries that can choose, at least one is held out, and at least one stays.
+    for is_member, least in ((chooses, 1), (~chooses, 0)):
+        numbers = generator.permutation(np.flatnonzero(is_member))
         most = max(len(numbers) - 1, 0)
         n_held_out = min(max(round(share * len(numbers)), least), most)
         is_held_out[numbers[:n_held_out]] = True

@@ -132,7 +132,12 @@ def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
 
 
 def _err(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of ERR: the sum over ranks of R / rank times the product of 1 - R at higher places."""
+    """Change of ERR: the sum over ranks of R / rank times the product of 1 - R at higher places.
+
+    R = (2^grade - 1) / 2^4 is the probability that a reader stops at a document (Chapelle et al.
+    2009, Expected Reciprocal Rank for Graded Relevance). An exchange replaces the terms of the two
+    documents. The terms between them change by the ratio of their factors 1 - R.
+    """
     rank = ranking.rank
     stop = (np.exp2(ranking.grades) - 1) / 2**_HIGHEST_OF_ERR  # R, below 1
     passed = np.exp(ranking.sum_in_query(np.log1p(-stop)))

@@ -116,6 +116,7 @@ def even(part: SortedPart) -> I64:
             n_wanted = np.ceil(n_wanted * (_IN_ALL / total))
     gives_all = n_pairs <= n_wanted
     random_keys = _draw(part, np.where(gives_all, 0, n_wanted), int(n_wanted[~gives_all].sum()))
+    # This process adds all pairs of those of its own queries that give all their pairs.
     first = 0 if part.queries.shard is None else part.queries.shard.first
     own_gives_all = gives_all[first : first + len(part.queries)]
     own_sizes = part.queries.sizes

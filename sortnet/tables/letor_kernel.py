@@ -141,6 +141,8 @@ def _number(buf, p):
         c = np.int64(buf[p])
         if _ZERO <= c <= _NINE:
             digits += 1
+            # A digit behind the point, where `point` is 1, lowers the exponent. A digit that does
+            # not fit into the mantissa is dropped; before the point it raises the exponent.
             if mantissa < 10**17:
                 mantissa = mantissa * 10 + (c - _ZERO)
                 exponent -= point
