@@ -54,7 +54,7 @@ class Plan(NamedTuple):
     columns: NamedColumns = UNNAMED  # of the folds' tables
 
     def folds(self) -> list[OfficialFold]:
-        """The folds of the folder, as many as the size says."""
+        """The first folds of the folder, up to the size's number of folds."""
         return folds_of(str(self.folder), self.columns)[: self.size.folds]
 
     def seeds(self) -> range:

@@ -160,7 +160,7 @@ class _Counts:
         self.is_informed = _is_informed(table, rows, n, study, features)
 
     def row(self, name: str) -> int:
-        """The row of an annotator; the last row for a name without judgements."""
+        """The row of an annotator in all counts; the last row, of zeros, for an unknown name."""
         last_row = len(self.votes) - 1
         return min(self.table.annotators.get(name, last_row), last_row)
 
@@ -195,11 +195,11 @@ class _Agreements(NamedTuple):
         )
 
     def share(self, row: int) -> float | None:
-        """The share of equal answers of one annotator; None if there are no pairs of answers."""
+        """The share of equal answers of an annotator; None if there are no pairs of answers."""
         return float(self.same[row] / self.compared[row]) if self.compared[row] else None
 
     def expected_share(self, row: int) -> float | None:
-        """The expected share of equal answers of one annotator; None as above."""
+        """The share of equal answers that is expected of average annotators; None without pairs."""
         return float(self.expected_same[row] / self.compared[row]) if self.compared[row] else None
 
 

@@ -149,12 +149,15 @@ def matched_shared(
 
 
 def _matched_variance(square: float, unsure: F64, expected: float) -> float:
-    """MacKay's update of a variance, relative to the present prior.
+    """Update a prior variance by MacKay's rule: squared unknowns / number of determined unknowns.
 
     Args:
-        square: sum of the squared unknowns, in units of the prior.
-        unsure: of each unknown, the share of its prior variance that the answers have left.
-        expected: the variance before any answer, which counts as a few unknowns.
+        square: sum of the squared unknowns, divided by the present prior variance.
+        unsure: for each unknown, its posterior variance as a share of the present prior variance.
+        expected: the variance expected before any answer, which counts as a few unknowns.
+
+    Returns:
+        The new variance as a multiple of the present prior variance.
     """
     n_determined = float(np.sum(1 - np.minimum(unsure, 1.0)))
     return (square + _SHARED_BELIEF * expected) / (n_determined + _SHARED_BELIEF)

@@ -1,4 +1,4 @@
-"""Annotators as the model has them: reliability, blind answers, scale of measurements."""
+"""Parameters of annotators in a session: reliability, blind answers, scale of measurements."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _sorted_run(
         order = _arranged(X, offsets)
     else:
         order = np.asarray(start[docs], np.int64) - docs.start
-    numbers = None if form is None else _numbers_of(form, X)
+    numbers = None if form is None else _kernel_numbers(form, X)
     if numbers is not None:
         i, j, margin = _sort_compiled(*numbers, order, offsets, docs.start)
         if isinstance(form, Score):  # the kernel wrote the differences
@@ -231,15 +231,15 @@ def _sort_compiled(
 
 
 def _empty_columns(m: int) -> tuple[I32, I32, F32]:
-    """Room for the i, the j and the margin of m comparisons."""
+    """Allocate the columns i, j and margin of m comparisons."""
     return np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float32)
 
 
 def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
     """Refuse margins that are not numbers; the message names the first such document i."""
-    bad = np.isnan(margin)
-    if bad.any():
-        doc = int(i[np.argmax(bad)])
+    is_nan = np.isnan(margin)
+    if is_nan.any():
+        doc = int(i[np.argmax(is_nan)])
         query = int(np.searchsorted(queries.offsets, doc, side="right")) - 1
         raise ComparatorError(
             f"the comparator's margin is not a number (query {queries.qids[query]}, row "
@@ -247,7 +247,7 @@ def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
         )
 
 
-def _numbers_of(form: Form, X: F32) -> tuple[F64, F64] | None:
+def _kernel_numbers(form: Form, X: F32) -> tuple[F64, F64] | None:
     """Prepare documents for the kernel: scores, (n,), and no weights; or `DualUnits.numbers`."""
     if isinstance(form, Score):  # a difference of float32 scores is rounded the same in float64
         return form.scores(X), np.empty(0)
@@ -258,14 +258,18 @@ def _numbers_of(form: Form, X: F32) -> tuple[F64, F64] | None:
 # multiply-add in a*b - c*d would make a document differ from its twin.
 @njit(fastmath={"reassoc"})
 def _margin(E, w, i, j):  # type: ignore[no-untyped-def]
+    """The margin of document i over document j, by the numbers and weights of `_kernel_numbers`.
+
+    A matrix has dual units, whose terms e and e' `DualUnits.numbers` explains.
+    """
     if E.ndim == 1:  # decided at compile time, since each form has its own margin
         return E[i] - E[j]
     total = 0.0
-    H = w.shape[0]
+    H = w.shape[0]  # number of dual units
     for h in range(H):
-        e = E[i, h] * E[j, H + h]
-        dual = E[j, h] * E[i, H + h]
-        total += w[h] * (e - dual) / ((1.0 + e) * (1.0 + dual))
+        e_ij = E[i, h] * E[j, H + h]
+        e_ji = E[j, h] * E[i, H + h]
+        total += w[h] * (e_ij - e_ji) / ((1.0 + e_ij) * (1.0 + e_ji))
     return total
 
 
@@ -283,7 +287,7 @@ def merge_sort(
     """Sort `order` within each query in place, best first.
 
     Args:
-        E, w: the numbers and weights of `_numbers_of`.
+        E, w: the numbers and weights of `_kernel_numbers`.
         order: (n,) document numbers in the arrangement to start from.
         offsets: (n_queries + 1,) of the queries in `order`.
         room: (n_queries + 1,) where each query may write its comparisons.
