@@ -141,7 +141,7 @@ class Store:
         Args:
             command: the command line, or the function that was called.
             config: every setting, as JSON values.
-            versions: of SortNet, Python, torch and so on.
+            versions: versions of SortNet, Python, torch and so on.
             data: {split: values}, such as path and fingerprint; the numbers of queries,
                 documents and features of both parts are added.
             out: the folder of the run's model.

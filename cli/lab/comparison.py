@@ -20,7 +20,7 @@ class Comparison:
 
     Args:
         measures: by name, the first decides the order.
-        convention: of the figures, by its name; `said` is what it means.
+        convention: convention of the figures, by its name; `said` is what it means.
         data: what the page says of the data, and published figures are found by.
         spread: what stands beside a mean in the summary.
 

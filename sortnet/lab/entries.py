@@ -20,7 +20,7 @@ class Entry:
 
     Attributes:
         name: what the table calls it.
-        kind: of the ranker, or a variant.
+        kind: kind of the ranker, or a variant.
         changes: settings that are not the kind's defaults.
         grids: what is searched, see `tune`: None: the kind's own; nothing of SortNet, which
             chooses what its settings leave open by itself.

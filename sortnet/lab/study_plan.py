@@ -23,8 +23,8 @@ class Size:
     Attributes:
         documents: to learn from, of made data.
         tested: to test with, of made data.
-        draws: of made data, each a repetition.
-        folds: of a folder, the first ones; None: all.
+        draws: number of draws of made data, each a repetition.
+        folds: number of a folder's folds, the first of them; None: all folds.
         step: the factor between two budgets of answers.
         most: documents of the largest training part, where their number is studied.
         sets: to learn from, of made sets.

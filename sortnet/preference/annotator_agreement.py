@@ -159,7 +159,7 @@ def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | No
     Args:
         counts: (u, v) how often each unit was given each value; a unit that was given one value
             once does not count.
-        weight: of each unit: how often it counts.
+        weight: weight of each unit, the number of times that the unit counts.
 
     Returns:
         alpha; None if all values are the same.

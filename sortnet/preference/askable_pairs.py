@@ -19,7 +19,7 @@ class AskablePairs:
     """Pairs within groups of items that are not retired; only the listed pairs, if there is a list.
 
     Args:
-        groups: of the items.
+        groups: groups of the items.
         retired: items that nobody is asked about.
         among: (m, 2) the only pairs that may be asked; None for all within groups.
 

@@ -58,10 +58,10 @@ def cycle_test(
     probability count by their word.
 
     Args:
-        posterior: of the scores.
+        posterior: posterior of the scores.
         judgements: all judgements.
         models: annotators that share errors, if the posterior has these.
-        seed: of the simulations.
+        seed: seed of the simulations.
 
     Cost: 400 times a look at the answers about 50,000 triples at most.
     """

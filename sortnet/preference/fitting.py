@@ -1,4 +1,4 @@
-"""The model of a session: when it is fitted to the answers, and by which of them."""
+"""The model of a session: the times of its fits, and the answers that each fit uses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class CurrentOrder(NamedTuple):
 
     Attributes:
         items: (n,) best first; group by group if there are groups.
-        among_top: (n,) how probably each is of its group's top; None if the goal is no top.
+        among_top: (n,) the probability that each item is in the top of its group; None if the goal
+            is no top.
     """
 
     items: I64
@@ -50,20 +51,20 @@ class SessionFitting:
     """Fits the scores of a session to its answers from time to time; thread-safe.
 
     Args:
-        features: (n, d) of the items.
+        features: (n, d) the features of the items.
         history: the events of the session.
         groups: the groups of the items.
         study: which annotators are models, and the gold pairs.
         goal: the goal of the session.
         lock: guards the history and the fits; it is not held during a fit.
-        seed: of all random choices.
+        seed: seed of all random choices.
         keep: folder in which fits to many answers are kept; None: nowhere.
         call: calls the functions of a fit that takes more than a few milliseconds.
 
     Attributes:
         fits: the last fits.
         fitted_at: number of events to which the last fits were made.
-        order: the items in order, by the answers that came after the last fit, too.
+        order: the items in order, which also includes the answers after the last fit.
     """
 
     def __init__(
@@ -184,8 +185,9 @@ class SessionFitting:
         return (reliability, scale) if scale > 0 else None
 
     def typical_measuring(self) -> Measuring | None:
-        """Reliability and scale of the annotator with the most answers, if the answers are
-        measurements. Before any answer: of an annotator whose answers are to be measurements.
+        """The reliability and the scale of the annotator with the most answers; see `measuring`.
+
+        Before any answer, of an annotator whose answers will be measurements.
         """
         names = [*self._history.annotators] or [*self._study.probabilities]
         if not names:

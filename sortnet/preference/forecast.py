@@ -82,8 +82,8 @@ def forecast(
     can be forecast that has not begun.
 
     Args:
-        posterior: of the scores, by the answers so far.
-        groups: of the items.
+        posterior: posterior of the scores, by the answers so far.
+        groups: groups of the items.
         goal: at which the session stops.
         answered: number of answers so far.
         checks_left: number of answers to the hold-out that are missing to check the model.
@@ -91,7 +91,7 @@ def forecast(
         worth: number of answers about pairs that are as informative as one answer; 1 for pairs.
         measuring: the annotator's reliability and scale, if answers are measurements; None: answers
             are words.
-        seed: of all random choices.
+        seed: seed of all random choices.
 
     Cost: about a tenth of a second for any number of items: a sample stands for more than 40 items,
     and each answer in it for as many answers as items an item of the sample stands for.

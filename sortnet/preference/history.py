@@ -333,7 +333,7 @@ class History:
         """All pairs of the items of each row.
 
         Args:
-            rows: of the events.
+            rows: rows of the events.
             compared: leave out pairs of items between the best and the worst: they belong to the
                 question, but the answer does not compare them.
         """
@@ -462,7 +462,7 @@ class _AnnotatorLog:
     items between the best and the worst may still be asked about.
 
     Attributes:
-        rows: of all judgements, oldest first; some of them may be undone.
+        rows: rows of all judgements, oldest first; some of them may be undone.
         pairs: {pair: how often the annotator answered it}.
         rows_answered_once: {question: row of its answer} of questions that were answered once.
         undone_rows: {question: row of its last undone answer} of questions not answered since.

@@ -47,9 +47,9 @@ def rank_items(posterior: Posterior, judgements: I64, groups: Groups, *, top: in
     """Rank the items of each group by expected score; intervals come from the ranks in draws.
 
     Args:
-        posterior: of the scores.
+        posterior: posterior of the scores.
         judgements: (n,) number of answers about an item.
-        groups: of the items.
+        groups: groups of the items.
         top: number of top items of each group; 0: no top is wanted.
 
     Cost: one sort, and one sort per draw.

@@ -125,8 +125,8 @@ def fit(
         votes: the answers.
         n_annotators: a, the number of annotators.
         scales: α², υ² and so on. None: choose them, see `choose_scales`.
-        start: of Newton's method, from an earlier fit, perhaps with fewer annotators.
-        seed: of the draws.
+        start: start of Newton's method, from an earlier fit, perhaps with fewer annotators.
+        seed: seed of the draws.
         draws: the number of draws; None: 256, or 48 above a thousand unknowns.
 
     Cost: up to a thousand unknowns, a few factorisations of (d + n + 2 a)², and about fifty if

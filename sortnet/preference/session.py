@@ -40,7 +40,7 @@ class Session:
     Args:
         features: (n, d) numbers; NaN is missing. None for items known by name only.
         n_items: n, if there are no features.
-        seed: of all random choices.
+        seed: seed of all random choices.
         strategy: a name of `sortnet.preference.strategies.STRATEGIES`.
         holdout: share of questions about random pairs, the hold-out: their answers are not used to
             choose questions, but the ranking uses them.

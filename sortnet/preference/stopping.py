@@ -278,12 +278,12 @@ def group_standings(
     """Measure the distance of each group from the goal.
 
     Args:
-        posterior: of the scores.
-        groups: of the items.
+        posterior: posterior of the scores.
+        groups: groups of the items.
         n_answers: (n,) number of answers about each item.
-        goal: of the session.
+        goal: goal of the session.
         passed: whether the check of the model passed; there is one check for all groups.
-        seed: of the pairs that are looked at.
+        seed: seed of the pairs that are looked at.
 
     Cost: at most a few thousand pairs of each group, fewer if there are many groups.
     """
@@ -365,9 +365,9 @@ def whether_to_stop(
 
     Args:
         state: the distance from the goal.
-        goal: of the session.
+        goal: goal of the session.
         n_free: number of questions that can still be asked.
-        check: of the model.
+        check: check of the model.
         left: the number of questions that are left.
     """
     if state.is_final:

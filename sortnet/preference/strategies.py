@@ -121,7 +121,7 @@ class View:
     """The input of a strategy.
 
     Attributes:
-        posterior: of the scores, from all answers except the hold-out.
+        posterior: posterior of the scores, from all answers except the hold-out.
         order: (n,) the items, best first; group by group if there are groups.
         among_top: (n,) see `Ranking`; None if the goal is the whole order.
         seen: (n,) number of answers about an item and of pending questions about it.
@@ -129,7 +129,7 @@ class View:
         component: (n,) each item's connected component in the graph of answers.
         merge: returns the current merge sort, built on first use.
         free: whether a pair may be asked of this annotator.
-        groups: of the items; pairs are within groups.
+        groups: groups of the items; pairs are within groups.
         every: the only pairs that may be asked at all; None: all pairs within groups, which are too
             many to list.
         listed: whether `every` is a list from the caller, and not all pairs within groups.

@@ -27,7 +27,7 @@ class _Switch(NamedTuple):
 
     Attributes:
         opposite: the kind that undoes it.
-        field: of `Study`, which maps each subject to the decision in force.
+        field: field of `Study`, which maps each subject to the decision in force.
         needs: fields of a decision that say what it is about.
     """
 

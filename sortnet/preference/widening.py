@@ -31,12 +31,12 @@ def widened_by(
     fewer answers.
 
     Args:
-        posterior: by all answers.
+        posterior: posterior of the scores by all answers.
         features: (n, d) of the fit.
         votes: all answers.
-        groups: of the items.
-        goal: of the session.
-        seed: of the pairs that are looked at.
+        groups: groups of the items.
+        goal: goal of the session.
+        seed: seed of the pairs that are looked at.
 
     Cost: the scales and a fit for each of the four least reliable annotators with at least 20
     answers; nothing with more than 200 items or 20,000 answers, or with one annotator.

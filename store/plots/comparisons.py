@@ -38,7 +38,7 @@ def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figu
     Args:
         p: (k, k) symmetric, such as `sortnet.lab.significance.as_matrix` gives; NaN if it is
             unknown.
-        names: of the k rankers, from the top and from the left.
+        names: names of the k rankers, from the top and from the left.
         means: (k,) the figures that are compared; higher is better.
     """
     p_values = np.asarray(p, dtype=np.float64)
@@ -69,8 +69,8 @@ def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd:
 
     Args:
         mean_ranks: (k,) of `sortnet.lab.significance.friedman`, 1 the best.
-        names: of the k rankers.
-        cd: of `sortnet.lab.significance.critical_difference`.
+        names: names of the k rankers.
+        cd: critical difference, from `sortnet.lab.significance.critical_difference`.
     """
     ranks = np.asarray(mean_ranks, dtype=np.float64)
     k = _check_sizes(names, ranks)
@@ -112,7 +112,7 @@ def curves(
 
     Args:
         log: whether the scale of x is logarithmic.
-        title: of the figure; empty: y by x.
+        title: title of the figure; empty: y by x.
         remark: a text below the title, such as the conventions of the measure.
     """
     check(frame, [name for name in (x, y, by) if name], "run the study first")

@@ -66,7 +66,7 @@ def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
 
     Args:
         all_facts: results of `facts_of`: one, or one for each criterion.
-        name: of the collection.
+        name: name of the collection.
     """
     if all_facts[0]["criterion"]:
         sections = [
