@@ -129,7 +129,7 @@ def _model_server() -> Iterator[tuple[str, Connection]]:
 def _serve(connection: Connection) -> None:
     """Serve a model until the connection says end."""
     sys.path.append(str(FOLDER.parent / "tests"))
-    from model_made import Model, serving
+    from language_model_server import Model, serving
 
     texts = _texts(200)
     ended: list[float] = []

@@ -99,7 +99,7 @@ class _Judged:
     """
 
     def __init__(self, n: int, *, seconds: float) -> None:
-        from model_made import Model, serving
+        from language_model_server import Model, serving
 
         self._times: list[tuple[tuple[str, str], float]] = []
         self.model = Model(lambda text: float(text.split()[-1]) / 10, seconds=seconds)
@@ -147,7 +147,7 @@ class _Judged:
 
 
 def _pair_of(prompt: str) -> tuple[str, str]:
-    from model_made import SIDES
+    from language_model_server import SIDES
 
     left, right = (text.rsplit(maxsplit=1)[-1] for text in SIDES.search(prompt).groups())  # type: ignore[union-attr]
     return f"t{left}", f"t{right}"

@@ -30,13 +30,13 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import cli_made
+import cli_helpers
 import pytest
-from cli_made import FAST, copy_run, done, make_fold
-from collections_made import Clock
-from forked_made import hearing_hangups
+from cli_helpers import FAST, copy_run, done, make_fold
+from collection_helpers import Clock
+from forked_processes import hearing_hangups
 from hypothesis import HealthCheck, settings
-from items_made import LanguageModel
+from item_helpers import LanguageModel
 from sqlalchemy import create_engine, make_url, text
 
 from store import Store, open_store
@@ -63,7 +63,7 @@ NOT_QUICK |= {
 # Half a minute: started last, it would run alone while the other workers have nothing to do.
 LONGEST = "test_the_notebooks_run_and_leave_no_warning_and_no_file"
 # What it does at its import is for servers of forks; scripts that no version runs again.
-collect_ignore = ["fitted_made.py", "data"]
+collect_ignore = ["fitting_preload.py", "data"]
 _CACHE = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # no test writes the user's own
 
 # A property holds or does not, however slow the machine is. `--hypothesis-profile many` tries more
@@ -171,8 +171,8 @@ def own_trained(trained: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def quick_training() -> Iterator[None]:
-    """Shorten training: see `cli_made.quick_training`."""
-    with cli_made.quick_training():
+    """Shorten training: see `cli_helpers.quick_training`."""
+    with cli_helpers.quick_training():
         yield
 
 

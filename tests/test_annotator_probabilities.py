@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault, invoke
-from collections_made import made_items
+from cli_helpers import done, fault, invoke
+from collection_helpers import made_items
 from hypothesis import given
 from hypothesis import strategies as st
-from model_made import Model, serving
+from language_model_server import Model, serving
 
 from sortnet.errors import StudyError
 from sortnet.judges.budget import Budget
@@ -161,7 +161,7 @@ def test_no_logprobs_is_for_a_model():
 def test_a_skip_of_a_model_keeps_its_reason(message, finish, why):
     choice = {"message": message, "finish_reason": finish}
     body = json.dumps({"choices": [choice]}).encode()
-    assert parse_reply(body)["why_empty"] == why
+    assert parse_reply(body).why_empty == why
     worker = ModelWorker(Server("http://localhost:1", "judge", None, 1.0, 1.0, Budget()), 0)
     worker.server.client = Answers(body)
     pair = {"left": {}, "right": {}, "messages": [{"role": "user", "content": "A or B?"}]}

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
-from collections_made import made_items, sqlite_url
+from collection_helpers import made_items, sqlite_url
 
 from sortnet.preference import Judgement, cached_on_disk, fitted_model, problem
 from sortnet.preference.session import Session

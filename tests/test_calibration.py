@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from collections_made import made_items
+from collection_helpers import made_items
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault, invoke
-from collections_made import made_items
-from results_made import value_of
+from cli_helpers import done, fault, invoke
+from collection_helpers import made_items
+from result_helpers import value_of
 
 from sortnet.preference import Judgement
 from sortnet.preference.study import Decision

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault, invoke
-from results_made import value_of
+from cli_helpers import done, fault, invoke
+from result_helpers import value_of
 
 from cli.terminal.asking import TOO_LATE, Asking, Reply
 from sortnet.preference.study import Decision

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_made import done, fault
-from results_made import value_of
+from cli_helpers import done, fault
+from result_helpers import value_of
 
 HELPFUL, HONEST = "replies:helpful", "replies:honest"
 RULES = "# Rules\n\nRead *both*."

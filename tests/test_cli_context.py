@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
-from results_made import value_of
+from result_helpers import value_of
 
 from cli.main import main
 from sortnet.errors import DataError

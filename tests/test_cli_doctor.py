@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli_made import FAST, copy_run, done, fault, invoke, make_fold
+from cli_helpers import FAST, copy_run, done, fault, invoke, make_fold
 from click.shell_completion import BashComplete
-from results_made import value_of
+from result_helpers import value_of
 
 from cli.main import main
 from sortnet import __version__

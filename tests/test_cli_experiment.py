@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
-from forked_made import Forked
+from forked_processes import Forked
 from letor_folds import write_folds
-from results_made import notes_of, value_of
+from result_helpers import notes_of, value_of
 
 from cli.main import main
 from sortnet.data import read_fold

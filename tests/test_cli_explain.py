@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import FAST, done, fault
-from results_made import value_of
+from cli_helpers import FAST, done, fault
+from result_helpers import value_of
 
 from sortnet.data import read_queries
 from sortnet.explain.attribution import explain_pair

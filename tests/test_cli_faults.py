@@ -14,8 +14,8 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from cli_made import FAST, done, fault, invoke, weights_of
-from forked_made import Forked
+from cli_helpers import FAST, done, fault, invoke, weights_of
+from forked_processes import Forked
 
 from sortnet.errors import SortNetError
 from store import open_store

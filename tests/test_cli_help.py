@@ -8,9 +8,9 @@ import sys
 
 import click
 import pytest
-from cli_made import OLD_RUNNER, done, fault, invoke
-from docs_made import walk
-from settings_made import LACKING, others
+from cli_helpers import OLD_RUNNER, done, fault, invoke
+from docs_helpers import walk
+from setting_values import LACKING, others
 
 from cli.main import main
 from cli.options import RARE, SETTINGS

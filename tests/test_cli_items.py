@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import OLD_RUNNER, done, fault, invoke, runner
+from cli_helpers import OLD_RUNNER, done, fault, invoke, runner
 from PIL import Image
-from results_made import value_of
+from result_helpers import value_of
 
 from cli.main import main
 from sortnet.items import describe, read_items

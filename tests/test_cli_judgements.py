@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault, invoke
-from collections_made import answer_lease, made_items, question
-from results_made import value_of
+from cli_helpers import done, fault, invoke
+from collection_helpers import answer_lease, made_items, question
+from result_helpers import value_of
 
 from sortnet.preference import Judgement
 from store import open_store

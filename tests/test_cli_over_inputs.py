@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault, weights_of
+from cli_helpers import done, fault, weights_of
 
 import cli.main
 from sortnet.errors import SortNetError

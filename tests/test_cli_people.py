@@ -7,9 +7,9 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from cli_made import done
-from collections_made import made_items
-from results_made import value_of
+from cli_helpers import done
+from collection_helpers import made_items
+from result_helpers import value_of
 
 from store import open_store
 

@@ -14,8 +14,8 @@ import ir_measures
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import FAST, done, fault, letor
-from results_made import notes_of, value_of
+from cli_helpers import FAST, done, fault, letor
+from result_helpers import notes_of, value_of
 
 from sortnet.data import read_queries
 from sortnet.rankers.sortnet import Model

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault, letor
-from items_made import essays, goodness, items_of, photo, ranker_of
-from results_made import value_of
+from cli_helpers import done, fault, letor
+from item_helpers import essays, goodness, items_of, photo, ranker_of
+from result_helpers import value_of
 from scipy.stats import spearmanr
 
 from sortnet.data import read_queries

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import done, fault, invoke
-from collections_made import made_items
-from results_made import notes_of, value_of
+from cli_helpers import done, fault, invoke
+from collection_helpers import made_items
+from result_helpers import notes_of, value_of
 
 from sortnet.preference import Judgement
 from sortnet.preference.study import Decision

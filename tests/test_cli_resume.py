@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_made import copy_run, done, fault, invoke, make_fold, weights_of
+from cli_helpers import copy_run, done, fault, invoke, make_fold, weights_of
 from click.testing import Result
-from forked_made import Forked
+from forked_processes import Forked
 from pandas.testing import assert_frame_equal
-from results_made import value_of
+from result_helpers import value_of
 
 import cli.printing.iterations
 import sortnet.rankers.choose_inputs

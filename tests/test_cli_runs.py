@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_made import FAST, done, fault, invoke, runner
+from cli_helpers import FAST, done, fault, invoke, runner
 from pandas.testing import assert_frame_equal
-from results_made import value_of
+from result_helpers import value_of
 from sqlalchemy import update
 
 from cli.main import main

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from forked_made import hearing_hangups
+from forked_processes import hearing_hangups
 
 # Runs `python -m PACKAGE WORDS`, where a signal comes as the module is looked for.
 LOADING = """

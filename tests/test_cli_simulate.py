@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault
-from collections_made import made_items
+from cli_helpers import done, fault
+from collection_helpers import made_items
 from PIL import Image
-from results_made import value_of
+from result_helpers import value_of
 
 from cli.inputs.votes import read_votes
 from sortnet.errors import DataError

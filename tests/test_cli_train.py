@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import FAST, done, fault, invoke, letor, make_fold, weights_of
-from results_made import notes_of, value_of
+from cli_helpers import FAST, done, fault, invoke, letor, make_fold, weights_of
+from result_helpers import notes_of, value_of
 
 from sortnet.config import Config, LoopTraining
 from sortnet.data import fingerprint, read_queries

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import FAST, done, fault, invoke, make_fold
-from collections_made import made_items
-from results_made import value_of
+from cli_helpers import FAST, done, fault, invoke, make_fold
+from collection_helpers import made_items
+from result_helpers import value_of
 
 from sortnet.core import Queries
 from sortnet.data.divide import hold_out_documents

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault, invoke, make_fold
-from results_made import value_of
+from cli_helpers import done, fault, invoke, make_fold
+from result_helpers import value_of
 
 from cli.printing.iterations import chosen
 from sortnet import SortNetRanker

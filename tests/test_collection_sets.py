@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import FAST, done, fault
-from collections_made import made_items
-from results_made import value_of
+from cli_helpers import FAST, done, fault
+from collection_helpers import made_items
+from result_helpers import value_of
 from test_report import Page
 
 import sortnet

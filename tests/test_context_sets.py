@@ -7,9 +7,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from extras_made import needs
 from hypothesis import given
 from hypothesis import strategies as st
+from optional_extras import needs
 
 from sortnet.errors import DataError
 from sortnet.lab.set_generators import (

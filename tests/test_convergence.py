@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cli_made import done, runner
-from collections_made import answer_lease, made_items
+from cli_helpers import done, runner
+from collection_helpers import answer_lease, made_items
 from sqlalchemy import event
 
 from cli.main import main

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from collections_made import Clock, answer_lease, made_items
+from collection_helpers import Clock, answer_lease, made_items
 
 from sortnet.errors import StoreError
 from sortnet.preference import Judgement

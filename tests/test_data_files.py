@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import invoke
-from files_made import assert_same
+from cli_helpers import invoke
+from file_helpers import assert_same
 
 from sortnet import read_letor, write_letor
 from sortnet.core import Queries

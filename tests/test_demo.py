@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 import numpy as np
 import pytest
-from cli_made import fault, invoke
+from cli_helpers import fault, invoke
 from matplotlib.figure import Figure
 from matplotlib.image import imread
-from results_made import value_of
+from result_helpers import value_of
 from scipy.stats import spearmanr
 
 from sortnet import Model, read_queries

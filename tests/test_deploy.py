@@ -23,7 +23,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 import yaml
-from cli_made import done
+from cli_helpers import done
 from conftest import free_port
 
 FOLDER = Path(__file__).parents[1] / "deploy"

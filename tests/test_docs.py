@@ -14,7 +14,7 @@ from textwrap import dedent
 import click
 import numpy as np
 import pytest
-from docs_made import (
+from docs_helpers import (
     DATABASE,
     ROOT,
     TUTORIAL,
@@ -29,7 +29,7 @@ from docs_made import (
     sortnet_of,
     walk,
 )
-from model_made import Model, serving
+from language_model_server import Model, serving
 from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from docs_made import ROOT
+from docs_helpers import ROOT
 
 sys.path.insert(0, str(ROOT / "docs"))
 

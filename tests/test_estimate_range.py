@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections_made import made_items
+from collection_helpers import made_items
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from settings_made import LACKING, others
+from setting_values import LACKING, others
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from docs_made import ROOT
+from docs_helpers import ROOT
 from scipy import sparse
 from sklearn.base import clone
 from test_estimator import X, made, parts, qid, small, y  # noqa: F401  # parts is a fixture

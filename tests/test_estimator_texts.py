@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import done
-from items_made import photo
+from cli_helpers import done
+from item_helpers import photo
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from test_tables import goods

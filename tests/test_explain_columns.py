@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import done
-from items_made import FAST, essays, ranker_of
-from results_made import value_of
+from cli_helpers import done
+from item_helpers import FAST, essays, ranker_of
+from result_helpers import value_of
 
 from sortnet.config import Config
 from sortnet.data import read_queries

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from cli_made import done
-from collections_made import made_items
-from results_made import value_of
+from cli_helpers import done
+from collection_helpers import made_items
+from result_helpers import value_of
 
 from cli.web.admin_state import PEOPLE_HEADS, AdminState
 from cli.web.pages import People

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 import torch
-from cli_made import done, make_fold
+from cli_helpers import done, make_fold
 from sklearn.preprocessing import PolynomialFeatures
 
 from sortnet import load_ranker

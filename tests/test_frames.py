@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pairs_made import table
+from pair_tables import table
 from pandas.testing import assert_frame_equal
 
 from sortnet.config import Config

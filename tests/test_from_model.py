@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import copy_run, done, fault, invoke, letor, make_fold, weights_of
-from collections_made import made_items
-from results_made import value_of
+from cli_helpers import copy_run, done, fault, invoke, letor, make_fold, weights_of
+from collection_helpers import made_items
+from result_helpers import value_of
 from test_cli_resume import RUN_FOLDER, killed_at
 
 from sortnet.config import Config

@@ -9,8 +9,8 @@ import random
 import socket
 import zlib
 
-from fuzz_made import damaged, rounds
-from model_made import pair_made, raw_server, worker_of
+from fuzz_helpers import damaged, rounds
+from language_model_server import pair_made, raw_server, worker_of
 
 from sortnet.judges.http_client import Connections
 from sortnet.judges.model_server import spellings

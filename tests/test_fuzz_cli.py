@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 import pytest
-from cli_made import FAST, done, fault, runner
-from docs_made import walk
-from fuzz_made import rounds
+from cli_helpers import FAST, done, fault, runner
+from docs_helpers import walk
+from fuzz_helpers import rounds
 
 from cli.main import main
 from sortnet.config import Config

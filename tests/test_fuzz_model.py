@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from cli_made import invoke, letor, weights_of
-from fuzz_made import replace_by_other_kind, rounds
-from items_made import essays, ranker_of
+from cli_helpers import invoke, letor, weights_of
+from fuzz_helpers import replace_by_other_kind, rounds
+from item_helpers import essays, ranker_of
 
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, LoopTraining

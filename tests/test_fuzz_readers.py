@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_made import letor
-from collections_made import made_items
-from files_made import assert_same
-from fuzz_made import damaged, foreign, replace_by_other_kind, rounds, with_ends
+from cli_helpers import letor
+from collection_helpers import made_items
+from file_helpers import assert_same
+from fuzz_helpers import damaged, foreign, replace_by_other_kind, rounds, with_ends
 
 from sortnet.core import Queries
 from sortnet.data import read_queries

@@ -11,9 +11,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from cli_made import runner
-from fuzz_made import rounds
-from reading_made import OF_STORE, REPORT, add_collection
+from cli_helpers import runner
+from fuzz_helpers import rounds
+from reading_commands import OF_STORE, REPORT, add_collection
 
 from cli.main import main
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pairs_made import table
+from pair_tables import table
 from test_sort import Batched, Table, numbered, random_queries, sizes
 from test_training import MADE, made, parts_of
 

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli_made import fault, invoke, weights_of
+from cli_helpers import fault, invoke, weights_of
 
 from sortnet.data import fingerprint, read_queries
 from sortnet.errors import DataError, ModelError

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from items_made import essays, items_of, photo, ranker_of
+from item_helpers import essays, items_of, photo, ranker_of
 
 from sortnet.core import Queries
 from sortnet.errors import DataError, ModelError

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from extras_made import needs
-from items_made import items_of
+from item_helpers import items_of
+from optional_extras import needs
 from PIL import Image
 from threadpoolctl import threadpool_limits
 

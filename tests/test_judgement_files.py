@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from collections_made import ON_SQLITE, Clock, answer_lease, made_items, question
+from collection_helpers import ON_SQLITE, Clock, answer_lease, made_items, question
 
 from sortnet.errors import DataError, SortNetError
 from sortnet.preference import Judgement

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collections_made import made_items
+from collection_helpers import made_items
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault, invoke
-from forked_made import ForkedScript
+from cli_helpers import done, fault, invoke
+from forked_processes import ForkedScript
 from hypothesis import given
 from hypothesis import strategies as st
-from model_made import ITEM, Model, serving, token_made
-from results_made import value_of
+from language_model_server import ITEM, Model, serving, token_made
+from result_helpers import value_of
 
 import sortnet
 from sortnet.errors import SortNetError
@@ -25,6 +25,7 @@ from sortnet.judges.answer_cache import AnswerCache, answer_key
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_question import PLACES
 from sortnet.judges.function import verdict_on_set
+from sortnet.judges.model_answers import Reply
 from sortnet.judges.set_choices import choice_in, letter_shares
 from sortnet.judges.verdicts import Fault, Refused, Verdict, parse_verdict
 from sortnet.preference import Judgement
@@ -110,7 +111,7 @@ def test_a_best_and_a_worst_are_read_however_they_are_written(order, form):
     assert (text[choice.best_at], text[choice.worst_at]) == (order[0], order[3])
     ranks_all = all(f"{{{k}}}" in form for k in range(4))
     assert choice.ranks_all == ranks_all
-    verdict = AnswerForm(4, worst=True).verdict({"text": text, "logprobs": []}, text, {})
+    verdict = AnswerForm(4, worst=True).verdict(Reply(text, "", 0, 0, []), text, {})
     assert (verdict.answer, verdict.best) == ("best", PLACES.index(order[0]))
     assert verdict.worst == PLACES.index(order[3])
     if ranks_all:

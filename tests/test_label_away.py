@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cli_made import invoke
+from cli_helpers import invoke
 from click.testing import Result
-from collections_made import made_items
-from model_made import Model, serving
-from results_made import value_of
+from collection_helpers import made_items
+from language_model_server import Model, serving
+from result_helpers import value_of
 from sqlalchemy.exc import OperationalError
 
 from sortnet.errors import StoreError

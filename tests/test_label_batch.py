@@ -6,16 +6,15 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
 from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault, invoke
-from model_made import Model, serving
-from results_made import notes_of, value_of
+from cli_helpers import done, fault, invoke
+from forked_processes import exit_code_of
+from language_model_server import Model, serving
+from result_helpers import notes_of, value_of
 
 from sortnet.errors import SortNetError
 from store import open_store
@@ -573,11 +572,7 @@ with open_store("s.db") as store:
 def test_a_killed_reading_goes_on_where_it_was():
     write("--batch-size", 12)
     give([answered(line) for line in requests()])
-    Path("read.py").write_text(READ)
-    root = str(Path(__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])}
-    killed = subprocess.run([sys.executable, "read.py"], env=environment, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    assert exit_code_of(READ) == -signal.SIGKILL
     assert len(judgements()) == 6
     facts = read()
     assert (facts["stored"], facts["repeated"]) == (6, 6)

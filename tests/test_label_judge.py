@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from cli_made import done, fault, invoke
+from cli_helpers import done, fault, invoke
 from click.testing import Result
-from collections_made import Clock, made_items
-from forked_made import ForkedScript
-from results_made import value_of
+from collection_helpers import Clock, made_items
+from forked_processes import ForkedScript
+from result_helpers import value_of
 
 from sortnet.errors import SortNetError
 from sortnet.judges.connection import JudgeConnection

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault, invoke
-from forked_made import Forked, ForkedScript
-from model_made import Model, serving
-from results_made import value_of
+from cli_helpers import done, fault, invoke
+from forked_processes import Forked, ForkedScript
+from language_model_server import Model, serving
+from result_helpers import value_of
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from sortnet.errors import SortNetError
@@ -447,7 +447,7 @@ def test_a_probability_needs_both_sides():
 
 def test_an_answer_is_read_or_a_fault():
     good = {"choices": [{"message": {"content": "A"}}]}
-    assert parse_reply(json.dumps(good).encode())["text"] == "A"
+    assert parse_reply(json.dumps(good).encode()).text == "A"
     for raw in (b"", b"[]", b"{}", b'{"choices":[{}]}', b"\xff", b'{"choices":{"0":1}}',
                 b'{"choices": [{"message": 3}]}'):  # fmt: skip
         with pytest.raises(Fault):

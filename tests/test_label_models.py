@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault, invoke
-from model_made import Model, serving
-from results_made import value_of
+from cli_helpers import done, fault, invoke
+from language_model_server import Model, serving
+from result_helpers import value_of
 from starlette.responses import JSONResponse
 
 from cli.terminal.models_in_turn import label_in_turn

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collections_made import made_items
+from collection_helpers import made_items
 from PIL import Image
-from terminal_made import Terminal
+from terminal_helpers import Terminal
 
 from store import open_store
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import runner
-from collections_made import made_items
+from cli_helpers import runner
+from collection_helpers import made_items
 
 from cli.main import main
 from cli.terminal.asking import Asking, Reply

@@ -7,11 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from cli_made import runner
+from cli_helpers import runner
 from click.testing import Result
-from collections_made import made_items, sets_of
+from collection_helpers import made_items, sets_of
 from rich.console import Console
-from terminal_made import Terminal
+from terminal_helpers import Terminal
 
 from cli.main import main
 from cli.terminal.asking import Reply

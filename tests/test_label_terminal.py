@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import fault, runner
+from cli_helpers import fault, runner
 from click.testing import Result
-from collections_made import answer_lease, made_items, question
-from results_made import value_of
+from collection_helpers import answer_lease, made_items, question
+from result_helpers import value_of
 from rich.console import Console
-from terminal_made import Terminal
+from terminal_helpers import Terminal
 
 from cli.main import main
 from cli.printing.item_rankings import ranking_lines

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collections_made import Clock, answer_lease, live_pairs, made_items, question, sqlite_url
-from forked_made import ForkedScript
+from collection_helpers import Clock, answer_lease, live_pairs, made_items, question, sqlite_url
+from forked_processes import ForkedScript
 from sqlalchemy import text
 
 from sortnet.errors import LeaseError, SortNetError, StoreError
@@ -317,7 +317,7 @@ def test_threads_at_two_services_leave_both_with_the_stored_events(
 # Answers until it is killed; says which leases were answered when that is stored.
 ANSWERS = """
 import sys
-from collections_made import answer_lease
+from collection_helpers import answer_lease
 from store import open_store
 from store.service.labelling import LabellingService
 service = LabellingService(open_store(sys.argv[1]).collection("many"))

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from extras_made import needs
+from optional_extras import needs
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from pairs_made import table
+from pair_tables import table
 
 from sortnet.comparators import CmpNN, Committee
 from sortnet.config import Config, LoopTraining

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from files_made import assert_same
+from file_helpers import assert_same
 
 from sortnet import read_letor, write_letor
 from sortnet.config import Config

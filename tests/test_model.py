@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from cli_made import weights_of
+from cli_helpers import weights_of
 
 import sortnet.rankers.model_folder
 from sortnet.comparators import CmpNN, DirectRanker, make_comparator

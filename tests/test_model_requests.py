@@ -8,9 +8,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault, invoke
-from model_made import Model, serving
-from results_made import value_of
+from cli_helpers import done, fault, invoke
+from language_model_server import Model, serving
+from result_helpers import value_of
 from starlette.responses import JSONResponse
 
 import sortnet

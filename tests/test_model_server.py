@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable
 
 import pytest
-from model_made import Answers, pair_made, raw_server, worker_of
+from language_model_server import Answers, pair_made, raw_server, worker_of
 
 from sortnet.judges.http_client import LONGEST, Connections, DecodedBody, HttpAnswer
 from sortnet.judges.model_server import spellings

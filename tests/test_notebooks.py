@@ -20,7 +20,7 @@ from typing import Any
 import matplotlib.font_manager
 import nbformat
 import pytest
-from cli_made import done, quick_training
+from cli_helpers import done, quick_training
 from nbclient import NotebookClient
 from packaging.requirements import Requirement
 from PIL import Image as Picture

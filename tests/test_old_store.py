@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from cli_made import done, invoke
-from results_made import value_of
+from cli_helpers import done, invoke
+from result_helpers import value_of
 
 OLD = Path(__file__).parent / "data" / "store-0.1.0.sqlite"
 RUN = "af77ab34b383"

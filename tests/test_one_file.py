@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import FAST, done, fault, invoke, letor
-from results_made import value_of
+from cli_helpers import FAST, done, fault, invoke, letor
+from result_helpers import value_of
 
 from sortnet import SortNetRanker, from_frame, load_ranker
 from sortnet.core import NamedColumns, Queries

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collections_made import Clock, answer_lease, made_items
-from forked_made import ForkedScript
-from results_made import value_of
+from collection_helpers import Clock, answer_lease, made_items
+from forked_processes import ForkedScript
+from result_helpers import value_of
 
 import store.collections.leases as lease_rows
 from sortnet.preference import Question

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from cli_made import done, invoke
-from extras_made import needs
-from results_made import value_of
+from cli_helpers import done, invoke
+from optional_extras import needs
+from result_helpers import value_of
 
 from sortnet import SortNetRanker, load_ranker, read_queries
 from sortnet.comparators import DirectRanker

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from collections_made import made_items
+from collection_helpers import made_items
 
 from sortnet.errors import DataError
 from sortnet.items import Items

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pairs_made import table
+from pair_tables import table
 
 from sortnet.core import ComparedPairs, Queries
 from sortnet.learning.pair_weights import CHANGES, exchange_changes, weights_by_quality

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from cli_made import FAST, done, fault, invoke, make_fold
+from cli_helpers import FAST, done, fault, invoke, make_fold
 from sqlalchemy import create_engine, make_url, text
 
 from sortnet.errors import StoreError

@@ -83,7 +83,7 @@ def together(size: int, cases: list[dict]) -> list[tuple[dict, ...]]:
 def _loaded() -> BaseContext:
     """Where processes are forks of one that has loaded all that a fit needs."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["fitted_made"])
+    context.set_forkserver_preload(["fitting_preload"])
     with pytest.MonkeyPatch.context() as patch:  # Python 3.11 looks for it where PYTHONPATH says
         patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
         forkserver.ensure_running()

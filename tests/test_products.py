@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import torch
-from pairs_made import table
+from pair_tables import table
 
 from sortnet.comparators import CmpNN, DirectRanker, SoftTrees
 from sortnet.comparators.base import product

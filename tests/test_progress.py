@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
-import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from forked_processes import Forked
 
 import sortnet
 from store.progress import shown_progress
@@ -84,22 +83,14 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_in_a_terminal_leaves_a_clean_line():
     ours, theirs = pty.openpty()
-    path = os.pathsep.join([str(Path(sortnet.__file__).parents[1]), *sys.path])
-    process = subprocess.Popen(
-        [sys.executable, "-c", CODE],
-        stdin=theirs, stdout=theirs, stderr=theirs,
-        env={**os.environ, "PYTHONPATH": path, "TERM": "xterm"},
-    )  # fmt: skip
-    os.close(theirs)
     raw = b""
-    try:
+    with Forked(["-c", CODE], [theirs] * 3, {**os.environ, "TERM": "xterm"}) as process:
+        os.close(theirs)
         with suppress(OSError):  # the end of the other side
             while part := os.read(ours, 4096):
                 raw += part
         assert process.wait() == 0
-    finally:
-        process.kill()
-        os.close(ours)
+    os.close(ours)
     assert b"3 answered" in raw
     assert raw.rpartition(b"\r\x1b[K")[2] == b"interrupted after 4\r\n"
     assert all(len(part) < 80 for part in raw.split(b"\r\x1b[K"))

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from docs_made import ROOT
+from docs_helpers import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault, make_fold, weights_of
-from extras_made import needs
-from ranker_made import SETTINGS, Linear
-from results_made import value_of
+from cli_helpers import done, fault, make_fold, weights_of
+from linear_ranker import SETTINGS, Linear
+from optional_extras import needs
+from result_helpers import value_of
 from sklearn.base import clone
 
 from sortnet import Model, SortNetRanker, load_ranker, read_queries
@@ -37,7 +37,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "rankers.md"
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch):
-    monkeypatch.setitem(KINDS, "linear", "ranker_made:SETTINGS")
+    monkeypatch.setitem(KINDS, "linear", "linear_ranker:SETTINGS")
 
 
 @pytest.fixture

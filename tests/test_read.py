@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from files_made import assert_same
+from file_helpers import assert_same
 
 from sortnet import from_frame, write_letor
 from sortnet.core import Queries

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 import pytest
-from cli_made import done, fault, invoke
-from reading_made import ELSE, OF_MODEL, OF_STORE, REPORT, WRITING, WRITING_OF, add_collection
+from cli_helpers import done, fault, invoke
+from reading_commands import ELSE, OF_MODEL, OF_STORE, REPORT, WRITING, WRITING_OF, add_collection
 
 from cli.main import main
 from store import open_store

@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import FAST, copy_run, done, fault, invoke, letor, make_fold
-from pairs_made import table
+from cli_helpers import FAST, copy_run, done, fault, invoke, letor, make_fold
+from pair_tables import table
 from test_web_browser import seen, violations
 
 from sortnet import Queries

@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault, invoke
-from results_made import value_of
+from cli_helpers import done, fault, invoke
+from result_helpers import value_of
 from test_report import NASTY, Page
 from test_web_browser import seen, violations
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_made import done, invoke
-from reading_made import OF_MODEL, OF_STORE, add_collection
-from results_made import value_of
+from cli_helpers import done, invoke
+from reading_commands import OF_MODEL, OF_STORE, add_collection
+from result_helpers import value_of
 
 from cli.printing.results import (
     Bold,

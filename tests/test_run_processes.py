@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, invoke
-from results_made import value_of
+from cli_helpers import done, invoke
+from result_helpers import value_of
 from sqlalchemy import text
 
 from sortnet.config import Config

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cli_made import done
-from collections_made import made_items
+from cli_helpers import done
+from collection_helpers import made_items
 from scipy.optimize import approx_fprime
 from scipy.special import ndtr
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_made import done, fault, invoke
-from forked_made import Forked, ForkedScript
-from pairs_made import table
+from cli_helpers import done, fault, invoke
+from forked_processes import Forked, ForkedScript
+from pair_tables import table
 
 from sortnet import Queries
 from sortnet.config import Config

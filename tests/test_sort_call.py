@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import done
-from forked_made import ForkedScript, exit_code_of
+from cli_helpers import done
+from forked_processes import ForkedScript, exit_code_of
 
 import sortnet
 from sortnet.errors import DataError, SortNetError, StoreError

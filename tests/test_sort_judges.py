@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from forked_made import ForkedScript
-from model_made import Model, serving
+from forked_processes import ForkedScript
+from language_model_server import Model, serving
 
 import sortnet
 from sortnet.errors import SortNetError

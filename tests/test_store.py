@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pairs_made import table
+from pair_tables import table
 from sqlalchemy import Engine, event, text
 
 from sortnet.config import Config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from collections_made import Clock, answer_lease, made_items, question
+from collection_helpers import Clock, answer_lease, made_items, question
 
 from sortnet.errors import LeaseError
 from store import Collection, Store

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collections_made import ON_SQLITE, Clock, answer_lease, made_items, question
+from collection_helpers import ON_SQLITE, Clock, answer_lease, made_items, question
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text

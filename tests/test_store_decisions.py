@@ -7,7 +7,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from collections_made import ON_SQLITE, Clock, made_items, question
+from collection_helpers import ON_SQLITE, Clock, made_items, question
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collections_made import (
+from collection_helpers import (
     ON_SQLITE,
     Clock,
     answer_lease,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forked_made import ForkedScript
-from pairs_made import table
+from forked_processes import ForkedScript
+from pair_tables import table
 
 from store import open_store
 
@@ -16,7 +16,7 @@ PREAMBLE = """
 import os, signal, sys
 import numpy as np
 from sqlalchemy import event
-from pairs_made import table
+from pair_tables import table
 from sortnet.core import Queries
 from store import open_store
 

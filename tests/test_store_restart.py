@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_made import FAST, done, make_fold, weights_of
+from cli_helpers import FAST, done, make_fold, weights_of
 from sqlalchemy import Engine, event, text
 
 import store.database.engine

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from collections_made import Clock, made_items
-from forked_made import ForkedScript
+from collection_helpers import Clock, made_items
+from forked_processes import ForkedScript
 from sqlalchemy import text
 
 from sortnet.errors import StoreError

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collections_made import (
+from collection_helpers import (
     ON_SQLITE,
     Clock,
     live_pairs,
@@ -20,7 +20,7 @@ from collections_made import (
     set_question,
     sqlite_url,
 )
-from forked_made import ForkedScript
+from forked_processes import ForkedScript
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from collections_made import made_items
-from pairs_made import table
+from collection_helpers import made_items
+from pair_tables import table
 from sqlalchemy import Connection, inspect, text
 
 from sortnet.core import ComparedPairs

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from click.testing import Result as Shown
 from letor_folds import write_folds
-from results_made import value_of
+from result_helpers import value_of
 
 from cli.main import main
 from sortnet.config import Config

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from collections_made import Clock, answer_lease, made_items, sqlite_url
+from collection_helpers import Clock, answer_lease, made_items, sqlite_url
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,10 +8,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from collections_made import made_items
+from collection_helpers import made_items
 from test_preference_records import check_preference
 from test_web_browser import Page
-from web_made import Served, served
+from web_helpers import Served, served
 
 from sortnet.preference.study import Decision
 from store import Collection, open_store

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import done
+from cli_helpers import done
 from hypothesis import given
 from hypothesis import strategies as st
-from results_made import value_of
+from result_helpers import value_of
 
 from sortnet import SortNetRanker, from_frame
 from sortnet.data import read_fold, read_queries

@@ -4,11 +4,11 @@ import gzip
 import sys
 from pathlib import Path
 
-import files_made
+import file_helpers
 import numpy as np
 import pandas as pd
 import pytest
-from files_made import refusal as fault
+from file_helpers import refusal as fault
 
 from sortnet import from_frame
 from sortnet.core import Queries
@@ -30,7 +30,7 @@ FRAME = pd.DataFrame(
 
 
 def written(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
-    return files_made.written(folder, text, name)
+    return file_helpers.written(folder, text, name)
 
 
 def assert_is_the_frame(q):

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import done, fault, invoke
-from collections_made import made_items
+from cli_helpers import done, fault, invoke
+from collection_helpers import made_items
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from results_made import value_of
+from result_helpers import value_of
 from scipy.special import ndtr
 
 from sortnet.preference import Judgement

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from forked_made import Forked
+from forked_processes import Forked
 from safetensors.numpy import load_file
 from torch.distributed import TCPStore
 

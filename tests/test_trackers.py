@@ -8,8 +8,8 @@ import socket
 
 import numpy as np
 import pytest
-from cli_made import FAST, done, fault, invoke, make_fold
-from extras_made import needs
+from cli_helpers import FAST, done, fault, invoke, make_fold
+from optional_extras import needs
 
 from sortnet.errors import SortNetError
 from sortnet.learning.iterations import Iteration, State

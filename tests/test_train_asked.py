@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import FAST, done, fault, invoke, letor, quick_training
-from forked_made import Forked
-from model_made import Model, serving
-from results_made import value_of
+from cli_helpers import FAST, done, fault, invoke, letor, quick_training
+from forked_processes import Forked
+from language_model_server import Model, serving
+from result_helpers import value_of
 
 from sortnet.core import NamedColumns
 from sortnet.data.parts import read_divided

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import FAST, done, fault, letor, quick_training
-from forked_made import ForkedScript, exit_code_of
-from model_made import Model, serving
+from cli_helpers import FAST, done, fault, letor, quick_training
+from forked_processes import ForkedScript, exit_code_of
+from language_model_server import Model, serving
 from starlette.responses import JSONResponse
 
 import sortnet
@@ -186,7 +186,7 @@ import numpy as np, torch
 from sortnet.core import NamedColumns
 from store.training import RunOptions, resume, train
 sys.path.insert(0, {tests!r})
-from cli_made import quick_training
+from cli_helpers import quick_training
 
 def larger(left, right):
     with open("asked", "a") as log:

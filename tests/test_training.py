@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pairs_made import table
+from pair_tables import table
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker
 from sortnet.config import Config, Training

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checks_made import count_calls
+from call_counting import count_calls
 
 from sortnet import Pairs, Queries, read_letor
 from sortnet.config import Config, choose_quality

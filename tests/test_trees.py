@@ -8,9 +8,9 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from extras_made import needs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from optional_extras import needs
 
 from sortnet.core import Queries
 from sortnet.data.scaling import unscaled

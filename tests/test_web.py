@@ -26,14 +26,14 @@ from urllib.parse import urlsplit
 import hypothesis
 import psutil
 import pytest
-from cli_made import fault
-from collections_made import Clock, answer_lease, made_items, question
-from forked_made import Forked, hearing_hangups
+from cli_helpers import fault
+from collection_helpers import Clock, answer_lease, made_items, question
+from forked_processes import Forked, hearing_hangups
 from hypothesis import strategies as st
 from PIL import Image
-from results_made import value_of
+from result_helpers import value_of
 from sqlalchemy import event, update
-from web_made import WAIT, Client, listening, running, served
+from web_helpers import WAIT, Client, listening, running, served
 
 from cli.web import server
 from cli.web.app import _app_of

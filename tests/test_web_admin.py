@@ -9,8 +9,8 @@ from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
-from collections_made import Clock, made_items
-from web_made import served
+from collection_helpers import Clock, made_items
+from web_helpers import served
 
 from cli.web import ranking_rows
 from cli.web.curve import draw_curve

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from collections_made import made_items
+from collection_helpers import made_items
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 from test_web_browser import SCRIPT, Page, pictures, seen, violations
-from web_made import served
+from web_helpers import served
 
 from sortnet.preference import Judgement
 from sortnet.preference.study import Decision

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from importlib.resources import files
 
 import pytest
-from collections_made import Clock, made_items
+from collection_helpers import Clock, made_items
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
-from web_made import Served, served
+from web_helpers import Served, served
 
 from sortnet.preference.study import Decision
 from store import open_store

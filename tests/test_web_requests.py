@@ -8,9 +8,9 @@ import socket
 import time
 
 import pytest
-from collections_made import Clock, made_items
+from collection_helpers import Clock, made_items
 from sqlalchemy import event
-from web_made import WAIT, served
+from web_helpers import WAIT, served
 
 from cli.web import guard
 from sortnet.preference.study import WORDS

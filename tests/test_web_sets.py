@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from collections_made import made_items, sets_of
-from web_made import served
+from collection_helpers import made_items, sets_of
+from web_helpers import served
 
 from sortnet.preference.study import Decision
 from store import open_store

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from collections_made import made_items, sets_of
+from collection_helpers import made_items, sets_of
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 from test_web_browser import SCRIPT, SOON, Page, pictures, seen, violations
-from web_made import served
+from web_helpers import served
 
 from sortnet.preference.study import Decision
 from store import open_store

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from cli_made import done
-from results_made import value_of
+from cli_helpers import done
+from result_helpers import value_of
 
 from sortnet.comparators import CmpNN, TrainableComparator
 from sortnet.config import PAIRS, Config, Training

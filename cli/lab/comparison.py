@@ -1,8 +1,9 @@
-"""A comparison of rankers: its figures, their differences, and the tables of them."""
+"""A comparison of rankers: its figures, their differences, and its tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,15 +17,17 @@ if TYPE_CHECKING:
 
 
 class Comparison:
-    """Figures of a comparison, and what they say.
+    """Figures of a comparison, and tests of their differences.
 
     Args:
+        results: of the cells of the comparison.
         measures: by name, the first decides the order.
-        convention: convention of the figures, by its name; `said` is what it means.
-        data: what the page says of the data, and published figures are found by.
+        convention: of the figures, by its name.
+        data: path or name of the data, by which published figures are found.
         spread: what stands beside a mean in the summary.
 
     Attributes:
+        said: the meaning of the convention, in a line.
         figures: a row a query, ranker and part.
         summary: a row a ranker, the best first, see `sortnet.lab.summaries`; and `seconds`,
             the mean of a cell's.
@@ -37,7 +40,7 @@ class Comparison:
 
     def __init__(
         self,
-        found: Results,
+        results: Results,
         measures: list[str],
         convention: str,
         data: str,
@@ -52,45 +55,48 @@ class Comparison:
         from sortnet.lab.summaries import summary
         from sortnet.lab.tool_conventions import said_under
 
-        if not found.results:
-            raise SortNetError(f"no ranker could be fitted: {found.failed[0][1]}")
-        self.found, self.measures, self.convention = found, measures, convention
+        if not results.results:
+            raise SortNetError(f"no ranker could be fitted: {results.failed[0][1]}")
+        self.results = results
+        self.measures, self.convention = measures, convention
         self.data, self.spread = data, spread
-        self.figures = figures_of(found.results, measures, convention, cache=cache)
-        about = self.figures.attrs
-        self.said = said_under(convention, measures, about["n_empty"], about["n_queries"])
+        self.figures = figures_of(results.results, measures, convention, cache=cache)
+        counts = self.figures.attrs
+        self.said = said_under(convention, measures, counts["n_empty"], counts["n_queries"])
         self.summary = summary(self.figures, measures, spread)
-        seconds = [sum(result.about["seconds"].values()) for _, result in found.results]
-        took = pd.Series(seconds, [cell.ranker.name for cell, _ in found.results])
-        self.summary["seconds"] = self.summary["ranker"].map(took.groupby(level=0).mean())
+        seconds = [sum(result.about["seconds"].values()) for _, result in results.results]
+        by_ranker = pd.Series(seconds, [cell.ranker.name for cell, _ in results.results])
+        self.summary["seconds"] = self.summary["ranker"].map(by_ranker.groupby(level=0).mean())
         self.published = published_for(data, measures)
         order = list(self.summary["ranker"])
         self.by_query = paired_by_query(self.figures, measures[0], order)
-        self.by_part = paired_by_part(self.figures, measures[0], about["ratio"], order)
+        self.by_part = paired_by_part(self.figures, measures[0], counts["ratio"], order)
 
     def rows(self) -> list[list[str]]:
-        """The summary as it is shown: figures with their standard errors, the best with a star."""
+        """Rows of the printed summary: figures with their spread, the best with a star."""
         best = self.summary[self.measures].max()
-        first, p = self.summary["ranker"][0], self.by_query.set_index(["a", "b"])["p_holm"]
-        found = []
+        first = self.summary["ranker"][0]
+        p = self.by_query.set_index(["a", "b"])["p_holm"]
+        rows = []
         for row in self.summary.to_dict("records"):
             name = str(row["ranker"])
             figures = [
                 mean_text(row[m], row[f"{m}_{self.spread}"], row[m] == best[m])
                 for m in self.measures
             ]
-            of_best = "" if name == first else f"{p[first, name]:.3f}"
-            found.append([name, *figures, of_best, str(row["parts"]), f"{row['seconds']:.1f}"])
-        return found
+            p_of_first = "" if name == first else f"{p[first, name]:.3f}"
+            rows.append([name, *figures, p_of_first, str(row["parts"]), f"{row['seconds']:.1f}"])
+        return rows
 
     @property
     def head(self) -> list[str]:
+        """The names of the columns of the printed summary."""
         return ["ranker", *self.measures, "p", "parts", "CPU s"]
 
     @property
     def notes(self) -> list[str]:
-        """What the columns mean."""
-        best, *others = self.summary["ranker"]
+        """The meaning of the columns of the printed summary."""
+        best, *worse = self.summary["ranker"]
         p = (
             f"p: that {best} is no better in {self.measures[0]}: paired t-test over "
             "queries, Holm's correction for all pairs of rankers"
@@ -98,31 +104,40 @@ class Comparison:
         marks = (
             f"± standard {self.spread} over the parts; * the best; CPU s of a part, tuning included"
         )
-        return [marks, p] if others else [marks]
+        return [marks, p] if worse else [marks]
 
 
 def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     """Published figures as a table: its head and its rows, one for each ranker of a source."""
-    by = ["ranker", "protocol", "convention", "source"]
     measures = list(published["measure"].unique())
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    figures_of_source: dict[tuple[str, ...], dict[str, str]] = {}
     for row in published.to_dict("records"):
-        key = tuple(row[name] or "not said" for name in by)
-        rows.setdefault(key, {})[row["measure"]] = mean_text(row["value"], row["error"])
-    return [by[0], *measures, *by[1:]], [
-        [key[0], *(figures.get(m, "") for m in measures), *key[1:]] for key, figures in rows.items()
+        names = ("ranker", "protocol", "convention", "source")
+        source = tuple(row[name] or "not said" for name in names)
+        figures = figures_of_source.setdefault(source, {})
+        figures[row["measure"]] = mean_text(row["value"], row["error"])
+    head = ["ranker", *measures, "protocol", "convention", "source"]
+    rows = [
+        [ranker, *(figures.get(measure, "") for measure in measures), *about]
+        for (ranker, *about), figures in figures_of_source.items()
     ]
+    return head, rows
 
 
-def settings_rows(found: Results, parts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The settings that the search chose, a row a ranker and a column a part."""
-    chosen: dict[str, dict[str, str]] = {}
-    for cell, result in found.results:
-        searched = {name for trial in result.about["trials"] for name in trial}
-        flat = {**result.about["settings"], **result.about["settings"].get("training", {})}
-        said = [f"{name} {flat[name]}" for name in flat if name in searched and name != "quality"]
-        chosen.setdefault(cell.ranker.name, {})[cell.split.name] = ", ".join(said) or "not searched"
-    rows = [[name, *(by_part.get(p, "failed") for p in parts)] for name, by_part in chosen.items()]
+def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """The settings that the search chose, as a table: a row a ranker and a column a part."""
+    texts: dict[str, dict[str, str]] = {}
+    for cell, result in results.results:
+        searched = {name for trial in result.about["trials"] for name in trial} - {"quality"}
+        settings = result.about["settings"]
+        settings = {**settings, **settings.get("training", {})}
+        chosen = [f"{name} {value}" for name, value in settings.items() if name in searched]
+        by_part = texts.setdefault(cell.ranker.name, {})
+        by_part[cell.split.name] = ", ".join(chosen) or "not searched"
+    rows = [
+        [ranker, *(by_part.get(part, "failed") for part in parts)]
+        for ranker, by_part in texts.items()
+    ]
     return ["ranker", *parts], rows
 
 
@@ -133,5 +148,6 @@ def mean_text(value: float, error: float, best: bool = False) -> str:
     ('*0.712 ± 0.010', '0.500', '3000 ± 20')
     """
     digits = 0 if value >= 1000 else 3
-    plus_minus = "" if error != error else f" ± {error:.{digits}f}"
-    return f"{'*' if best else ''}{value:.{digits}f}{plus_minus}"
+    mark = "*" if best else ""
+    plus_minus = "" if isnan(error) else f" ± {error:.{digits}f}"
+    return f"{mark}{value:.{digits}f}{plus_minus}"

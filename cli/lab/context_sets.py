@@ -65,14 +65,14 @@ def _table(
     from cli.lab.run_comparison import OutputOptions, run_comparison
     from sortnet.lab.set_problems import MEASURES, MadeSets, cells_of
 
-    drawn = [
+    splits_of_sets = [
         MadeSets(problem, number, test=test or 100_000, seed=seed, **sizes)
         for number in range(1, splits + 1)
     ]
     n, d = sizes["n"], sizes["d"]
     data = problem if (n, d) == (5, 2) else f"{problem}, n = {n}, d = {d}"  # 5, 2: as published
     return run_comparison(
-        cells_of(models, drawn, seed), where, OutputOptions(out, as_json, latex), data,
+        cells_of(models, splits_of_sets, seed), where, OutputOptions(out, as_json, latex), data,
         list(MEASURES), "skip", spread="deviation",
     )  # fmt: skip
 

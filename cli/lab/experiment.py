@@ -20,7 +20,7 @@ from sortnet.lab.tool_conventions import CONVENTIONS
 MEASURES = "ndcg@10,map,p@10"
 
 
-# Of those that compare rankers on a data set.
+# Options of the commands that compare rankers on a data set.
 _OF_RANKERS = (
     click.option(
         "--rankers",
@@ -199,7 +199,11 @@ def _compare(
     convention: str,
     **options: Any,
 ) -> int:
-    """Work out every ranker on every division, and report; 1 if one failed, else 0."""
+    """Work out every ranker on every division, and report.
+
+    Returns:
+        1 if a cell failed, else 0.
+    """
     from cli.lab.run_comparison import OutputOptions, run_comparison
     from cli.lab.work import RunOptions
     from sortnet.lab.cells import Cell
@@ -208,9 +212,9 @@ def _compare(
 
     entries = entries_named(rankers)
     if grid := options.pop("grid"):
-        entries = [replace(each, grids=(grid_of(each.kind, grid),)) for each in entries]
-    wanted = [metric.name for metric in as_metrics(filter(None, measures.split(",")))]
-    shown = OutputOptions(*(options.pop(name) for name in OutputOptions._fields))
+        entries = [replace(entry, grids=(grid_of(entry.kind, grid),)) for entry in entries]
+    measure_names = [metric.name for metric in as_metrics(filter(None, measures.split(",")))]
+    output = OutputOptions(*(options.pop(name) for name in OutputOptions._fields))
     where = RunOptions(*(options.pop(name) for name in RunOptions._fields))
     cells = [Cell(entry, split, **options) for split in splits for entry in entries]
-    return run_comparison(cells, where, shown, data, wanted, convention)
+    return run_comparison(cells, where, output, data, measure_names, convention)

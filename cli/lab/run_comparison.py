@@ -23,7 +23,7 @@ FILES = ("results.csv", "summary.csv", "report.html")
 
 
 class OutputOptions(NamedTuple):
-    """How a comparison is shown: options of its commands."""
+    """Options of the commands of a comparison that say how it is shown."""
 
     out: Path | None
     as_json: bool
@@ -33,14 +33,14 @@ class OutputOptions(NamedTuple):
 def run_comparison(
     cells: Sequence[Cell],
     where: RunOptions,
-    shown: OutputOptions,
+    output: OutputOptions,
     data: str,
     measures: list[str],
     convention: str,
     *,
     spread: Spread = "error",
 ) -> int:
-    """Work out the cells, measure and report: print the summary, write the files that are wanted.
+    """Work out the cells and measure, print the summary and write the files that are wanted.
 
     Returns:
         1 if a cell failed, else 0.
@@ -48,52 +48,63 @@ def run_comparison(
     Raises:
         SortNetError: if the data cannot be used, or no cell has a result.
     """
-    if shown.latex and shown.as_json:
+    if output.latex and output.as_json:
         raise click.UsageError("--json and --latex both print the table: give one of them")
     with progress() as status:
-        found = results_of(cells, where, status)
+        results = results_of(cells, where, status)
         status("measuring")
-        made = Comparison(found, measures, convention, data, where.cache, spread)
-    if shown.out is not None:
-        _write(made, shown.out)
-    if shown.latex:
+        comparison = Comparison(results, measures, convention, data, where.cache, spread)
+    if output.out is not None:
+        _write(comparison, output.out)
+    if output.latex:
         from sortnet.lab.summaries import latex
 
-        put(latex(made.summary, caption=made.said).rstrip())
+        put(latex(comparison.summary, caption=comparison.said).rstrip())
     else:
-        print_result(_result(made), as_json=shown.as_json)
-    if shown.out is not None:
-        say(f"written: {', '.join(str(shown.out / name) for name in FILES)}")
-    return 1 if found.failed else 0
+        print_result(_result(comparison), as_json=output.as_json)
+    if output.out is not None:
+        say(f"written: {', '.join(str(output.out / name) for name in FILES)}")
+    return 1 if results.failed else 0
 
 
-def _text(made: Comparison) -> list[str | Table]:
-    text: list[str | Table] = [table_of_cells(made.head, made.rows()), made.said, *made.notes]
-    alike = made.published[made.published["convention"] == made.convention]
-    if not alike.empty:
+def _text(comparison: Comparison) -> list[str | Table]:
+    """The summary with its notes, and what is published of the same data."""
+    summary = table_of_cells(comparison.head, comparison.rows())
+    text: list[str | Table] = [summary, comparison.said, *comparison.notes]
+    published = comparison.published
+    comparable = published[published["convention"] == comparison.convention]
+    other_conventions = sorted({convention for convention in published["convention"] if convention})
+    if not comparable.empty:
         text += ["", "published figures of these data under this convention:"]
-        text.append(table_of_cells(*published_rows(alike)))
-    elif others := sorted({c for c in made.published["convention"] if c}):
-        text.append(f"published figures are of --convention {' or '.join(others)}")
+        text.append(table_of_cells(*published_rows(comparable)))
+    elif other_conventions:
+        text.append(f"published figures are of --convention {' or '.join(other_conventions)}")
     return text
 
 
-def _write(made: Comparison, out: Path) -> None:
+def _write(comparison: Comparison, out: Path) -> None:
+    """Write the figures, the summary and the page to a folder."""
     from cli.lab.comparison_page import render
 
     make_folder(out)
-    for name, frame in (("results.csv", made.figures), ("summary.csv", made.summary)):
+    for name, frame in (("results.csv", comparison.figures), ("summary.csv", comparison.summary)):
         write_output(str(out / name), lambda file, f=frame: f.to_csv(file, index=False))  # type: ignore[misc]
-    page = render(made, command_line(click.get_current_context()))
+    page = render(comparison, command_line(click.get_current_context()))
     write_output(str(out / "report.html"), lambda file: file.write(page))
 
 
-def _result(made: Comparison) -> Result:
-    """The table and its frames; the text has the notes, above published figures."""
-    frames = {"summary": made.summary, "by_query": made.by_query, "by_part": made.by_part}
-    about = {"data": made.data, "measures": made.measures}
-    failed = [{"cell": cell.name, "why": why} for cell, why in made.found.failed]
-    rows = {name: rows_of(frame) for name, frame in frames.items()}
-    value = {**about, **rows, "failed": failed}
-    notes = [made.said, *made.notes]
-    return Result("comparison", value, _text(made), notes, is_noted_in_text=True)
+def _result(comparison: Comparison) -> Result:
+    """The summary and its frames; the text has the notes above the published figures."""
+    frames = {
+        "summary": comparison.summary,
+        "by_query": comparison.by_query,
+        "by_part": comparison.by_part,
+    }
+    value = {
+        "data": comparison.data,
+        "measures": comparison.measures,
+        **{name: rows_of(frame) for name, frame in frames.items()},
+        "failed": [{"cell": cell.name, "why": why} for cell, why in comparison.results.failed],
+    }
+    notes = [comparison.said, *comparison.notes]
+    return Result("comparison", value, _text(comparison), notes, is_noted_in_text=True)

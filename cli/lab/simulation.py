@@ -70,15 +70,15 @@ class Simulation:
             return self._from_votes(progress)
         from sortnet.lab.simulated_annotators import simulate, summary
 
-        more: dict[str, Any] = {}
+        features: dict[str, Any] = {}
         if self.protocol == "features":
-            more = {"d": self.d, "outside": self.outside}
+            features = {"d": self.d, "outside": self.outside}
         results = simulate(
             self._strategies(),
             self.budgets or self._usual_budgets(),
             n=self.n,
             top=self.top,
-            **more,
+            **features,
             **self._common(progress),
         )
         figures = ("top", *_FIGURES) if self.top else _FIGURES
@@ -86,7 +86,7 @@ class Simulation:
 
     @property
     def title(self) -> str:
-        """What is simulated, for a plot."""
+        """The title of a plot of the simulation."""
         times = f"{self.seeds} seeds" if self.seeds > 1 else "one seed"
         if self.protocol == "ids":
             return f"{self.n} items without features, {times}"

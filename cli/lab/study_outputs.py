@@ -26,7 +26,7 @@ _MOST_LINES = 40  # of a measure's table that are printed
 
 
 def print_studies(*, as_json: bool) -> None:
-    """All studies: what each asks, what it takes and where the papers have it."""
+    """Print every study with its question, its data and its source in the papers."""
     rows = [
         {"name": name, "question": study.says, "data": study.data, "source": study.source}
         for name, study in STUDIES.items()
@@ -44,7 +44,7 @@ def run_study(
     as_json: bool,
     command: str,
 ) -> int:
-    """Work out what the store does not have of a study, print its table, write its files.
+    """Work out the cells of a study that are not stored, print its table, write its files.
 
     Returns:
         1 if a cell failed, else 0.
@@ -57,14 +57,14 @@ def run_study(
         if not results:
             raise SortNetError(f"the study {name} has no result: {failed[0][1]}")
         by_cell: dict[Any, Any] = dict(results)
-        found = [(point, by_cell[point.cell]) for point in points if point.cell in by_cell]
-        frame = frame_of(name, found, cache=where.cache)
-        took = sum(sum(result.about["seconds"].values()) for _, result in results)
+        with_result = [(point, by_cell[point.cell]) for point in points if point.cell in by_cell]
+        frame = frame_of(name, with_result, cache=where.cache)
+        seconds = sum(sum(result.about["seconds"].values()) for _, result in results)
     study = STUDIES[name]
-    low, high = int(frame["cells"].min()), int(frame["cells"].max())
-    number = count(high, "cell") if low == high else f"{low} to {high} cells"
-    cells = f"means ± standard errors of {number}"
-    notes = [*study.notes(frame), f"{cells}; {took:.0f} CPU seconds in all; {study.source}"]
+    fewest, most = int(frame["cells"].min()), int(frame["cells"].max())
+    number = count(most, "cell") if fewest == most else f"{fewest} to {most} cells"
+    means = f"means ± standard errors of {number}"
+    notes = [*study.notes(frame), f"{means}; {seconds:.0f} CPU seconds in all; {study.source}"]
     value = {"study": name, "question": study.says, "x": study.x, "rows": rows_of(frame)}
     text = [*_text(study, frame), *notes]
     print_result(Result("study", value, text, notes, is_noted_in_text=True), as_json=as_json)
@@ -74,60 +74,76 @@ def run_study(
 
 
 def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
+    """The question of a study, and a table for each measure."""
     text: list[str | Table] = [study.says]
-    for measure, one in frame.groupby("measure", sort=False):
-        text += ["", str(measure), _measure(one, study.x)]
+    for measure, figures in frame.groupby("measure", sort=False):
+        text += ["", str(measure), _table_of_measure(figures, study.x)]
     return [*text, ""]
 
 
 def _write(name: str, frame: pd.DataFrame, command: str, out: Path) -> list[str]:
     """Write NAME.csv, and a figure of each measure as SVG and PNG; their paths."""
     make_folder(out)
-    study, table = STUDIES[name], str(out / f"{name}.csv")
+    study = STUDIES[name]
+    table = str(out / f"{name}.csv")
     write_output(table, lambda file: frame.to_csv(file, index=False))
-    drawn = [one for _, one in frame.groupby("measure", sort=False) if one[study.x].nunique() > 1]
+    curves_of_measures = [
+        figures
+        for _, figures in frame.groupby("measure", sort=False)
+        if figures[study.x].nunique() > 1
+    ]
     written = [table]
-    for one in drawn:
-        figure = _figure(one, study, command)
-        more = f"-{_file_name(one['measure'].iloc[0])}" if len(drawn) > 1 else ""
+    for figures in curves_of_measures:
+        plot = _plot(figures, study, command)
+        ending = ""
+        if len(curves_of_measures) > 1:
+            ending = f"-{_file_name(figures['measure'].iloc[0])}"
         for form in ("svg", "png"):
-            written.append(str(out / f"{name}{more}.{form}"))
-            write_file(written[-1], partial(figure.savefig, format=form))
+            written.append(str(out / f"{name}{ending}.{form}"))
+            write_file(written[-1], partial(plot.savefig, format=form))
     return written
 
 
-def _figure(one: pd.DataFrame, study: Study, remark: str) -> Any:
+def _plot(figures: pd.DataFrame, study: Study, remark: str) -> Any:
+    """The curves of one measure."""
     from store.plots import curves
 
-    measure = str(one["measure"].iloc[0])
+    measure = str(figures["measure"].iloc[0])
     columns = {"value": measure, "value_error": f"{measure}_error"}
-    by = "series" if one["series"].nunique() > 1 else None
-    frame = one.rename(columns=columns).infer_objects()
+    by = "series" if figures["series"].nunique() > 1 else None
+    frame = figures.rename(columns=columns).infer_objects()
     return curves(frame, study.x, measure, by, log=study.log, title=study.says, remark=remark)
 
 
-def _measure(one: pd.DataFrame, x: str) -> str | Table:
-    """A row for each x and a column for each series, or a row for each figure if few meet."""
-    series, values = list(dict.fromkeys(one["series"])), list(dict.fromkeys(one[x]))
-    if len(one) > _MOST_LINES * len(series):
-        return f"{count(len(one), 'figure')}: --out writes them"
+def _table_of_measure(figures: pd.DataFrame, x: str) -> str | Table:
+    """A row for each x and a column for each series; where few have both, a row for each figure."""
+    series = list(dict.fromkeys(figures["series"]))
+    values = list(dict.fromkeys(figures[x]))
+    if len(figures) > _MOST_LINES * len(series):
+        return f"{count(len(figures), 'figure')}: --out writes them"
     cells = {
         (row[x], row["series"]): mean_text(row["value"], row["value_error"])
-        for row in one.to_dict("records")
+        for row in figures.to_dict("records")
     }
-    if len(values) * len(series) > 2 * len(one):
-        rows = [[series, _at(at), text] for (at, series), text in cells.items()]
-        return table_of_cells(["series", x, one["measure"].iloc[0]], rows)
-    rows = [[_at(at), *(cells.get((at, name), "") for name in series)] for at in values]
+    if len(values) * len(series) > 2 * len(figures):
+        rows = [[name, _x_text(value), text] for (value, name), text in cells.items()]
+        return table_of_cells(["series", x, figures["measure"].iloc[0]], rows)
+    rows = [
+        [_x_text(value), *(cells.get((value, name), "") for name in series)] for value in values
+    ]
     return table_of_cells([x, *(name or "value" for name in series)], rows)
 
 
-def _at(x: Any) -> str:
-    return x if isinstance(x, str) else f"{x:.4g}" if x < 1000 else f"{x:.0f}"
+def _x_text(x: Any) -> str:
+    """A value of x: a text as it is, a number with few digits."""
+    if isinstance(x, str):
+        return x
+    return f"{x:.4g}" if x < 1000 else f"{x:.0f}"
 
 
 def _file_name(measure: str) -> str:
-    """
+    """A measure as part of a file's name.
+
     >>> _file_name("r, two grades learned"), _file_name("NDCG@10")
     ('r-two-grades-learned', 'NDCG10')
     """

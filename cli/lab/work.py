@@ -36,7 +36,7 @@ class RunOptions(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What came of an experiment: results of its cells in their order, and what failed."""
+    """Results of the cells of an experiment, in their order, and cells that failed, with why."""
 
     results: list[tuple[Cell, Result]]
     failed: list[tuple[Cell, str]]
@@ -76,7 +76,7 @@ class TimeLeft:
 
 
 def results_of(cells: Sequence[Cell], where: RunOptions, progress: Progress) -> Results:
-    """Results out of the store, and of the others by working them out; each is kept at once.
+    """Results of cells, from the store or by working them out; a new result is kept at once.
 
     Raises:
         SortNetError: if the data, the store or the cluster cannot be used.
@@ -85,47 +85,58 @@ def results_of(cells: Sequence[Cell], where: RunOptions, progress: Progress) -> 
     keys = keys_of(cells)
     failed: list[tuple[Cell, str]] = []
     with open_to_write(where.store) as store:
-        known = {}
+        result_of_key = {}
         if not where.again:
             stored_cells = kept_cells(store.database, keys)
-            known = {key: Result(order, about) for key, (order, about) in stored_cells.items()}
-        left = {k: cell for k, cell in enumerate(cells) if keys[k] not in known}
-        if len(left) < len(cells):
-            say(f"worked out before: {len(cells) - len(left)} of {count(len(cells), 'cell')}")
-        to_do = list(left)
+            for key, stored in stored_cells.items():
+                result_of_key[key] = Result(stored.order, stored.about)
+        cells_left = {k: cell for k, cell in enumerate(cells) if keys[k] not in result_of_key}
+        n_stored = len(cells) - len(cells_left)
+        if n_stored:
+            say(f"worked out before: {n_stored} of {count(len(cells), 'cell')}")
+        to_do = list(cells_left)
         if to_do:
             processes = f" in {where.jobs} processes" if where.jobs > 1 else ""
             say(f"{count(len(to_do), 'cell')} to work out{processes}")
         progress(f"{count(len(to_do), 'cell')} to work out")
-        some, time_left = [cells[k] for k in to_do], TimeLeft(where.jobs)
-        outcomes = work_out_all(some, jobs=where.jobs, cluster=where.cluster, cache=where.cache)
+        time_left = TimeLeft(where.jobs)
+        outcomes = work_out_all(
+            [cells[k] for k in to_do], jobs=where.jobs, cluster=where.cluster, cache=where.cache
+        )
         began = time.monotonic()
         try:
-            for done, (k, outcome) in enumerate(outcomes, 1):
-                cell = left.pop(to_do[k])
-                began, wall = time.monotonic(), time.monotonic() - began
+            for n_ended, (k, outcome) in enumerate(outcomes, 1):
+                cell = cells_left.pop(to_do[k])
+                ended = time.monotonic()
+                wall_seconds = ended - began
+                began = ended
                 if isinstance(outcome, str):
                     failed.append((cell, outcome))
-                    time_left.add(cell, wall)
+                    time_left.add(cell, wall_seconds)
                     line = f"{cell.name} failed: {outcome}"
                 else:
                     key = keys[to_do[k]]
-                    known[key] = outcome
+                    result_of_key[key] = outcome
                     _keep(store, key, cell, outcome)
-                    cpu = sum(outcome.about["seconds"].values())
+                    cpu_seconds = sum(outcome.about["seconds"].values())
                     # Each of several processes has one thread, so it works for its CPU seconds.
-                    time_left.add(cell, wall if where.jobs == 1 else cpu)
-                    line = f"{done} of {len(to_do)}  {cell.name}  {cpu:.1f} CPU s"
-                remaining = _remaining(left.values(), time_left)
-                say(f"{line}; {remaining}" if left else line)
+                    time_left.add(cell, wall_seconds if where.jobs == 1 else cpu_seconds)
+                    line = f"{n_ended} of {len(to_do)}  {cell.name}  {cpu_seconds:.1f} CPU s"
+                remaining = _remaining(cells_left.values(), time_left)
+                say(f"{line}; {remaining}" if cells_left else line)
                 progress(remaining)
         except KeyboardInterrupt:
             raise SortNetError("interrupted: the same command resumes it") from None
-    results = [(c, known[key]) for c, key in zip(cells, keys, strict=True) if key in known]
+    results = [
+        (cell, result_of_key[key])
+        for cell, key in zip(cells, keys, strict=True)
+        if key in result_of_key
+    ]
     return Results(results, failed)
 
 
 def _keep(store: Store, key: str, cell: Cell, result: Result) -> None:
+    """Store a result; a fault names its cell."""
     try:
         keep_cell(
             store.database,
@@ -139,13 +150,15 @@ def _keep(store: Store, key: str, cell: Cell, result: Result) -> None:
         raise StoreError(f"{cell.name} cannot be kept: {error}") from None
 
 
-def _remaining(left: Collection[Cell], time_left: TimeLeft) -> str:
-    """How many cells are left, and for about how long."""
-    return f"{count(len(left), 'cell')} left, about {in_words(time_left.of(tuple(left)))}"
+def _remaining(cells_left: Collection[Cell], time_left: TimeLeft) -> str:
+    """The number of cells that are left, and about how long they take."""
+    duration = in_words(time_left.of(tuple(cells_left)))
+    return f"{count(len(cells_left), 'cell')} left, about {duration}"
 
 
 def in_words(seconds: float) -> str:
-    """
+    """A duration in the unit that fits.
+
     >>> in_words(0.2), in_words(100), in_words(9000)
     ('1 s', '2 min', '2.5 h')
     """

@@ -29,8 +29,9 @@ _AT_ONCE = 8  # number of ways whose values are added up in registers
 _LEAST = 1e-290  # a product of probabilities above it has all its digits
 _TILE = 16  # number of splits transposed together: a cache line holds as many float32
 
-# Rational approximation of tanh that is exact to the last digits of a float32: an odd polynomial
-# divided by an even one, from the highest power on. Beyond the bound it is ±1 in float32.
+# Rational approximation of tanh, exact to the last digits of a float32: an odd polynomial divided
+# by an even polynomial, with the coefficients of the highest powers first. Beyond the bound tanh is
+# ±1 in float32.
 _BOUND = 7.90531110763549805
 _ODD = (
     -2.76076847742355e-16,
@@ -50,7 +51,7 @@ _EVEN = (
 
 
 def blocks_of(n: int) -> int:
-    """Number of blocks that hold n documents."""
+    """Number of blocks, of `LANES` documents each, that hold n documents."""
     return -(-n // LANES)
 
 
@@ -58,7 +59,7 @@ def blocks_of(n: int) -> int:
 def fill_scores(
     inputs: Floats, scale: Floats, shift: Floats, leaves: Floats, sides: Floats, out: Floats
 ) -> None:
-    """Fill the scores of all heads, and the probabilities that `fill_gradients` needs.
+    """Fill the scores of all heads, and the split probabilities that `fill_gradients` needs.
 
     Args:
         inputs: (n, splits) the input of each split; splits tree by tree.
@@ -85,7 +86,7 @@ def fill_gradients(
     d_shift: Floats,
     d_leaves: Floats,
 ) -> None:
-    """Fill the gradients of a loss, given its gradient in the scores.
+    """Fill the gradients of a loss in inputs and weights, given its gradient in the scores.
 
     Args:
         inputs, scale, leaves: the arguments of `fill_scores`.
@@ -127,13 +128,13 @@ def fill_gradients(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _ways(levels: int, like: Floats) -> Floats:
-    """Array for the ways through 0, 1, ... levels, (2^(levels + 1) - 1, LANES), of ones."""
+    """Allocate the probabilities of all ways through the first 0, 1, ... levels, initially 1."""
     return np.ones(((2 << levels) - 1, LANES), like.dtype)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, s: Floats) -> None:
-    """Fill the probabilities of right sides, (splits, LANES), of LANES documents or fewer."""
+    """Fill the probability that each document goes right at each split, (splits, LANES)."""
     n = len(inputs)
     s[:, n:] = 0
     half = s.dtype.type(0.5)  # a Python number would turn a float32 into a float64
@@ -174,7 +175,7 @@ def _fill_tanh(x: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_block(s: Floats, leaves: Floats, out: Floats) -> None:
-    """Fill the scores, (LANES or fewer, heads), given the probabilities of right sides."""
+    """Fill the scores of a block of documents, given the probabilities of going right."""
     trees, heads = len(leaves), out.shape[1]
     depth = len(s) // trees
     upper = depth // 2
@@ -198,7 +199,7 @@ def _fill_block(s: Floats, leaves: Floats, out: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_ways(s: Floats, p: Floats) -> None:
-    """Fill the probabilities of the ways through the first 0, 1, ... levels, level by level."""
+    """Fill the probabilities p of the ways through the first 0, 1, ... levels, level by level."""
     before, size = 0, 1
     for level in range(len(s)):
         after = before + size
@@ -212,7 +213,7 @@ def _fill_ways(s: Floats, p: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_products(matrix: Floats, p: Floats, out: Floats) -> None:
-    """Fill the product of a tree's leaves, (rows, columns), with (columns, LANES) probabilities."""
+    """Multiply a tree's leaves, (rows, columns), with way probabilities, (columns, LANES)."""
     columns = matrix.shape[1]
     n_rest = columns % _AT_ONCE
     for row in range(len(matrix)):
@@ -237,7 +238,7 @@ def _fill_products(matrix: Floats, p: Floats, out: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_slopes(s: Floats, p: Floats, d_p: Floats, d_s: Floats) -> None:
-    """Fill the gradients of the sides and of the ways, given those of the longest ways."""
+    """Fill the gradients in sides and shorter ways, given the gradients in the longest ways."""
     size = (len(p) + 1) // 2
     before = len(p) - size
     for level in range(len(s) - 1, -1, -1):
@@ -253,7 +254,7 @@ def _fill_slopes(s: Floats, p: Floats, d_p: Floats, d_s: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _scale_rows(rows: Floats, factor: Floats) -> None:
-    """Multiply all rows, (n, LANES), by factors, (LANES,), in place."""
+    """Multiply each of the rows, (n, LANES), by the factors (LANES,), in place."""
     for a in range(len(rows)):
         for k in range(LANES):
             rows[a, k] *= factor[k]
@@ -261,7 +262,7 @@ def _scale_rows(rows: Floats, factor: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
-    """Add up · low, summed over the documents of a block, to the gradient of a tree's leaves."""
+    """Add each pair of upper and lower way probabilities, summed over a block, to `d_leaves`."""
     zero = up.dtype.type(0)
     for a in range(len(up)):
         for b in range(len(low)):
@@ -273,7 +274,7 @@ def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _copy_slopes(s: Floats, d_s: Floats, d_inputs: Floats) -> None:
-    """Fill the gradients of half logits, (LANES or fewer, splits), from those of the sides."""
+    """Fill a block's gradients in the half logits, given its gradients in the sides."""
     for split in range(len(s)):
         for k in range(LANES):
             slope = s[split, k] - s[split, k] * s[split, k]
@@ -292,7 +293,7 @@ def _copy_slopes(s: Floats, d_s: Floats, d_inputs: Floats) -> None:
 def _finish_slopes(
     inputs: Floats, scale: Floats, d_inputs: Floats, d_scale: Floats, d_shift: Floats
 ) -> None:
-    """Turn the gradients of half logits into those of the inputs, and fill scale's and shift's."""
+    """Turn gradients in the half logits into gradients in the inputs, the scale and the shift."""
     for k in range(len(inputs)):
         for split in range(len(scale)):
             d_half = d_inputs[k, split]
@@ -308,7 +309,7 @@ def _finish_slopes(
     fastmath={"contract", "reassoc", "arcp"},
 )
 def add_losses(e: F64, winner: I64, loser: I64, weight: F64, d: F64) -> float:
-    """Sum over pairs and heads of weight * log(1 + exp(-margin)), and its gradients.
+    """Sum weight * log(1 + exp(-margin)) over pairs and heads, and add its gradients to `d`.
 
     Args:
         e: (n, heads) exponentials of the scores.

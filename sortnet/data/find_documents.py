@@ -67,7 +67,7 @@ def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Querie
 
 
 def documents_called(queries: Queries, name: str) -> I64:
-    """Numbers of the documents with this id; without a match, of the document in this row."""
+    """Numbers of the documents whose id is `name`; if no id matches, the document in that row."""
     if queries.docids is not None and not name.startswith(ROW):
         docs = np.flatnonzero(queries.docids == name)
         if len(docs):

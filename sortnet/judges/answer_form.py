@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sortnet.judges.asked_question import PLACES, AskedQuestion
-from sortnet.judges.model_answers import RESPONSE_FORMAT, verdict_of_reply
+from sortnet.judges.model_answers import RESPONSE_FORMAT, Reply, verdict_of_reply
 from sortnet.judges.set_choices import SAME, SetChoice, choice_in, is_bare_choice, letter_shares
 from sortnet.judges.verdicts import Verdict, stored_text
 
@@ -78,25 +78,19 @@ class AnswerForm:
             lines = f'two lines only, such as "Best: A" and "Worst: {last}"'
         return f'Answer with {lines}, or with "Best: {SAME}".'
 
-    def facts(self, reply: Mapping[str, Any]) -> dict[str, Any]:
-        """Facts to store beside the answer of a reply: the probability of each letter of a set.
-
-        Args:
-            reply: as `model_answers.parse_reply` returns it.
-        """
+    def facts(self, reply: Reply) -> dict[str, Any]:
+        """Facts to store beside the answer of a reply: the probability of each letter of a set."""
         choice = self._choice(reply) if self.is_of_set else None
         if choice is None:
             return {}
-        shares = letter_shares(choice, reply["logprobs"], self.n_items)
+        shares = letter_shares(choice, reply.logprobs, self.n_items)
         return {"letters": shares} if shares else {}
 
-    def verdict(
-        self, reply: Mapping[str, Any], text: str, facts: Mapping[str, Any]
-    ) -> Verdict | None:
+    def verdict(self, reply: Reply, text: str, facts: Mapping[str, Any]) -> Verdict | None:
         """The verdict in a model's reply; None if the reply cannot be read.
 
         Args:
-            reply: as `model_answers.parse_reply` returns it.
+            reply: the reply.
             text: text of the reply without secrets; stored as a comment if it holds more than the
                 answer.
             facts: further fields of the verdict.
@@ -114,5 +108,5 @@ class AnswerForm:
         worst = None if choice.worst is None else PLACES.index(choice.worst)
         return Verdict("best", best=best, worst=worst, comment=comment, **facts)
 
-    def _choice(self, reply: Mapping[str, Any]) -> SetChoice | None:
-        return choice_in(reply["text"], self.n_items, worst=self.worst)
+    def _choice(self, reply: Reply) -> SetChoice | None:
+        return choice_in(reply.text, self.n_items, worst=self.worst)

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sortnet.judges.verdicts import Fault, Verdict, answer_at, stored_text
@@ -37,8 +38,27 @@ RESPONSE_FORMAT = {
 }  # parameter of a request that makes the answer JSON
 
 
-def parse_reply(raw: bytes) -> dict[str, Any]:
-    """The text, log-probabilities and usage of an answer, and the reason if it has no text.
+@dataclass(frozen=True)
+class Reply:
+    """The reply of a language model.
+
+    Attributes:
+        text: text of the reply; empty if there is none.
+        why_empty: reason why there is no text.
+        tokens_in, tokens_out: tokens of the prompt and of the reply; 0 where the server does not
+            count them.
+        logprobs: tokens of the text with their log-probabilities; empty without any.
+    """
+
+    text: str
+    why_empty: str
+    tokens_in: int
+    tokens_out: int
+    logprobs: Sequence[Any]
+
+
+def parse_reply(raw: bytes) -> Reply:
+    """Parse the body of a server's answer.
 
     Raises:
         Fault: if it is no answer. The message has the whole text of the server, which is not
@@ -49,8 +69,10 @@ def parse_reply(raw: bytes) -> dict[str, Any]:
         choice = answer["choices"][0]
         text = choice["message"].get("content") or ""
         usage = answer.get("usage") or {}
-        names = ("prompt_tokens", "completion_tokens")
-        tokens = [min(max(int(usage.get(name) or 0), 0), _MOST_TOKENS) for name in names]
+        tokens_in, tokens_out = (
+            min(max(int(usage.get(name) or 0), 0), _MOST_TOKENS)
+            for name in ("prompt_tokens", "completion_tokens")
+        )
         logprobs = (choice.get("logprobs") or {}).get("content") or []
         if not isinstance(text, str) or not isinstance(logprobs, list):
             raise TypeError
@@ -62,7 +84,7 @@ def parse_reply(raw: bytes) -> dict[str, Any]:
     why_empty = f"the model answered without a text: {reason or 'no reason was given'}"
     if refusal:
         why_empty = str(refusal)
-    return {"text": text, "usage": tokens, "logprobs": logprobs, "why_empty": why_empty}
+    return Reply(text, why_empty, tokens_in, tokens_out, logprobs)
 
 
 def letter_in(text: str) -> str | None:
@@ -80,19 +102,17 @@ def letter_in(text: str) -> str | None:
     return letters.pop() if len(letters) == 1 else None
 
 
-def verdict_of_reply(
-    reply: Mapping[str, Any], text: str, facts: Mapping[str, Any]
-) -> Verdict | None:
+def verdict_of_reply(reply: Reply, text: str, facts: Mapping[str, Any]) -> Verdict | None:
     """The verdict in a model's reply; None if the reply is neither A, B nor C.
 
     Args:
-        reply: as `parse_reply` returns it.
+        reply: the reply.
         text: text of the reply without secrets; stored as a comment if it has more than a letter.
         facts: further fields of the verdict.
     """
-    letter = letter_in(reply["text"])
-    begins_with_letter = FIRST.match(reply["text"])
-    p = probability(reply["logprobs"], None if begins_with_letter else letter)
+    letter = letter_in(reply.text)
+    begins_with_letter = FIRST.match(reply.text)
+    p = probability(reply.logprobs, None if begins_with_letter else letter)
     comment = None if is_bare(text) else stored_text(text)
     if p is not None:
         return Verdict(answer_at(p), p, comment=comment, **facts)
@@ -116,14 +136,13 @@ def is_bare(text: str) -> bool:
     return isinstance(answer, dict) and {*answer} == {"answer"}
 
 
-def count_tokens(reply: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> list[int]:
+def count_tokens(reply: Reply, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """Tokens of a call's prompt and answer; estimated where the server does not count them."""
     n_characters = sum(_length(message["content"]) for message in messages)
-    tokens_in, tokens_out = reply["usage"]
-    return [
-        tokens_in or n_characters // CHARACTERS,
-        tokens_out or len(reply["text"]) // CHARACTERS + 1,
-    ]
+    return (
+        reply.tokens_in or n_characters // CHARACTERS,
+        reply.tokens_out or len(reply.text) // CHARACTERS + 1,
+    )
 
 
 def _length(content: str | Sequence[Mapping[str, Any]]) -> int:

@@ -6,15 +6,15 @@ import math
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from sortnet.judges.answer_cache import answered_from_cache
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.model_answers import count_tokens, error_message, parse_reply
+from sortnet.judges.model_answers import Reply, count_tokens, error_message, parse_reply
 from sortnet.judges.model_server import KEY_VARIABLE, TOO_LONG, Server
 from sortnet.judges.verdicts import Fault, Refused, Verdict, stored_meta, stored_text
 
@@ -22,6 +22,10 @@ _SHORTEST_WAIT = 1.0  # seconds before the second call, whatever the server asks
 _LONGEST_WAIT = 60.0  # seconds between two calls, unless the server asks for more
 _LONGEST_RETRY_AFTER = 1e9  # seconds: a longer time would only be a long number to print
 _LONGEST_FAULT = 300  # characters of a whole message
+
+
+class _TooLong(Fault):
+    """A question that is too long for the model."""
 
 
 class ModelWorker:
@@ -83,17 +87,17 @@ class ModelWorker:
         text = ""
         tokens_in = tokens_out = 0
         began = time.monotonic()
-        for calls in (1, 2):
+        for n_calls in (1, 2):
             try:
-                reply = self._reply(messages, question)
+                reply, is_structured = self._reply(messages, form)
+            except _TooLong as too_long:
+                return _skip_of_longest(question, str(too_long))
             except Fault:
-                if calls == 1:
+                if n_calls == 1:
                     raise
                 break
-            if isinstance(reply, Verdict):
-                return reply
-            text = self.server.hidden(reply["text"])
-            why_empty = self.server.hidden(reply["why_empty"])
+            text = self.server.hidden(reply.text)
+            why_empty = self.server.hidden(reply.why_empty)
             tokens = count_tokens(reply, messages)
             self.server.budget.add(*tokens)
             tokens_in += tokens[0]
@@ -101,9 +105,9 @@ class ModelWorker:
             meta = {
                 "model": self.server.model,
                 "tokens": [tokens_in, tokens_out],
-                "calls": calls,
+                "calls": n_calls,
             }
-            if reply["is_structured"]:
+            if is_structured:
                 meta["structured"] = True
             meta |= form.facts(reply)
             facts = {
@@ -115,17 +119,20 @@ class ModelWorker:
             if verdict is not None:
                 return verdict
             unreadable = {"role": "assistant", "content": text or "-"}
-            request = {"role": "user", "content": form.again(as_json=reply["is_structured"])}
+            request = {"role": "user", "content": form.again(as_json=is_structured)}
             messages = [*messages, unreadable, request]
         return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
-    def _reply(self, messages: list[dict[str, Any]], question: AskedQuestion) -> Any:
-        """The reply of the server as `parse_reply` returns it, or a verdict in place of a reply.
+    def _reply(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> tuple[Reply, bool]:
+        """The reply of the server, and whether it was asked for by JSON schema.
 
         While the server is busy, the call is repeated after longer and longer pauses.
+
+        Raises:
+            _TooLong: if the messages are too long for the model.
+            Fault: if there is no reply.
         """
         server = self.server
-        form = AnswerForm.of(question)
         waited = 0.0
         shortest = _SHORTEST_WAIT
         while True:
@@ -134,7 +141,7 @@ class ModelWorker:
             body = server.body(messages, form)
             answer = server.post(body)
             if answer.status == 200:
-                return parse_reply(answer.body) | {"is_structured": "response_format" in body}
+                return parse_reply(answer.body), "response_format" in body
             if answer.status == 429 or answer.status >= 500:
                 seconds = self._seconds_to_wait(answer, shortest)
                 if waited + seconds > server.patience:
@@ -148,7 +155,7 @@ class ModelWorker:
             message = server.without_key(error_message(answer.body))
             if answer.status in (400, 422) and server.leave_out_refused(body, message):
                 continue
-            return self._refused(answer, message, question)
+            self._raise_refusal(answer, message)
 
     def _seconds_to_wait(self, answer: HttpAnswer, shortest: float) -> float:
         """Seconds before the next call: as the server asks, but at least `shortest`."""
@@ -158,11 +165,13 @@ class ModelWorker:
             return shortest * self._random.uniform(1.0, 1.5)
         return max(seconds, shortest)
 
-    def _refused(self, answer: HttpAnswer, message: str, question: AskedQuestion) -> Verdict:
-        """The verdict on a question that is too long.
+    def _raise_refusal(self, answer: HttpAnswer, message: str) -> NoReturn:
+        """Raise the fault for a refusal of the server, without the key in its text.
 
         Raises:
-            Fault: if the server refused for another reason; the message does not show the key.
+            _TooLong: if the messages are too long for the model.
+            Refused: if the server would refuse every question.
+            Fault: on any other refusal.
         """
         status = answer.status
         if status in (401, 403) and self.server.key is None:
@@ -179,9 +188,14 @@ class ModelWorker:
                 f"the server redirects to {address}, which was not followed: give that address"
             )
         if status in (400, 413, 422) and TOO_LONG.search(message):
-            longest = max(asked_items(question), key=lambda side: len(side["text"] or ""))
-            return Verdict("skip", comment=stored_text(message), left_out=longest["id"])
+            raise _TooLong(message)
         raise Fault(f"the server says {status}: {message}")
+
+
+def _skip_of_longest(question: AskedQuestion, message: str) -> Verdict:
+    """The skip of a question that is too long, which leaves out its longest item."""
+    longest = max(asked_items(question), key=lambda side: len(side["text"] or ""))
+    return Verdict("skip", comment=stored_text(message), left_out=longest["id"])
 
 
 def retry_after(value: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The pairs of items that a session may ask about at all, of any annotator."""
+"""The pairs of items that a session may ask about, the same for every annotator."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from sortnet.errors import JudgementError
 from sortnet.preference.base import Pair
 from sortnet.preference.groups import Groups
 
-FEW = 20_000  # pairs, such as those of 200 items, that are all candidates; of more, a sample
+FEW = 20_000  # up to so many pairs (200 items) all are candidates for a question, else a sample
 
 
 class AskablePairs:
-    """Pairs within groups of items that are not retired; only the listed pairs, if there is a list.
+    """The pairs that may be asked: both items in one group, not retired, and in the list if given.
 
     Args:
-        groups: groups of the items.
+        groups: the groups of the items.
         retired: items that nobody is asked about.
         among: (m, 2) the only pairs that may be asked; None for all within groups.
 
     Attributes:
         count: the number of pairs.
-        every: (m,), (m,) the items of all pairs; None if there is no list and pairs are many.
+        every: (m,), (m,) the two items of every pair; None if there is no list and more than
+            20,000 pairs.
         listed: whether there is a list.
 
     Raises:
@@ -53,7 +54,7 @@ class AskablePairs:
             self.count = len(pairs)
 
     def __contains__(self, pair: Pair) -> bool:
-        """Whether a pair, the lower number first, may be asked."""
+        """Whether a pair may be asked; the item with the lower number comes first in the pair."""
         low, high = pair
         if self._group[low] != self._group[high]:
             return False
@@ -63,7 +64,7 @@ class AskablePairs:
 
 
 def _checked_pairs(among: ArrayLike, groups: Groups) -> I64:
-    """(m, 2) each of the pairs once, the lower number first; see `AskablePairs`."""
+    """Check the listed pairs; return (m, 2) each pair once, with the lower item number first."""
     n_items = len(groups.of)
     pairs: I64 = np.unique(np.sort(np.array(among, np.int64).reshape(-1, 2), axis=1), axis=0)
     for low, high in pairs.tolist():

@@ -120,8 +120,9 @@ class SessionAsking:
             return undone.question
         self._n_asked += 1
         n_events = len(self._history.events)
-        seed = self._seed, crc32(annotator.encode()), n_events, self._n_asked
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(
+            (self._seed, crc32(annotator.encode()), n_events, self._n_asked)
+        )
         request = _Request(annotator, taken, self.free(annotator, taken), rng, set_size)
         number = rng.random()
         for share in self._shares:

@@ -27,15 +27,15 @@ _MOST_BYTES = 256 * 2**20  # in a folder
 
 
 def cached(folder: Path | None, inputs: Iterable[Any], make: Callable[[], Arrays]) -> Arrays:
-    """The arrays that `make` returns, or returned earlier for the same inputs.
+    """Return the arrays that `make` computes, from the cache if the inputs are the same as before.
 
     Args:
-        folder: created if it is missing; None: nothing is cached. If it cannot be written, or a
-            file in it is damaged, `make` is called as if there were no folder.
-        inputs: all that the arrays depend on: arrays, numbers, texts, None.
+        folder: the cache, created if it is missing; None: nothing is cached. If the folder cannot
+            be written, or a file in it is damaged, `make` is called as if there were no folder.
+        inputs: all values that the arrays depend on: arrays, numbers, texts, None.
         make: returns the arrays by name.
 
-    Cost: a hash of the inputs, a few ms per MB; the files used last are kept, 256 MB at most.
+    Cost: a hash of the inputs, a few ms per MB. The cache keeps the 256 MB that were used last.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +56,7 @@ def cached(folder: Path | None, inputs: Iterable[Any], make: Callable[[], Arrays
 
 
 def _hash(inputs: Iterable[Any]) -> str:
-    """A hash of the code and of all inputs."""
+    """Hash the code and all inputs; the hash is the name of the cached file."""
     hasher = hashlib.sha256(_hash_of_code())
     for value in inputs:
         if isinstance(value, np.ndarray):
@@ -68,7 +68,7 @@ def _hash(inputs: Iterable[Any]) -> str:
 
 @cache
 def _hash_of_code() -> bytes:
-    """A hash of this package's files and of the versions of the libraries that compute for it."""
+    """Hash the files of the package `sortnet` and the versions of numpy, scipy and torch."""
     hasher = hashlib.sha256(" ".join(map(version, ("numpy", "scipy", "torch"))).encode())
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         hasher.update(path.read_bytes())
@@ -76,14 +76,14 @@ def _hash_of_code() -> bytes:
 
 
 def _read(path: Path) -> Arrays | None:
-    """The arrays of a file; None if it is missing, or damaged by its CRC."""
+    """Read the arrays of a cached file; None if the file is missing or its checksum is wrong."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = dict(file)
-    except Exception:  # a damaged file raises many kinds
+    except Exception:  # numpy raises many kinds of errors on a damaged file
         return None
     with suppress(OSError):
-        os.utime(path)  # used last
+        os.utime(path)  # the time tells `_remove_oldest` when the file was last used
     return arrays
 
 
@@ -93,7 +93,7 @@ def _write(path: Path, arrays: Arrays) -> None:
 
 
 def _remove_oldest(folder: Path) -> None:
-    """Remove the files that have not been used for longest, if the folder is too large."""
+    """Remove the least recently used files until the folder has at most 256 MB."""
     files = [(path, path.stat()) for path in folder.iterdir()]
     size = 0
     for path, stat in sorted(files, key=lambda file: -file[1].st_mtime_ns):

@@ -1,4 +1,4 @@
-"""Cyclic triples, compared with the number that noise alone would give."""
+"""Test for cyclic triples: compare their number with the number that noise alone would cause."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from sortnet.preference.posterior import Posterior
 from sortnet.preference.shared_votes import SharedVotes
 
 _MOST_TRIPLES = 50_000
-_SIMULATED = 400
-_RANGE = [0.05, 0.95]
+_SIMULATED = 400  # simulations
+_RANGE = [0.05, 0.95]  # quantiles of the simulated shares
 
 
 @dataclass(frozen=True)
 class CycleTest:
-    """Whether more triples contradict any order than noise explains.
+    """The observed share of cyclic triples, and the shares in simulated answers.
 
-    The last four attributes are None without triples.
+    A triple a over b over c over a contradicts every order of the three items. The last four
+    attributes are None if there are no triples.
 
     Attributes:
         triples: number of triples of items whose three pairs are decided by majority.
-        cyclic: number of cyclic triples among them: a over b over c over a.
+        cyclic: number of cyclic triples among these triples.
         expected: the mean share of cyclic triples in simulated answers.
-        low, high: 90 % of the simulated shares are between them.
-        p: share of the simulations with at least as large a share as in the answers.
+        low, high: bounds that contain 90 % of the simulated shares.
+        p: share of the simulations whose share of cyclic triples is at least the observed share.
     """
 
     triples: int
@@ -42,7 +43,7 @@ class CycleTest:
 
     @property
     def share(self) -> float | None:
-        """The share of cyclic triples; None without triples."""
+        """The share of cyclic triples among all triples; None if there are no triples."""
         return self.cyclic / self.triples if self.triples else None
 
 
@@ -51,26 +52,26 @@ def cycle_test(
 ) -> CycleTest:
     """Test whether more triples are cyclic than the noise of the answers explains.
 
-    A posterior predictive check (Gelman, Meng and Stern, 1996): the scores are drawn from the
-    posterior, the same annotators answer the same questions with their reliability, side bias,
+    This is a posterior predictive check (Gelman, Meng and Stern, 1996): the scores are drawn from
+    the posterior, the same annotators answer the same questions with their reliability, side bias,
     ties and blind answers, and p = (1 + #{simulated share >= observed share}) / (1 + #simulated).
     The test is cautious, because the scores were fitted to the same answers. Answers with a
     probability count by their word.
 
     Args:
-        posterior: posterior of the scores.
+        posterior: the posterior of the scores.
         judgements: all judgements.
-        models: annotators that share errors, if the posterior has these.
-        seed: seed of the simulations.
+        models: names of annotators that are models; they share errors if the posterior has errors.
+        seed: the seed of the simulations.
 
-    Cost: 400 times a look at the answers about 50,000 triples at most.
+    Cost: 400 simulations of the answers about at most 50,000 triples.
     """
     votes = SharedVotes.of(judgements)
     low = votes.low[votes.starts]
     high = votes.high[votes.starts]
     parts = [np.stack(part) for part in triples_of(low, high, _MOST_TRIPLES)]
     triples = np.concatenate([np.empty((3, 0), np.int64), *parts], axis=1)
-    # Only answers to pairs of these triples count; their pairs are numbered again.
+    # Only answers to pairs of these triples are simulated, so the pairs are numbered from 0 again.
     is_used = np.isin(votes.pair, triples)
     pairs, pair = np.unique(votes.pair[is_used], return_inverse=True)
     triples = np.searchsorted(pairs, triples)
@@ -93,14 +94,16 @@ def cycle_test(
 def _simulated_answers(
     posterior: Posterior, judgements: Judgements, rows: I64, models: Collection[str], seed: int
 ) -> Iterator[F64]:
-    """Answers to the questions of these rows, simulated `_SIMULATED` times by the posterior.
+    """Simulate the answers to the questions in the given rows, `_SIMULATED` times.
 
-    (m,) each: 1 if the item with the lower number is preferred, 0 if the other is, ½ for a tie.
+    Each simulation is an (m,) array: 1 if the item with the lower number is preferred, 0 if the
+    item with the higher number is preferred, ½ for a tie.
     """
     rng = np.random.default_rng(seed)
     left = judgements.left[rows]
     right = judgements.right[rows]
-    # An annotator who is not in the posterior is an average one, with the next number.
+    # Annotators who have answered only since the fit are not in the posterior: they all get the
+    # number n, which `padded` makes an average annotator.
     n = len(posterior.reliability)
     annotators = posterior.annotators.padded(max(n, 1) + 1)
     annotator = np.minimum(judgements.annotator[rows], n)
@@ -124,12 +127,12 @@ def _simulated_answers(
 
 
 def _count_cycles(triples: I64, pair: I64, better: F64) -> CycleTest:
-    """Count triples whose pairs are decided, and the cyclic ones among them.
+    """Count the triples whose three pairs are decided by majority, and the cyclic triples.
 
     Args:
         triples: (3, t) the numbers of the pairs (a, b), (b, c), (a, c) of each triple.
         pair: (m,) the number of the pair that each answer is about.
-        better: (m,) as in `SharedVotes`.
+        better: (m,) 1 if the item with the lower number is preferred, 0 if not, ½ for a tie.
     """
     balance = np.bincount(pair, better - 0.5)
     balances = balance[triples]

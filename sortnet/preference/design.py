@@ -13,7 +13,7 @@ _TAIL = 4.0  # standard deviations from the mean, at most
 
 
 def design(features: ArrayLike | None, n_items: int | None = None) -> F64:
-    """(n, d) features -> (n, d') columns of mean 0 and variance 1.
+    """Standardise (n, d) features: return (n, d') columns of mean 0 and variance 1.
 
     A missing value becomes the mean. A column with a value further than four standard deviations
     from its mean is replaced by normal scores of its ranks. Constant columns are dropped.
@@ -42,14 +42,14 @@ def design(features: ArrayLike | None, n_items: int | None = None) -> F64:
 
 
 def _column(x: F64) -> F64 | None:
-    """A column of the design matrix from a feature; None if the feature is constant."""
+    """Make a column of the design matrix from a feature; None if the feature is constant."""
     is_present = ~np.isnan(x)
     values = x[is_present]
     if not len(values) or values.min() == values.max():
         return None
     values = _standard(values)
     if np.abs(values).max() > _TAIL:
-        from scipy.stats import rankdata  # half a second, which labelling seldom needs
+        from scipy.stats import rankdata  # imported here: it takes half a second, and is rare
 
         values = _standard(ndtri((rankdata(values) - 0.5) / len(values)))
     column = np.zeros(len(x))
@@ -58,6 +58,6 @@ def _column(x: F64) -> F64 | None:
 
 
 def _standard(x: F64) -> F64:
-    """The values with mean 0 and variance 1."""
+    """Shift and scale the values to mean 0 and variance 1."""
     standard: F64 = (x - x.mean()) / x.std()
     return standard

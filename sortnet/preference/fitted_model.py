@@ -1,5 +1,6 @@
-"""The fitted model of a session: learned features, scales, a fit that chooses questions and a fit
-that ranks.
+"""The fitted model of a session: learned features, scales, and two fits of the scores.
+
+One fit chooses the questions and does not see the hold-out; the other fit ranks the items.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from sortnet.preference.reliability import Annotators
 from sortnet.preference.scales import Scales
 from sortnet.preference.vote_arrays import Votes
 
-ENOUGH = 200  # votes from which on a net is tried
-_PLENTY = 20_000  # votes on which a net is tried, at most
+ENOUGH = 200  # votes without which no net is trained
+_PLENTY = 20_000  # votes that a trial uses at most
 _HIDDEN = (16, 8)
 _CHECKED = 0.25  # share of the votes held out for early stopping and evaluation
-_BETTER = 1.0  # standard errors by which a net must predict held-out votes better
-# Epochs after the best one. Training to the end keeps the same epoch, and takes four times as long.
+_BETTER = 1.0  # standard errors by which a prediction must improve
+# Training stops so many epochs after the best epoch. Without early stopping the same epoch was
+# best, and training took four times as long.
 _PATIENCE = 10
 
 
@@ -40,7 +42,13 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Two fits on one basis: `choosing` without the hold-out, `all` with it."""
+    """Two fits on one basis.
+
+    Attributes:
+        basis: the features and scales of both fits.
+        choosing: the fit without the hold-out, which chooses the questions.
+        all: the fit to all answers, which ranks the items.
+    """
 
     basis: Basis
     choosing: Fitted
@@ -48,9 +56,9 @@ class Fits:
 
 
 def milestone(events: int) -> int:
-    """The event at which the basis was last chosen: 8, then each time there are a quarter more.
+    """The number of events after which the basis was last chosen: 8, then a quarter more each time.
 
-    It depends only on the number of events, so that a replay gets the same basis.
+    The milestone depends only on the number of events, so that a replay gets the same basis.
 
     >>> [milestone(events) for events in (7, 8, 9, 10, 100)]
     [0, 8, 8, 10, 97]
@@ -71,9 +79,15 @@ def choose_basis(
     seed: int = 0,
     keep: Path | None = None,
 ) -> Basis:
-    """Learned features, or the features of `net`, and scales, from the votes up to a milestone.
+    """Choose the basis of the fits: learned features, and scales.
 
-    `keep` is a folder in which both are kept, see `cached`.
+    Args:
+        features: (n, d) the given features.
+        votes: the votes up to the milestone.
+        at: the milestone, a number of events.
+        net: an earlier basis, whose features are taken over; None: a net is trained.
+        seed: the seed of the training and of the draws.
+        keep: a folder in which features and scales are cached, see `cached`.
     """
     n_annotators = int(votes.annotator.max(initial=-1)) + 1
     if net is None:
@@ -93,7 +107,7 @@ def choose_basis(
 def kept_scales(
     features: F64, votes: Votes, n_annotators: int, *, seed: int = 0, keep: Path | None = None
 ) -> Scales:
-    """The scales of `choose_scales`, from the folder `keep` if they were chosen before."""
+    """Choose the scales with `choose_scales`, or read them from the folder `keep` if cached."""
 
     def choose() -> Arrays:
         return choose_scales(features, votes, n_annotators, seed=seed).arrays()
@@ -112,14 +126,24 @@ def fit_both(
     seed: int = 0,
     keep: Path | None = None,
 ) -> Fits:
-    """Fit the scores to the answers without the hold-out, and to all; `keep`: see `cached`."""
+    """Fit the scores twice: to the answers without the hold-out, and to all answers.
+
+    Args:
+        basis: features and scales.
+        usable: the votes without the hold-out.
+        everything: all votes.
+        n_annotators: the number of annotators.
+        start: where the search for the mode starts; None: at zero.
+        seed: the seed of the draws.
+        keep: a folder in which the fits are cached, see `cached`.
+    """
     scales, features = basis.scales, basis.features
 
     def fit_them() -> Arrays:
         choosing = fit(features, usable, n_annotators, scales=scales, start=start, seed=seed)
         if not len(everything) and choosing.posterior.covariance is None:
-            # Both are the prior. Without a covariance no answer changes either of them in place, so
-            # they can share their draws: of a million items these take 400 MB.
+            # Both fits are the prior. They can share their draws, which take 400 MB for a million
+            # items, because a fit without a covariance is never changed in place.
             ranking = choosing
         else:
             ranking = fit(
@@ -153,10 +177,17 @@ def fit_both(
 def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: int = 0) -> bool:
     """Whether the other annotators' answers are predicted better without one annotator's answers.
 
-    Each of the others' answers is predicted as if it had not been fitted. All count alike here, as
-    they do in an export: a model that knows who is unreliable hardly needs to leave anybody out.
-    Better means by a standard error of the mean log-likelihood. Cost: two fits to at most 20,000
-    votes.
+    Each answer of another annotator is predicted as if it had not been fitted. All annotators have
+    the same reliability here, as they do in an export: a model that knows who is unreliable hardly
+    needs to leave anybody out. Better means: by a standard error of the mean log-likelihood.
+
+    Args:
+        number: the number of the annotator.
+        basis: features and scales.
+        votes: all votes.
+        seed: the seed of the sample and of the draws.
+
+    Cost: two fits to at most 20,000 votes.
     """
     votes = _plenty_of(votes.comparisons(), seed)
     is_own = votes.annotator == number
@@ -167,7 +198,7 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
     scales = replace(basis.scales, annotators=Annotators.average(1))
 
     def log_likelihoods(fitted_votes: Votes) -> F64:
-        """Log-likelihoods of the others' answers by a fit."""
+        """Log-likelihoods of the other annotators' answers under a fit to the given votes."""
         fitted = fit(basis.features, fitted_votes, 1, scales=scales, seed=seed, draws=16)
         p = fitted.posterior.predicted(of_others, left_out=True)
         log_p: F64 = xlogy(of_others.target, p) + xlogy(1 - of_others.target, 1 - p)
@@ -178,7 +209,7 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
 
 
 def _plenty_of(votes: Votes, seed: int) -> Votes:
-    """The votes, or about 20,000 random ones of more."""
+    """Return the votes, or about 20,000 random votes if there are more."""
     if len(votes) <= _PLENTY:
         return votes
     return votes.where(votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed)))
@@ -187,14 +218,14 @@ def _plenty_of(votes: Votes, seed: int) -> Votes:
 def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> F64:
     """(n, h) standardised hidden units of a DirectRanker trained on the votes; h may be 0.
 
-    The net f of r(x, y) = τ(w · (f(x) - f(y))) learns from soft targets: each vote is one pair, a
-    tie is a pair each way. A quarter of the votes is held out for early stopping and to decide
-    whether to keep the units: they must improve the likelihood of the held-out votes. If they do
-    not, or there are few votes, there are none (h = 0). All votes on some of the items are held
-    out: a net that memorises items is useless, as the items' residuals do that already and the net
-    would not generalise to items that nobody has compared.
+    The DirectRanker r(x, y) = τ(w · (f(x) - f(y))) is trained on one pair for each vote; a tie is
+    two pairs, one each way. A quarter of the votes is held out for early stopping and to decide
+    whether to keep the hidden units of f: they must improve the likelihood of the held-out votes.
+    If the units do not improve the likelihood, or votes are few, no units are returned (h = 0). The
+    held-out votes are all votes on some of the items, because a net that memorises items is
+    useless: the residuals of the items do that already.
 
-    Cost: none up to 200 votes; above, a training and two fits to at most 20,000 votes, about five
+    Cost: none below 200 votes; else a training and two fits to at most 20,000 votes, about five
     seconds.
     """
     nothing = np.empty((len(features), 0))
@@ -220,7 +251,7 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
 def _log_likelihoods(
     features: F64, votes: Votes, n_annotators: int, held_out: Bool, seed: int
 ) -> F64:
-    """Log-likelihood of each held-out vote, by a fit to the other votes."""
+    """Log-likelihood of each held-out vote under a fit to the votes that are not held out."""
     posterior = fit(features, votes.where(~held_out), n_annotators, seed=seed, draws=16).posterior
     comparisons = votes.where(held_out).comparisons()
     mean, variance = posterior.difference(comparisons.left, comparisons.right)
@@ -230,7 +261,7 @@ def _log_likelihoods(
 
 
 def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
-    """(n, h) standardised hidden units of a trained net, without units that are constant."""
+    """Train a net; return its (n, h) standardised hidden units, without constant units."""
     import torch
 
     from sortnet.comparators import DirectRanker
@@ -251,7 +282,7 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
 
 
 def _pairs(votes: Votes) -> ComparedPairs:
-    """The pairs of the votes with the likelier winner first; a tie is a pair each way."""
+    """Training pairs with the preferred item first; a tie gives two pairs, one each way."""
     votes = votes.comparisons()
     is_left_better = np.append(votes.target >= 0.5, votes.target > 0.5)
     left, right = np.tile(votes.left, 2), np.tile(votes.right, 2)

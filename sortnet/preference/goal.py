@@ -11,7 +11,7 @@ from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Draws, Posterior
 
 WRONG = 0.1  # share that may be wrong
-SURE = 0.9  # probability with which no larger share of the top items is wrong
+SURE = 0.9  # probability that at most the allowed share of the top items is wrong
 _ALL = 1e6  # the margin of an item if all items of the group are top
 
 
@@ -20,8 +20,8 @@ class Goal:
     """The goal of a session: a ranking that is good enough.
 
     Attributes:
-        wrong: largest share that may be wrong: of all pairs, the expected share; of the top items,
-            with a probability of 90 %.
+        wrong: largest share that may be wrong. For a whole order it is the expected share of all
+            pairs; for top items it may be exceeded with a probability of 10 %.
         top: k, the number of top items of each group; 0: the goal is the whole order.
 
     >>> str(Goal()), str(Goal(0.1, top=10))
@@ -37,7 +37,7 @@ class Goal:
         return f"the top {self.top}, at most {self.allowed(self.top)} of them wrong"
 
     def expected(self, wrong: float) -> str:
-        """A share that is expected wrong, as a sentence.
+        """Say in a sentence which share is expected to be wrong.
 
         >>> Goal(top=10).expected(0.12)
         '12% of the top 10 are expected not to belong there'
@@ -52,7 +52,7 @@ class Goal:
 
 
 def top_margins(posterior: Posterior, groups: Groups, top: int) -> Draws:
-    """(draws, n) by how much each item is above the edge of its group's top k, in each draw.
+    """(draws, n) margins: each item's score minus the edge of its group's top k, in each draw.
 
     The edge is half-way between the k-th and the next score. In a group of at most k items all
     margins are large.
@@ -60,14 +60,14 @@ def top_margins(posterior: Posterior, groups: Groups, top: int) -> Draws:
     Cost: a partition of each group's scores in each draw.
     """
     scores = posterior.draws[:, : posterior.n_items]
-    margins = np.full_like(scores, -_ALL)  # the value of retired items, which are in no group
+    margins = np.full_like(scores, -_ALL)  # retired items are in no group and keep this value
     for members in groups.members:
         margins[:, members] = above_edge(scores[:, members], top)
     return margins
 
 
 def above_edge(scores: Draws, top: int) -> Draws:
-    """(draws, n) the margins of one group's items; see `top_margins`."""
+    """(draws, n) the margins of the items of one group; see `top_margins`."""
     n = scores.shape[1]
     if n <= top:
         return np.full(scores.shape, _ALL)
@@ -78,18 +78,18 @@ def above_edge(scores: Draws, top: int) -> Draws:
 
 
 def among_top(posterior: Posterior, groups: Groups, top: int) -> F64:
-    """(n,) the probability that an item is one of its group's top k: the share of draws."""
+    """(n,) the probability that an item is in its group's top k: the share of draws where it is."""
     q: F64 = np.mean(top_margins(posterior, groups, top) > 0, axis=0)
     return q
 
 
 def wrong_of_top(margins: Draws, tie: float = 0.0) -> I64:
-    """(draws,) the number of chosen items that are not top items in each draw.
+    """(draws,) how many of the chosen items are not top items, in each draw.
 
     An item that is below the edge by less than half of the tie threshold counts as a top item.
 
     Args:
-        margins: (draws, k) of the chosen items, see `top_margins`.
+        margins: (draws, k) the margins of the chosen items, see `top_margins`.
         tie: the tie threshold.
     """
     wrong: I64 = np.count_nonzero(margins < -tie / 2, axis=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -16,6 +15,7 @@ from scipy.special import ndtri
 from sortnet.core import I64, Bool
 from sortnet.core.pairs import pair_of, unordered
 from sortnet.errors import JudgementError
+from sortnet.preference.annotator_log import AnnotatorLog
 from sortnet.preference.base import (
     ANSWERS,
     HOLDOUT,
@@ -60,7 +60,7 @@ class History:
         self.seen_usable: I64 = np.zeros(n_items, np.int64)
         self.n_votes = 0
         self._answered: I64 = np.zeros(0, np.int64)  # each annotator's votes that are not undone
-        self._logs: dict[str, _AnnotatorLog] = {}  # by name, made when first used
+        self._logs: dict[str, AnnotatorLog] = {}  # by name, made when first used
         self._holdout: dict[int, int] | None = None  # {pair: votes}; None: not counted yet
         self._component: I64 | None = np.arange(n_items)  # None after an undo: to be recomputed
         self._unjoined: list[Pair] = []  # answered pairs that `_component` does not join yet
@@ -397,16 +397,16 @@ class History:
         answer_rows[is_undo] = self.events.places(self.events.undoes[rows[is_undo]])
         return answer_rows, is_undo
 
-    def _log_of(self, annotator: str) -> _AnnotatorLog:
+    def _log_of(self, annotator: str) -> AnnotatorLog:
         """The log of an annotator; the first call makes it by a pass over the events."""
         if annotator not in self.annotators:
-            return _AnnotatorLog()
+            return AnnotatorLog()
         if annotator not in self._logs:
-            self._logs[annotator] = _AnnotatorLog()
+            self._logs[annotator] = AnnotatorLog()
             self._update_log(self._logs[annotator], np.flatnonzero(self.events.by(annotator)))
         return self._logs[annotator]
 
-    def _update_log(self, log: _AnnotatorLog, rows: I64) -> None:
+    def _update_log(self, log: AnnotatorLog, rows: I64) -> None:
         """Add events of its annotator to a log."""
         answer_rows, is_undo = self._answer_rows(rows)
         events = zip(
@@ -453,45 +453,6 @@ class _PairsOfRows(NamedTuple):
 
     place: I64
     pair: I64
-
-
-class _AnnotatorLog:
-    """The judgements of one annotator, by their rows; pairs are packed, the lower number first.
-
-    All pairs of its items identify a question. An answer counts for the pairs that it compares: two
-    items between the best and the worst may still be asked about.
-
-    Attributes:
-        rows: rows of all judgements, oldest first; some of them may be undone.
-        pairs: {pair: how often the annotator answered it}.
-        rows_answered_once: {question: row of its answer} of questions that were answered once.
-        undone_rows: {question: row of its last undone answer} of questions not answered since.
-    """
-
-    def __init__(self) -> None:
-        self.rows = array("q")
-        self.pairs: dict[int, int] = {}
-        self.rows_answered_once: dict[tuple[int, ...], int] = {}
-        self.undone_rows: dict[tuple[int, ...], int] = {}
-
-    def add(self, row: int, question: tuple[int, ...], pairs: list[int], is_usable: bool) -> None:
-        self.rows.append(row)
-        is_new = not any(pair in self.pairs for pair in pairs)
-        for pair in pairs:
-            self.pairs[pair] = self.pairs.get(pair, 0) + 1
-        self.undone_rows.pop(question, None)
-        if is_usable and is_new:
-            self.rows_answered_once[question] = row
-        elif is_usable:
-            self.rows_answered_once.pop(question, None)
-
-    def take_back(self, row: int, question: tuple[int, ...], pairs: list[int]) -> None:
-        for pair in pairs:
-            self.pairs[pair] -= 1
-            if not self.pairs[pair]:
-                del self.pairs[pair]
-        self.rows_answered_once.pop(question, None)
-        self.undone_rows[question] = row
 
 
 def _joined(component: I64, i: int, j: int) -> I64:

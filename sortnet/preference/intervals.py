@@ -14,21 +14,23 @@ from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Posterior
 
 LEVEL = 0.9  # probability of the intervals
-_COLUMNS = 4096  # looked at together
-_SCORES_AT_ONCE = 1 << 16  # sorted together
+_COLUMNS = 4096  # columns in a block whose intervals are computed together
+_SCORES_AT_ONCE = 1 << 16  # scores in a block of draws that is sorted together
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """All items in order, including items never compared. All arrays but `order` are by item.
+    """A ranking of all items, including items that were never compared.
 
     Attributes:
         order: (n,) the items, best first; group by group if there are groups.
-        rank: (n,) of an item in its group, 1 for the best.
-        score: (n,) expected scores, in units of an answer's noise; comparable within a group.
-        low, high: (n,) 90 % interval of an item's rank in its group.
-        judgements: (n,) number of answers about an item.
-        among_top: (n,) probability that an item is among its group's top; None if no top is wanted.
+        rank: (n,) each item's rank in its group, 1 for the best.
+        score: (n,) each item's expected score, in units of an answer's noise; comparable within a
+            group.
+        low, high: (n,) ends of the 90 % interval of each item's rank in its group.
+        judgements: (n,) number of answers about each item.
+        among_top: (n,) probability that each item is among the top of its group; None if no top is
+            wanted.
     """
 
     order: I64
@@ -44,12 +46,12 @@ class Ranking:
 
 
 def rank_items(posterior: Posterior, judgements: I64, groups: Groups, *, top: int = 0) -> Ranking:
-    """Rank the items of each group by expected score; intervals come from the ranks in draws.
+    """Rank the items of each group by expected score; intervals are from their ranks in the draws.
 
     Args:
-        posterior: posterior of the scores.
-        judgements: (n,) number of answers about an item.
-        groups: groups of the items.
+        posterior: the posterior of the scores.
+        judgements: (n,) number of answers about each item.
+        groups: the groups of the items.
         top: number of top items of each group; 0: no top is wanted.
 
     Cost: one sort, and one sort per draw.
@@ -77,7 +79,7 @@ def _ranks_in_draws(posterior: Posterior, members: I64) -> I32:
     """(draws, m) the rank of each member of a group in each draw of the scores."""
     ranks = np.empty((len(posterior.draws), len(members)), np.int32)
     one_to_m = np.arange(1, len(members) + 1, dtype=np.int32)[None]
-    # Some draws at a time: the orders of a million items in all draws would take 400 MB.
+    # A block of draws is sorted at a time: for a million items, all draws would take 400 MB.
     n_draws = max(1, _SCORES_AT_ONCE // len(members))
     for start in range(0, len(ranks), n_draws):
         block = slice(start, start + n_draws)
@@ -87,9 +89,9 @@ def _ranks_in_draws(posterior: Posterior, members: I64) -> I32:
 
 
 def shortest(places: I64 | I32) -> tuple[I64, I64]:
-    """Ends of the shortest interval of each column that contains the share `LEVEL` of its rows.
+    """Find for each column the shortest interval that contains 90 % of its values; return its ends.
 
-    Equal tails would contain a larger share, because ranks are few and whole.
+    An interval with equal tails would contain more than 90 %, because ranks are whole numbers.
     """
     ends = np.empty((2, places.shape[1]), np.int64)
     for start in range(0, places.shape[1], _COLUMNS):  # so that a block stays in the cache
@@ -99,11 +101,11 @@ def shortest(places: I64 | I32) -> tuple[I64, I64]:
 
 
 def _shortest_of_block(places: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The ends as of `shortest`; of several shortest intervals, the ends of the middle one."""
+    """Find the intervals of a block; if a column has several shortest, take the middle interval."""
     ascending: NDArray[Any] = np.sort(places, axis=0)
     n_rows = len(ascending)
-    # A further draw falls with equal probability into each of the gaps between k draws and beyond
-    # them: k + 1 places.
+    # k draws divide the line into k + 1 gaps. A further draw falls into each gap with the same
+    # probability, so an interval needs the share `LEVEL` of k + 1, not of k.
     n_inside = min(int(np.ceil(LEVEL * (n_rows + 1))), n_rows)
     step_to_end = n_inside - 1
     width = ascending[step_to_end:] - ascending[: n_rows - step_to_end]

@@ -174,13 +174,13 @@ class Judgements(Sequence[Judgement]):
         return self._n
 
     @overload
-    def __getitem__(self, at: int) -> Judgement: ...
+    def __getitem__(self, index: int) -> Judgement: ...
     @overload
-    def __getitem__(self, at: slice) -> Judgements: ...
-    def __getitem__(self, at: int | slice) -> Judgement | Judgements:
-        if isinstance(at, slice):
-            return self.where(np.arange(self._n)[at])
-        row = range(self._n)[at]
+    def __getitem__(self, index: slice) -> Judgements: ...
+    def __getitem__(self, index: int | slice) -> Judgement | Judgements:
+        if isinstance(index, slice):
+            return self.where(np.arange(self._n)[index])
+        row = range(self._n)[index]
         return next(self._judgements(row, row + 1))
 
     def __iter__(self) -> Iterator[Judgement]:
@@ -218,8 +218,7 @@ class Judgements(Sequence[Judgement]):
     @property
     def highest_item(self) -> int:
         """The highest number of an item that a judgement is about; -1 without judgements."""
-        columns = (self.left, self.right, self.further)
-        return max(int(items.max(initial=-1)) for items in columns)
+        return max(int(items.max(initial=-1)) for items in (self.left, self.right, self.further))
 
     def items(self, rows: I64) -> I64:
         """(q, 6) the items of these rows in the order of their places, -1 for an empty place."""

@@ -1,6 +1,8 @@
-"""Probability of an answer: Thurstone's model with ties, and a share of answers given blindly.
+"""Likelihood of an answer: Thurstone's model with ties, and a share of answers given blindly.
 
-A probability p that an annotator gives is a measurement, see `measured`.
+Throughout, z is the difference of two scores in units of the noise, Φ the normal distribution
+function, φ its density and τ the tie threshold. An annotator may also answer with a probability p
+that the left item is better; this answer is a measurement, see `measured`.
 """
 
 from __future__ import annotations
@@ -12,31 +14,31 @@ from scipy.special import log_ndtr, ndtri
 
 from sortnet.core import F64
 
-# Beyond this probit of p, that of .99, a p only says that the difference is at least so large.
+# A probability of .99 or more is no measurement: it only says that the difference is large. This
+# is the probit of .99.
 MOST_PROBIT = float(ndtri(0.99))
 
 
 class Likelihood(NamedTuple):
-    """Log-likelihoods of answers: (m,) log p, (m,) its slope in z, and (m,) the weight, which is
-    minus the second derivative, at least 0.
-    """
+    """Log-likelihoods of answers, with their derivatives in z."""
 
-    log_p: F64
-    slope: F64
-    weight: F64
+    log_p: F64  # (m,)
+    slope: F64  # (m,) first derivatives
+    weight: F64  # (m,) minus the second derivatives, at least 0
 
 
 def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
-    """Answers that depend on the items: Φ(z - τ) left, Φ(-z - τ) right, the rest is a tie.
+    """Likelihood of answers that depend on the items.
 
-    τ is the tie threshold (Glenn and David, 1960; Rao and Kupper's ties for a normal noise). log p
-    is concave in z. With τ = 0 a tie counts half of each side.
+    P(left) = Φ(z - τ) and P(right) = Φ(-z - τ); the rest is P(tie). τ is the tie threshold (Glenn
+    and David, 1960; Rao and Kupper's ties for a normal noise). log p is concave in z. With τ = 0 a
+    tie counts as half an answer left and half an answer right.
 
     Args:
         z: (m,) differences in units of the noise.
-        target: (m,) 1 for left, 0 for right, ½ for a tie; between them a probability p of left,
-            which counts as p answers left and 1 - p right.
-        tie: τ.
+        target: (m,) 1 for left, 0 for right, ½ for a tie. Another value is a probability p of left,
+            which counts as p answers left and 1 - p answers right.
+        tie: the tie threshold τ.
 
     >>> p = np.exp(genuine(np.zeros(3), np.array([1.0, 0.5, 0.0]), 0.5).log_p)
     >>> p.round(3), float(p.sum().round(6))
@@ -63,11 +65,17 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
 
 
 def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelihood:
-    """Likelihood of answers of which a share `blind` does not depend on the items; the rest is
-    `genuine`.
+    """Likelihood of answers, a share of which is blind: given without a look at the items.
 
-    Of the blind answers a share `ties` are ties, the rest left and right alike. With them log p is
-    not concave any more, so weights are cut at 0.
+    p = (1 - blind) p_genuine + blind p_blind, see `genuine` and `chance`. With blind answers log p
+    is not concave any more, so weights are cut at 0.
+
+    Args:
+        z: (m,) differences in units of the noise.
+        target: (m,) see `genuine`.
+        tie: the tie threshold τ.
+        blind: (m,) the share of blind answers of each answer's annotator.
+        ties: the share of ties among blind answers.
     """
     of_genuine = genuine(z, target, tie)
     if not np.any(blind):
@@ -82,15 +90,15 @@ def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelih
 
 
 def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
-    """Measurements of z: probit(p) = scale (z + error), where the error is standard normal.
+    """Likelihood of measurements of z: probit(p) = scale (z + error), with standard normal errors.
 
-    An answer in a word is the sign of z + error; a probability also says how large it is. A probit
-    of `MOST_PROBIT` or more, left or right, says that it is at least so large.
+    The answer "left" or "right" is the sign of z + error; a probability p also says how large
+    |z + error| is. A probit of `MOST_PROBIT` or more, left or right, is a lower bound only.
 
     Args:
         z: (m,) differences in units of the noise.
-        probit: (m,) of the probabilities that the left item is better.
-        scale: (m,) above 0.
+        probit: (m,) the probits of the probabilities that the left item is better.
+        scale: (m,) each annotator's scale, above 0.
 
     >>> measured(np.array([1.0]), np.array([0.8]), np.array([2.0])).slope  # 0.8 / 2 - 1
     array([-0.6])
@@ -110,8 +118,9 @@ def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
 
 
 def squared_error(z: F64, probit: F64, scale: F64) -> F64:
-    """(m,) expected squares of the errors of `measured`. A probit beyond `MOST_PROBIT` is only
-    known to be beyond it.
+    """(m,) expected squared errors of measurements, see `measured`.
+
+    Where the probit is only a lower bound, it is the mean square of a truncated normal error.
     """
     square: F64 = (probit / scale - z) ** 2
     beyond = np.abs(probit) >= MOST_PROBIT
@@ -126,14 +135,14 @@ def chance(target: F64, ties: float) -> F64:
 
 
 def _side(u: F64) -> Likelihood:
-    """Likelihood of answers for one side: log Φ(u)."""
+    """Likelihood of answers for one side, log Φ(u), with its derivatives in u."""
     log_p = log_ndtr(u)
     ratio = _density_ratio(u, log_p)
     return Likelihood(log_p, ratio, ratio * (u + ratio))
 
 
 def _halves(z: F64) -> Likelihood:
-    """Likelihood of ties that count half of each side."""
+    """Likelihood of ties that count as half an answer left and half an answer right."""
     left, right = _side(z), _side(-z)
     return Likelihood(
         (left.log_p + right.log_p) / 2,
@@ -155,6 +164,6 @@ def _between(z: F64, tie: F64) -> Likelihood:
 
 
 def _density_ratio(u: F64, log_p: F64) -> F64:
-    """φ(u) / p."""
+    """The ratio φ(u) / p of the normal density at u and a probability p; stable for large |u|."""
     ratio: F64 = np.exp(-0.5 * u * u - log_p) / np.sqrt(2 * np.pi)
     return ratio

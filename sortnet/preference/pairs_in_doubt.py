@@ -1,4 +1,4 @@
-"""The judged pairs that are most in doubt."""
+"""Find the judged pairs whose order is most in doubt, for the admin page."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ class Doubt:
     """A pair whose order is in doubt.
 
     Attributes:
-        pair: the items, the more probable winner first.
-        p: how probably the first one is better.
-        disputed: whether its answers differ.
-        answers: the judgements on the pair, in their order, and on sets with both items.
+        pair: the two items, the more probable winner first.
+        p: the probability that the first item is better.
+        disputed: whether the answers about the pair differ.
+        answers: the judgements about the pair or about a set that compares both items, oldest
+            first.
     """
 
     pair: Pair
@@ -32,10 +33,11 @@ class Doubt:
 
 
 def in_doubt(posterior: Posterior, judgements: Judgements, most: int) -> list[Doubt]:
-    """The judged pairs whose order is most in doubt, at most `most` pairs.
+    """Return the judged pairs whose order is most in doubt, at most `most` pairs.
 
     Pairs whose answers differ come first, the most disputed pair first. Then come the pairs whose
-    order is least sure: P = Φ(μ / σ) is near ½.
+    order is least sure: the probability Φ(μ / σ) that the first item is better is near ½, where μ
+    and σ are mean and standard deviation of the difference of the scores.
 
     Cost: a sort of the judgements, and a sort of their pairs.
     """

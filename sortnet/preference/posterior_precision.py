@@ -1,4 +1,8 @@
-"""The posterior's precision at a point: as a factorised matrix, or by its products only."""
+"""The precision matrix of the posterior at a point, factorised or as a linear operator.
+
+The unknowns are d weights of features, n residuals of items and the side biases of a annotators;
+if models share errors, also d weights and n residuals of these errors. Shapes leave these out.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from sortnet.core import F64, I64
 from sortnet.preference.vote_arrays import Votes
 
-_VOTES = 1_000_000  # looked at together; each has nine second derivatives or more
+_VOTES = 1_000_000  # votes in a block; each vote has nine second derivatives or more
 
 
 class Answers(Protocol):
-    """The part of a `Problem` that the precision needs."""
+    """The attributes of a `Problem` that the precision is computed from."""
 
     @property
     def votes(self) -> Votes: ...
@@ -29,7 +33,7 @@ class Answers(Protocol):
 
 
 class Dense:
-    """The posterior's precision at a point, factorised."""
+    """The precision matrix of the posterior, written out and factorised (Cholesky)."""
 
     def __init__(self, problem: Answers, weight: F64, precision: F64) -> None:
         size = problem.size
@@ -42,16 +46,16 @@ class Dense:
         self._factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(self, rhs: F64) -> F64:
-        """The covariance times the right side."""
+        """Solve precision x = rhs: the product of the covariance and the right side."""
         solution: F64 = cho_solve(self._factor, rhs, check_finite=False)
         return solution
 
     def log_determinant(self) -> float:
-        """The logarithm of the precision's determinant."""
+        """The logarithm of the determinant of the precision."""
         return float(2 * np.log(np.diag(self._factor[0])).sum())
 
     def root(self, rng: np.random.Generator) -> F64:
-        """R with RᵀR the covariance of the unknowns."""
+        """A matrix R whose product RᵀR is the covariance of the unknowns."""
         del rng
         size = len(self._factor[0])
         root: F64 = solve_triangular(self._factor[0], np.eye(size), lower=True, check_finite=False)
@@ -63,14 +67,14 @@ class Dense:
         return root.T @ root
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
-        """(k, d + n + a) draws around zero."""
+        """(k, d + n + a) draws of the unknowns, from the posterior shifted to mean zero."""
         noise = rng.standard_normal((len(self._factor[0]), k))
         draws = solve_triangular(self._factor[0], noise, lower=True, trans="T", check_finite=False)
         return np.ascontiguousarray(draws.T)
 
 
 class Large:
-    """The posterior's precision by its products only; variances are estimated from draws."""
+    """The precision as a linear operator, never written out; variances are estimated from draws."""
 
     def __init__(self, problem: Answers, weight: F64, precision: F64) -> None:
         size = problem.size
@@ -85,39 +89,45 @@ class Large:
         self._diagonal = self._precision + problem.diagonal(self._curvature.diagonal())
 
     def solve(self, rhs: F64) -> F64:
-        """The covariance times the right side."""
+        """Solve precision x = rhs: the product of the covariance and the right side."""
         solution: F64 = self._solve_rows(np.atleast_2d(rhs.T)).T.reshape(rhs.shape)
         return solution
 
     def root(self, rng: np.random.Generator) -> F64:
-        """(16, d + n + a) R with RᵀR about the covariance of the unknowns."""
-        return self.draw(16, rng) / 4  # the root of 16
+        """(16, d + n + a) a matrix R whose product RᵀR estimates the covariance of the unknowns."""
+        n_draws = 16
+        return self.draw(n_draws, rng) / n_draws**0.5
 
     def covariance(self) -> None:
-        """None: the covariance is too large."""
+        """Return None, because the covariance is too large to be written out."""
         return None
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
-        """(k, d + n + a) draws around zero, by perturbing the data and the prior, and solving."""
+        """(k, d + n + a) draws of the unknowns, from the posterior shifted to mean zero.
+
+        The right side is noise with the precision as its covariance; the solution has the
+        covariance of the posterior.
+        """
         problem = self._problem
         spread = np.sqrt(self._weight)
-        # Draw by draw: the noise of ten million answers in all draws would take gigabytes.
+        # The noise of one draw is made at a time: for ten million answers, the noise of all draws
+        # would take gigabytes.
         noise = (rng.standard_normal(len(spread)) * spread for _ in range(k))
         slopes = np.stack([problem.summed(noise_of_draw) for noise_of_draw in noise])
         prior = rng.standard_normal((k, len(self._precision))) * np.sqrt(self._precision)
         return self._solve_rows(problem.pull_back(slopes) + prior)
 
     def _times(self, x: F64) -> F64:
-        """(k, d + n + a) rows times the precision."""
+        """(k, d + n + a) the product of each row and the precision."""
         scores = self._problem.to_scores(x)
         product: F64 = self._problem.pull_back((self._curvature @ scores.T).T)
         return product + x * self._precision
 
     def _solve_rows(self, rhs: F64, tolerance: float = 1e-5, steps: int = 200) -> F64:
-        """(k, d + n + a) the covariance times each row.
+        """(k, d + n + a) the product of each row and the covariance, by conjugate gradients.
 
-        Conjugate gradients with the usual names, preconditioned by the diagonal: x the solution, r
-        the residual, y the preconditioned residual, p the search direction.
+        The diagonal is the preconditioner. Names are the usual ones: x is the solution, r the
+        residual, y the preconditioned residual, p the search direction.
         """
         x = np.zeros_like(rhs)
         r = rhs.copy()
@@ -143,6 +153,6 @@ Precision: TypeAlias = Dense | Large
 
 
 def _products_of_rows(a: F64, b: F64) -> F64:
-    """(k, 1) the scalar product of each row of a and the same row of b."""
+    """(k, 1) scalar products: row i of a with row i of b."""
     product: F64 = np.einsum("ij,ij->i", a, b)[:, None]
     return product

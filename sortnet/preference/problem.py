@@ -1,4 +1,9 @@
-"""The likelihood of the answers as a function of the unknowns, and the posterior at its mode."""
+"""The likelihood of the answers as a function of the unknowns, and the posterior at its mode.
+
+Sizes: m answers, n items, d features, a annotators. The score of an item is its features times the
+weights, plus its residual. If models have answered, the errors that they share are modelled in the
+same way; shapes leave the unknowns of these errors out.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +21,10 @@ from sortnet.preference.scales import Prior, Scales
 from sortnet.preference.set_answers import SetRows, set_likelihood
 from sortnet.preference.vote_arrays import GOLD, MODEL, Votes
 
-DENSE = 1_000  # unknowns up to which the posterior's covariance is kept
+DENSE = 1_000  # unknowns up to which the covariance of the posterior is computed
 _CERTAIN = 4.0  # reliability of a gold pair's known answer
-# Relative fall of the loss after which there is no other Newton step. Each squares the distance to
-# the mode, so the next one would fall by its square.
+# Newton's method stops when a step lowers the loss by a smaller share. Near the mode each step
+# squares the distance to it, so a further step would lower the loss by about 1e-10.
 _FLAT = 1e-5
 _SMALLEST_STEP = 1e-3  # share of a Newton step below which it is not halved again
 
@@ -28,12 +33,13 @@ class PriorFit(NamedTuple):
     """The posterior under one prior.
 
     Attributes:
-        theta: the mode.
-        mean: (n + a,) scores and side biases at the mode; then, (n,), shared errors if they count.
-        covariance: of these; None with too many unknowns.
-        draws: (k, ...) of these.
+        theta: the unknowns at the mode.
+        mean: (n + a,) scores and side biases at the mode; then (n,) shared errors, if there are
+            any.
+        covariance: the covariance of the values in `mean`; None if there are too many unknowns.
+        draws: (k, ...) draws of the values in `mean`.
         weight_draws: (k, d) draws of the weights of features.
-        weight_shifts: (k, d) shifts of these draws by the uncertainty of the reliabilities.
+        weight_shifts: (k, d) what the uncertainty of the reliabilities adds to `weight_draws`.
     """
 
     theta: F64
@@ -45,16 +51,19 @@ class PriorFit(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A term of z: (m,) places among the scores, biases and shared errors, and (m,) factors."""
+    """A term of z, the argument of the likelihood: in each answer, an unknown times a factor."""
 
-    place: I64
-    factor: F64
+    place: I64  # (m,) places in the array of scores, biases and shared errors
+    factor: F64  # (m,)
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The answers' likelihood as a function of the unknowns: weights, residuals, biases; and if
-    models have answered, the weights and residuals of the errors that they share.
+    """The likelihood of the answers as a function of the unknowns.
+
+    The unknowns are, in this order, the weights of features, the residuals of items and the side
+    biases of annotators; if models have answered, also the weights and residuals of the errors that
+    the models share.
     """
 
     features: F64  # (n, d)
@@ -64,30 +73,30 @@ class Problem:
 
     @property
     def large(self) -> bool:
-        """Whether the precision is never written out."""
+        """Whether there are too many unknowns to write the precision out as a matrix."""
         return sum(self.features.shape) + self.n_annotators > DENSE
 
     @cached_property
     def has_shared_errors(self) -> bool:
-        """Whether there are errors that models share."""
+        """Whether models have answered, so that there are errors that they share."""
         return bool(self.votes.of_kind(MODEL).any())
 
     @property
     def size(self) -> int:
-        """The number of scores and biases, and of shared errors."""
+        """The number of scores, biases and shared errors."""
         n_items = len(self.features)
         n_errors = n_items if self.has_shared_errors else 0
         return n_items + self.n_annotators + n_errors
 
     @property
     def n_unknowns(self) -> int:
-        """The number of weights, residuals and biases, and of weights and residuals of errors."""
+        """The number of unknowns."""
         n_weights = int(self.features.shape[1])
         n_weights_of_errors = n_weights if self.has_shared_errors else 0
         return self.size + n_weights + n_weights_of_errors
 
     def solver(self, weight: F64, prior: Prior) -> Precision:
-        """The posterior's precision, given the weight of each answer."""
+        """The precision of the posterior, given the weight of each answer, see `Likelihood`."""
         precision = Large if self.large else Dense
         return precision(self, weight, self.precision(prior))
 
@@ -101,7 +110,10 @@ class Problem:
         return np.concatenate((of_scores, of_biases, of_scores / self.scales.shared))
 
     def to_scores(self, theta: F64) -> F64:
-        """(..., d + n + a) unknowns -> (..., n + a) scores and biases; then shared errors."""
+        """Map (..., d + n + a) unknowns to (..., n + a) scores and biases, then shared errors.
+
+        The map is linear.
+        """
         n, d = self.features.shape
         unknowns, unknowns_of_errors = np.split(theta, [d + n + self.n_annotators], axis=-1)
         scores: F64 = np.concatenate((unknowns[..., d:], unknowns_of_errors[..., d:]), axis=-1)
@@ -111,14 +123,15 @@ class Problem:
         return scores
 
     def pull_back(self, slope: F64) -> F64:
-        """The transpose of `to_scores`."""
+        """Turn derivatives in scores into derivatives in unknowns: the transpose of `to_scores`."""
         return self._transposed(slope, self.features)
 
     def diagonal(self, curvature: F64) -> F64:
-        """Diagonal of a matrix pulled back to the unknowns, by the matrix's own diagonal alone."""
+        """Approximate the diagonal of a matrix that is pulled back, from the matrix's diagonal."""
         return self._transposed(curvature, self.features**2)
 
     def _transposed(self, slope: F64, X: F64) -> F64:
+        """Apply the transpose of `to_scores` with the matrix X in place of the features."""
         n = len(X)
         of_scores, of_errors = np.split(slope, [n + self.n_annotators], axis=-1)
         columns = [of_scores[..., :n] @ X, of_scores]
@@ -145,29 +158,33 @@ class Problem:
 
     @cached_property
     def sets(self) -> list[SetRows]:
-        """The rows of answers about sets."""
+        """The rows of the answers about sets, together for all sets with the same layout."""
         return self.votes.sets
 
     @cached_property
     def side(self) -> F64:
-        """(m,) share of the annotator's side bias for the left item; 0 in a known answer."""
+        """(m,) factor of the annotator's side bias in each answer; 0 in a known answer."""
         if self.votes.bias is None:
             return self.by_annotator
         return self.by_annotator * self.votes.bias
 
     @cached_property
     def measured(self) -> I64:
-        """The places of the answers that are measurements and count as such."""
+        """The rows of the measurements by annotators that have a scale, see `measured`."""
         is_used = self.scales.annotators.scale[self.votes.annotator] > 0
         return np.flatnonzero(self.votes.is_measured & is_used)
 
     @property
     def compares_annotators(self) -> bool:
-        """Whether annotators are measured: by each other, or models by people and gold pairs."""
+        """Whether reliabilities can be estimated: there are two annotators, or shared errors."""
         return self.n_annotators > 1 or self.has_shared_errors
 
     def z(self, theta: F64) -> F64:
-        """(m,) c (s_left - s_right) + b of each answer, plus e_left - e_right if a model's."""
+        """(m,) the argument z of the likelihood of each answer.
+
+        z = c (s_left - s_right) + b, with the reliability c, the scores s and the side bias b. In
+        the answer of a model it has the further term e_left - e_right, with the shared errors e.
+        """
         votes, scores = self.votes, self.to_scores(theta)
         n = len(self.features)
         bias = scores[n + votes.annotator]
@@ -178,7 +195,10 @@ class Problem:
         return z
 
     def likelihood(self, theta: F64) -> Likelihood:
-        """Log-likelihood of every answer, with its slope and curvature."""
+        """Log-likelihood of every answer, with its derivatives in z.
+
+        The log-likelihood of an answer about a set is in its first row, and 0 in its other rows.
+        """
         scales, votes = self.scales, self.votes
         z, rows = self.z(theta), self.measured
         blind = scales.annotators.blind[votes.annotator] * self.by_annotator
@@ -200,7 +220,10 @@ class Problem:
         return Likelihood(*(votes.weight * column for column in of_answers))
 
     def newton(self, theta: F64, prior: Prior, *, steps: int) -> F64:
-        """The mode of the posterior, or a few steps towards it."""
+        """Take Newton steps from `theta` towards the mode of the posterior, at most `steps`.
+
+        A step that would not lower the loss, minus the log of the posterior, is halved.
+        """
         precision = self.precision(prior)
 
         def loss_at(theta: F64) -> tuple[float, Likelihood]:
@@ -224,7 +247,7 @@ class Problem:
         return theta
 
     def summed(self, pull: F64) -> F64:
-        """Sums of the votes' pulls on scores, biases and shared errors."""
+        """Sum derivatives in z, one for each vote, to derivatives in scores, biases and errors."""
         votes, n = self.votes, len(self.features)
 
         def on_items(scaled: F64) -> F64:
@@ -241,8 +264,9 @@ class Problem:
         return np.concatenate(sums)
 
     def terms(self) -> list[Term]:
-        """The terms of z of each answer: the scores of the left and the right item, and the side
-        bias; in a model's answer also the errors of both items.
+        """The terms whose sum is z: the scores of the left and the right item, and the side bias.
+
+        If models share errors, the errors of both items are further terms.
         """
         votes, n = self.votes, len(self.features)
         terms = [
@@ -257,8 +281,14 @@ class Problem:
         return terms
 
     def curvature(self, weight: F64, some: slice = slice(None)) -> tuple[I64, I64, F64]:
-        """Minus the second derivatives of the log-likelihood of some answers in scores, biases and
-        shared errors, as the rows, columns and values of a square matrix; duplicates are summed.
+        """Minus the second derivatives of the log-likelihood in scores, biases and shared errors.
+
+        Args:
+            weight: (m,) minus the second derivative of each answer in z.
+            some: the answers that count.
+
+        Returns:
+            Rows, columns and values of a square matrix, where values at the same place are summed.
         """
         terms = [Term(place[some], factor[some]) for place, factor in self.terms()]
         weight = weight[some]
@@ -273,9 +303,12 @@ class Problem:
         return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
     def variance(self, root: F64, rows: I64) -> F64:
-        """(m,) variances of z of some answers; `root` is of the covariance of scores and biases."""
+        """(m,) variances of z of the answers in some rows.
+
+        `root` is a matrix R; the covariance of scores, biases and shared errors is RᵀR.
+        """
         terms = [Term(place[rows], factor[rows]) for place, factor in self.terms()]
-        if self.large:  # the root has few rows: draws
+        if self.large:  # the rows of the root are a few draws: RᵀR would be too large
             drawn = np.zeros((len(root), len(rows)))
             for place, factor in terms:
                 drawn += root[:, place] * factor
@@ -291,7 +324,7 @@ class Problem:
     def fit_under(
         self, prior: Prior, theta: F64, n_draws: int, rng: np.random.Generator
     ) -> PriorFit:
-        """Laplace's approximation at the mode, widened by the uncertainty of the reliabilities."""
+        """Approximate the posterior at the mode (Laplace), and add uncertainty of reliabilities."""
         d = self.features.shape[1]
         solver = self.solver(self.likelihood(theta).weight, prior)
         drawn_unknowns = theta + solver.draw(n_draws, rng)
@@ -300,7 +333,8 @@ class Problem:
         shifts = np.zeros_like(drawn_unknowns)
         if self.compares_annotators and len(self.votes):
             pulls = self.pulls_of_reliabilities(theta)
-            # Of thousands of annotators the draws alone are shifted, each by a random combination.
+            # Each draw is shifted by a random combination of all annotators. This adds the same
+            # covariance to the draws as the exact sum below, which is too large for many unknowns.
             noise = rng.standard_normal((n_draws, self.n_annotators))
             shifts = self.shifts(noise @ pulls, solver)
             draws += self.to_scores(shifts)
@@ -317,19 +351,21 @@ class Problem:
         )
 
     def shifts(self, pulls: F64, solver: Precision) -> F64:
-        """(k, d + n + a) shifts of the mode by (k, n + a) pulls on scores and biases."""
+        """(k, d + n + a) shifts of the mode, if (k, n + a) `pulls` are added to the slope there."""
         return solver.solve(self.pull_back(pulls).T).T
 
     def pulls_of_reliabilities(self, theta: F64) -> sparse.csr_array:
-        """(a, n + a) pulls of one standard deviation of each reliability on scores, biases and
-        shared errors.
+        """(a, n + a) changes of the slope at the mode by one standard deviation of a reliability.
+
+        The slope is the derivative of the log-likelihood in scores, biases and shared errors.
         """
         votes, scores = self.votes, self.to_scores(theta)
         gap = scores[votes.left] - scores[votes.right]
         _, slope, weight = self.likelihood(theta)
         terms = self.terms()
         pulls = [-weight * gap * factor for _, factor in terms]
-        # The reliability is itself the factor of the two scores.
+        # The reliability is the factor of both scores in z, so they have a second term, which is
+        # the derivative of this factor.
         pulls[0] = pulls[0] + slope
         pulls[1] = pulls[1] - slope
         sd = self.scales.annotators.reliability_sd[votes.annotator] * self.by_annotator

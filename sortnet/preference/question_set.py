@@ -1,4 +1,4 @@
-"""Questions that are chosen together, before any of them is answered."""
+"""Choose several questions together, before any of them is answered."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def question_set(
     busy: Collection[Pair] = (),
     rng: Generator,
 ) -> list[Question]:
-    """The next k questions for an annotator, chosen together; fewer if fewer are left.
+    """Choose the next k questions for an annotator together; fewer if fewer are left.
 
-    Each question is chosen as if the questions before it were answered as the model expects. So no
-    question asks for what earlier questions will tell.
+    Each question is chosen as if the questions before it had been answered as the model expects.
+    So the questions do not ask for the same information twice.
 
     Args:
-        session: a copy that nobody else uses: the expected answers are added to it.
-        annotator: their name.
+        session: a copy that nobody else uses, because the expected answers are added to it.
+        annotator: the name of the annotator.
         k: number of questions.
         busy: pairs, each the lower number first, that must not be asked now.
         rng: draws the expected answers.
@@ -56,13 +56,13 @@ def question_set(
 def _expected_judgement(
     session: Session, annotator: str, question: Question, rng: Generator
 ) -> Judgement:
-    """A judgement drawn from its distribution by the model."""
+    """Draw an answer to a question from its distribution under the model, as a judgement."""
     if not question.further:
         return question.answered(annotator, _expected_answer(session, question, rng))
     items = np.array(question.items)
     first = np.full(len(items) - 1, items[0])
     mean, variance = session.posterior.difference(items[1:], first)
-    # Utilities relative to the first item.
+    # Only differences of utilities matter, so the utility of the first item is 0.
     utilities = np.append(0.0, mean + rng.normal(size=len(mean)) * (1 + variance) ** 0.5)
     best_first = np.argsort(-utilities, kind="stable")
     worst = int(best_first[-1]) if session.study.worst else None
@@ -70,7 +70,7 @@ def _expected_judgement(
 
 
 def _expected_answer(session: Session, question: Question, rng: Generator) -> Answer:
-    """An answer about two items, drawn from its distribution by the model."""
+    """Draw an answer about two items from its distribution under the model; never a tie."""
     left, right = np.array([question.left]), np.array([question.right])
     mean, variance = session.posterior.difference(left, right)
     margin = float(mean[0]) + rng.normal() * float(1 + variance[0]) ** 0.5

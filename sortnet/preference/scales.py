@@ -1,4 +1,4 @@
-"""Hyperparameters of a fit: variances of the prior, ties, and how the annotators answer."""
+"""Hyperparameters of a fit: variances of the prior, ties, and the annotators' reliabilities."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from numpy.typing import NDArray
 from sortnet.core import F64
 from sortnet.preference.reliability import Annotators
 
-# Variance of the errors that models share, relative to the variance of the scores, as it is
-# expected beside many answers of people that have not measured it.
+# Expected variance of the errors that models share, relative to the variance of the scores, where
+# people have given many answers that do not yet tell the variance.
 SHARED = 0.5
-UNKNOWN = -1.0  # in place of that variance
+UNKNOWN = -1.0  # stands for the variance of shared errors if no model had answered
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Variances of the prior: of a feature's weight, and of an item's residual."""
+    """Variances of the prior."""
 
-    weight: float
-    residual: float
+    weight: float  # of the weight of each feature
+    residual: float  # of the residual of each item
 
     def total(self, d: int) -> float:
-        """Variance of an item's score, given d standardised features."""
+        """Variance of the score of an item with d standardised features."""
         return d * self.weight + self.residual
 
 
 def first_guess(d: int) -> Prior:
-    """The prior before any answer: scores vary more than the noise, mostly by features."""
+    """The prior before any answer: scores vary more than the noise, mostly due to the features.
+
+    `d` is the number of features.
+    """
     if d:
         return Prior(2 / d, 0.15)
     return Prior(1.0, 2.0)
@@ -39,7 +42,7 @@ def first_guess(d: int) -> Prior:
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """Hyperparameters of a fit, chosen by the answers.
+    """Hyperparameters of a fit, estimated from the answers.
 
     Attributes:
         priors: the likely priors of the scores.
@@ -64,11 +67,11 @@ class Scales:
         return float(self.odds @ [prior.residual for prior in self.priors])
 
     def padded(self, n_annotators: int) -> Scales:
-        """The same scales for more annotators; the new ones are average."""
+        """The same scales for more annotators; the new annotators are average."""
         return replace(self, annotators=self.annotators.padded(n_annotators))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The scales as arrays by name; see `from_arrays`."""
+        """The scales as arrays by name, from which `from_arrays` makes them again."""
         return {
             "priors": np.array([(prior.weight, prior.residual) for prior in self.priors]),
             "odds": self.odds,
@@ -78,7 +81,7 @@ class Scales:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Scales:
-        """The scales whose `arrays` these are."""
+        """Make scales from the arrays that the method `arrays` returned."""
         priors = tuple(Prior(*variances) for variances in arrays["priors"].tolist())
         annotators = Annotators(*arrays["annotators"])
         return cls(priors, arrays["odds"], annotators, *arrays["others"].tolist())

@@ -38,21 +38,22 @@ class Session:
     same session. It may be used by several threads.
 
     Args:
-        features: (n, d) numbers; NaN is missing. None for items known by name only.
+        features: (n, d) the features of the items; NaN is missing. None for items without features.
         n_items: n, if there are no features.
-        seed: seed of all random choices.
+        seed: the seed of all random choices.
         strategy: a name of `sortnet.preference.strategies.STRATEGIES`.
         holdout: share of questions about random pairs, the hold-out: their answers are not used to
             choose questions, but the ranking uses them.
-        repeats: share of questions the annotator has answered before, items in other places.
+        repeats: share of questions that repeat one of the annotator's answered questions, with the
+            items in other places.
         goal: when to stop; a number is the share of all pairs that may be in the wrong order.
-        among: (m, 2) the only pairs that may be asked; None for all within groups.
+        among: (m, 2) the only pairs that may be asked; None: all pairs within groups.
         groups: (n,) name or number of each item's group; pairs are asked, ranked and counted
             within groups only. None: all items are compared with each other.
         set_size: number of items of a question, 2 to 6, unless `ask` names another size. A hold-out
             question is always about two items, and a question is smaller where fewer are free.
-        study: whose judgements do not count, which items are retired, gold pairs, overlap.
-        keep: folder in which fits to many answers are kept, see `cached`; results are the same.
+        study: excluded annotators, retired items, gold pairs and overlap.
+        keep: folder in which slow fits are cached, see `cached`; results do not depend on it.
         call: calls the functions of a fit that takes more than a few milliseconds; a `FitProcess`
             calls them in another process.
 
@@ -135,12 +136,12 @@ class Session:
 
     @property
     def events(self) -> int:
-        """The number of events."""
+        """The number of events so far: answers and undos."""
         return len(self._history.events)
 
     @property
     def n_votes(self) -> int:
-        """The number of answers about the order that are not undone."""
+        """The number of answers that compare items and are not undone."""
         return self._history.n_votes
 
     @property
@@ -150,17 +151,17 @@ class Session:
 
     @property
     def stale(self) -> bool:
-        """Whether there are events that are not fitted, or the net is old: see `refit`."""
+        """Whether `refit` would change the fit: there are new events, or a net is to be trained."""
         return self._fitting.stale
 
     @property
     def due(self) -> bool:
-        """Whether so many events are not fitted yet that `refit` should be called."""
+        """Whether there are so many events since the last fit that `refit` should be called."""
         return self._fitting.due
 
     @property
     def quick(self) -> bool:
-        """Whether `refit` takes a few milliseconds only: few unknowns, no net to train."""
+        """Whether `refit` takes only a few milliseconds: few unknowns, no net to train."""
         return self._fitting.quick
 
     def tell(self, judgement: Judgement) -> None:
@@ -172,14 +173,17 @@ class Session:
         self.replay([judgement])
 
     def replay(self, judgements: Iterable[Judgement]) -> None:
-        """Add events as `tell` does, all or none; from a table about 1 us each."""
+        """Add several events as `tell` does; if one of them is invalid, none is added.
+
+        Cost: about 1 us an event if `judgements` is a table, `Judgements`.
+        """
         new_events = Judgements.of(judgements).without(self.study.excluded)
         with self._lock:
             self._history.add(new_events)
             self._asking.record(new_events)
 
     def undo(self, annotator: str) -> Judgement | None:
-        """Undo the annotator's last answer; returns the event, or None if there is no answer."""
+        """Undo the annotator's last answer; return the undo, or None if there is no answer."""
         with self._lock:
             last = self.last(annotator)
             if last is None:
@@ -188,7 +192,7 @@ class Session:
             return self._history.events[-1]
 
     def last(self, annotator: str) -> Judgement | None:
-        """The judgement that `undo` would undo."""
+        """The annotator's last answer, which `undo` would undo; None if there is no answer."""
         with self._lock:
             return self._history.last(annotator)
 
@@ -203,20 +207,21 @@ class Session:
     ) -> list[Question]:
         """The next k questions for an annotator; fewer, or none, if nothing is left to ask.
 
-        A question whose answer was undone comes first, unchanged. Nobody compares a pair twice,
-        except for repeats: an answer about a set compares the best and the worst with each item.
+        A question whose answer was undone comes first, unchanged. Except for repeats, no annotator
+        compares a pair twice. An answer about a set compares the best and the worst item with each
+        item.
 
         Args:
-            annotator: their name.
+            annotator: the name of the annotator.
             k: number of questions.
             busy: pairs, each the lower number first, that must not be asked now.
-            set_size: number of items of a question; None: the session's.
-            wait: whether a fit that is due may take longer than a few milliseconds; if not,
-                another thread must call `refit` from time to time.
+            set_size: number of items of a question; None: the session's set size.
+            wait: whether to wait for a fit that is due and takes more than a few milliseconds; if
+                not, another thread must call `refit` from time to time.
 
-        Cost: a few ms up to 10,000 items, then a copy of a few numbers an item, see `bald`; and a
-        fit each time there are 5 % more events. Above a thousand unknowns, events since the last
-        fit do not count yet.
+        Cost: a few ms up to 10,000 items; more items cost a copy of a few numbers an item, see
+        `bald`. Each time there are 5 % more events, also a fit. Above a thousand unknowns, events
+        since the last fit do not influence the questions yet.
         """
         set_size = self.set_size if set_size is None else checked_set_size(set_size)
         if wait or self._fitting.small:
@@ -237,8 +242,8 @@ class Session:
         """Fit the model to all events so far; other threads may ask and tell meanwhile.
 
         Args:
-            keep_net: train no net now, unless the events have doubled since the last net; a later
-                fit without this option trains it.
+            keep_net: keep the present net, unless the events have doubled since it was trained; a
+                later fit without this option trains a net.
 
         Cost: see `fit`; about a second at 10,000 items and 100,000 answers, 15 if the scales are
         chosen again, which happens each time there are a quarter more answers.
@@ -246,10 +251,12 @@ class Session:
         self._fitting.refit(keep_net=keep_net)
 
     def ranking(self, *, fresh: bool = True, top: int | None = None) -> Ranking:
-        """All items in order, with intervals; `fresh=False` takes the last fit.
+        """The ranking of all items, with an interval for each rank.
 
-        With `top`, by default the goal's, the ranking also says how probably each item is among the
-        top of its group.
+        Args:
+            fresh: whether to fit all events first; if not, the ranking is from the last fit.
+            top: k, if the ranking shall have each item's probability to be in the top k of its
+                group; 0: no probabilities; None: as in the goal.
         """
         if fresh:
             self.refit()
@@ -257,15 +264,20 @@ class Session:
 
     @property
     def posterior(self) -> Posterior:
-        """Posterior of the scores, by the last fit to all answers."""
+        """The posterior of the scores from the last fit to all answers."""
         with self._lock:
             return self._fitting.fits.all.posterior
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
-        """The distance from the goal; `fresh=False` takes the last fit and the last forecast.
+        """The distance from the goal, and whether the session may stop.
 
         The session may stop if the goal is reached, and the hold-out does not show that the model
-        is overconfident. Imported votes have no hold-out: each is predicted from all other votes.
+        is overconfident. Imported votes have no hold-out: each vote is predicted from all other
+        votes.
+
+        Args:
+            fresh: whether to fit all events and renew the forecast first; if not, the last fit and
+                the last forecast are used.
         """
         if fresh:
             self.refit()
@@ -274,28 +286,29 @@ class Session:
 
     @property
     def forecast_due(self) -> bool:
-        """Whether the forecast of the last fit is to be renewed: see `renew_forecast`."""
+        """Whether `renew_forecast` would make a new forecast."""
         return self._ranking.forecast_due
 
     def renew_forecast(self) -> None:
-        """Forecast how many questions are left, by the last fit, if the forecast is due.
+        """Forecast from the last fit how many questions are left, if a new forecast is due.
 
-        It is due each time there are a quarter more events. Meanwhile the number of questions falls
-        by one with each answer.
+        A forecast is due each time there are a quarter more events. Until then the forecast number
+        of questions falls by one with each answer.
 
         Cost: see `forecast`; other threads may ask and tell meanwhile.
         """
         self._ranking.renew_forecast()
 
     def allows(self, pair: Pair) -> bool:
-        """Whether a pair, the lower number first, may be asked at all.
+        """Whether a pair may be asked at all; the item with the lower number comes first in it.
 
-        Both items must be in one group and not retired, and the pair in `among` if that is given.
+        Both items must be in one group and not retired. If `among` is given, the pair must be in
+        it.
         """
         return pair in self._pairs
 
     def weighted(self) -> tuple[Votes, dict[str, float]]:
-        """All answers about the order that are not undone, and each annotator's weight in training.
+        """All answers that compare items and are not undone, and each annotator's training weight.
 
         A weight is the annotator's reliability times the share of their answers that are not given
         blindly. Reliability is 1 for the average annotator, and below 0 for an annotator who
@@ -311,11 +324,12 @@ class Session:
         judgements: Sequence[Judgement] | None = None,
         study: Study | None = None,
     ) -> list[AnnotatorReport]:
-        """One report on each annotator, by the last fit.
+        """One report on each annotator, from the last fit.
 
         Args:
-            annotators: their names.
-            judgements: counted instead of the session's own, which lack excluded annotators.
+            annotators: the names of the annotators.
+            judgements: the judgements to report on; None: the judgements of the session, in which
+                excluded annotators are missing.
             study: the present study, if it has changed since the session began.
         """
         with self._lock:
@@ -332,18 +346,18 @@ class Session:
         )
 
     def better_without(self, annotator: str) -> bool:
-        """Whether others' answers are predicted better without this annotator's answers.
+        """Whether other annotators' answers are predicted better without this annotator's answers.
 
         Cost: two fits; see `predicted_better_without`.
         """
         return self._fitting.better_without(annotator)
 
     def widened_by(self) -> str | None:
-        """The annotator whose answers made the intervals wider, by the last fit; see `widening`."""
+        """The annotator whose answers made the intervals wider in the last fit; see `widening`."""
         return self._fitting.widened_by()
 
     def answered(self, annotator: str) -> int:
-        """The number of an annotator's answers about the order that are not undone."""
+        """The number of an annotator's answers that compare items and are not undone."""
         with self._lock:
             return self._history.answered(annotator)
 
@@ -354,7 +368,7 @@ class Session:
 
 
 def _strategies_named(name: str, goal: Goal) -> tuple[Strategy, ...]:
-    """The strategies called by a name; `default` depends on whether the goal is a top."""
+    """The strategies with the given name; `default` depends on whether the goal is a top k."""
     if name not in STRATEGIES:
         known_names = ", ".join(STRATEGIES)
         raise JudgementError(f"unknown strategy {name!r}; known are {known_names}")

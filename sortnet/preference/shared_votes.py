@@ -1,4 +1,4 @@
-"""Answers sorted by pair, so that answers of several annotators to one pair are together."""
+"""Answers sorted by pair, so that all annotators' answers about one pair follow each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SetComparisons(NamedTuple):
 
     Attributes:
         row: (m,) the row of the judgement.
-        better, worse: (m,) the items; two equally good items are in the order of their places.
+        better, worse: (m,) the items; equally good items are in the order of the question.
         target: (m,) 1, or ½ if the two items are equally good.
     """
 
@@ -29,13 +29,13 @@ class SetComparisons(NamedTuple):
 
     @property
     def weight(self) -> F64:
-        """(m,) 1 / number of comparisons of the answer, so that an answer counts once."""
+        """(m,) 1 / the number of comparisons from the same answer: each answer counts once."""
         weight: F64 = 1 / np.maximum(np.bincount(self.row), 1)[self.row]
         return weight
 
 
 def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
-    """The comparisons that follow from the answers in these rows, which order sets of items.
+    """Derive comparisons of two items from the answers about sets in the given rows.
 
     The best item is better than each other item, and each other item is better than the worst, as
     in `Judgement.comparisons`. If all items are equally good, each pair of them is a tie.
@@ -69,15 +69,15 @@ class SharedVotes:
     """Votes about two items, sorted by pair, annotator and time.
 
     Attributes:
-        rows: (m,) the row of the judgement; an answer about a set has a vote for each comparison
-            that follows from it.
+        rows: (m,) the row of the judgement; an answer about a set becomes several votes, one for
+            each comparison that follows from the answer.
         low, high: (m,) the items, the lower number first.
         pair: (m,) number of the pair, from 0.
         annotator: (m,) number of the annotator.
         better: (m,) 1 if the item with the lower number was preferred, 0 if not, ½ for a tie.
-        first: (m,) whether it is the annotator's first answer to the pair.
-        weight: (m,) 1; for a comparison that follows from an answer about a set, its share of the
-            answer.
+        first: (m,) whether the vote is the annotator's first answer to the pair.
+        weight: (m,) 1 for an answer about a pair; for a comparison from an answer about a set,
+            1 / the number of comparisons from that answer.
         starts: (p,) the place of each pair's first vote.
     """
 
@@ -95,11 +95,12 @@ class SharedVotes:
     def of(
         cls, judgements: Judgements, rows: I64 | None = None, *, sets: bool = False
     ) -> SharedVotes:
-        """The votes in these rows of a table.
+        """Sort the votes in the given rows of a table of judgements.
 
         Args:
             judgements: the table.
-            rows: answers about two items; None: all that are about the order and not undone.
+            rows: rows of answers about two items; None: all such answers about the order that are
+                not undone.
             sets: whether the comparisons that follow from answers about sets are votes, too.
         """
         if rows is None:
@@ -136,7 +137,7 @@ class SharedVotes:
         )
 
     def answers(self, judgements: Judgements, pair: int) -> list[Judgement]:
-        """The judgements on a pair, by its number, in the order of the table they come from."""
+        """The judgements about the pair with the number `pair`, in the order of the table."""
         ends = np.append(self.starts[1:], len(self.rows))
         rows = np.sort(self.rows[self.starts[pair] : ends[pair]])
         return [judgements[row] for row in rows.tolist()]
@@ -146,9 +147,10 @@ class SharedVotes:
         return np.minimum.reduceat(self.rows, self.starts) if len(self.rows) else self.rows
 
     def repeated(self) -> tuple[I64, I64]:
-        """The places of repeated answers, and of the same annotator's first answer to the pair.
+        """Find repeated answers; return their places, and the places of the first answers.
 
-        Pairs where either answer is a tie are left out.
+        A repeated answer and its first answer are of one annotator about one pair. They are left
+        out if either is a tie.
         """
         places = np.arange(len(self.rows))
         earlier = np.maximum.accumulate(np.where(self.first, places, 0))

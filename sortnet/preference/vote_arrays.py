@@ -1,4 +1,4 @@
-"""Answers about the order, as arrays; and scores as they would be without some of them."""
+"""Answers that compare items, as arrays; and predictions of answers from the other answers."""
 
 from __future__ import annotations
 
@@ -21,26 +21,28 @@ from sortnet.preference.set_answers import (
 )
 
 _BLOCK = 128  # answers left out together, at most
-# Kinds of answers: of a person, of a model, which shares errors with other models, or known.
+# Kinds of answers. Models share errors with each other; the answer to a gold pair is known.
 PERSON, MODEL, GOLD = range(3)
 
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """Answers about the order, as arrays: one row for an answer about a pair, several for an answer
-    about a set.
+    """Answers that compare items, as arrays.
+
+    An answer about a pair has one row, an answer about a set of items has several rows.
 
     Attributes:
-        left, right: (m,) items.
+        left, right: (m,) the two items that a row compares.
         target: (m,) 1 for left, 0 for right, ½ for a tie.
         annotator: (m,) numbers of the annotators.
         weight: (m,) how many answers each row counts for; None: 1.
         kind: (m,) `PERSON`, `MODEL` or `GOLD`; the annotator of a `GOLD` row does not matter. None:
-            all are of people.
-        answer: (m,) the number of the row's answer about a set; rows of one answer follow each
-            other as in `Layout`. -1 for an answer about a pair; None: all are about pairs.
-        layout: (m,) the number of that answer's layout, see `LAYOUTS`; -1 and None as above.
-        bias: (m,) how much of an annotator's side bias is for the left item; None: all of it.
+            all answers are of people.
+        answer: (m,) for an answer about a set its number, the same in all its rows; these follow
+            each other as in `Layout`. -1 for an answer about a pair; None: all are about pairs.
+        layout: (m,) for an answer about a set the number of its layout, see `LAYOUTS`; else -1.
+            None: all answers are about pairs.
+        bias: (m,) factor of the annotator's side bias for the left item; None: 1.
         probit: (m,) probit of the probability that the left item is better, where an answer is a
             measurement, see `measured`; elsewhere NaN. None: no answer is a measurement.
     """
@@ -60,18 +62,21 @@ class Votes:
         return len(self.left)
 
     def marked(self, models: Collection[int]) -> Votes:
-        """The same votes; the votes of these annotators are marked as votes of models."""
+        """The same votes, where the votes of the annotators `models` have the kind `MODEL`."""
         by_model = np.isin(self.annotator, [*models])
         if not by_model.any():
             return self
         return replace(self, kind=np.where(by_model, MODEL, PERSON))
 
     def with_known(self, models: Collection[int], gold: Iterable[Pair]) -> Votes:
-        """The same votes with models marked, and after them the known answers to gold pairs.
+        """The same votes with models marked, followed by the known answers to gold pairs.
 
-        Without gold pairs a model that answers alone is not marked: what it sees and its errors
-        cannot be separated. Nothing is added to no votes. Models are numbers of annotators; of a
-        gold pair the better item is the first.
+        Without gold pairs a model that answers alone is not marked, because its errors cannot be
+        told from its true preferences. If there are no votes, no known answers are added.
+
+        Args:
+            models: numbers of the annotators that are models.
+            gold: pairs whose order is known, the better item first.
         """
         better_and_worse = np.array([*gold], np.int64).reshape(-1, 2)
         if not len(better_and_worse):
@@ -99,7 +104,7 @@ class Votes:
         )
 
     def _columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """The columns that are not None, by name."""
+        """The columns that are not None, with their names."""
         return ((name, column) for name, column in vars(self).items() if column is not None)
 
     @property
@@ -108,43 +113,46 @@ class Votes:
         return bool(self.of_kind(MODEL).all())
 
     def others_beside_one(self) -> Votes:
-        """Votes of models, in which the model with the most answers counts as a person."""
+        """The same votes, where the busiest annotator counts as a person, the rest as models."""
         busiest = np.bincount(self.annotator).argmax()
         return replace(self, kind=np.where(self.annotator == busiest, PERSON, MODEL))
 
     @property
     def is_measured(self) -> Bool:
-        """(m,) whether the answers are measurements."""
+        """(m,) whether an answer is a measurement: a probability in place of a word."""
         if self.probit is None:
             return np.zeros(len(self), np.bool_)
         return ~np.isnan(self.probit)
 
     def in_words(self, annotators: Collection[int] | None = None) -> Votes:
-        """The same votes, without the measurements of these annotators; None: of all."""
+        """The same votes, where measurements of the given annotators count as words.
+
+        None: the measurements of all annotators.
+        """
         if self.probit is None or annotators is None:
             return replace(self, probit=None)
         probit = np.where(np.isin(self.annotator, [*annotators]), np.nan, self.probit)
         return replace(self, probit=None if np.isnan(probit).all() else probit)
 
     def of_kind(self, *kinds: int) -> Bool:
-        """(m,) whether the answers are of one of these kinds."""
+        """(m,) whether an answer has one of the given kinds."""
         kind = np.full(len(self), PERSON) if self.kind is None else self.kind
         return np.isin(kind, kinds)
 
     @classmethod
     def of_one(cls, left: I64, right: I64, target: F64) -> Votes:
-        """The votes of one annotator, or of several treated as one."""
+        """Make the votes of one annotator, or of several annotators treated as one."""
         return cls(left, right, target, np.zeros(len(left), np.int64))
 
     @classmethod
     def of_judgements(cls, judgements: Sequence[Judgement]) -> Votes:
-        """The votes of these answers about pairs, as if of one annotator."""
+        """Make votes from answers about pairs, as if all were given by one annotator."""
         target = np.array([TARGETS[j.answer] for j in judgements])
         left, right = np.array([(j.left, j.right) for j in judgements], np.int64).T
         return cls.of_one(left, right, target)
 
     def rows(self) -> Iterator[tuple[int, int, float, int]]:
-        """The votes one by one."""
+        """Iterate over the votes as tuples (left, right, target, annotator)."""
         return zip(
             self.left.tolist(),
             self.right.tolist(),
@@ -154,11 +162,11 @@ class Votes:
         )
 
     def with_sets(self, judgements: Judgements, rows: I64) -> Votes:
-        """These votes about pairs, and after them the votes of judgements about sets.
+        """These votes, which are about pairs, followed by the votes of judgements about sets.
 
         Args:
             judgements: all judgements.
-            rows: those of the judgements about sets.
+            rows: the rows of the judgements about sets.
         """
         has_best = judgements.best[rows] >= 0
         choices, alike = rows[has_best], rows[~has_best]
@@ -178,21 +186,21 @@ class Votes:
         )
 
     def probits(self) -> list[float]:
-        """The measurements of the votes one by one; NaN for a word."""
+        """The probit of each vote that is a measurement; NaN for each other vote."""
         if self.probit is None:
             return [float("nan")] * len(self)
         probits: list[float] = self.probit.tolist()
         return probits
 
     def renumbered(self, items: I64) -> Votes:
-        """The same votes with each item's place among these items, which ascend, as its number."""
+        """The same votes with other item numbers: each item's index in the ascending `items`."""
         left, right = np.searchsorted(items, self.left), np.searchsorted(items, self.right)
         return replace(self, left=left, right=right)
 
     def where(self, mask: Bool | I64) -> Votes:
-        """The votes selected by a mask, or by their places.
+        """Select votes by a mask or by their rows.
 
-        A mask selects an answer about a set only if it selects all of its rows.
+        A mask selects an answer about a set only if it selects all rows of the answer.
         """
         if self.answer is not None and mask.dtype == np.bool_:
             dropped = np.unique(self.answer[~mask])
@@ -201,14 +209,14 @@ class Votes:
 
     @property
     def sets(self) -> list[SetRows]:
-        """The rows of answers about sets."""
+        """The rows of the answers about sets, together for all sets with the same layout."""
         if self.answer is None or self.layout is None:
             return []
         return rows_by_layout(self.answer, self.layout)
 
     @property
     def of_pairs(self) -> Bool:
-        """(m,) whether a row is an answer about a pair, and not a row of an answer about a set."""
+        """(m,) whether a row is an answer about a pair, or else a part of an answer about a set."""
         if self.answer is None:
             return np.ones(len(self), np.bool_)
         return self.answer < 0
@@ -228,17 +236,17 @@ class Votes:
         return first
 
     def drawn(self, share: float, rng: np.random.Generator) -> Bool:
-        """(m,) which rows belong to a random share of the answers."""
+        """Draw a random share of the answers; return (m,) whether a row's answer is drawn."""
         drawn = rng.random(len(self)) < share
         for sets in self.sets:
             drawn[sets.rows] = drawn[sets.first, None]
         return drawn
 
     def comparisons(self) -> Votes:
-        """The comparisons of two items that follow from each answer, as answers about pairs.
+        """The same votes, where answers about sets are replaced by comparisons of two items.
 
-        A comparison from an answer about a set has the item with the lower number on the left: if
-        the better item were there, a side bias would explain all answers. It weighs less than 1,
+        In these comparisons the item with the lower number is on the left: if the better item were
+        always on the left, a side bias would explain all answers. Each of them weighs less than 1,
         see `Layout.weight`.
         """
         if self.answer is None:
@@ -264,7 +272,7 @@ class Votes:
 
 
 def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
-    """Rows of answers about sets as votes."""
+    """Make votes from the columns of answers about sets."""
     n_rows = len(columns.event)
     return Votes(
         columns.left,
@@ -279,11 +287,16 @@ def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Means and variances of z without each answer, given the means and variances with all answers.
+    """Mean and variance of each answer's z as if the answer itself had not been fitted.
 
-    Laplace's approximation of leaving one out (Vehtari and others, 2016, eq. 29), by the slope and
-    weight of each answer's log-likelihood, see `Likelihood`; (m,) each.
+    Laplace's approximation of leaving one out (Vehtari and others, 2016, eq. 29):
+    variance' = variance / (1 - weight variance), mean' = mean - variance' slope.
+
+    Args:
+        mean, variance: (m,) of z, with all answers.
+        slope, weight: (m,) derivatives of each answer's log-likelihood, see `Likelihood`.
     """
+    # The bound keeps the variance positive where the approximation fails.
     without = variance / np.maximum(1 - weight * variance, 0.1)
     return mean - without * slope, without
 
@@ -297,21 +310,21 @@ def unseen_in_blocks(
     side: F64,
     n_items: int,
 ) -> tuple[F64, F64]:
-    """Means and variances of gaps s_left - s_right without all answers of the same annotator.
+    """Mean and variance of each gap s_left - s_right as if its annotator had not answered.
 
-    Answers of an annotator who gave many are left out in blocks. A block has the covariance K of
-    its z, and its gaps have the covariance k with z. The answers are taken out by
-    k' = k (I - W K)⁻¹: diag(k' W kᵀ) is added to the variances of the gaps, and k' times the slopes
-    is subtracted from the means.
+    If an annotator gave many answers, they are left out in blocks. In a block, K is the covariance
+    of the arguments z of the answers, k the covariance of the gaps with z, and W the diagonal
+    matrix of the weights. With k' = k (I - W K)⁻¹, diag(k' W kᵀ) is added to the variances of the
+    gaps, and k' times the slopes is subtracted from the means.
 
     Args:
-        mean: (m,) of the gaps, with all answers.
+        mean: (m,) the means of the gaps, with all answers.
         C: (n + a, n + a) covariance of the scores and the side biases.
         votes: the answers.
-        likelihood: (m,), (m,) slope and weight of each answer's log-likelihood in z, which is
-            reliability (s_left - s_right) + side b; W has the weights.
-        reliability, side: (m,) of each answer.
-        n_items: n.
+        likelihood: (m,), (m,) slope and weight of each answer's log-likelihood in z, where z is
+            reliability (s_left - s_right) + side b, with the annotator's side bias b.
+        reliability, side: (m,) the factors of each answer's z.
+        n_items: the number of items, n.
     """
     slope, weight = likelihood
     mean, variance = mean.copy(), np.empty_like(mean)

@@ -1,4 +1,4 @@
-"""The cells of experiments that were worked out, each once, found by its key."""
+"""Stored results of the cells of experiments, each found by its key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StoredCell(NamedTuple):
 
     Attributes:
         order: (n_docs,) the test documents' numbers, query by query, the best first.
-        about: settings, qualities, seconds and what else was noted.
+        about: settings, qualities, seconds and observations.
     """
 
     order: NDArray[np.int64]
@@ -37,12 +37,12 @@ def keep_cell(
     part: str,
     cell: Mapping[str, Any],
 ) -> None:
-    """Store the result of a cell, in place of the result of an earlier run of it.
+    """Store the result of a cell; an earlier result of the same cell is replaced.
 
     Args:
-        key: what identifies the cell and its data.
-        ranker, part: names of its ranker and of its part of the data.
-        cell: all that describes the cell, as plain values.
+        key: identifies the cell and its data.
+        ranker, part: the names of the cell's ranker and of its part of the data.
+        cell: the description of the cell, as plain values.
     """
     row = {
         "key": key,
@@ -59,13 +59,13 @@ def keep_cell(
 
 
 def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, StoredCell]:
-    """Results of the stored ones of these cells, by key."""
+    """Stored results of cells, by key; keys without a result are left out."""
     stored_cells: dict[str, StoredCell] = {}
     columns = select(CellRow.key, CellRow.about, CellRow.ranking)
     with database.transaction() as connection:
         for start in range(0, len(keys), _AT_ONCE):
-            some = columns.where(CellRow.key.in_(keys[start : start + _AT_ONCE]))
-            for row in connection.execute(some):
+            batch = columns.where(CellRow.key.in_(keys[start : start + _AT_ONCE]))
+            for row in connection.execute(batch):
                 order = np.frombuffer(row.ranking, "<i4").astype(np.int64)
                 stored_cells[row.key] = StoredCell(order, row.about)
     return stored_cells

@@ -1,6 +1,7 @@
-"""Plots of a collection's labelling: intervals of the ranking, growth of certainty, annotators.
+"""Plot a collection's labelling: rank intervals, growth of certainty, answers by annotator.
 
-As in `store.plots.figures`, nothing is global, and marks or texts repeat the meaning of colours.
+As in `store.plots.figures`, no global state of Matplotlib is changed, and marks or texts repeat the
+meaning of colours.
 A frame without rows, or without a column that is drawn, is a DataError.
 """
 
@@ -19,18 +20,18 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-NAMED = 40  # items that are shown with their names, at most
-ANNOTATORS = 20  # that have their own bar, at most
-_POINTS = 200  # of a band, at most
+NAMED = 40  # most items that are shown with their names
+ANNOTATORS = 20  # most annotators with an own bar
+_POINTS = 200  # most points of a band
 LABEL_FIRST = "compare items first: sortnet label NAME"
 
 
 def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
-    """The rank of each item, with the interval that contains it with a probability of 90 %.
+    """Plot the rank of each item, and the interval that has the rank with a probability of 90 %.
 
-    The frame has columns `rank`, `id`, `low` and `high`, of one group. Each of up to `most` items
-    is named on its own line. The intervals of more items are a band over the ranks; the band of
-    more than 200 items has medians of neighbours.
+    The frame has the columns `rank`, `id`, `low` and `high` of one group. Up to `most` items are
+    named, one on each line. More items are drawn as a band over the ranks; with more than 200
+    items, the band shows medians of neighbouring items.
     """
     check(ranking, ("rank", "id", "low", "high"), "add items first: sortnet items add")
     ordered = ranking.sort_values("rank")
@@ -63,16 +64,16 @@ def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
 
 
 def _medians(values: F64, size: int) -> F64:
-    """The medians of `size` neighbours each; the last median may be of fewer values."""
+    """The median of each `size` neighbouring values; the last median may have fewer values."""
     starts = range(0, len(values), size)
     return np.array([np.median(values[start : start + size]) for start in starts])
 
 
 def certainty_growth(fits: pd.DataFrame, *, goal: float | None = None) -> Figure:
-    """Lines over the number of answers: the share expected to be right, and of the hold-out.
+    """Plot two shares in the right order by the number of answers: expected, and in the hold-out.
 
-    The frame has columns `answers`, `expected` and `holdout`, whose values may be missing; `goal`
-    is the share of the goal.
+    The frame has the columns `answers`, `expected` and `holdout`, whose values may be missing.
+    `goal` is the share to reach.
     """
     from matplotlib.ticker import PercentFormatter
 
@@ -100,9 +101,10 @@ def certainty_growth(fits: pd.DataFrame, *, goal: float | None = None) -> Figure
 
 
 def answers_by_annotator(annotators: pd.DataFrame, *, most: int = ANNOTATORS) -> Figure:
-    """Bars of the numbers of answers that annotators gave, the most first.
+    """Plot the number of answers of each annotator as bars, the highest number first.
 
-    The frame has columns `annotator` and `answers`; annotators after the first `most` are one bar.
+    The frame has the columns `annotator` and `answers`. Annotators after the first `most` share a
+    bar.
     """
     check(annotators, ("annotator", "answers"), LABEL_FIRST)
     ordered = annotators.sort_values("answers", ascending=False, kind="stable")

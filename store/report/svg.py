@@ -1,4 +1,4 @@
-"""Figures as SVG inside a page."""
+"""Convert figures to SVG for HTML pages."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 # A picture for the template of a page: its title, alternative text, caption and source.
 Picture: TypeAlias = dict[str, str]
 
-
-def picture(title: str, about: str, alt: str, figure: Figure) -> Picture:
-    """Make a picture of a figure; its source is a data URL of SVG."""
+def picture(title: str, about: str, alt: str, figure: Figure) -> dict[str, str]:
+    """Return the values with which a template shows a figure, as a data URL of SVG."""
     file = io.BytesIO()
     figure.savefig(file, format="svg", metadata={"Date": None})
     source = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Self
 
 LOADED = (
-    *("fitted_made", "cli.commands.train", "cli.commands.label", "uvicorn"),
+    *("fitting_preload", "cli.commands.train", "cli.commands.label", "uvicorn"),
     *("sortnet.judges.program", "cli.terminal.screen", "cli.commands.serve", "cli.web.app"),
     *("cli.web.pages", "cli.web.server", "store.service.labelling", "store.training", "httpx"),
 )

@@ -13,7 +13,7 @@ import termios
 import time
 from collections.abc import Callable
 
-from forked_made import Forked
+from forked_processes import Forked
 
 WAIT = 600.0
 # Images (APC and DCS) are passed over.

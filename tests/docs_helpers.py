@@ -1,6 +1,6 @@
 """Helpers for tests of the documentation: find examples in pages and help texts, run them.
 
-`python tests/docs_made.py` writes the output of the tutorial's commands into the tutorial.
+`python tests/docs_helpers.py` writes the output of the tutorial's commands into the tutorial.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 import numpy as np
-from cli_made import FAST, done, letor, make_fold
+from cli_helpers import FAST, done, letor, make_fold
 
 from cli.main import main
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dies_made import Dies
-from extras_made import needs
+from dying_worker import Dies
 from letor_folds import write_folds
+from optional_extras import needs
 
 from sortnet.config import settings_of
 from sortnet.errors import DataError, SortNetError

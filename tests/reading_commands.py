@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collections_made import made_items, question
+from collection_helpers import made_items, question
 
 from sortnet.preference import Judgement
 from store import open_store

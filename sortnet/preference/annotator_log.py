@@ -1,0 +1,54 @@
+"""The log of one annotator's judgements, which the session reads to choose their next question."""
+
+from __future__ import annotations
+
+from array import array
+
+
+class AnnotatorLog:
+    """The judgements of one annotator, as row numbers of the session's table of judgements.
+
+    A pair of items is packed into one number, with the lower item number first. A question is
+    identified by all pairs of its items. An answer counts only for the pairs that it compares, so
+    two items between the best and the worst may still be asked about.
+
+    Attributes:
+        rows: the rows of all judgements, oldest first, including undone judgements.
+        pairs: {pair: how often the annotator answered it}.
+        rows_answered_once: {question: row of its answer}, for questions that were answered once.
+        undone_rows: {question: row of its last undone answer}, for questions not answered since.
+    """
+
+    def __init__(self) -> None:
+        self.rows = array("q")
+        self.pairs: dict[int, int] = {}
+        self.rows_answered_once: dict[tuple[int, ...], int] = {}
+        self.undone_rows: dict[tuple[int, ...], int] = {}
+
+    def add(self, row: int, question: tuple[int, ...], pairs: list[int], is_usable: bool) -> None:
+        """Add an answer to a question.
+
+        Args:
+            row: the row of the answer.
+            question: all pairs of the question's items.
+            pairs: the pairs that the answer compares.
+            is_usable: whether the answer is outside the hold-out, so that it may choose questions.
+        """
+        self.rows.append(row)
+        is_new = not any(pair in self.pairs for pair in pairs)
+        for pair in pairs:
+            self.pairs[pair] = self.pairs.get(pair, 0) + 1
+        self.undone_rows.pop(question, None)
+        if is_usable and is_new:
+            self.rows_answered_once[question] = row
+        elif is_usable:
+            self.rows_answered_once.pop(question, None)
+
+    def take_back(self, row: int, question: tuple[int, ...], pairs: list[int]) -> None:
+        """Remove the counts of an undone answer; its question is remembered as undone."""
+        for pair in pairs:
+            self.pairs[pair] -= 1
+            if not self.pairs[pair]:
+                del self.pairs[pair]
+        self.rows_answered_once.pop(question, None)
+        self.undone_rows[question] = row
