@@ -341,7 +341,7 @@ def _choose(
 def _stored_config(
     record: Mapping[str, Any], settings: Mapping[str, Any], trials: Sequence[Trial]
 ) -> dict[str, Any]:
-    """The settings as the store has them: with the trials, and the model to begin with."""
+    """The settings to store, with the trials and the model that the run begins with."""
     stored = dict(settings)
     if trials:
         stored["tuning"] = [_without_outcomes(trial) for trial in trials]
