@@ -87,7 +87,8 @@ def _votes_table(comparison: ComparedDocuments) -> Table:
 def _features_table(explanation: Explanation, top: int) -> Table:
     """A table with a row for each of the `top` features, and rows for the rest of the margin."""
     effects = explanation.by_column()
-    largest, smaller = effects[:top], effects[top:]
+    largest = effects[:top]
+    smaller = effects[top:]
     rows = [
         (printable(effect.column.name), _cell(effect.a), _cell(effect.b), effect.value)
         for effect in largest

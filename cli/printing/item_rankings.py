@@ -64,10 +64,11 @@ def ranking_lines(
             may give the answer away to an annotator.
     """
     header, rows = _cells(frame, items, files=files)
+    id_column = header.index("id")
     texts = [words_of(items, item, files=files) for item in frame.index]
     longest_text = max(map(len, texts), default=0)
     reserved = min(longest_text, _RESERVED_SPACE) + 2 if longest_text else 0
-    lines = table(header, fit_cells(header, rows, [1], width - reserved), left=2)
+    lines = table(header, fit_cells(header, rows, [id_column], width - reserved), left=2)
     table_width = max(map(len, lines))
     space = width - table_width - 2
     if space >= _LEAST_SPACE and longest_text:

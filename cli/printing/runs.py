@@ -113,9 +113,11 @@ def _best(row: dict[str, Any]) -> str:
 def _quality(row: dict[str, Any]) -> str:
     model = row["kept"]
     if model is None:
-        measure, quality = row["config"].get("quality", ""), row["best_quality"]
+        measure = row["config"].get("quality", "")
+        quality = row["best_quality"]
     else:
-        measure, quality = model["measure"], kept_figure(model)
+        measure = model["measure"]
+        quality = kept_figure(model)
     return "-" if quality is None else f"{measure} {quality:.4f}"
 
 
