@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
-    """Tell which document goes first, the votes of the ranker, and the `top` features."""
+    """Result that tells which document goes first, the ranker's votes, and the `top` features."""
     text: list[str | Table] = [
         *_order_lines(comparison),
         f"margins of {_name_of(comparison.a)} over {_name_of(comparison.b)}:",

@@ -26,7 +26,7 @@ _RESERVED_SPACE = 24  # characters of a line that are kept for the texts by cutt
 
 
 def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
-    """Write a line for each item of each ranking; in JSON all rows are in a single list.
+    """Result with a line for each item of each ranking; its JSON is one list of all rows.
 
     Args:
         rankings: the ranking of a collection, or of each of its criteria.
@@ -54,7 +54,7 @@ def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
 def ranking_lines(
     frame: pd.DataFrame, items: Items, width: int, *, files: bool = True
 ) -> list[str]:
-    """Write a header and a line for each item, with the start of its text as far as it fits.
+    """Lines of a ranking: a header and a line for each item, with the start of its text.
 
     Lines are at most `width` long. Ids are cut if they do not fit, or leave less than 24 characters
     to the texts. Each group begins with a line that names the group.

@@ -11,7 +11,7 @@ _NOT_SHOWN = ("quit", "status")  # facts that are left out of the JSON
 
 
 def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = None) -> Result:
-    """Make a row for each annotator and criterion.
+    """Result with a row for each annotator and criterion.
 
     Args:
         labelled: facts of each annotator and criterion.

@@ -14,7 +14,7 @@ from store.report.origins import from_which
 
 
 def model_result(facts: dict[str, Any], notes: Sequence[str] = ()) -> Result:
-    """Write a line for each fact about a model; the next step is to evaluate the model.
+    """Result with a line for each fact about a model; the next step is to evaluate the model.
 
     Args:
         facts: facts of `store.report.run_facts.model_facts`.

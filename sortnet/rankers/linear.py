@@ -37,7 +37,7 @@ _SCALINGS = ["query+rank", "query", "normal"]
 
 @dataclass(frozen=True, eq=False)
 class LinearRanker(Ranker):
-    """Ranks by w · x of scaled features x."""
+    """Ranks by the score w · x, with learned weights w and scaled features x."""
 
     w: F64  # (n_columns,)
 
