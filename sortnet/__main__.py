@@ -1,7 +1,7 @@
-"""`python -m sortnet` is the command `sortnet`."""
+"""Run the command `sortnet` by `python -m sortnet`."""
 
 import runpy
 
 if __name__ == "__main__":
-    # By its name: this library works without its command, and imports nothing of it.
+    # The command is found by its name, since this library must work without it and not import it.
     runpy.run_module("cli", run_name="__main__")

@@ -1,4 +1,4 @@
-"""Files: open them with one kind of error, fingerprint and write them; check JSON."""
+"""Open files with one kind of error, fingerprint and write them, and check JSON."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 PARTS_OF_A_FOLD = ("train", "vali", "valid", "validation", "test")
 
-# Notes about faulty data that are used nevertheless. The commands print them on stderr. For Python
-# they are in the log, since warnings are for faults that a program can correct.
+# Log of notes about faulty data that are used nevertheless. The commands print it on stderr. Python
+# programs find the notes in the log, since a warning is for a fault that the program can correct.
 _LOG = logging.getLogger("sortnet")
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -42,7 +42,7 @@ _SAMPLE = 1 << 16  # bytes of a sample of a file
 _N_SAMPLES = 16
 _LARGEST = 2**63  # limit of the whole numbers that fit numpy, torch and the store
 
-# Matches a store's connection string that was given in place of a file or a folder.
+# Matches the connection string of a store that was given instead of a file or a folder.
 _HAS_PASSWORD = re.compile(r"\b(ssl)?password\s*=", re.IGNORECASE)
 _STORE_INSTEAD = "that is a connection string: a store is given as --store postgresql://..."
 
@@ -85,12 +85,12 @@ def refuse_irregular(
 
 
 def note_unfinished(place: str) -> None:
-    """Log that the last line of a file lacks its line end; the line is used nevertheless."""
+    """Log that the last line of a file has no line end; the line is used nevertheless."""
     _LOG.warning("%s: the last line has no line end: if the file was cut, data are missing", place)
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a regular file; decompress it if its first bytes or its name are those of gzip."""
+    """Open a regular file, and decompress it if its first bytes or its name say that it is gzip."""
     refuse_irregular(path)
     file = path.open("rb")
     magic = file.read(2)
@@ -129,13 +129,13 @@ def data_files(path: str | os.PathLike[str]) -> list[Path]:
                 raise DataError(f"{path}: no file has such a name")
         else:
             return [path]
-        # The size of a pipe is 0, too; a pipe is refused when it is read.
+        # A pipe has size 0, too. It stays in the list, so that reading refuses it.
         with_data = [file for file in files if file.stat().st_size or not file.is_file()]
         return with_data or files
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """The data files of a folder by name; refuses a folder that has other folders in it."""
+    """List the data files of a folder by name; refuse a folder that contains other folders."""
     files = sorted(file for file in folder.iterdir() if not file.name.startswith((".", "_")))
     if not files:
         raise DataError(f"{folder}: is a folder without data files")
@@ -149,12 +149,12 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _matches(pattern: str) -> Iterator[Path]:
-    """The paths that match a pattern, which may be absolute."""
+    """Find the paths that match a pattern, which may be absolute."""
     return map(Path, glob.glob(pattern))  # noqa: PTH207  # Path.glob takes no absolute pattern
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix in lower case, without a `.gz` at the end.
+    """Suffix of a file name in lower case, ignoring a final `.gz`.
 
     >>> suffix_of(Path("votes.CSV.gz"))
     '.csv'
@@ -164,7 +164,7 @@ def suffix_of(path: Path) -> str:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file's name has the suffix of a table."""
+    """Whether the file name has the suffix of a table."""
     return suffix_of(path) in TABLES
 
 
@@ -193,7 +193,7 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
 
 
 def sample_hash(path: Path) -> str:
-    """Hash of samples spread over a file, including both ends; reads at most 1 MB."""
+    """Hash samples spread over a file, including both ends; read at most 1 MB."""
     refuse_irregular(path)
     size = path.stat().st_size
     digest = hashlib.blake2b(str(size).encode(), digest_size=16)
@@ -225,7 +225,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_file(to: str, write: Callable[[Path], object]) -> None:
-    """Let `write` write a file, which appears complete or not at all.
+    """Let `write` write a file so that the file appears complete or not at all.
 
     Raises:
         SortNetError: if other data would be lost, the disk is full, or the folder cannot be
@@ -243,7 +243,7 @@ def write_file(to: str, write: Callable[[Path], object]) -> None:
 
 
 def refuse_output(to: str, *inputs: str) -> None:
-    """Refuse to overwrite an input, a store or a part of a model.
+    """Refuse to overwrite an input, a store, or a part of a model.
 
     Args:
         to: the file to write; `-` is stdout.
@@ -257,7 +257,7 @@ def refuse_output(to: str, *inputs: str) -> None:
 
 
 def _fault_of_output(to: str, inputs: Sequence[str]) -> str | None:
-    """The reason why a file must not be written; None if it may be written."""
+    """Reason why a file must not be written; None if it may be written."""
     path = Path(os.path.realpath(to))
     if not to:
         return "it does not name a file"
@@ -280,21 +280,21 @@ def _fault_of_output(to: str, inputs: Sequence[str]) -> str | None:
 
 
 def _input_files(name: str) -> list[Path]:
-    """The existing files of an input: the path itself, and files in a folder or of a pattern."""
+    """Existing files of an input, which is a path, a folder or a pattern."""
     path = Path(name)
     files = path.iterdir() if path.is_dir() else _matches(name)
     return [file for file in (path, *files) if file.exists()]
 
 
 def _is_database(path: Path) -> bool:
-    """Whether a file belongs to an SQLite database."""
+    """Whether a path is an SQLite database, or a file that SQLite keeps beside one."""
     for ending in ("-wal", "-shm", "-journal"):
         path = path.with_name(path.name.removesuffix(ending) or path.name)
     return _beginning(path).startswith(b"SQLite format 3\0")
 
 
 def _beginning(path: Path) -> bytes:
-    """The first bytes of a regular file; no bytes of anything else."""
+    """First bytes of a regular file; empty for anything else."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:
@@ -302,7 +302,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def refuse_folder(to: str) -> None:
-    """Refuse a folder that cannot be made, before the work whose results it is for."""
+    """Refuse an output folder that cannot be made, before the work that fills it."""
     path = Path(to)
     if not to:
         raise SortNetError("cannot write '': it does not name a folder")
@@ -370,7 +370,7 @@ def parse_json(raw: str | bytes, path: Path) -> Any:
 
 
 def check_fields(values: Mapping[str, Any], fields: Mapping[str, Any], path: object) -> None:
-    """Refuse values from JSON that lack a field, or have another type.
+    """Refuse JSON values in which a field is missing or has a wrong type.
 
     A whole number may stand for a float, 3.0 for a whole number, and 0 and 1 for no and yes.
     Numbers must be finite.
@@ -423,12 +423,12 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an error, on one line of limited length."""
+    """Message of an error on one line, cut to a limited length."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _is_of_type(value: Any, kind: Any) -> bool:
-    """Whether a value from JSON has a type, or stands for such a value, see `check_fields`."""
+    """Whether a JSON value has a type, or stands for a value of the type, see `check_fields`."""
     origin = get_origin(kind)
     args = get_args(kind)
     if origin in (Union, UnionType):

@@ -1,4 +1,4 @@
-"""Earlier versions: names that are gone, and the conversion of the settings of version 0.1.0.
+"""Names that earlier versions had, and the conversion of settings of version 0.1.0.
 
 The upgrade of model folders is in `sortnet.rankers.folder_history`, the upgrade of stores in
 `store.database.upgrade`.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Settings that are gone, as an option of a command or a parameter of SortNetRanker, and what to use
-# instead.
+# {setting that is gone, as an option of a command or a parameter of SortNetRanker: what to use
+# instead}
 GONE_SETTINGS = {
     "tune_budget": "give scaling, which is all that is tried (on the command line: --no-tune)",
     "blocks": "leave it out, any number of processes share the queries",
 }
-# Commands that are gone, and what to type instead.
+# {command that is gone: what to type instead}
 GONE_COMMANDS = {
     "agreement": "sortnet annotators agreement NAME",
     "compare": "sortnet explain MODEL DATA A B",
@@ -29,7 +29,7 @@ GONE_COMMANDS = {
     "annotators quota": "sortnet ask NAME --quota ANNOTATOR NUMBER",
     "annotators overlap": "sortnet ask NAME --overlap NUMBER",
 }
-# The training of version 0.1.0, in settings that came later.
+# The way in which version 0.1.0 trained, in settings that later versions added.
 _TRAINING_OF_0_1: dict[str, Any] = {
     "pair_weight": "none",
     "loss": "squared",

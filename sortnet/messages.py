@@ -1,18 +1,19 @@
-"""Texts of messages: count nouns, cut texts, and make texts safe to print."""
+"""Texts of messages: count nouns, cut long texts, and make texts safe to print."""
 
 from __future__ import annotations
 
 import logging
 import re
 
-# Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
+# Control characters, line and paragraph separators, bidirectional overrides, and lone surrogates,
+# which a terminal must not get from data.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 ANSWERED = "that pair was already answered elsewhere: this answer does not count"
 
 
 def count(n: int, noun: str) -> str:
-    """Format a number with its noun, in the plural where it is not 1.
+    """Format a number with its noun, in the plural unless the number is 1.
 
     >>> count(1, "item"), count(2, "item")
     ('1 item', '2 items')
@@ -21,7 +22,7 @@ def count(n: int, noun: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Cut a text to a width, with dots at the end.
+    """Cut a text to a width; dots mark a text that was cut.
 
     >>> cut("a long name", 9)
     'a long...'

@@ -1,4 +1,4 @@
-"""Modules that had another name in an earlier version, importable from there for one version."""
+"""Modules that had other names in an earlier version; the old names work for one more version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-# {name of the module up to 0.4: its name now}
+# {name of the module up to version 0.4: its present name}
 NEW_NAMES = {
     "cli.training.picture": "store.plots.sorted_images",
     "sortnet.context.generators": "sortnet.lab.set_generators",
@@ -32,7 +32,7 @@ NEW_NAMES = {
     "store.collections.other_tools": "store.collections.formats.foreign_rows",
     "store.collections.preference_records": "store.collections.formats.chosen",
 }
-# {module: {function that was in it up to 0.4: its module now}}
+# {module: {function that the module had up to version 0.4: the function's present module}}
 MOVED_FUNCTIONS = {
     "sortnet.rankers.base": {
         "fit_ranker": "sortnet.rankers.fit_ranker",
@@ -43,17 +43,18 @@ MOVED_FUNCTIONS = {
 
 
 class _OldNames(MetaPathFinder, Loader):
-    """Find a moved module under its old name, with a DeprecationWarning."""
+    """Import hook that finds a moved module under its old name, with a DeprecationWarning."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if name not in NEW_NAMES:
             return None
-        # Modules of an old package are looked up here, too.
+        # An old package must be a package here, too, so that its modules are looked up.
         return ModuleSpec(name, self, is_package=name in {"sortnet.experiments", "sortnet.types"})
 
     def exec_module(self, module: ModuleType) -> None:
+        """Let the old module look its attributes up in the new module, imported at first use."""
         new_name = NEW_NAMES[module.__name__]
 
         def attribute(name: str) -> Any:
@@ -66,7 +67,7 @@ class _OldNames(MetaPathFinder, Loader):
 
 
 def moved_function(module: str, name: str) -> Any:
-    """A function that earlier versions had in this module, with a DeprecationWarning.
+    """Find a function that this module had in earlier versions, with a DeprecationWarning.
 
     Raises:
         AttributeError: if no such function was in the module.
@@ -79,7 +80,7 @@ def moved_function(module: str, name: str) -> Any:
 
 
 def _warn(old_name: str, new_name: str) -> None:
-    """Warn that a name goes with the next version; the warning names the caller's line."""
+    """Warn that the next version drops an old name; the warning points to the caller's line."""
     text = f"{old_name} is {new_name} now; the old name goes with the next version"
     warnings.warn(text, DeprecationWarning, stacklevel=3)
 

@@ -1,4 +1,4 @@
-"""Setting: the description of one setting, and the check and the parsing of its values."""
+"""Description of one setting, with the check and the parsing of its values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MEASURES, COMPARATOR, RUN, TRAINING = SECTIONS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """Description of a setting, for all places where it can be given.
+    """Description of a setting, for all places where the setting can be given.
 
     Attributes:
         name: name of the field, and of the estimator's parameter.
@@ -79,7 +79,7 @@ class Setting:
         return value
 
     def _problem_with(self, value: Any) -> str:
-        """The reason to refuse a Python value, in one line; empty for a valid value."""
+        """Reason to refuse a value, in one line; empty for a valid value."""
         if self.choices:
             if isinstance(value, str) and value in self.choices:
                 return ""
@@ -103,12 +103,12 @@ class Setting:
 
 
 def setting(default: Any, text: str, section: str, **more: Any) -> Any:
-    """Define a field of settings; `more` are further attributes of its `Setting`."""
+    """Define a field of a settings class; `more` are further attributes of its `Setting`."""
     return field(default=default, metadata={"help": text, "section": section, **more})
 
 
 def own_settings(kind: Any) -> tuple[Setting, ...]:
-    """The settings of a class of settings, without those of nested settings."""
+    """Settings that a class of settings defines itself, without nested settings."""
     hints = get_type_hints(kind)
     return tuple(
         Setting(
@@ -133,7 +133,7 @@ def settings_of(kind: Any) -> dict[str, Setting]:
 
 
 def _type_without_none(hint: Any) -> Any:
-    """A type without None, such as int for `int | None`."""
+    """Type hint without None, such as int for `int | None`."""
     args = get_args(hint)
     if NoneType not in args:
         return hint
@@ -141,7 +141,7 @@ def _type_without_none(hint: Any) -> Any:
 
 
 def check_settings(settings: Any, fault: type[SortNetError]) -> None:
-    """Check new settings, and convert their values, before they are used."""
+    """Check and convert all values of a new settings object, in place."""
     for setting in own_settings(type(settings)):
         value = setting.checked(getattr(settings, setting.name), fault)
         object.__setattr__(settings, setting.name, value)
@@ -169,7 +169,7 @@ def scaling_parts(spec: str) -> tuple[str, ...]:
 
 
 def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
-    """Check the sizes of hidden layers: 20 or (32, 20, 5)."""
+    """Check the sizes of hidden layers, given as 20 or (32, 20, 5)."""
     layers = hidden if isinstance(hidden, Iterable) else (hidden,)
     sizes = tuple(size.item() if isinstance(size, np.generic) else size for size in layers)
     if not sizes or any(type(size) is not int or size < 1 for size in sizes):
@@ -178,7 +178,7 @@ def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Parse the sizes of hidden layers as typed, with commas, or with hyphens within a list.
+    """Parse sizes of hidden layers as users type them: `32,20,5`, or `32-20-5` within a list.
 
     Raises:
         ComparatorError: if a size is no whole number from 1.
@@ -194,7 +194,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def parse_setting(name: str, kind: Any, text: str) -> Any:
-    """Parse the value of a setting as typed: a number, a word, or the sizes of layers, 20-20.
+    """Parse the value of a setting as users type it: a number, a word, or layer sizes, `20-20`.
 
     Args:
         name: name of the setting.

@@ -29,7 +29,7 @@ class Column:
     """A column of a table for people: its title, and the text of a row's cell.
 
     Args:
-        cut: the end of a cell that is cut if a line is too long; None: cells are not cut.
+        cut: the end at which a cell is cut if a line is too long; None: cells are not cut.
     """
 
     title: str
@@ -39,7 +39,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows for people; each column makes the text of its cell from the row.
+    """A table for people to read; each column turns a row into the text of a cell.
 
     Args:
         left: number of columns that are flush left.

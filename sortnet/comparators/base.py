@@ -25,19 +25,21 @@ use_set_threads()
 Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 Numbers: TypeAlias = NDArray[np.integer[Any]]  # of documents
 
-# Products of more than `_FEW_ROWS` rows are divided into blocks of `_BLOCK` rows, one thread each.
+# Products of more than `_FEW_ROWS` rows are divided into blocks of `_BLOCK` rows, so that each
+# block can have a thread of its own.
 _FEW_ROWS = 1 << 12
 _BLOCK = 1 << 10
-# Unless the number of columns is a multiple of this, a BLAS sums some rows in another order, and
-# a document would differ from its twin.
+# A BLAS (library of matrix products) sums some rows in another order unless the number of columns
+# is a multiple of `_COLUMNS`. Two equal documents would then differ.
 _COLUMNS = 4
-# Operations of fewer multiplications use one thread. Several threads would mostly wait for each
-# other: on a busy machine a product of a few microseconds would take a hundred milliseconds.
+# An operation of fewer multiplications than `_ONE_THREAD` uses one thread. With several threads
+# they would mostly wait for each other: on a busy machine a product of a few microseconds would
+# take a hundred milliseconds.
 _ONE_THREAD = 1 << 22
 
 
 def sigmoid(z: Tensor) -> Tensor:
-    """σ(z) by tanh, since torch's sigmoid rounds the last few numbers of a thread differently."""
+    """Sigmoid by tanh; torch's sigmoid would round equal numbers differently by their place."""
     return (torch.tanh(z / 2) + 1) / 2
 
 
@@ -49,7 +51,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class NeuralComparator(nn.Module, ABC):
-    """A trainable comparator: `embed` once per document, `margin` and `loss` once per pair.
+    """Trainable comparator: `embed` runs once per document, `margin` and `loss` once per pair.
 
     `prepare` and `prefer` are the same functions without gradients, numpy in and numpy out.
     """
@@ -59,25 +61,25 @@ class NeuralComparator(nn.Module, ABC):
 
     @abstractmethod
     def embed(self, x: Tensor) -> Tensor:
-        """(n, n_features) -> (n, width)."""
+        """Embed documents, (n, n_features), as vectors, (n, width)."""
 
     @abstractmethod
     def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        """(m, width), (m, width) -> (m,) margins of i over j."""
+        """Margins (m,) of documents i over documents j, given their embeddings, (m, width)."""
 
     @abstractmethod
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
-        """(m, width), (m, width) -> (m,) losses of pairs whose first document should be first."""
+        """Losses (m,) of pairs of embedded documents, (m, width), that should be in this order."""
 
     def logistic_loss(
         self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
     ) -> Tensor:
-        """(n, width), (m,), (m,), (m,) -> the sum of weight * log(1 + exp(-logit)), ()."""
+        """Weighted sum of log(1 + exp(-logit)) over m pairs of the n embedded documents."""
         losses = nn.functional.softplus(-self.logit(embedded[winner], embedded[loser]))
         return weight @ losses
 
     def logit(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        """(m, width), (m, width) -> (m,) margins before a function that bounds them."""
+        """Margins (m,) before a function such as tanh bounds them."""
         return self.margin(e_i, e_j)
 
     @property
@@ -85,24 +87,24 @@ class NeuralComparator(nn.Module, ABC):
         return next(self.parameters()).device
 
     def anneal(self, share: float) -> None:
-        """Adjust the net before a step of a training, given the share of its steps done, 0 to 1."""
+        """Adjust the net before a training step; `share` of the steps are done, from 0 to 1."""
 
     def score(self, prepared: Tensor) -> Tensor | None:
-        """(n, width) -> (n,) scores, if the margins are an odd function of their differences."""
+        """Scores (n,) if the margin is an odd function of a difference of scores, else None."""
         return None
 
     @torch.no_grad()
     def scores(self, X: F32) -> F32 | None:
-        """(n, n_features) scaled features -> (n,) scores, if the net has a `score`."""
+        """Scores (n,) of scaled features, (n, n_features); None if the net has no `score`."""
         g = self.score(self.prepare(X))
         return None if g is None else g.cpu().numpy()
 
     def feature_shares(self) -> F64 | None:
-        """(n_features,) the share of all splits that each column has; None without trees."""
+        """Share (n_features,) of all tree splits that use each feature; None without trees."""
         return None
 
     def votes(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        """(m, width), (m, width) -> (k, m) margins of k heads or nets, whose mean is `margin`."""
+        """Margins (k, m) by each of k heads or nets; their mean is `margin`."""
         return self.margin(e_i, e_j)[None]
 
     @property
@@ -111,7 +113,7 @@ class NeuralComparator(nn.Module, ABC):
         return (self,)
 
     def kernel(self) -> Form | None:
-        """The form for the compiled sort; None if its margins would differ."""
+        """Form of the net for the compiled sort; None if the sort's margins would differ."""
         return None
 
     def on_device(self) -> OnDevice | None:
@@ -121,7 +123,7 @@ class NeuralComparator(nn.Module, ABC):
         return OnDevice(self.device, self._compare)
 
     def _compares_as(self, base: type[NeuralComparator], names: Sequence[str]) -> bool:
-        """Whether no subclass of `base` overrides these methods, and so the margins."""
+        """Whether this class inherits the methods `names` from `base`, and so its margins."""
         return all(getattr(type(self), name) is getattr(base, name) for name in names)
 
     @torch.no_grad()
@@ -135,7 +137,7 @@ class NeuralComparator(nn.Module, ABC):
 
     @torch.no_grad()
     def prepare(self, X: F32) -> Tensor:
-        """(n, n_features) scaled features -> (n, width) embeddings on the module's device."""
+        """Embed scaled features, (n, n_features), as (n, width) vectors on the module's device."""
         check_features(X, self.n_features)
         was_training = self.training
         self.eval()
@@ -145,7 +147,7 @@ class NeuralComparator(nn.Module, ABC):
         return embedded
 
     def prefer(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32:
-        """(m,) margins of prepared document i over prepared document j."""
+        """Margins (m,) of the prepared documents i over the prepared documents j."""
         i_tensor = torch.as_tensor(i, device=prepared.device)
         j_tensor = torch.as_tensor(j, device=prepared.device)
         margins: F32 = self._compare(prepared, i_tensor, j_tensor).cpu().numpy()
@@ -153,13 +155,13 @@ class NeuralComparator(nn.Module, ABC):
 
     @torch.no_grad()
     def spread(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32 | None:
-        """(m,) the standard deviation of the votes; None for a single vote."""
+        """Standard deviation (m,) of the votes about each pair; None if there is a single vote."""
         votes = self.votes(prepared[i], prepared[j])
         return None if len(votes) == 1 else votes.std(dim=0, correction=0).cpu().numpy()
 
     @torch.no_grad()
     def _compare(self, prepared: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """(m,) margins as a tensor, without dropout."""
+        """Margins (m,) as a tensor, computed without dropout."""
         was_training = self.training
         self.eval()
         with self._threads_for(len(i)):
@@ -168,7 +170,7 @@ class NeuralComparator(nn.Module, ABC):
         return margins
 
     def _threads_for(self, rows: int) -> AbstractContextManager[Any]:
-        """A context of one thread an operation for little work, else of as many as are set."""
+        """Context for torch operations: one thread for little work, else as many as are set."""
         n_multiplications = rows * sum(weights.numel() for weights in self.parameters())
         return one_thread_an_operation() if n_multiplications < _ONE_THREAD else nullcontext()
 
@@ -182,7 +184,10 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
 
 
 def margin_of(comparator: Any) -> Margin:
-    """A copy of the margin: (m, d), (m, d) float64 scaled documents -> (m,), with gradients.
+    """Copy the comparator's margin as a float64 function of scaled features that has gradients.
+
+    The function takes the features (m, d) of the first and of the second documents, and returns
+    (m,) margins.
 
     Raises:
         ComparatorError: if the comparator has no `embed` and `margin` of torch.
@@ -194,7 +199,8 @@ def margin_of(comparator: Any) -> Margin:
                 f"{type(member).__name__} has no gradients: only a NeuralComparator or a Committee "
                 "of them is explained"
             )
-        # In float64 rounding stays far below the tolerance; a copy leaves the caller's weights.
+        # In float64 the rounding errors stay far below the tolerance of an explanation. The copy
+        # leaves the caller's weights in float32.
         nets.append(copy.deepcopy(member).cpu().double().eval().requires_grad_(False))
 
     def margin(x: Tensor, y: Tensor) -> Tensor:
@@ -212,14 +218,14 @@ def check_features(X: F32, n_features: int) -> None:
 
 
 def activation(name: str, names: Sequence[str] = tuple(ACTIVATIONS)) -> Callable[[Tensor], Tensor]:
-    """Look an activation function up by its name, one of `names`."""
+    """Look up an activation function by its name, which must be in `names`."""
     if name not in names:
         raise ComparatorError(f"unknown activation {name!r}; known are {', '.join(names)}")
     return ACTIVATIONS[name]
 
 
 def initial_weights(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
-    """(rows, columns) Glorot-uniform weights, drawn from the comparator's generator.
+    """Draw (rows, columns) Glorot-uniform weights from the comparator's generator.
 
     Raises:
         DataError: if the weights, their gradient and Adam's two moments do not fit into memory.
@@ -230,7 +236,7 @@ def initial_weights(rows: int, columns: int, generator: torch.Generator) -> nn.P
 
 
 def product(rows: Tensor, weights: Tensor) -> Tensor:
-    """(n, d), (d, H) or (d,) -> (n, H) or (n,) products; equal rows have equal products.
+    """Multiply documents, (n, d), with weights, (d, H) or (d,), so that equal rows stay equal.
 
     Many documents are multiplied by several threads. A BLAS sums in an order that depends on how it
     divides a product among its threads, so each thread gets whole blocks of rows. Rows that need a
@@ -252,7 +258,7 @@ def product(rows: Tensor, weights: Tensor) -> Tensor:
 
 
 class _InBlocks(torch.autograd.Function):
-    """Product of many documents, which need no gradient, with weights, in blocks of rows."""
+    """Blockwise product of many documents with weights; the documents need no gradient."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weights: Tensor) -> Tensor:
@@ -265,8 +271,8 @@ class _InBlocks(torch.autograd.Function):
             torch.bmm(
                 blocks, weights_of_blocks, out=out[:n_in_blocks].view(len(blocks), _BLOCK, -1)
             )
-        # The last rows are a whole block that overlaps the block before: a product of fewer rows
-        # may be rounded in another way, and a document would differ from its twin.
+        # A product of fewer rows may be rounded in another way, and equal documents would differ.
+        # So the last rows are computed as a whole block, which overlaps the block before.
         with one_thread_an_operation():
             torch.bmm(rows[None, -_BLOCK:], weights[None], out=out[None, -_BLOCK:])
         return out
@@ -283,6 +289,6 @@ class _InBlocks(torch.autograd.Function):
 
 
 def _blocks_of(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows as whole blocks, (n, _BLOCK, d), and the rows behind the last whole block."""
+    """Divide rows into whole blocks, (n, _BLOCK, d), and the rows behind the last whole block."""
     n_in_blocks = len(rows) // _BLOCK * _BLOCK
     return rows[:n_in_blocks].reshape(-1, _BLOCK, rows.shape[1]), rows[n_in_blocks:]

@@ -1,4 +1,4 @@
-"""Device, CPU or GPU, on which a comparator's weights are made."""
+"""Choice of the device, CPU or GPU, on which a comparator's weights are created."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sortnet.errors import ComparatorError
 
 
 def resolve_device(name: str) -> torch.device:
-    """The torch device of that name; `auto` is the GPU if there is one.
+    """Look up a torch device by name; `auto` is the GPU if there is one, else the CPU.
 
     Raises:
         ComparatorError: if `cuda` is asked for and torch sees no GPU.

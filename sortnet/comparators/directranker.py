@@ -23,23 +23,24 @@ from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
 
 _DOCUMENTS = 4096  # of a batch, whose columns must fit into memory
-# Methods that the compiled sort replaces.
+# If a subclass overrides one of these methods, the compiled sort cannot replace it.
 _COMPILED = ("prepare", "embed", "margin", "prefer")
 
 
 def _odd_sigmoid(z: Tensor) -> Tensor:
-    # 2σ(z) - 1 is tanh(z/2) but for the rounding that would lose the sign of a small z.
+    # 2σ(z) - 1 equals tanh(z/2), but its rounding would lose the sign of a small z.
     return torch.tanh(z / 2)
 
 
-# Odd functions that keep the sign. They have names, so that an estimator can be pickled.
+# Odd functions that keep the sign of their argument. They are named functions because pickle, which
+# stores estimators, refuses lambdas.
 TAUS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh, "identity": torch.positive, "sigmoid": _odd_sigmoid,
 }  # fmt: skip
 
 
 class DirectRanker(NeuralComparator):
-    """r(x, y) = τ(w · (f(x) - f(y))), with no bias in the output.
+    """Comparator r(x, y) = τ(w · (f(x) - f(y))): f is a net, w its output weights without a bias.
 
     τ is odd and keeps the sign, so the comparator is reflexive, antisymmetric and transitive, and
     |r| is a pseudometric for τ = identity. The loss of a pair whose first document should be first
@@ -97,7 +98,7 @@ class DirectRanker(NeuralComparator):
         self._tau = TAUS[tau]
 
     def embed(self, x: Tensor) -> Tensor:
-        """(n, d) -> (n, 1): g(x) = w · f(x)."""
+        """Score g(x) = w · f(x) of each document, (n, 1)."""
         scores: Tensor = product(self.feature_part(x), self.w)
         return scores
 
@@ -111,6 +112,7 @@ class DirectRanker(NeuralComparator):
         return self._tau(self.logit(e_i, e_j))
 
     def kernel(self) -> Score | None:
+        """Scores and the function τ of their differences, for the compiled sort."""
         if not self._compares_as(DirectRanker, _COMPILED):
             return None
 
@@ -129,7 +131,7 @@ class DirectRanker(NeuralComparator):
 
 
 class Layers(nn.Module):
-    """The default f: fully connected layers with one activation and dropout."""
+    """Default feature part f: fully connected layers with one activation function and dropout."""
 
     def __init__(
         self,
@@ -159,7 +161,9 @@ class Layers(nn.Module):
 
 
 class Polynomial(nn.Module):
-    """All products of 1 to `degree` features: (n, d) -> (n, C(d + degree, degree) - 1).
+    """Feature part f that returns all products of 1 to `degree` of a document's d features.
+
+    It turns (n, d) features into (n, C(d + degree, degree) - 1) products.
 
     Used as f of a DirectRanker, whose w has the coefficients of the polynomial (Köppel et al. 2025,
     RankNet revisited).

@@ -1,4 +1,4 @@
-"""Losses of pairs, by which comparators learn, and losses of whole queries.
+"""Losses of pairs of documents, by which comparators learn, and losses of whole queries.
 
 A loss of queries takes the scores, (q, n) for q queries, padded; the grades, (q, n) whole numbers
 as floats; and the mask, (q, n) whether there is a document. It returns (q,) losses. Documents of
@@ -24,7 +24,7 @@ def pair_loss(
     net: NeuralComparator, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor,
     *, loss: str,
 ) -> Tensor:  # fmt: skip
-    """Weighted sum of the losses of pairs, ().
+    """Weighted sum, a scalar tensor, of the losses of m pairs.
 
     Args:
         embedded: (n, width) embeddings of the documents, see `NeuralComparator.embed`.
@@ -41,7 +41,7 @@ def pair_loss(
 
 
 def ranknet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """Mean of log(1 + exp(-(s_i - s_j))) over a query's pairs of grade i > grade j.
+    """RankNet's loss: mean of log(1 + exp(s_j - s_i)) over the pairs with grade i > grade j.
 
     Burges et al. 2005, Learning to Rank using Gradient Descent, with target 1.
 
@@ -58,7 +58,7 @@ def ranknet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
 
 def lambdarank(scores: Tensor, grades: Tensor, mask: Tensor, *, weighting: str = "delta") -> Tensor:
-    """Sum of RankNet's losses of pairs, weighted by the change of NDCG if their documents swap.
+    """LambdaRank's loss: RankNet's, where a pair weighs the NDCG change of swapping its documents.
 
     weight of i, j = abs(gain_i - gain_j) abs(1 / log2(1 + rank_i) - 1 / log2(1 + rank_j)) / ideal
     DCG, a constant for the gradient. Burges 2010, From RankNet to LambdaRank to LambdaMART
@@ -78,7 +78,8 @@ def lambdarank(scores: Tensor, grades: Tensor, mask: Tensor, *, weighting: str =
     ranked = scores if weighting == "delta" else grades
     with torch.no_grad():
         best = grades.max(dim=1, keepdim=True).values
-        # Relative to the best gain of the query, so that no grade overflows.
+        # Gains are divided by 2^best, where best is the query's best grade, so that no grade
+        # overflows.
         gain = (torch.exp2(grades - best) - torch.exp2(-best)) * mask
         discount = 1 / torch.log2(torch.arange(scores.shape[1]).to(scores) + 2)
         padded = ranked.masked_fill(~mask, -torch.inf)
@@ -92,7 +93,7 @@ def lambdarank(scores: Tensor, grades: Tensor, mask: Tensor, *, weighting: str =
 
 
 def hinge(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """Mean of max(0, 1 - (s_i - s_j)) over a query's pairs of grade i > grade j.
+    """Hinge loss: mean of max(0, 1 - (s_i - s_j)) over a query's pairs with grade i > grade j.
 
     It is never below the share of pairs in the wrong order. Pfannschmidt, Gupta and Hüllermeier
     2018, Deep architectures for learning context-dependent ranking functions, section 4.3.
@@ -108,7 +109,9 @@ def hinge(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
 
 def plackett_luce(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """Sum of -log(exp(s_i) / (exp(s_i) + Σ exp(s_j))) over documents i, with j of lower grades.
+    """Plackett-Luce loss: sum over documents i of -log(exp(s_i) / (exp(s_i) + Σ exp(s_j))).
+
+    The inner sum runs over the documents j whose grade is lower than the grade of i.
 
     Without ties it is the negative logarithm of the ranking's probability in the model of Plackett
     and Luce (the paper's second loss, section 4.3). A tied document is chosen from itself and the
@@ -128,7 +131,7 @@ def plackett_luce(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
 
 def listnet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """Sum of -P(i) log Q(i) over documents i, with P = softmax(grades) and Q = softmax(scores).
+    """ListNet's loss: -Σ P(i) log Q(i), where P = softmax(grades) and Q = softmax(scores).
 
     Cross entropy of the top-one probabilities: Cao et al. 2007, Learning to Rank: From Pairwise
     Approach to Listwise Approach.
@@ -143,7 +146,7 @@ def listnet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
 
 def softmax(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """ListNet's loss, but 0 for a query of one grade, which has no order to learn."""
+    """ListNet's loss, but 0 for a query whose grades are all equal: it has no order to learn."""
     has_first_grade = (grades == grades[:, :1]) | ~mask
     return listnet(scores, grades, mask).masked_fill(has_first_grade.all(1), 0)
 
@@ -157,13 +160,13 @@ LOSSES: dict[str, Loss] = {
 
 
 def ordered(grades: Tensor, mask: Tensor) -> Tensor:
-    """(q, n, n) whether document i has a higher grade than document j."""
+    """Matrix (q, n, n): whether document i has a higher grade than document j."""
     return (grades[:, :, None] > grades[:, None]) & mask[:, :, None] & mask[:, None]
 
 
 def of_pairs(
     loss: Callable[[Tensor], Tensor], scores: Tensor, weight: Tensor, *, mean: bool = True
 ) -> Tensor:
-    """(q,) weighted sum, or mean, of the loss of s_j - s_i; the weight is (q, n, n)."""
+    """Sum (q,) of weight (q, n, n) times loss of s_j - s_i over a query's pairs, or its mean."""
     total = (loss(scores[:, None] - scores[:, :, None]) * weight).sum((1, 2))
     return total / weight.sum((1, 2)).clamp_min(1) if mean else total

@@ -1,4 +1,4 @@
-"""Build the comparator that the settings of a run ask for, and name its kind.
+"""Build the comparator that the settings of a run ask for, and find the name of its kind.
 
 `device` decides on which device the weights are made; all else follows the weights.
 `sortnet.learning.mini_batches` moves the documents of a training to them, and
@@ -30,7 +30,8 @@ TrainableComparator: TypeAlias = NeuralComparator | Committee
 Make: TypeAlias = Callable[[int], TrainableComparator]
 MakeFor: TypeAlias = Callable[[Config, int], Make]
 MakeOne: TypeAlias = Callable[[int, int], NeuralComparator]
-# The choices of `Config.comparator`; each takes the settings that have the names of its arguments.
+# The choices of the setting `comparator`. Each class gets the settings that are named like its
+# arguments.
 KINDS: dict[str, Callable[..., NeuralComparator]] = {
     "trees": SoftTrees, "cmpnn": CmpNN, "directranker": DirectRanker,
 }  # fmt: skip
@@ -70,12 +71,12 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
 
 
 def nets_of(config: Config) -> int:
-    """Number of nets that are trained side by side; the trees of all heads are one net."""
+    """Number of nets trained side by side; soft trees are a single net, whatever the committee."""
     return 1 if config.with_defaults.comparator == "trees" else config.committee
 
 
 def least_numbers(config: Config, n_columns: int) -> int:
-    """Number of weights that the configured comparator has at least: those between its layers."""
+    """Lower bound on the comparator's number of weights: the weights between its layers."""
     arguments = _arguments(config)
     if "trees" in arguments:
         depth = arguments["depth"]
@@ -87,14 +88,14 @@ def least_numbers(config: Config, n_columns: int) -> int:
 
 
 def _arguments(config: Config) -> dict[str, Any]:
-    """The settings that are arguments of the comparator."""
+    """Settings that are arguments of the comparator's class, by name."""
     settings = config.with_defaults.flat()
     parameters = signature(KINDS[settings["comparator"]]).parameters
     return {name: settings[name] for name in parameters if name in settings}
 
 
 def kind_of(comparator: TrainableComparator) -> str | None:
-    """The comparator's name in `KINDS`; None for a custom comparator, also for a subclass.
+    """Name of the comparator in `KINDS`; None for a custom comparator, such as a subclass.
 
     >>> kind_of(CmpNN(3)), kind_of(DirectRanker(3, feature_part=torch.nn.Linear(3, 2)))
     ('cmpnn', None)
@@ -108,14 +109,14 @@ def kind_of(comparator: TrainableComparator) -> str | None:
 
 
 def fitted(comparator: TrainableComparator) -> TrainableComparator | FittedTrees:
-    """The comparator that a model keeps: a copy as arrays of trees on the CPU, else itself."""
+    """Comparator that a model folder stores: soft trees on a CPU as plain arrays, else the same."""
     if type(comparator) is SoftTrees and comparator.device.type == "cpu":
         return comparator.fitted()
     return comparator
 
 
 def trainable(comparator: TrainableComparator | FittedTrees) -> TrainableComparator:
-    """A comparator with gradients: a net of trees that are arrays, else the comparator itself."""
+    """Comparator with gradients: turn arrays of trees into a net, and return a net unchanged."""
     if not isinstance(comparator, FittedTrees):
         return comparator
     sizes = {name: getattr(comparator, name) for name in ("committee", "trees", "depth")}

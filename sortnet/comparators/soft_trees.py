@@ -30,7 +30,7 @@ _SHARPENED = 0.7  # share of a training in which the factor grows from 1
 _STEEPNESS = 2.0  # initial value
 _THRESHOLDS = 0.7  # standard deviation of the initial values
 _LEAVES = 0.05  # standard deviation of the initial values
-# Bytes for each weight: itself, its gradient, Adam's two moments, the softmax and its gradient.
+# Bytes for each weight: the weight, its gradient, Adam's two moments, the softmax and its gradient.
 _BYTES_A_WEIGHT = 24
 _LARGEST = 350.0  # exp of such a score and of its negative stay within a float64
 # Methods that the compiled sort replaces.
@@ -40,25 +40,26 @@ _COMPILED = ("prepare", "embed", "margin", "prefer", "score")
 class SoftTrees(NeuralComparator):
     """Comparator with r(x, y) = mean over heads of (g_h(x) - g_h(y)), g_h a sum of soft trees.
 
-    A split chooses its feature by a softmax c over all, and goes right with probability
+    A split chooses its feature by a softmax over all features, and goes right with probability
 
         s = σ(a (x · softmax(k c) - t)),
 
-    with steepness a and threshold t learned and k growing from 1 to 8 during a training, so that
-    few features remain. All nodes of a level share a split (an oblivious tree); a leaf counts by
-    the product of s or 1 - s on the way to it. These are the differentiable trees of Köppel et al.
-    2025, RankNet revisited, in the form of NODE (Popov, Morozov and Babenko 2019, 1909.06312).
+    with learned choices c, steepness a and threshold t. The sharpness k grows from 1 to 8 during a
+    training, so that few features remain. All nodes of a level share a split (an oblivious tree); a
+    leaf counts by the product of s or 1 - s on the way to it. These are the differentiable trees of
+    Köppel et al. 2025, RankNet revisited, in the form of NODE (Popov, Morozov and Babenko 2019,
+    1909.06312).
 
     It is a DirectRanker whose feature part is the trees, and so antisymmetric and transitive. It is
     a committee, too: each head learns by its own loss, and the spread of the heads measures their
     certainty.
 
     Args:
-        n_features: d, of a document.
-        committee: H, number of heads, which are trained together.
-        trees: number of trees of a head.
-        depth: number of splits on the way to a leaf.
-        seed: seed of the initial weights.
+        n_features: d, the number of features of a document.
+        committee: H, the number of heads, which are trained together.
+        trees: the number of trees of a head.
+        depth: the number of splits on the way to a leaf.
+        seed: the seed of the initial weights.
 
     Raises:
         ComparatorError: if the splits would not fit into memory.
@@ -121,7 +122,7 @@ class SoftTrees(NeuralComparator):
             return torch.softmax(self.sharpness * self.choices, dim=0)
 
     def embed(self, x: Tensor) -> Tensor:
-        """(n, d) -> (n, H), the scores g_h."""
+        """Compute the scores g_h, (n, H), of documents with the features x, (n, d)."""
         if x.device.type == "cpu" and not torch.is_grad_enabled():
             return torch.from_numpy(self.fitted().prepare(x.numpy()))
         inputs = product(x, self._chosen()).to(self.leaves.dtype).contiguous()
@@ -177,22 +178,27 @@ class SoftTrees(NeuralComparator):
 
 
 def leaf_values(p_right: Tensor, leaves: Tensor) -> Tensor:
-    """(n, H, T, depth) probabilities of the right sides, (H T, 2^depth) -> (n, H) sums over trees.
+    """Sum the expected leaves over the trees of each head, (n, H).
+
+    Args:
+        p_right: (n, H, T, depth) the probability that a document goes right at each level.
+        leaves: (H T, 2^depth) the values of the leaves.
 
     >>> leaf_values(torch.tensor([[[[0.25, 1.0]]]]), torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
     tensor([[2.5000]])
     """
     values = leaves.view(1, *p_right.shape[1:3], -1)
-    for s in p_right.unbind(3):
+    for p_right_of_level in p_right.unbind(3):
         left_half, right_half = values.chunk(2, dim=3)
-        values = left_half + s[..., None] * (right_half - left_half)
+        values = left_half + p_right_of_level[..., None] * (right_half - left_half)
     return values[..., 0].sum(dim=2)
 
 
 class TreeScores(torch.autograd.Function):
-    """Compiled scores with gradients: (n, splits) inputs of the splits -> (n, heads).
+    """Compute scores and their gradients by compiled code.
 
-    They are `leaf_values` of σ(a (inputs - t)), with thresholds t and logarithms of steepness a.
+    The scores, (n, heads), are `leaf_values` of σ(a (inputs - t)), with the inputs of the splits,
+    (n, splits), thresholds t and steepness a.
     """
 
     @staticmethod
@@ -228,7 +234,7 @@ class TreeScores(torch.autograd.Function):
 
 
 def half_logits(thresholds: Tensor, log_steepness: Tensor) -> tuple[Tensor, Tensor]:
-    """Scale and shift, (splits,) each: half the logits are scale * inputs + shift."""
+    """Scale and shift of each split, (splits,): half its logit is scale * input + shift."""
     scale = log_steepness.exp() / 2
     return scale, -thresholds * scale
 
@@ -248,7 +254,7 @@ class HeadLosses(torch.autograd.Function):
     def forward(
         ctx: Any, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
     ) -> Tensor:
-        """(n, H), (m,) document numbers and weights -> the loss, ()."""
+        """Compute the loss of m pairs of documents with the scores `embedded`, (n, H)."""
         e = embedded.double().clamp(-_LARGEST, _LARGEST).exp_().numpy()
         d = np.zeros_like(e)
         share = weight.double() / e.shape[1]

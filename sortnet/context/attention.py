@@ -1,4 +1,4 @@
-"""Self-attention over the documents of a query, padded and masked, without regard to their order.
+"""Self-attention over the documents of a query, whose order does not matter.
 
 Pre-norm blocks as in Set Transformer (Lee et al. 2019) and SetRank (Pang et al. 2020), without
 positions: the output for a document does not depend on its place. Induced attention, by way of a
@@ -18,7 +18,7 @@ from sortnet.errors import ComparatorError
 
 
 class SetEncoder(nn.Module):
-    """Net that scores the documents of q padded queries: (q, n, d) -> (q, n).
+    """Net that scores the documents of q queries, padded to n documents of d features each.
 
     Args:
         n_features: d, the number of features of a document.
@@ -66,7 +66,7 @@ class SetEncoder(nn.Module):
         self.score = Linear(width, 1, self.generator)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Score documents (q, n, d); `mask` (q, n) is False for padding.
+        """Score documents, (q, n, d), as (q, n); `mask` (q, n) is False for padding.
 
         Every query needs a document. Finite values in the padding change no score.
         """
@@ -77,7 +77,7 @@ class SetEncoder(nn.Module):
         return scores
 
     def _dropped(self, x: Tensor) -> Tensor:
-        """Apply dropout in training."""
+        """Apply dropout while training: set random entries of x to 0, and scale up the rest."""
         if not (self.training and self.dropout):
             return x
         keep = torch.rand(x.shape, generator=self.generator) >= self.dropout
@@ -85,7 +85,7 @@ class SetEncoder(nn.Module):
 
 
 class _Attention(nn.Module):
-    """Attention of x to y, by several heads."""
+    """Attention with several heads: each document of x reads the documents of y."""
 
     def __init__(self, width: int, heads: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class _Attention(nn.Module):
         self.out = Linear(width, width, generator)
 
     def forward(self, x: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
-        """Attend from x (q, n, w) to y (q, m, w), where `mask` (q, m) is True: (q, n, w)."""
+        """Attend from x (q, n, w) to the rows of y (q, m, w) for which `mask` (q, m) is True."""
         queries = self._divided(self.query(x))
         keys = self._divided(self.key(y))
         values = self._divided(self.value(y))
@@ -108,12 +108,12 @@ class _Attention(nn.Module):
         return out
 
     def _divided(self, x: Tensor) -> Tensor:
-        """Divide the width among the heads: (q, n, w) -> (q, heads, n, w / heads)."""
+        """Divide the width w of (q, n, w) among the heads: (q, heads, n, w / heads)."""
         return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class _Block(nn.Module):
-    """Block that adds to each document the output of attention, then of a net."""
+    """Block that adds to each document first the output of attention, then the output of a net."""
 
     def __init__(self, width: int, heads: int, points: int, generator: torch.Generator) -> None:
         super().__init__()

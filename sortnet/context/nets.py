@@ -1,4 +1,4 @@
-"""Nets that see a whole set of objects: FATE-Net and FETA-Net, with their dense layers."""
+"""Nets that score a whole set of objects: FATE-Net, FETA-Net and their dense layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAIR_NETS = ("cmpnn", "free")
 
 
 class Linear(nn.Module):
-    """xW + b, with weights drawn from a generator."""
+    """Linear layer xW + b, with weights drawn from a generator."""
 
     def __init__(self, rows: int, columns: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Linear(nn.Module):
 
 
 class Dense(nn.Module):
-    """Hidden layers of SELU units, or of ReLU units behind batch normalisation: (m, d) -> (m, w).
+    """Hidden layers, (m, d) -> (m, w), of SELU units or of batch-normalised ReLU units.
 
     Klambauer et al. 2017, Self-Normalizing Neural Networks; Ioffe and Szegedy 2015, Batch
     Normalization. The rows are objects, or pairs of them: never padding.
@@ -53,22 +53,22 @@ class Dense(nn.Module):
 
 
 def hidden_layer(rows: int, columns: int, generator: torch.Generator) -> Linear:
-    """Make a layer whose weights have variance 1 / rows, which SELU units need to normalise."""
+    """Make a layer whose weights have variance 1 / rows; SELU units need it to stay normalised."""
     layer = Linear(rows, columns, generator)
-    # `initial_weights` draws them with variance 2 / (rows + columns).
+    # `initial_weights` draws weights with variance 2 / (rows + columns).
     layer.weight.data *= ((rows + columns) / (2 * rows)) ** 0.5
     return layer
 
 
 def hidden_units(name: str, width: int) -> nn.Module:
-    """Make the units of a layer: SELU, or batch normalisation and ReLU."""
+    """Make the units of a layer: either SELU, or batch normalisation with ReLU."""
     if name == "selu":
         return nn.SELU()
     return nn.Sequential(BatchNorm(width), nn.ReLU())
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation that also accepts a single row, which earlier batches normalise."""
+    """Batch normalisation that accepts a single row, using the statistics of earlier batches."""
 
     mean: Tensor
     variance: Tensor
@@ -88,7 +88,7 @@ class BatchNorm(nn.Module):
 
 
 class FateNet(nn.Module):
-    """FATE-Net, which scores the objects of q sets, set by set: (n, d) -> (n,).
+    """FATE-Net: score each object together with the mean embedding of its set.
 
         μ = mean over the set of φ(x)        score(x) = U(x, μ)
 
@@ -122,7 +122,7 @@ class FateNet(nn.Module):
         self.score = Linear(self.joint.width, 1, self.generator)
 
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
-        """Score objects (n, d); `sizes` (q,) has the number of objects of each set."""
+        """Score the objects (n, d) of q sets; `sizes` (q,) is the number of objects of each set."""
         embedded = self.embedding(x)
         set_of_object = torch.repeat_interleave(sizes)
         zeros = embedded.new_zeros(len(sizes), self.embedding.width)
@@ -133,7 +133,7 @@ class FateNet(nn.Module):
 
 
 class FetaNet(nn.Module):
-    """FETA-Net, which scores the objects of q sets, set by set: (n, d) -> (n,).
+    """FETA-Net: sum a score of the object alone and its support against every other object.
 
         score(x) = U0(x) + Σ over all y ≠ x of the set of U1(x, y)
 
@@ -182,11 +182,11 @@ class FetaNet(nn.Module):
         )
 
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
-        """Score objects (n, d); `sizes` (q,) has the number of objects of each set."""
+        """Score the objects (n, d) of q sets; `sizes` (q,) is the number of objects of each set."""
         scores: Tensor = self.score(self.alone(x))[:, 0]
         embedded = self.pair.embed(x)
         end_of_set = torch.repeat_interleave(sizes.cumsum(0), sizes)
-        # An object is paired with the objects after it in its set, so that each pair occurs once.
+        # Each object is paired with the objects after it in its set, so that each pair occurs once.
         n_after = end_of_set - 1 - torch.arange(len(end_of_set))
         ends = n_after.cumsum(0)
         n_pairs = int(n_after.sum())
@@ -208,7 +208,7 @@ class FetaNet(nn.Module):
 
 
 class FreePairNet(nn.Module):
-    """A net of two objects side by side, with nothing shared between the two orders of a pair."""
+    """Net of two objects side by side, which shares no weights between the two orders of a pair."""
 
     def __init__(
         self, n_features: int, hidden: Sequence[int], units: str, generator: torch.Generator
@@ -220,12 +220,12 @@ class FreePairNet(nn.Module):
         self.score = Linear(self.rest.width, 1, generator)
 
     def embed(self, x: Tensor) -> Tensor:
-        """Inputs (n, 2H) of the first layer's units from x (n, d) as first and second object."""
+        """Inputs (n, 2H) of the H first units for each object as the first, then as the second."""
         as_first, as_second = self.first.weight.chunk(2)
         return torch.cat((x @ as_first + self.first.bias, x @ as_second), 1)
 
     def outputs(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
-        """U1(i, j) and U1(j, i), both (m,), from the outputs of `embed` (m, 2H) for i and j."""
+        """Outputs U1(i, j) and U1(j, i), both (m,), from the `embed` outputs (m, 2H) of i and j."""
         i_as_first, i_as_second = e_i.chunk(2, 1)
         j_as_first, j_as_second = e_j.chunk(2, 1)
         units = self.units(torch.cat((i_as_first + j_as_second, j_as_first + i_as_second)))

@@ -1,4 +1,4 @@
-"""The nouns of the project, one file each, and the protocols between its parts.
+"""Basic types of the project, such as Queries and Pairs, and the protocols between its parts.
 
 | file | noun |
 |---|---|

@@ -1,4 +1,4 @@
-"""Short names of array types, for annotations."""
+"""Short names of array types, for type annotations."""
 
 from __future__ import annotations
 

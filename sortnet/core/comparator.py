@@ -1,4 +1,4 @@
-"""Comparator: decides which of two documents goes first in a sort."""
+"""Protocol of a comparator, which decides which of two documents goes first in a sort."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from sortnet.core.arrays import F32, Ints
 
 @runtime_checkable
 class Comparator(Protocol):
-    """Two functions: prepare a document once, compare prepared documents often."""
+    """Comparator of documents: `prepare` runs once per document, `prefer` once per comparison."""
 
     def prepare(self, X: F32) -> Any:
-        """(n, n_features) scaled features -> the input of `prefer`, n rows long."""
+        """Prepare scaled features (n, n_features): return n rows that `prefer` reads."""
         ...
 
     def prefer(self, prepared: Any, i: Ints, j: Ints) -> F32:
-        """(m,) margins of document i over document j: i goes first if positive."""
+        """Margins (m,) of documents i over j; document i goes first if its margin is positive."""
         ...

@@ -1,4 +1,4 @@
-"""Table of compared pairs: the comparisons of a sort, and a judge's answers about them."""
+"""Table of compared pairs: the comparisons of a sort, and a judge's answers about the pairs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sortnet.core.pairs import is_in, packed, refuse_no_pairs, unordered, unpack
 
 @dataclass(frozen=True, eq=False)
 class ComparedPairs:
-    """Compared pairs of documents of one query, a row each.
+    """Table of compared pairs: each row has two documents of one query.
 
     The sort makes the table, the judge fills in the answers, a strategy selects the rows to learn
     from, the training reads them and the store keeps them. A column made by `of` takes no memory if
@@ -51,7 +51,7 @@ class ComparedPairs:
         margin: Any = np.nan,
         answer: Any = np.nan,
     ) -> Self:
-        """Make a table of pairs; a margin or an answer may be one number for all rows.
+        """Make a table of pairs; a single number as `margin` or `answer` holds for all rows.
 
         Raises:
             DataError: on arrays that do not fit each other, or a document compared with itself.
@@ -73,7 +73,7 @@ class ComparedPairs:
 
     @classmethod
     def of_keys(cls, key: I64) -> Self:
-        """Make a table of pairs that no sort compared; the first document of each is better."""
+        """Make a table of pairs that no sort compared, each with its better document first."""
         return cls.of(*unpacked(key), answer=1)
 
     @classmethod
@@ -91,17 +91,17 @@ class ComparedPairs:
 
     @property
     def key(self) -> I64:
-        """(m,) i * 2^32 + j; ascending in a table that is `in_order`."""
+        """Key (m,) of each pair, i * 2^32 + j; the keys ascend in a table that is `in_order`."""
         return packed(self.i, self.j)
 
     @property
     def unordered_key(self) -> I64:
-        """(m,) the key of each pair with the lower document number first."""
+        """Key (m,) of each pair, computed with the lower document number first."""
         return unordered(self.i, self.j)
 
     @cached_property
     def wrong(self) -> Bool:
-        """(m,) whether the comparison is wrong: the better document did not win it.
+        """Whether (m,) the comparison went wrong: the document that the judge prefers did not win.
 
         A margin of 0, which prefers neither document, is wrong too. Equally good documents, and
         documents without an answer, cannot be mis-compared.
@@ -113,25 +113,25 @@ class ComparedPairs:
 
     @property
     def answered(self) -> Bool:
-        """(m,) whether the judge gave an answer."""
+        """Whether (m,) the judge answered about the pair."""
         answered: Bool = ~np.isnan(self.answer)
         return answered
 
     def judged(self, answer: F32) -> Self:
-        """The table with the answers of a judge."""
+        """Copy of the table with a judge's answers (m,) in place of its own."""
         return replace(self, answer=answer)
 
     def where(self, rows: NDArray[Any] | slice) -> Self:
-        """Select rows by a mask, by places or by a slice."""
+        """Select rows by a mask, by row numbers or by a slice."""
         return type(self)(self.i[rows], self.j[rows], self.margin[rows], self.answer[rows])
 
     def moved(self, by: int) -> Self:
-        """The table with a shift added to all document numbers."""
+        """Copy of the table with `by` added to all document numbers."""
         shift = np.int32(by)
         return replace(self, i=self.i + shift, j=self.j + shift)
 
     def in_order(self) -> Self:
-        """The rows with an answer, sorted by (i, j), where i is the better document.
+        """Rows that have an answer, sorted by (i, j), with the better document as i.
 
         In a tie, which teaches that the two are alike, the document with the lower number is first.
 
@@ -150,11 +150,11 @@ class ComparedPairs:
         return type(self)(i[order], j[order], margin, _compact(answer))
 
     def is_in(self, table: ComparedPairs) -> Bool:
-        """(m,) whether each pair is in another table; both tables are `in_order`."""
+        """Whether (m,) each pair occurs in another table; both tables must be `in_order`."""
         return is_in(self.key, table.key)
 
     def __or__(self, later: ComparedPairs) -> ComparedPairs:
-        """The pairs of both tables, which are `in_order`; a pair in both has the later answer.
+        """Unite two tables that are `in_order`; a pair of both tables keeps its later answer.
 
         Margins are left out, since they are of different sorts.
         """
@@ -168,18 +168,18 @@ class ComparedPairs:
 
 
 def is_better_first(i: Ints, j: Ints, answer: F32) -> Bool:
-    """(m,) whether i is the better document by the answer; in a tie, if its number is lower."""
+    """Whether (m,) the answer prefers i; in a tie, whether i has the lower document number."""
     is_first: Bool = (answer > 0.5) | ((answer == 0.5) & (i < j))
     return is_first
 
 
 def _constant(value: float, rows: int) -> F32:
-    """(rows,) copies of one value, which is in memory once."""
+    """Array (rows,) that repeats a value, but stores the value only once."""
     return np.broadcast_to(np.float32(value), rows)
 
 
 def _compact(column: F32) -> F32:
-    """The column; a constant column, which takes no memory, where all values are the same."""
+    """Store the value of a constant column only once; return any other column itself."""
     if len(column) and (column == column[0]).all():
         return _constant(column[0], len(column))
     return column

@@ -1,4 +1,4 @@
-"""Judge: answers which of two documents of a query is better."""
+"""Protocol of a judge, which answers which of two documents of a query is better."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class Judge(Protocol):
     """
 
     def __call__(self, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-        """(m,) probabilities that document i is better than j, 0 to 1; NaN without an answer."""
+        """Probabilities (m,) that document i is better than j, from 0 to 1; NaN for no answer."""
         ...

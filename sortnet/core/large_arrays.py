@@ -1,4 +1,4 @@
-"""Arrays that may be larger than memory: large ones are mapped from files on disk."""
+"""Arrays that may be larger than memory; large arrays are mapped from files on disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IN_MEMORY = 256 << 20  # bytes up to which an array is in memory
 def allocate(
     shape: tuple[int, ...], dtype: DTypeLike = np.float32, name: str = "data"
 ) -> NDArray[Any]:
-    """Allocate an array to fill, in memory up to 256 MiB, else mapped from a temporary file.
+    """Allocate an uninitialised array: in memory up to 256 MiB, else in a mapped temporary file.
 
     The file has no name. It is in TMPDIR, else in /var/tmp. Its pages are page cache: the system
     writes them to disk when memory is short, and reads them again. They are freed with the array.
@@ -48,13 +48,13 @@ def allocate(
 def rows_of(array: NDArray[Any], rows: NDArray[np.integer[Any]], name: str) -> NDArray[Any]:
     """Copy `array[rows]` into an array from `allocate`."""
     out = allocate((len(rows), *array.shape[1:]), array.dtype, name)
-    # Modes other than "clip" fill a buffer of the same size first.
+    # In any other mode np.take would fill a buffer as large as `out` first.
     np.take(array, rows, axis=0, out=out, mode="clip")
     return out
 
 
 def runs_of_queries(offsets: NDArray[np.int64], docs: int) -> Iterator[tuple[int, int]]:
-    """Divide queries into runs of at most that many documents, or of one longer query.
+    """Divide queries into runs of at most `docs` documents; a longer query is a run of its own.
 
     Yields:
         The first query of each run, and the query behind its last.
@@ -71,7 +71,7 @@ def runs_of_queries(offsets: NDArray[np.int64], docs: int) -> Iterator[tuple[int
 
 
 class GrowingTable:
-    """Table of float32 to which rows are appended.
+    """Table of float32 numbers that grows row by row.
 
     Args:
         name: name of the data in messages.
@@ -92,7 +92,7 @@ class GrowingTable:
         return int(self.rows.shape[1])
 
     def next_rows(self, n_new: int, width: int) -> F32:
-        """(n_new, width) the next rows, to fill; `width` must not be below the width so far.
+        """Next (n_new, width) rows, for the caller to fill; `width` must not shrink between calls.
 
         The rows count once the caller has increased `n`, and are valid until the next call. Rows
         that were less wide get zeros.
@@ -108,13 +108,14 @@ class GrowingTable:
         return self.rows[self.n : n_needed]
 
     def finished(self) -> F32:
-        """(n, width) the rows, without room for more."""
+        """Final rows (n, width), without the spare rows at the end."""
         if not self.rows.flags.owndata:
             return self.rows[: self.n]
         self.rows.resize((self.n, self.width), refcheck=False)
         return self.rows
 
     def _enlarge(self, rows: int, width: int) -> None:
+        """Make room for `rows` rows of `width` columns, and set new columns of old rows to 0."""
         name = f"{self.name}: {rows} rows of {width} features"
         if 4 * rows * width <= IN_MEMORY:
             refuse_too_large(4 * (rows * width - self.rows.size), name)
@@ -128,13 +129,13 @@ class GrowingTable:
 
 
 def _mapped(n_bytes: int, name: str) -> mmap.mmap:
-    """Map a temporary file of that size, whose space is reserved."""
+    """Map a temporary file of `n_bytes` bytes, and reserve its disk space."""
     folder = _folder()
     try:
         if shutil.disk_usage(folder).free < n_bytes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with tempfile.TemporaryFile(dir=folder) as file:
-            # Without space for a page, writing to it would kill the process.
+            # If the disk filled up later, writing to a page of the map would kill the process.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             else:
@@ -148,7 +149,7 @@ def _mapped(n_bytes: int, name: str) -> mmap.mmap:
 
 
 def _folder() -> str:
-    """The folder of temporary files that may be larger than memory, which /tmp often is not for."""
+    """Folder for large temporary files: TMPDIR, else /var/tmp, as /tmp is often kept in memory."""
     if chosen := os.environ.get("TMPDIR"):
         return chosen
     return "/var/tmp" if os.access("/var/tmp", os.W_OK) else tempfile.gettempdir()

@@ -1,4 +1,4 @@
-"""Memory: measure what is free, and refuse arrays that do not fit."""
+"""Memory: measure how much is free, and refuse arrays that do not fit."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 from sortnet.errors import DataError
 
 _ENDLESS = 1 << 47  # assumed where the machine does not report its memory
-# An array of texts is refused if it takes more bytes than this, most of them blanks beside a long
-# text: more blanks a letter than the second number.
+# An array of texts pads every text with blanks to the length of the longest text. An array is
+# refused if it takes more bytes than `_BLANK`, and more than `_BLANKS_A_LETTER` characters for each
+# letter of its texts.
 _BLANK = 1 << 28
 _BLANKS_A_LETTER = 16
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def free_memory() -> int:
-    """Bytes of memory that this process can still use, on the machine or in its control group."""
-    machine = _numbers(Path("/proc/meminfo")).get("MemAvailable:")
-    return min([_ENDLESS if machine is None else 1024 * machine, *_left_in_groups()])
+    """Bytes that this process can still use, within the machine's memory and its control group."""
+    kilobytes = _numbers(Path("/proc/meminfo")).get("MemAvailable:")
+    n_free = _ENDLESS if kilobytes is None else 1024 * kilobytes
+    return min([n_free, *_left_in_groups()])
 
 
 def refuse_too_large(n_bytes: int, name: str) -> None:
@@ -44,7 +46,7 @@ def refuse_too_large(n_bytes: int, name: str) -> None:
 
 
 def texts(values: Sequence[str], name: str) -> NDArray[np.str_]:
-    """Texts as an array, in which each takes as much memory as the longest.
+    """Make an array of texts; each text takes as much memory as the longest text.
 
     Raises:
         DataError: see `refuse_long`.
@@ -54,7 +56,7 @@ def texts(values: Sequence[str], name: str) -> NDArray[np.str_]:
 
 
 def refuse_long(longest: int, n: int, letters: int, name: str) -> None:
-    """Refuse an array of n texts, each as wide as the longest, with that many letters in all.
+    """Refuse an array of n texts that is too large; `letters` counts the letters of all texts.
 
     Raises:
         DataError: if it does not fit, or if nearly all of it would be blank.
@@ -67,7 +69,10 @@ def refuse_long(longest: int, n: int, letters: int, name: str) -> None:
 
 
 def _left_in_groups() -> list[int]:
-    """Bytes left below the limits of this process's control groups; cached files count as free."""
+    """Bytes left below the memory limit of each control group of this process.
+
+    Memory that caches files counts as free.
+    """
     try:
         own_group = Path("/proc/self/cgroup").read_text().partition("0::/")[2].partition("\n")[0]
     except OSError:
@@ -86,7 +91,9 @@ def _left_in_groups() -> list[int]:
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """Integers of a kernel file, by the word before each, or by "" for a number alone in its line.
+    """Read the integers of a kernel file by the word before each; a number alone in a line gets "".
+
+    A file that does not exist has no integers.
 
     A file that does not exist has none.
     """
@@ -105,7 +112,7 @@ def _numbers(path: Path) -> dict[str, int]:
 
 
 def return_freed() -> None:
-    """Return freed memory to the system, where the C library keeps it.
+    """Give freed memory back to the system where the C library would keep it for later.
 
     glibc keeps the memory of freed arrays of less than 32 MB, in each thread for itself. After
     steps with such arrays this is several times the memory in use.

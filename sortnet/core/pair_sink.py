@@ -1,4 +1,4 @@
-"""PairSink: keeps the pairs of TP and VP, in memory or in a store."""
+"""Protocol of the store, in memory or in a database, that keeps the pairs of TP and VP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEVER_WRONG = -1  # the first and the last iteration in which such a pair was wr
 
 
 class PairSink(Protocol):
-    """TP and VP, the pairs to learn from, and the iterations in which each pair was wrong.
+    """Store of TP and VP, the pairs to learn from, with the iterations in which a pair was wrong.
 
     Adding the same iteration again changes nothing.
     """
@@ -42,7 +42,7 @@ class PairSink(Protocol):
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> ComparedPairs:
-        """The pairs of TP or VP that were added before that iteration, `in_order`.
+        """Pairs of TP or VP, `in_order`; with `before`, only pairs that earlier iterations added.
 
         Margins and answers are not kept: the pairs have those of `ComparedPairs.of_keys`. With
         `docs` they are only the pairs whose better document is docs[0] to docs[1] - 1.

@@ -87,7 +87,7 @@ class Queries:
         source: str = "data",
         weights: ArrayLike | None = None,
     ) -> Queries:
-        """Group rows into queries; the order of queries is that of their first row.
+        """Group rows into queries, which are in the order of their first rows.
 
         Args:
             X: (n_docs, n_features) numbers; NaN is a missing value, infinity is refused.
@@ -95,14 +95,15 @@ class Queries:
             qid: (n_docs,) the query of each row, in any order.
             group: (n_queries,) sizes of consecutive queries, in place of `qid`.
                 With neither, all rows are one query.
-            weights: (n_docs,) of the rows, or (n_queries,) of the queries in their order here: a
-                query of weight w has documents of weight sqrt(w), so its pairs have w.
+            weights: (n_docs,) weights of the rows; or (n_queries,) weights of the queries, in the
+                order of their first rows. The documents of a query of weight w get the weight
+                sqrt(w), so that its pairs get w.
 
         Raises:
-            DataError: on shapes that disagree, infinite features, negative or fractional grades,
-                weights that are negative, no numbers or all 0; a document id much longer than the
-                others; with grades, on a feature whose differences within queries are lost in
-                float32.
+            DataError: on shapes that disagree, infinite features, negative or fractional grades;
+                weights that are negative, no numbers or all 0; a document id that is much longer
+                than the other ids; with grades, a feature whose differences within queries are
+                lost in float32.
 
         Cost: one stable sort of the query ids; X is copied only if rows must move.
         """
@@ -149,13 +150,17 @@ class Queries:
         source: str = "data",
         weights: F32 | None = None,
     ) -> Queries:
-        """Group checked rows by their query's number in `qids`; moves rows only if needed."""
+        """Group checked rows, given the number in `qids` of each row's query.
+
+        Cost: rows are moved only if they are not in the order of the queries.
+        """
         offsets = np.zeros(len(qids) + 1, np.int64)
         np.cumsum(np.bincount(codes, minlength=len(qids)), out=offsets[1:])
         rows = np.arange(len(codes), dtype=np.int64)
         if len(codes) and np.any(np.diff(codes) < 0):
             rows = np.argsort(codes, kind="stable").astype(np.int64, copy=False)
-            features, grades = rows_of(features, rows, source), grades[rows]
+            features = rows_of(features, rows, source)
+            grades = grades[rows]
             docids = None if docids is None else docids[rows]
             weights = None if weights is None else weights[rows]
         return cls(features, grades, offsets, qids, rows, docids, feature_names, source, weights)
@@ -217,9 +222,9 @@ class Queries:
         """The queries of selected documents, which are numbered again."""
         judged = self.judged
         if judged is not None:
-            number = np.full(self.n_docs, -1, np.int64)
-            number[docs] = np.arange(offsets[-1])
-            judged = judged.renumbered(number)
+            new_number = np.full(self.n_docs, -1, np.int64)
+            new_number[docs] = np.arange(offsets[-1])
+            judged = judged.renumbered(new_number)
         if isinstance(docs, slice):
             features = self.features[docs]
         else:
@@ -248,42 +253,49 @@ class Queries:
         """The same documents with judgements of pairs in place of grades.
 
         Args:
-            better, worse: (m,) rows of the source.
+            better, worse: (m,) the source's rows of the better and the worse document of each pair.
             soft, weight: see `Pairs.judged`.
 
         Raises:
-            DataError: on a row that does not exist, a pair of two queries, or as `Pairs.judged`.
+            DataError: if a row does not exist, the documents of a pair belong to different
+                queries, or `Pairs.judged` refuses the judgements.
 
         >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], qid=["b", "a", "b"])
         >>> q.with_judgements([2], [0]).judged.winner.tolist()
         [1]
         """
-        number = np.empty(self.n_docs, np.int64)
-        number[self.rows] = np.arange(self.n_docs)
-        better_rows = self._checked_rows(better)
-        worse_rows = self._checked_rows(worse)
-        judged = Pairs.judged(number[better_rows], number[worse_rows], soft=soft, weight=weight)
-        query = self.query_of_docs()
-        are_apart = query[judged.winner] != query[judged.loser]
-        if are_apart.any():
-            pair = int(np.argmax(are_apart))
-            a, b = self.rows[judged.winner[pair]], self.rows[judged.loser[pair]]
-            raise DataError(f"{self.source}: rows {a} and {b} are of two queries: not comparable")
+        document_of_row = np.empty(self.n_docs, np.int64)
+        document_of_row[self.rows] = np.arange(self.n_docs)
+        better_documents = document_of_row[self._checked_rows(better)]
+        worse_documents = document_of_row[self._checked_rows(worse)]
+        judged = Pairs.judged(better_documents, worse_documents, soft=soft, weight=weight)
+        query_of_document = self.query_of_docs()
+        is_across = query_of_document[judged.winner] != query_of_document[judged.loser]
+        if is_across.any():
+            pair = int(np.argmax(is_across))
+            row = self.rows[judged.winner[pair]]
+            other_row = self.rows[judged.loser[pair]]
+            raise DataError(
+                f"{self.source}: rows {row} and {other_row} are of two queries: not comparable"
+            )
         return replace(self, judged=judged)
 
     def _checked_rows(self, rows: ArrayLike) -> I64:
-        """(m,) rows of the source as an array; refuses rows that do not exist."""
+        """Convert rows of the source to an array, (m,); refuse rows that do not exist."""
         checked = np.asarray(rows, np.int64).reshape(-1)
         if len(checked) and not 0 <= checked.min() <= checked.max() < self.n_docs:
-            wrong = checked[(checked < 0) | (checked >= self.n_docs)][0]
-            raise DataError(f"{self.source}: there is no row {wrong} among {self.n_docs}")
+            missing_row = checked[(checked < 0) | (checked >= self.n_docs)][0]
+            raise DataError(f"{self.source}: there is no row {missing_row} among {self.n_docs}")
         return checked
 
     def in_row_order(self, per_doc: NDArray[Any]) -> NDArray[Any]:
-        """Put one value per document into the row order of the source, which has no other rows."""
-        out = np.empty_like(per_doc)
-        out[self.rows] = per_doc
-        return out
+        """Put one value per document into the row order of the source.
+
+        The queries must have all documents of the source.
+        """
+        per_row = np.empty_like(per_doc)
+        per_row[self.rows] = per_doc
+        return per_row
 
 
 def whole_grades(y: ArrayLike, source: str = "data") -> I32:
@@ -307,7 +319,7 @@ def grade_fault(text: str) -> str:
 
 
 def _numbers(values: ArrayLike, name: str) -> F64:
-    """The values as numbers; refuses other values, naming them by `name`."""
+    """Convert values to numbers; the message of an error calls the values `name`."""
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
@@ -315,7 +327,7 @@ def _numbers(values: ArrayLike, name: str) -> F64:
 
 
 def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
-    """X unchanged and as float32, checked."""
+    """Check the features; return X as an array, unchanged and as float32."""
     try:
         table = np.asarray(X)
         with np.errstate(over="ignore"):  # values that overflow a float32 are refused below

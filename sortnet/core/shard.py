@@ -1,6 +1,7 @@
-"""Shards: the queries of a whole that one of several processes has.
+"""Shards: each of several processes learns from its share of the queries.
 
-A single process, with all queries, is a group of one, for which all functions here cost nothing.
+The whole are the queries of all processes. A single process has all queries, and no shard: then
+the functions of this module cost nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Group(Protocol):
 
 
 class Alone:
-    """The group of one process."""
+    """The group of a process that learns by itself: sums and rows are already complete."""
 
     rank, size = 0, 1
 
@@ -49,7 +50,7 @@ class Shard:
     """A process's share of the queries of a whole.
 
     Attributes:
-        group: the processes.
+        group: the processes that share the queries.
         offsets: (n + 1,) `Queries.offsets` of the whole.
         first: number of the share's first query in the whole.
     """
@@ -82,30 +83,30 @@ def sharded(queries: Queries, group: Group) -> Queries:
 
 
 def offsets_of_all(queries: Queries) -> NDArray[np.int64]:
-    """(n + 1,) `offsets` of these queries; of a shard, the offsets of the whole."""
+    """(n + 1,) `offsets` of the queries; if they are a shard, the offsets of the whole."""
     return queries.offsets if queries.shard is None else queries.shard.offsets
 
 
 def own(queries: Queries, docs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Turn document numbers of the whole into numbers of this shard.
+    """Turn document numbers of the whole into document numbers of this shard.
 
-    Documents of another shard get numbers below 0, or not below the number of documents.
+    A document of another shard gets a number below 0, or a number above the last document's.
     """
     return docs if queries.shard is None else docs - queries.shard.first_doc
 
 
 def summed(queries: Queries, values: Any) -> Any:
-    """Sums over these queries; of a shard, sums over the whole."""
+    """Complete sums over the queries: if they are a shard, add up the sums of all shards."""
     return values if queries.shard is None else queries.shard.group.sum(np.asarray(values))
 
 
 def gathered(queries: Queries, values: T) -> T:
-    """Rows of these queries, in their order; of a shard, rows of the whole."""
+    """Complete rows of the queries: if they are a shard, join the rows of all shards."""
     return values if queries.shard is None else queries.shard.group.gather(values)
 
 
 def before(queries: Queries, n: int) -> int:
-    """Sum of the numbers n of the processes before this one."""
+    """Add up the numbers n of the processes that come before this process."""
     if queries.shard is None:
         return 0
     group = queries.shard.group

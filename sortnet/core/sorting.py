@@ -1,4 +1,4 @@
-"""Sorting: the ranking of every query by one sort, and the comparisons of the sort."""
+"""Result of a sort: the ranking of every query, and the comparisons."""
 
 from __future__ import annotations
 

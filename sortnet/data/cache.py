@@ -1,4 +1,4 @@
-"""Parsed files kept as memory-mapped arrays, so that the second read is nearly free.
+"""Cache of parsed files as memory-mapped arrays, so that reading a file again takes no parsing.
 
     folder/<name>-<hash of path and options>/<hash of the file's state>/{meta.json, *.npy}
 
@@ -32,7 +32,7 @@ _ABANDONED_AFTER = 24 * 3600.0
 
 
 def default_cache_dir() -> Path:
-    """The user's cache folder: `$XDG_CACHE_HOME/sortnet`, by default `~/.cache/sortnet`."""
+    """Folder of the user's cache: `$XDG_CACHE_HOME/sortnet`, by default `~/.cache/sortnet`."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not base.is_absolute():
         base = Path.home() / ".cache"
@@ -42,7 +42,7 @@ def default_cache_dir() -> Path:
 def cached(
     path: Path, folder: Path, options: dict[str, Any], parse: Callable[[], Queries]
 ) -> Queries:
-    """Read the Queries of a file, or of several, from the cache, or parse and cache them.
+    """Read Queries from the cache; if the cache lacks their files, parse and cache them.
 
     A file's state is its size, its modification time and a hash of samples of its content.
     Features that a describer makes are not cached. A cache that cannot be written is ignored. The
@@ -72,7 +72,7 @@ def cached(
         return queries
     with suppress(OSError):
         _save(queries, home, state)
-        # Mapped arrays take less memory than the parsed ones.
+        # The mapped arrays take less memory than the arrays that were parsed.
         return _load(home / state, str(path)) or queries
     return queries
 
@@ -83,7 +83,7 @@ def _hash(values: list[Any]) -> str:
 
 
 def _load(folder: Path, source: str) -> Queries | None:
-    """Load the Queries of a folder; None if an array is missing or damaged."""
+    """Load the Queries in a cache folder; None if an array is missing or damaged."""
     try:
         meta = json.loads((folder / "meta.json").read_text())
         arrays: dict[str, Any] = dict.fromkeys(_ARRAYS)
@@ -102,7 +102,7 @@ def _load(folder: Path, source: str) -> Queries | None:
         return None
     return Queries(
         **arrays,
-        feature_names=names and tuple(names),
+        feature_names=None if names is None else tuple(names),
         source=source,
         columns=columns,
         roles=roles,
@@ -110,7 +110,7 @@ def _load(folder: Path, source: str) -> Queries | None:
 
 
 def _roles(values: dict[str, Any]) -> LabelledColumns:
-    """Read the roles of a table's columns from JSON, which has lists for tuples."""
+    """Convert the JSON object of a table's column roles, in which tuples have become lists."""
     fields: dict[str, Any] = {}
     for name, value in values.items():
         fields[name] = tuple(value) if isinstance(value, list) else value
@@ -118,7 +118,7 @@ def _roles(values: dict[str, Any]) -> LabelledColumns:
 
 
 def _save(queries: Queries, home: Path, state: str) -> None:
-    """Write a temporary folder, rename it into place, and remove older states."""
+    """Write the arrays to a temporary folder, rename it to `state`, and remove other states."""
     home.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=home))
     try:
@@ -131,7 +131,7 @@ def _save(queries: Queries, home: Path, state: str) -> None:
             "arrays": samples,
             "feature_names": queries.feature_names,
             "columns": queries.columns.to_json(),
-            "roles": queries.roles and vars(queries.roles),
+            "roles": None if queries.roles is None else vars(queries.roles),
         }
         (temporary / "meta.json").write_text(json.dumps(meta))
         shutil.rmtree(home / state, ignore_errors=True)  # a folder of this state is damaged

@@ -12,7 +12,7 @@ SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}  # shares of the images
 
 
 def digits_fold(seed: int = 0, *, size: int = 36, times: int = 2) -> Fold:
-    """The digits that scikit-learn ships, in queries of images whose grade is the number written.
+    """Make queries from scikit-learn's images of handwritten digits; the grade is the digit.
 
     1,797 images of 8 x 8 pixels (the test part of UCI's Optical Recognition of Handwritten
     Digits). No image is in two parts.

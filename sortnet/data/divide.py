@@ -1,4 +1,4 @@
-"""Divide labelled queries into folds and hold-outs, and join parts again; always by query."""
+"""Divide labelled queries into folds and hold-outs, query by query, and join parts again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SEVERAL = 8  # with judgements in this many queries, whole queries are held out
 
 
 def only_single_documents(column: str | None) -> str:
-    """Message that all queries have one document, as their column differs in every row.
+    """Error message for queries of one document each; `column` is the column of the queries.
 
     >>> only_single_documents("product")
     "every query has one document, which cannot be sorted: column 'product' differs in every row"
@@ -29,7 +29,7 @@ def only_single_documents(column: str | None) -> str:
 
 
 def joined(parts: Sequence[Queries]) -> Queries:
-    """Join the queries of several parts, with all judged pairs; rows are numbered through.
+    """Join the queries and judged pairs of several parts; rows get new numbers from 0.
 
     The queries keep their names, unless a name occurs twice: then all queries are numbered.
 
@@ -75,7 +75,7 @@ def joined(parts: Sequence[Queries]) -> Queries:
 
 
 def _judged(parts: Sequence[Queries], ends: I64) -> Pairs | None:
-    """Join the judged pairs of all parts; `ends` has the first document number of each part."""
+    """Join the judged pairs of all parts; `ends` has the number of each part's first document."""
     judged = [part.judged for part in parts if part.judged is not None]
     if not judged:
         return None
@@ -89,7 +89,7 @@ def _judged(parts: Sequence[Queries], ends: I64) -> Pairs | None:
 
 
 def _weights(parts: Sequence[Queries]) -> F32 | None:
-    """Join the weights of all parts; a part without weights gets weights of 1."""
+    """Join the weights of all parts; documents of a part without weights get weight 1."""
     if all(part.weights is None for part in parts):
         return None
     weights = []
@@ -102,7 +102,7 @@ def _weights(parts: Sequence[Queries]) -> F32 | None:
 
 
 def query_folds(queries: Queries, k: int, *, seed: int = 0) -> Iterator[tuple[Queries, Queries]]:
-    """Divide queries into k random parts; yield the rest of the queries with each part.
+    """Divide queries into k random parts; yield each part together with all other queries.
 
     Raises:
         DataError: if there are fewer queries than parts.
@@ -121,7 +121,7 @@ def query_folds(queries: Queries, k: int, *, seed: int = 0) -> Iterator[tuple[Qu
 
 
 def hold_out(queries: Queries, test: float, vali: float, *, seed: int | Sequence[int]) -> Fold:
-    """Hold out random queries for test, and a share of the remaining queries for validation.
+    """Hold out the share `test` of the queries, then the share `vali` of the remaining queries.
 
     Raises:
         DataError: if a part would have no query.
@@ -139,7 +139,7 @@ def hold_out(queries: Queries, test: float, vali: float, *, seed: int | Sequence
 
 
 def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) -> list[str]:
-    """Draw the part of each of n queries: the share `test`, then `vali` of the remaining queries.
+    """Draw the part of n queries: the share `test`, then the share `vali` of the remaining queries.
 
     Raises:
         DataError: if a part would have no query.
@@ -161,7 +161,7 @@ def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) 
 
 
 def held_out(train: Queries, vali: Queries) -> dict[str, list[str]]:
-    """Names of the `queries`, or of the `documents`, that only `vali` has, as JSON.
+    """Names of the queries, or else of the documents, that are in `vali` and not in `train`.
 
     >>> q = Queries.from_arrays([[float(k)] for k in range(9)], docids=list("abcdefghi"))
     >>> q = q.with_judgements(range(1, 9), range(8))
@@ -231,16 +231,17 @@ def hold_out_documents(
 
 
 def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> tuple[Bool, bool]:
-    """Whether (n_docs,) each document is named, and whether the names are names of queries."""
+    """Whether (n_docs,) each document is recorded by name, and whether `names` names queries."""
     if "queries" in names:
-        return np.isin(queries.qids, names["queries"])[queries.query_of_docs()], True
+        is_recorded_query = np.isin(queries.qids, names["queries"])
+        return is_recorded_query[queries.query_of_docs()], True
     if queries.docids is None:
         return np.zeros(queries.n_docs, np.bool_), False
     return np.isin(queries.docids, names.get("documents", ())), False
 
 
 def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:
-    """Draw (n_docs,) documents to hold out, about a tenth of each query's compared documents.
+    """Draw the documents (n_docs,) to hold out: about a tenth of each query's compared documents.
 
     A pair is held out if either of its documents is, so that about `SHARE` of the pairs are.
     """
@@ -257,7 +258,7 @@ def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:
 
 
 def refuse_shared(a: Queries, b: Queries) -> None:
-    """Refuse two parts of one experiment that share a query, which would be learned and tested.
+    """Refuse two parts that share a query: a model would be tested on what it was trained on.
 
     Raises:
         DataError: naming the first such query.

@@ -1,4 +1,4 @@
-"""Read grades from a table's column: whole numbers as they are, or bins of any numbers."""
+"""Read grades from a table's column: whole numbers, or any numbers divided into bins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sortnet.tables.values import numbers_of
 def read_grades(
     rows: Rows, column: str | None, columns: NamedColumns, *, labelled: bool
 ) -> tuple[I32, NamedColumns]:
-    """Read the grades (n,) of the rows; also return the names of columns with edges of bins.
+    """Read the grade (n,) of each row; also return `columns` completed with the edges of the bins.
 
     Bins whose edges are left open get the quantiles of these rows as edges.
 
@@ -43,7 +43,7 @@ def read_grades(
 
 
 def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple[float, ...]:
-    """Edges of bins of about the same size: the lowest number of each bin but the first.
+    """Edges between bins of about the same size: the lowest number of every bin but the first.
 
     If there are at most as many different numbers as bins, each number has its own bin. Numbers
     that repeat can make fewer bins than `bins`.
@@ -68,7 +68,7 @@ def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple
 
 
 def in_which_bin(numbers: ArrayLike, edges: ArrayLike) -> I32:
-    """The bin (n,) of each number, from 0: the number of edges that are not above the number.
+    """Bin (n,) of each number, counted from 0: the number of edges that do not exceed it.
 
     >>> in_which_bin([2.9, 3.0, 9.0], [3.0]).tolist()
     [0, 1, 1]
@@ -77,7 +77,7 @@ def in_which_bin(numbers: ArrayLike, edges: ArrayLike) -> I32:
 
 
 def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) -> tuple[F64, Bool]:
-    """Read the numbers (n,) of a column, and whether (n,) each is missing.
+    """Read the numbers (n,) in a column, and whether (n,) the number of each row is missing.
 
     Args:
         rows: the table.

@@ -1,4 +1,4 @@
-"""Scaled features of large data in float16, which takes half of the memory of float32."""
+"""Scaled features of large data in float16, which takes half the memory of float32."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sortnet.core.large_arrays import allocate
 
 @dataclass(frozen=True, eq=False)
 class HalfFeatures:
-    """Features stored in float16 and read in float32: `[rows]` gives an array of float32.
+    """Features stored in float16; `features[rows]` returns float32.
 
     Attributes:
         values: (n, d) the features.
@@ -35,17 +35,17 @@ class HalfFeatures:
         return len(self.values)
 
     def __getitem__(self, rows: slice | I64) -> F32:
-        """Features (m, d) of the documents in a slice, or with these numbers."""
+        """Features (m, d) of documents, selected by a slice or by document numbers."""
         values = self.values[rows]
         out: F32 = allocate(values.shape)
         out[:] = values
         return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """All features as one array."""
+        """Convert all features to one array."""
         return self[:].astype(dtype or np.float32, copy=False)
 
     @property
     def as_features(self) -> F32:
-        """This object, typed as an array, because readers of rows expect an array."""
+        """This object declared as a float32 array, for functions that accept only arrays."""
         return cast(F32, self)

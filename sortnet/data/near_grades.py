@@ -1,4 +1,4 @@
-"""Find features that order documents nearly as the grades do: most were made from the grades."""
+"""Find features that order documents nearly as the grades do: most are made from the grades."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_PAIRS = 1 << 17
 
 
 def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, float]:
-    """Rank correlations of the features that nearly equal the grade, by the feature's number.
+    """Find the features that nearly equal the grade: {number of the feature: its rank correlation}.
 
     The rank correlation with the grade is Somers' D. It counts the pairs of documents of one query
     that differ in grade: the share that the feature orders as the grade does, less the share that
@@ -41,7 +41,7 @@ def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, 
 
 
 def _pairs(queries: Queries) -> tuple[I64, I64]:
-    """Pairs of documents of one query, the document with the higher grade first."""
+    """Pairs of documents of one query with different grades: the better documents and the worse."""
     sizes = np.repeat(queries.sizes, queries.sizes)
     first_of_query = np.repeat(queries.offsets[:-1], queries.sizes)
     if sizes.sum() <= _MOST_PAIRS:

@@ -1,4 +1,4 @@
-"""Make Queries from rows of tables and from folders of items, also with the features of a model.
+"""Make Queries from rows of tables and from folders of items, also for the features of a model.
 
 A table's columns have roles, see `sortnet.tables.roles`. Numbers, dates and categories are
 features; a `Describer` makes further features from texts and images.
@@ -43,7 +43,7 @@ from sortnet.tables.values import is_missing
 
 
 class HasFeatures(Protocol):
-    """Queries or a ranker, whose features and names of columns other data shall have."""
+    """Queries or a ranker whose features and column names apply to data that are read later."""
 
     @property
     def feature_names(self) -> tuple[str, ...] | None: ...
@@ -99,13 +99,13 @@ def read_table(
     like: HasFeatures | None = None,
     progress: Progress = lambda text: None,
 ) -> Queries:
-    """Read a CSV, TSV, JSON lines or Parquet file, or several files, see `from_frame`."""
+    """Make Queries from CSV, TSV, JSON lines or Parquet files, by the rules of `from_frame`."""
     rows = read_rows(path, keep=kept_as_read(*names_kept(columns, like)))
     return queries_of(rows, labelled=labelled, columns=columns, like=like, progress=progress)
 
 
 def names_kept(columns: NamedColumns | None, like: HasFeatures | None = None) -> list[str | None]:
-    """The columns with names and texts, whose cells are read as they are written."""
+    """Names of columns with ids and texts, whose cells must be kept exactly as written."""
     names = columns or UNNAMED
     described: list[str] = []
     if like is not None:
@@ -123,7 +123,7 @@ def queries_of(
     like: HasFeatures | None = None,
     progress: Progress = lambda text: None,
 ) -> Queries:
-    """Make Queries from the rows of a table, see `from_frame` and `read_table`.
+    """Make Queries from the rows of a table, as `from_frame` and `read_table` do.
 
     Args:
         rows: the rows.
@@ -186,7 +186,7 @@ def queries_of(
 
 
 def _refuse_without_features(rows: Rows, no_features: Collection[str | None]) -> NoReturn:
-    """Refuse a table without a feature; the columns `no_features` have other roles."""
+    """Refuse a table without a feature; `no_features` are the columns that have other roles."""
     empty = [
         name
         for name, cells in rows.columns.items()
@@ -211,8 +211,9 @@ def named_roles(
         DataError: if a column is missing, with advice.
     """
     describer = None if like is None else like.describer
-    typed = columns or UNNAMED
-    names = typed if like is None else typed.over(like.columns)
+    typed = names = columns or UNNAMED
+    if like is not None:
+        names = typed.over(like.columns)
     roles = Columns(ID, group=QUERY) if describer is None else _roles(describer)
     if names.query is not None:
         roles = replace(roles, group=None if names.query == ALL_ROWS else names.query)
@@ -241,7 +242,7 @@ def named_roles(
 
 
 def _all_roles(rows: Rows, roles: LabelledColumns) -> LabelledColumns:
-    """Add the columns without a role to the roles, as ignored."""
+    """Complete the roles: list every column of the table without a role as ignored."""
     used = {roles.id, roles.text, roles.image, roles.audio, roles.group, roles.grade}
     for name in (*roles.features, *roles.categories):
         used.add(column_of(name, rows.columns))
@@ -252,7 +253,7 @@ def _all_roles(rows: Rows, roles: LabelledColumns) -> LabelledColumns:
 def read_item_folder(
     path: Path, describer: Describer, *, labelled: bool, progress: Progress
 ) -> Queries:
-    """Read the files of a folder as documents of one query, with features by a describer."""
+    """Read the files of a folder as documents of one query; a describer makes their features."""
     needed = (*describer.given, GRADES[0]) if labelled else describer.given
     if needed:
         raise DataError(f"{path}: a folder has no column {shown(needed[0])}: give a table")
@@ -267,7 +268,7 @@ def read_item_folder(
 
 
 def _roles(describer: Describer) -> Columns:
-    """The columns that a table must have so that the describer can make its features."""
+    """Roles of the columns that a table must have so that the describer can make its features."""
     unused = {"audio", "context"}
     if not describer.of_texts:
         unused.add("text")
@@ -278,7 +279,7 @@ def _roles(describer: Describer) -> Columns:
 
 
 def _refuse_other_kind(items: Items, describer: Describer) -> None:
-    """Refuse items without the texts or images that the describer needs."""
+    """Refuse items that have no texts or no images, if the describer needs them."""
     values_of_kinds = {"text": items.texts, "image": items.images, "sound": items.audio}
     present = [kind for kind, values in values_of_kinds.items() if any(values)]
     needed = {"text": describer.of_texts, "image": describer.of_images}

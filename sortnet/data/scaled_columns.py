@@ -30,7 +30,7 @@ _MISSING = np.uint32(0xFFFFFFFF)  # sorts after all numbers
 
 
 def _means(X: F32, seed: int) -> F64:
-    """Table of `none`: the mean of each feature over all documents."""
+    """Fit the table of the scaling `none`: the mean of each feature over all documents."""
     sums = np.zeros((1, X.shape[1]))
     counts = np.zeros(X.shape[1])
     for rows in runs(X):
@@ -42,7 +42,7 @@ def _means(X: F32, seed: int) -> F64:
 
 
 def _with_missing(X: F32, seed: int) -> F64:
-    """Table of `missing`: 1 for a feature that some documents miss, 0 if none or all do."""
+    """Fit the table of `missing`: 1 for a feature that some but not all documents miss, else 0."""
     n_missing = np.zeros(X.shape[1], np.int64)
     for rows in runs(X):
         n_missing += np.isnan(rows).sum(axis=0)
@@ -50,16 +50,19 @@ def _with_missing(X: F32, seed: int) -> F64:
 
 
 def runs(X: F32) -> Iterator[F32]:
-    """Divide the rows into runs of about `CHUNK` values."""
+    """Divide the rows of X into runs of about `CHUNK` values."""
     rows_at_once = max(1, CHUNK // max(X.shape[1], 1))
     return (X[start : start + rows_at_once] for start in range(0, len(X), rows_at_once))
 
 
 def _moments(X: F32, seed: int, transform: Callable[[F32], F32] = lambda x: x) -> F64:
-    """Table of `standard` and `log`: mean and 1 / standard deviation, 0 for a constant."""
+    """Fit the table of `standard` and `log`: each feature's mean and 1 / standard deviation.
+
+    The second number is 0 for a constant feature.
+    """
     table = np.zeros((2, X.shape[1]))
     for k, column in _columns(X, seed):
-        # In float32 the sum of equal numbers is exact, so that the deviation of a constant is 0.
+        # A float64 sum of equal float32 numbers is exact: a constant has exactly the deviation 0.
         x = transform(column)
         deviation = np.std(x, dtype=np.float64)
         table[:, k] = np.mean(x, dtype=np.float64), 1 / deviation if deviation else 0
@@ -67,7 +70,7 @@ def _moments(X: F32, seed: int, transform: Callable[[F32], F32] = lambda x: x) -
 
 
 def _quantiles(X: F32, seed: int) -> F64:
-    """Table of `quantile` and `normal`: quantiles of each feature."""
+    """Fit the table of `quantile` and `normal`: evenly spaced quantiles of each feature."""
     n = min(_REFERENCES, max(len(X), 2))
     levels = np.linspace(0, 1, n)
     table = np.zeros((n, X.shape[1]))
@@ -78,7 +81,7 @@ def _quantiles(X: F32, seed: int) -> F64:
 
 
 def _columns(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
-    """Yield each feature that has values: its number, and its values in a sample of documents."""
+    """Yield the number and the values of each feature that has any; a sample of many documents."""
     docs: Any = slice(None)
     if len(X) > _SAMPLE:
         docs = np.sort(np.random.default_rng(seed).choice(len(X), _SAMPLE, replace=False))
@@ -93,17 +96,20 @@ def _columns(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
 
 
 def _per_query(X: F32, offsets: I64, table: F64) -> F64:
-    """Scale by equation 5: deviation from the query's mean, over the largest absolute value."""
+    """Divide a value's deviation from the query's mean by the query's largest absolute value.
+
+    This is equation 5 of the SortNet paper.
+    """
     deviations, sizes, starts, _ = _centred(X, offsets)
     largest = np.fmax.reduceat(np.abs(X), starts).astype(np.float64)
-    # A feature that is 0 or missing in the whole query gets 0.
+    # A feature that is 0 or missing in the whole query gets 0 instead of a division by 0.
     factors = np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0)
     deviations *= np.repeat(factors, sizes, axis=0)
     return deviations
 
 
 def _z_scores(X: F32, offsets: I64, table: F64) -> F64:
-    """Scale to standard deviations from the query's mean."""
+    """Scale a value to its deviation from the query's mean, in standard deviations of the query."""
     deviations, sizes, starts, n_present = _centred(X, offsets)
     variances = np.add.reduceat(deviations * deviations, starts) / n_present
     factors = np.divide(1, np.sqrt(variances), out=np.zeros_like(variances), where=variances > 0)
@@ -112,14 +118,14 @@ def _z_scores(X: F32, offsets: I64, table: F64) -> F64:
 
 
 def _centred(X: F32, offsets: I64) -> tuple[F64, I64, I64, NDArray[Any]]:
-    """Subtract the query's mean from each value.
+    """Subtract from each value the mean of its feature in the query.
 
     Returns:
         The deviations, 0 for missing values. For the queries with documents: their sizes, their
         first documents, and the number of values that are present, at least 1.
     """
     all_sizes = np.diff(offsets)
-    # `reduceat` accepts no empty query.
+    # For an empty query np.add.reduceat would return a wrong sum.
     sizes = all_sizes[all_sizes > 0]
     starts = offsets[:-1][all_sizes > 0]
     is_missing = np.isnan(X)
@@ -136,7 +142,7 @@ def _centred(X: F32, offsets: I64) -> tuple[F64, I64, I64, NDArray[Any]]:
 
 
 def _ranks(X: F32, offsets: I64, table: F64) -> F64:
-    """Scale to ranks within the query, for all queries of the same size at once.
+    """Scale to ranks within the query, from -1 to 1, for all queries of the same size at once.
 
     Many short sorts are faster than a long sort.
     """
@@ -154,7 +160,7 @@ def _ranks(X: F32, offsets: I64, table: F64) -> F64:
 
 @njit(cache=True, nogil=True)
 def _fill_keys(bits: NDArray[np.uint32], starts: I64, keys: NDArray[np.uint64]) -> None:
-    """Fill whole numbers that sort as the values do, given the bits of the values.
+    """Fill sort keys: whole numbers that sort as the values do, given the bits of the values.
 
     Missing values sort last. The lower half of a number is the document's place in its query.
     """
@@ -173,7 +179,7 @@ def _fill_keys(bits: NDArray[np.uint32], starts: I64, keys: NDArray[np.uint64]) 
 
 @njit(cache=True, nogil=True)
 def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
-    """Fill the ranks of each feature's values in their query, given its sorted keys."""
+    """Fill the ranks of each feature's values in their query, given the feature's sorted keys."""
     half = np.uint64(32)
     for query in range(len(starts)):
         begin = starts[query]
@@ -197,7 +203,7 @@ def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
 
 
 def _standard(X: F32, offsets: I64, table: F64) -> F64:
-    """Scale to standard deviations from the mean of the training part."""
+    """Scale a value to its deviation from the training mean, in standard deviations."""
     means, factors = table
     scaled: F64 = (X - means) * factors
     scaled[np.isnan(X)] = 0
@@ -205,13 +211,13 @@ def _standard(X: F32, offsets: I64, table: F64) -> F64:
 
 
 def _logarithm(X: F32) -> F32:
-    """The logarithm of 1 + |x|, with the sign of x."""
+    """Logarithm of 1 + |x|, with the sign of x."""
     logs: F32 = np.copysign(np.log1p(np.abs(X)), X)
     return logs
 
 
 def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
-    """Scale to the normal deviates of the quantiles."""
+    """Scale a value to the normal deviate of its quantile in the training data."""
     from scipy.special import ndtri  # takes an eighth of a second to import
 
     level = np.empty(X.shape)
@@ -222,7 +228,7 @@ def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
 
 @njit(cache=True, nogil=True)
 def _fill_levels(X: F32, knots: F64, level: F64) -> None:
-    """Fill the level of each value among the (d, m) quantiles; missing values get the median's.
+    """Fill the quantile level, from 0 to 1, of each value; a missing value gets the level ½.
 
     A value that many training documents share gets the middle of its quantiles.
     """
@@ -257,7 +263,7 @@ def _fill_levels(X: F32, knots: F64, level: F64) -> None:
 
 @njit(cache=True, nogil=True)
 def _fill_counts(ascending: F64, x: F64, counts: I64) -> None:
-    """Count the numbers below each x by binary searches side by side.
+    """Count the numbers below each x by binary searches that advance side by side.
 
     No search waits for the comparisons of another search.
     """
@@ -272,7 +278,7 @@ def _fill_counts(ascending: F64, x: F64, counts: I64) -> None:
 
 @dataclass(frozen=True)
 class Part:
-    """The functions of a part of a scaling, a name in `sortnet.config.SCALINGS`.
+    """Functions that fit and apply one part of a scaling, a name in `sortnet.config.SCALINGS`.
 
     Attributes:
         scale: (n, n_features) documents of whole queries, their offsets and the table -> the

@@ -115,8 +115,9 @@ class Scaler:
             out[docs, self._silent] = 0
 
         side_by_side(fill, list(_chunks(queries.offsets, docs_at_once)))
-        names = queries.feature_names
-        names = None if names is None else tuple(names[k] for k in self.sources)
+        names = None
+        if queries.feature_names is not None:
+            names = tuple(queries.feature_names[k] for k in self.sources)
         features = HalfFeatures(out).as_features if halved else out
         return replace(queries, features=features, feature_names=names)
 
@@ -125,18 +126,24 @@ class Scaler:
 
         False with the part `none`, whose columns may have values too large for float16.
         """
-        size = 4 * queries.n_docs * self.n_columns
-        return bool(self.tables) and "none" not in self.tables and size > large_arrays.IN_MEMORY
+        is_scaled = bool(self.tables)
+        return is_scaled and "none" not in self.tables and not self._fits_in_memory(queries)
 
-    def when_read(self, queries: Queries) -> Queries:
-        """Scale documents that are read by whole queries.
+    def scale_lazily(self, queries: Queries) -> Queries:
+        """Scale small data now, and large data piece by piece whenever a piece is read.
 
-        Large data are scaled when they are read, so that no scaled copy is kept.
+        So no scaled copy of large data is kept. A piece that is read must have whole queries,
+        because scaling may depend on all documents of a query.
         """
-        if not self.tables or 4 * queries.n_docs * self.n_columns <= large_arrays.IN_MEMORY:
+        if not self.tables or self._fits_in_memory(queries):
             return self(queries)
-        features = cast(F32, _ScaledWhenRead(self, queries))
+        features = cast(F32, _LazyFeatures(self, queries))
         return replace(queries, features=features, feature_names=None)
+
+    def _fits_in_memory(self, queries: Queries) -> bool:
+        """Whether the scaled features are small enough for memory, as float32."""
+        n_bytes = 4 * queries.n_docs * self.n_columns
+        return n_bytes <= large_arrays.IN_MEMORY
 
     def _blocks(self, X: F32, offsets: I64) -> Iterator[tuple[int, NDArray[Any]]]:
         """Scale whole queries; yield blocks of columns, each with the number of its first column.
@@ -155,7 +162,7 @@ class Scaler:
 
 
 @dataclass(frozen=True, eq=False)
-class _ScaledWhenRead:
+class _LazyFeatures:
     """Features that are scaled when a slice of them is read."""
 
     scaler: Scaler
@@ -169,7 +176,7 @@ class _ScaledWhenRead:
         return self.queries.n_docs
 
     def __getitem__(self, docs: slice) -> F32:
-        """Scaled features (m, n_columns) of documents; the slice must have whole queries."""
+        """Scale the features of a slice of documents, (m, n_columns); its queries must be whole."""
         first, last = np.searchsorted(self.queries.offsets, (docs.start, docs.stop))
         return self.scaler(self.queries.take(np.arange(first, last))).features
 

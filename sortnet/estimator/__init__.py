@@ -1,4 +1,4 @@
-"""SortNetRanker: learning to sort with scikit-learn's conventions."""
+"""SortNetRanker: a ranker for learning to sort, with scikit-learn's conventions."""
 
 from sortnet.estimator.ranker import SortNetRanker
 

@@ -61,8 +61,8 @@ class Features:
         columns: the names of the columns.
         names: the names of the features: a column, `column=value` of a categorical column, or a
             feature that the describer makes from a text or an image.
-        ordered: {column: its levels} of ordered columns, whose feature is the place of the level;
-            an unknown level is a missing value.
+        ordered: {column: its levels} of ordered columns. The feature of such a column is the
+            number of the level; an unknown level is a missing value.
         describer: makes features from texts and images, if there are any.
         is_of_table: whether the command line trained the model: columns of a frame are then found
             by their names, in any order.
@@ -147,7 +147,7 @@ class Features:
         return with_described(documents.features, documents.items(), self.describer, roles)[0]
 
     def rows(self, X: Any, source: str) -> Rows:
-        """Read the rows of a frame; levels of ordered columns become their places."""
+        """Read the rows of a frame; a level of an ordered column becomes the level's number."""
         types = dict(zip(map(str, X.columns), X.dtypes, strict=False))
         is_kept = kept_as_read(*self._described_columns().values())
 
@@ -157,9 +157,9 @@ class Features:
 
         rows = rows_of_frame(X, source, keep)
         for column, levels in self.ordered.items():
-            place = {level: float(k) for k, level in enumerate(levels)}
+            number_of_level = {level: float(k) for k, level in enumerate(levels)}
             rows.columns[column] = np.array(
-                [place.get(text, np.nan) for text in rows.texts(column)], np.float64
+                [number_of_level.get(text, np.nan) for text in rows.texts(column)], np.float64
             )
         return rows
 
@@ -183,7 +183,7 @@ class Features:
 
     @property
     def _column_features(self) -> tuple[str, ...]:
-        """The features that are columns, or values of columns, and not made by the describer."""
+        """The names of the features that the describer does not make."""
         return self.names if self.describer is None else self.describer.given
 
     def _described_columns(self) -> dict[str, str]:
@@ -294,7 +294,7 @@ def documents(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, 
     """Document numbers of the rows a and b; a[k] and b[k] must be rows of the same query.
 
     Raises:
-        DataError: if a and b are no numbers of rows, or of different queries.
+        DataError: if a or b are no numbers of rows, or the rows belong to different queries.
     """
     if a.shape != b.shape or a.ndim != 1:
         raise DataError(f"rows of shapes {a.shape} and {b.shape} cannot be compared one by one")
@@ -310,9 +310,9 @@ def documents(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, 
     document_of_row[queries.rows] = np.arange(queries.n_docs)
     i, j = document_of_row[rows]
     query = queries.query_of_docs()
-    differ = query[i] != query[j]
-    if differ.any():
-        k = int(np.argmax(differ))
+    is_across = query[i] != query[j]
+    if is_across.any():
+        k = int(np.argmax(is_across))
         raise DataError(
             f"rows {rows[0, k]} and {rows[1, k]} are of the queries {queries.qids[query[i[k]]]} "
             f"and {queries.qids[query[j[k]]]}: only documents of one query compare"

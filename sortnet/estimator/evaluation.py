@@ -1,4 +1,4 @@
-"""Measure a fit: the queries it is measured on, the measures, and the results by iteration."""
+"""Evaluation of a fit: its validation queries, its measures, and their values by iteration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sortnet.rankers.base import Ranker
 
 
 def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any, Any, Any]]:
-    """The parts of `eval_set` as {name for messages: (X, y, qid, group)}, in their order.
+    """Validation parts of `eval_set` as {name in messages: (X, y, qid, group)}, in their order.
 
     The first part chooses epoch and iteration.
 
@@ -34,14 +34,14 @@ def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[A
     for name, value in (("eval_qid", qid), ("eval_group", group)):
         if value is not None and len(value) != len(eval_set):
             raise DataError(f"{name} is a list of {len(value)}, eval_set one of {len(eval_set)}")
-    nothing = [None] * len(eval_set)
+    qids = qid or [None] * len(eval_set)
+    groups = group or [None] * len(eval_set)
     parts = {}
-    arguments = zip(eval_set, qid or nothing, group or nothing, strict=True)
-    for k, (part, part_qid, part_group) in enumerate(arguments):
+    for k, part in enumerate(eval_set):
         if not isinstance(part, tuple) or len(part) != 2:
             raise DataError("eval_set must be (X, y) or a list of such tuples")
         name = "eval_set" if len(eval_set) == 1 else f"eval_set[{k}]"
-        parts[name] = (*part, part_qid, part_group)
+        parts[name] = (*part, qids[k], groups[k])
     if not parts:
         raise DataError("eval_set is empty: give (X, y), or leave it out")
     if len(parts) > 1 and eval_set[0][0] is X:
@@ -53,7 +53,7 @@ def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[A
 
 
 def names_of_parts(eval_names: Sequence[str] | None, n: int) -> list[str]:
-    """Check the names of n parts; by default they are LightGBM's, `valid_0` and so on."""
+    """Check the names of n validation parts; LightGBM's `valid_0`, `valid_1`, ... by default."""
     names = [f"valid_{k}" for k in range(n)] if eval_names is None else list(eval_names)
     if len(names) != n or len(set(names)) < n:
         raise DataError(f"eval_names must be {n} different names, got {str(names)[:60]}")
@@ -61,7 +61,7 @@ def names_of_parts(eval_names: Sequence[str] | None, n: int) -> list[str]:
 
 
 def measures(config: Settings, eval_metric: str | Sequence[str] | None) -> list[Metric]:
-    """RankQuality, then the measures of `eval_metric`."""
+    """List the measures of a fit: RankQuality, then the measures named by `eval_metric`."""
     names: list[Any] = []
     if isinstance(eval_metric, Iterable) and not isinstance(eval_metric, str):
         names = [*eval_metric]
@@ -80,7 +80,7 @@ def results(
     parts: dict[str, tuple[str, Queries]],
     metrics: Sequence[Metric],
 ) -> dict[str, dict[str, list[float]]]:
-    """The values of all measures as {name of the part: {measure: a value an iteration}}.
+    """Values of all measures by iteration, as {name of the part: {measure: values}}.
 
     A ranker without iterations has a single value, the ranker's own.
 
@@ -90,26 +90,22 @@ def results(
         parts: {name of the part: its key in `Iteration.measures`, and its queries}.
         metrics: the measures.
     """
-    iterations = [
-        {name: record.measures[key] for name, (key, _) in parts.items()} for record in history
-    ]
-    if not iterations:
-        values_of_parts = {}
-        for name, (_, part) in parts.items():
+    results_of_parts = {}
+    for name, (key, part) in parts.items():
+        values_by_iteration = [record.measures[key] for record in history]
+        if not history:
             order = model.order(part)
-            values_of_parts[name] = evaluate(part, order, metrics=metrics, empty=model.config.empty)
-        iterations = [values_of_parts]
-    return {
-        name: {
-            metric.name: [values_of_parts[name][metric.name] for values_of_parts in iterations]
+            values = evaluate(part, order, metrics=metrics, empty=model.config.empty)
+            values_by_iteration = [values]
+        results_of_parts[name] = {
+            metric.name: [values[metric.name] for values in values_by_iteration]
             for metric in metrics
         }
-        for name in parts
-    }
+    return results_of_parts
 
 
 def checked_callbacks(callbacks: Any) -> list[Callback]:
-    """Check that callbacks are functions of an `Iteration` and a `State`; return them as a list.
+    """Check that callbacks accept an `Iteration` and a `State`; return them as a list.
 
     Raises:
         DataError: on a callback of another library.
@@ -131,7 +127,7 @@ def checked_callbacks(callbacks: Any) -> list[Callback]:
 
 
 def printing_callback(key_of_part: dict[str, str], metric: Metric) -> Callback:
-    """A callback that writes a line an iteration to stderr.
+    """Make a callback that writes one line per iteration to stderr.
 
     `key_of_part` is {name of the part: its key in `Iteration.measures`}.
     """
@@ -148,7 +144,7 @@ def printing_callback(key_of_part: dict[str, str], metric: Metric) -> Callback:
 
 
 def hold_out(queries: Queries, share: float, seed: int, metric: Metric) -> tuple[Queries, Queries]:
-    """Hold out a share of the queries to choose epoch and iteration by.
+    """Hold out a share of the queries, by which the fit chooses its epoch and iteration.
 
     Both parts get queries that can choose by the metric: the rankings of such a query differ in the
     metric. With fewer than two such queries all queries are in both parts, with a warning.

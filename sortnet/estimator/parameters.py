@@ -1,4 +1,4 @@
-"""Parameters of SortNetRanker: every setting of SortNet, and those of the estimator."""
+"""Parameters of SortNetRanker: all settings of SortNet, and some of the estimator itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TYPES: dict[str, Any] = {
     "tune": (bool, np.bool_, Mapping, list, tuple, NoneType),
     "verbose": Integral,
 }
-# Parameters of other libraries, and the parameter in their place here.
+# {parameter of another library: the parameter of SortNetRanker to use instead}
 _OTHER_LIBRARIES = {
     "early_stopping_rounds": "max_stale, which ends runs of start='fresh' early",
     "n_estimators": "epochs, the length of training, which max_iter divides among iterations",
@@ -57,7 +57,7 @@ DEFAULT_PARAMETERS = {
 
 
 def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
-    """Let `__init__` refuse unknown parameters with advice on what to give instead.
+    """Wrap `__init__` so that it refuses unknown parameters, with advice on what to use instead.
 
     Raises:
         TypeError: naming an unknown parameter, and the parameter of SortNetRanker in its place if
@@ -66,6 +66,7 @@ def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(init)
     def checked_init(*args: P.args, **parameters: P.kwargs) -> None:
+        """Refuse unknown parameters, then initialise the estimator."""
         for name in parameters:
             if name in DEFAULT_PARAMETERS:
                 continue
@@ -81,7 +82,7 @@ def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
 
 
 def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = None) -> Settings:
-    """Settings for the chosen ranker; parameters that it does not have must be the defaults.
+    """Settings for the chosen ranker; parameters that this ranker does not have must be defaults.
 
     Args:
         parameters: all parameters of the estimator.
@@ -95,7 +96,8 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
             raise DataError(f"{name} cannot be {shown(parameters[name])}")
     kind = parameters["ranker"]
     settings = settings_for(kind)
-    # A parameter at SortNet's default is left out, so that it gets the default of the kind.
+    # A parameter at SortNet's default is left out, so that another kind of ranker uses its own
+    # default.
     changes = {
         name: value
         for name, value in parameters.items()
@@ -120,7 +122,7 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 def parameters_of(config: Settings) -> dict[str, Any]:
-    """The parameters of an estimator with these settings."""
+    """Parameters of an estimator that has these settings."""
     values = config.flat()
     values["ranker"] = name_of(config)
     values["random_state"] = values.pop("seed")
@@ -128,7 +130,7 @@ def parameters_of(config: Settings) -> dict[str, Any]:
 
 
 def custom(comparator: Any) -> dict[str, Any]:
-    """Arguments of fitting and loading that make a custom comparator; none for a built-in kind."""
+    """Extra arguments to fit and load a custom comparator; empty for a built-in comparator."""
     if not callable(comparator):
         return {}
 
@@ -139,7 +141,7 @@ def custom(comparator: Any) -> dict[str, Any]:
 
 
 def _seed(random_state: Any) -> int:
-    """The seed of a `random_state`: a number, or a draw of its generator."""
+    """Convert a scikit-learn `random_state` to a seed: the number itself, or a random number."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.RandomState):

@@ -1,4 +1,4 @@
-"""Columns of the data that features are made from: numbers, dates, categories with their levels."""
+"""Columns that features were made from: numbers, dates, and categories with their levels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sortnet.tables.values import date_text
 
 @dataclass(frozen=True)
 class Column:
-    """A column, and the features made from it.
+    """Column of the data, and the features made from the column.
 
     Attributes:
         name: the column's name, the name of a computed feature, or a feature's number from 1.
@@ -30,7 +30,7 @@ class Column:
     is_date: bool = False
 
     def value(self, document: F32) -> float | str | None:
-        """The column's value in a document's (n_features,) unscaled features.
+        """Value of this column for a document with these (n_features,) unscaled features.
 
         It is a number, a date or a level; None if it is missing, or a level that the ranker does
         not know.
@@ -49,7 +49,7 @@ class Column:
 
 
 def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
-    """The columns of a ranker's features, in the order of their first features.
+    """Columns that a ranker's features were made from, in the order of their first features.
 
     Features `column=level` are the levels of a column if there is no feature `column`, and if all
     of them are 0 or 1 in these documents, with at most a single 1 in a document.
@@ -74,7 +74,7 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
 
 
 def feature_names(model: Ranker, queries: Queries) -> tuple[str, ...]:
-    """Readable names of the features: from the model, else from the data, else numbers from 1."""
+    """Readable names of the features: the model's, else the data's, else numbers from 1."""
     if model.describer is not None:
         return model.describer.readable_names()
     names = model.feature_names or queries.feature_names
@@ -82,7 +82,7 @@ def feature_names(model: Ranker, queries: Queries) -> tuple[str, ...]:
 
 
 def _with_levels(names: Sequence[str]) -> dict[str, list[int]]:
-    """Group the numbers of features by their column, as far as their names tell it."""
+    """Group feature numbers by column: features named `column=level` belong to one column."""
     features_of_columns: dict[str, list[int]] = {}
     for k, name in enumerate(names):
         column = column_of(name, ())
@@ -93,5 +93,5 @@ def _with_levels(names: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _are_indicators(values: F32) -> bool:
-    """Whether all (n, m) values are 0 or 1, with at most a single 1 in a row."""
+    """Whether all values (n, m) are 0 or 1, with at most one 1 in each row."""
     return bool(((values == 0) | (values == 1)).all() and (values.sum(axis=1) <= 1).all())

@@ -1,4 +1,4 @@
-"""Compare two documents of a query by a ranker: the first document, the margin and the votes."""
+"""Compare two documents of a query by a ranker: which goes first, the margin and the votes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sortnet.rankers.base import Ranker
 
 @dataclass(frozen=True)
 class RankedDocument:
-    """A document and its place in the order of its query.
+    """Document with its rank in its query.
 
     Attributes:
         docid: the document's id; None if it has no id.
@@ -31,7 +31,7 @@ class RankedDocument:
 
 @dataclass(frozen=True, eq=False)
 class ComparedDocuments:
-    """A comparison of documents a and b of a query.
+    """Result of comparing two documents, a and b, of a query.
 
     Attributes:
         qid: name of the query.
@@ -54,7 +54,7 @@ class ComparedDocuments:
 
     @property
     def first(self) -> str | None:
-        """The document that goes first, `a` or `b`; None if the margin is 0."""
+        """Name of the document that goes first, `a` or `b`; None if the margin is 0."""
         if self.margin > 0:
             return "a"
         if self.margin < 0:

@@ -1,4 +1,4 @@
-"""Permutation importance: how much a measure drops when a column is shuffled."""
+"""Permutation importance: how much a quality measure drops when a column is shuffled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sortnet.rankers.base import Ranker
 
 @dataclass(frozen=True, eq=False)
 class Importance:
-    """How much a measure drops without each column.
+    """Permutation importance of all columns: how much a measure drops when each is shuffled.
 
     Attributes:
         metric: the measure and its conventions.
@@ -39,18 +39,18 @@ class Importance:
 
     @property
     def mean(self) -> F64:
-        """Mean drop (n_columns,) over the repeats."""
+        """Mean drop (n_columns,) of the measure over the repeats."""
         mean: F64 = self.drops.mean(axis=1)
         return mean
 
     @property
     def std(self) -> F64:
-        """Standard deviation (n_columns,) of the drop, with the number of repeats as divisor."""
+        """Standard deviation (n_columns,) of the drop over the repeats, with divisor `repeats`."""
         std: F64 = self.drops.std(axis=1)
         return std
 
     def largest(self, n: int | None = None) -> list[int]:
-        """The numbers (from 0) of the n columns with the largest mean drops."""
+        """Numbers of the n columns with the largest mean drops, counted from 0."""
         order: list[int] = np.argsort(-self.mean, kind="stable")[:n].tolist()
         return order
 
@@ -114,16 +114,16 @@ def permutation_importance(
     drops = np.zeros((len(columns), repeats))
     rng = np.random.default_rng(seed)
     query = queries.query_of_docs()
-    for r in range(repeats):
-        # A random order of the documents within each query.
+    for repeat in range(repeats):
+        # Sorting by query, then by random numbers, shuffles the documents within each query.
         order = np.lexsort((rng.random(queries.n_docs), query))
         for k, column in enumerate(columns):
-            progress(f"shuffle {r + 1} of {repeats}: {column.name}")
+            progress(f"shuffle {repeat + 1} of {repeats}: {column.name}")
             scaled_columns = np.flatnonzero(np.isin(sources, column.features))
             values = table[:, scaled_columns]
             if not np.array_equal(values[order], values):
                 table[:, scaled_columns] = values[order]
-                drops[k, r] = quality - current_quality()
+                drops[k, repeat] = quality - current_quality()
                 table[:, scaled_columns] = values
     splits = model.split_shares()
     if splits is not None:

@@ -1,4 +1,4 @@
-"""Items of a collection: reading them, and features for items that have none."""
+"""Items of a collection: reading them from files, and making features from texts and images."""
 
 from sortnet.items.base import Items
 from sortnet.items.features import Describer, describe, given_only, readable_names

@@ -1,4 +1,4 @@
-"""Items of a collection: what annotators see, and the features."""
+"""Items of a collection: the content that annotators see, and the features."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Items:
         return len(self.ids)
 
     def content(self, k: int) -> ItemContent:
-        """Content of item k that may be shown, the same on pages, in terminals and to programs."""
+        """The content of item k that pages, terminals and programs show."""
         columns = None if self.shown is None else self.shown[k]
         return ItemContent(
             id=self.ids[k],
@@ -96,11 +96,11 @@ class Items:
         )
 
     def context(self, k: int) -> str | None:
-        """The context of the group of item k, if it has one."""
+        """The context of the group of item k; None if the group has no context."""
         return None if self.contexts is None else self.contexts[k]
 
     def take(self, rows: Sequence[int]) -> Items:
-        """The items with the numbers in `rows`, in this order."""
+        """Select the items with the numbers in `rows`, in the order of `rows`."""
 
         def take_column(column: Sequence[T]) -> tuple[T, ...]:
             return tuple(column[row] for row in rows)
@@ -119,7 +119,9 @@ class Items:
 
 
 def other_context(groups: Sequence[str], contexts: Sequence[str | None]) -> int | None:
-    """Number of the first item whose context differs from the context before it in its group.
+    """Number of the first item whose context differs from an earlier item of the same group.
+
+    None if each group has a single context.
 
     >>> other_context("aabb", ("x", "x", "y", None))
     3
@@ -132,10 +134,11 @@ def other_context(groups: Sequence[str], contexts: Sequence[str | None]) -> int 
 
 
 def words_of(items: Items, k: int, *, files: bool = True) -> str:
-    """The start of an item's text; without a text, words for its image or sound.
+    """Words that stand for item k in a line: the start of its text, or its image or sound.
 
     Args:
-        files: whether these words are the path of the file; else `image` or `sound`.
+        files: whether an image or a sound is shown by the path of its file; else as the word
+            `image` or `sound`.
     """
     text = items.texts[k]
     if not text:
@@ -144,7 +147,7 @@ def words_of(items: Items, k: int, *, files: bool = True) -> str:
 
 
 def file_of(items: Items, k: int) -> str:
-    """The path of an item's image or sound, relative to the root; empty without a file."""
+    """The path of the image or sound of item k, relative to the root; empty without a file."""
     return items.images[k] or items.audio[k] or ""
 
 
@@ -155,7 +158,7 @@ def _kind_of_file(items: Items, k: int) -> str:
 
 
 def check_id(name: str, place: str, noun: str = "id") -> None:
-    """Refuse an id that is empty, too long, or has control characters.
+    """Raise a DataError if an id is empty, too long, or has control characters.
 
     Args:
         name: the id.
@@ -171,7 +174,7 @@ def check_id(name: str, place: str, noun: str = "id") -> None:
 
 
 def checked_text(text: str, name: str, place: str, noun: str = "text") -> str | None:
-    """The text, or None if it is blank; refuse a text that a page or a database cannot hold.
+    """Return the text, or None if it is blank; refuse a text that a database cannot store.
 
     Args:
         name: id of the item, for the message.

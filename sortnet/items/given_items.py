@@ -1,4 +1,4 @@
-"""Items from Python values: texts, rows of a table, files, numbers."""
+"""Make items from Python values: texts, rows of a table, files, or rows of numbers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from sortnet.tables.roles import AUDIO, IMAGES, Columns, choose_columns, kept_as
 from sortnet.tables.rows import read_rows, rows_of_frame
 
 _SOURCE = "items"
-_LONGEST_ID = 60  # characters of a text that is its own id
-_START = 40  # characters of a longer text at the beginning of its id
+_LONGEST_ID = 60  # characters: a text up to this length is itself the id of its item
+_START = 40  # characters of a longer text with which the id of its item begins
 
 
 @dataclass(frozen=True, eq=False)
 class GivenItems:
-    """Items together with the values that the caller passed.
+    """Items, together with the Python values that the caller passed.
 
     Attributes:
         items: the different items.
@@ -43,7 +43,7 @@ class GivenItems:
     number: Sequence[int]
 
     def value_of_id(self) -> dict[str, Any]:
-        """{id: value} of each item; of equal values the first."""
+        """{id of the item: value that the caller passed}; for equal values the first value."""
         values: dict[str, Any] = {}
         for value, number in zip(self.values, self.number, strict=True):
             values.setdefault(self.items.ids[number], value)
@@ -63,8 +63,8 @@ def items_from(
 
     A list has texts (`str`), files (`Path`; texts, images or sounds), rows of numbers, or dicts,
     which are rows of a table. The columns of a table get roles as in `read_items`. An item without
-    an id is named by its text or content, so that it has the same name in a later call with more
-    items.
+    an id is named by its text or content, so that the item has the same name in a later call with
+    more items.
 
     Args:
         text, id, group: columns of a table.
@@ -107,10 +107,10 @@ def items_from(
 
 
 def _list_of(values: Any) -> list[Any]:
-    """The values as a list.
+    """Return the values as a list.
 
     Raises:
-        DataError: if they are a single value, such as a number, a dict or bytes.
+        DataError: if `values` is a single value, such as a number, a dict or bytes.
     """
     if not isinstance(values, Iterable) or isinstance(values, Mapping | bytes):
         raise DataError(f"items: {shown(values)} is no list, data frame, array or file")
@@ -118,7 +118,7 @@ def _list_of(values: Any) -> list[Any]:
 
 
 def _of_file(path: Path, named: Columns, ignore: Sequence[str], least: int) -> GivenItems:
-    """Items of a table or a folder; their values are the rows, or the texts and files."""
+    """Read the items of a table or a folder; their values are the rows, or the texts and files."""
     items, roles = read_with_roles(path, named, ignore=ignore, least=least)
     values: list[Any] = []
     if is_table(path):
@@ -137,7 +137,10 @@ def _of_frame(
     least: int,
     dicts: Sequence[Mapping[str, Any]] | None = None,
 ) -> GivenItems:
-    """Items of a data frame; their values are its rows, or the `dicts` that it was made of."""
+    """Make an item of each row of a data frame.
+
+    The values of the items are `dicts`, of which the caller made the frame, or else the rows.
+    """
     keep = kept_as_read(*vars(named).values())
     rows = rows_of_frame(frame, "the data frame", keep)
     if len(rows) < least:
@@ -157,13 +160,14 @@ def _of_frame(
 
 
 def _check_unicode(row: Mapping[str, Any], place: str) -> None:
-    """Refuse a row with a text that a database cannot hold."""
+    """Raise a DataError if a database cannot store a text of the row."""
     for name, cell in row.items():
         if isinstance(cell, str):
             checked_text(cell, cell, place, f"column {name}")
 
 
 def _of_texts(values: Sequence[str]) -> Items:
+    """Make an item of each text."""
     ids = _ids_by_content(values, values)
     texts = tuple(
         checked_text(value, id, f"{_SOURCE}, number {number}")
@@ -175,6 +179,7 @@ def _of_texts(values: Sequence[str]) -> Items:
 
 
 def _of_paths(paths: Sequence[Path]) -> Items:
+    """Make an item of each text, image or sound file, named by its path in the common folder."""
     root = Path(os.path.commonpath([path.resolve().parent for path in paths]))
     names = [path.resolve().relative_to(root).as_posix() for path in paths]
     endings = [path.suffix.lower() for path in paths]
@@ -215,6 +220,7 @@ def _read_text(path: Path) -> str | None:
 
 
 def _of_numbers(values: Sequence[Any]) -> Items:
+    """Make an item of each row of numbers, which are its features; a number is a row of one."""
     try:
         if any(value is None or isinstance(value, str | bytes) for value in values):
             raise TypeError
@@ -239,7 +245,7 @@ def _of_numbers(values: Sequence[Any]) -> Items:
 
 
 def _ids_by_content(texts: Sequence[str], contents: Sequence[str]) -> tuple[str, ...]:
-    """Ids of items: a short text itself, else the start of the text and a hash of the content.
+    """Make ids of items: a short text is its own id, else its start and a hash of the content.
 
     >>> _ids_by_content(["short", ""], ["short", "a row"])
     ('short', 'adc376f3')
@@ -259,7 +265,7 @@ def _ids_by_content(texts: Sequence[str], contents: Sequence[str]) -> tuple[str,
 def _without_copies(
     values: Sequence[Any], items: Items, least: int, roles: Columns | None = None
 ) -> GivenItems:
-    """The items of some rows, where rows with the same id are one item.
+    """Merge the items that have the same id, and number the items by row.
 
     Raises:
         DataError: if there are fewer than `least` different items.

@@ -1,4 +1,4 @@
-"""Features of images: colours, light and edges, from the pixels."""
+"""Compute features of images from their pixels: colours, lightness and edges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ IMAGE_FEATURES = (
     *(f"edges {place}" for place in _PLACES),
 )
 
-# sRGB, linear -> cones -> OKLab: B. Ottosson, A perceptual color space for image processing, 2020
+# `_CONES` converts linear sRGB to the responses of the eye's cones, and `_LAB` converts their cube
+# roots to OKLab (B. Ottosson 2020, A perceptual color space for image processing).
 _CONES = np.array(
     [
         [0.4122214708, 0.5363325363, 0.0514459929],
@@ -57,11 +58,11 @@ def image_features(
     source: str = "images",
     progress: Progress = lambda text: None,
 ) -> F32:
-    """Lightness, colour and edges of image files in OKLab, a perceptually uniform space.
+    """Compute features of image files in OKLab, a perceptually uniform colour space.
 
-    Size and shape; mean, spread and extremes of lightness and colour; means on a grid of 3 x 3;
-    a histogram of hues by chroma; a histogram of the directions of edges by their strength, and
-    their strength on the grid.
+    The features are the size and shape; mean, spread and extremes of lightness and colour; means on
+    a grid of 3 x 3; a histogram of hues by chroma; a histogram of the directions of edges by their
+    strength; and the strength of edges on the grid.
 
     Returns:
         (n, 60) in the order of `IMAGE_FEATURES`; NaN for an image that is missing.
@@ -81,7 +82,7 @@ def image_features(
 
 
 def oklab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """OKLab colours of sRGB bytes (..., 3): lightness in [0, 1], green-red and blue-yellow about 0.
+    """Convert sRGB bytes (..., 3) to OKLab: lightness in [0, 1], green-red and blue-yellow about 0.
 
     >>> white = np.full(3, 255, np.uint8)
     >>> oklab(white).round(3).tolist()
@@ -94,7 +95,10 @@ def oklab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def _features_of(image: Image, width: int, height: int) -> NDArray[np.float64]:
-    """The features of an image that is shown with a width and a height."""
+    """Compute the features of an image, in the order of `IMAGE_FEATURES`.
+
+    `width` and `height` are the size of the original; `image` may have been reduced when read.
+    """
     lab = oklab(np.asarray(flat(image, (_SIDE, _SIDE))))
     light = lab[..., 0]
     chroma = np.hypot(lab[..., 1], lab[..., 2])
@@ -116,7 +120,7 @@ def _features_of(image: Image, width: int, height: int) -> NDArray[np.float64]:
 
 
 def flat(image: Image, size: tuple[int, int]) -> Image:
-    """The image in 8-bit RGB, of a width and height; transparent pixels become white."""
+    """Convert an image to 8-bit RGB of the given size; transparent pixels become white."""
     from PIL import Image as images
 
     if image.mode.startswith(("I", "F")):
@@ -131,7 +135,10 @@ def flat(image: Image, size: tuple[int, int]) -> Image:
 
 
 def _eight_bits(image: Image) -> Image:
-    """The image with 8 bits a pixel, scaled from its range: 8 bits, 16 bits, or its maximum."""
+    """Scale a grey image to 8 bits a pixel.
+
+    White is 255 or 65535, the largest value of 8 or of 16 bits, or for larger values the maximum.
+    """
     from PIL import Image as images
 
     pixels = np.nan_to_num(np.asarray(image, np.float64))
@@ -146,7 +153,7 @@ def _eight_bits(image: Image) -> Image:
 
 
 def _on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Means on a grid of 3 x 3, row by row."""
+    """Mean values in the 9 cells of a grid of 3 x 3 cells, row by row."""
     cell = _SIDE // _GRID
     means: NDArray[np.float64] = values.reshape(_GRID, cell, _GRID, cell).mean(axis=(1, 3))
     return means.ravel()
@@ -155,7 +162,10 @@ def _on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _histogram(
     angles: NDArray[np.float64], weights: NDArray[np.float64], period: float, bins: int
 ) -> NDArray[np.float64]:
-    """The mean weight of each direction; the first bin starts half a bin before 0."""
+    """Histogram (bins,) of angles by weight, divided by the number of pixels.
+
+    The centre of the first bin is at angle 0; angles that differ by `period` are the same.
+    """
     bin_of_pixel = np.floor(angles / period * bins + 0.5).astype(np.int64) % bins
     return np.bincount(bin_of_pixel.ravel(), weights.ravel(), bins) / angles.size
 

@@ -1,4 +1,4 @@
-"""Image and sound files of items: where they may be, and opening images safely."""
+"""Image and sound files of items: check that they are in their folder, and open images safely."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 MAX_PIXELS = 100_000_000  # 400 MB in memory
 
 _ORIENTATION = 0x0112  # EXIF tag: how the camera was held
-_SIDEWAYS = (5, 6, 7, 8)  # its values for a camera on its side
+_SIDEWAYS = (5, 6, 7, 8)  # values of the tag for a camera that was held on its side
 
 
 def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
-    """The path of an existing file relative to `root`, with `/` and links resolved.
+    """Return the path of an existing file relative to `root`, with `/` and links resolved.
 
     Args:
         name: path of the file, relative to `root` or absolute.
@@ -45,7 +45,7 @@ def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
 
 
 def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, int]]:
-    """An upright image with its pixels, and the width and height at which it is shown.
+    """Decode an image and turn it upright; also return the original width and height.
 
     Args:
         place: prefix of messages.
@@ -76,6 +76,6 @@ def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, 
             raise DataError(f"{place}: is no image, or of a kind that is not known") from None
         except Image.DecompressionBombError:
             raise DataError(f"{place}: has more than {MAX_PIXELS:,} pixels") from None
-        # Pillow's decoders raise all of these on damaged files.
+        # Pillow's decoders raise errors of all these types on damaged files.
         except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError) as error:
             raise DataError(f"{place}: the image is broken: {one_line(error)}") from None

@@ -1,4 +1,4 @@
-"""Items read from tables, folders and LETOR text."""
+"""Read items from tables, folders and LETOR text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read_items(
         path: `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`, a folder, or LETOR text (`.txt`).
         named: roles of columns; `group`, `context` and `shown` are never guessed.
         ignore: columns to leave out.
-        features: columns of numbers, or `column=value`, that are features; None: all such columns.
+        features: the features: columns of numbers, or `column=value`; None: all such columns.
 
     Raises:
         DataError: naming file, line and value: an id that is missing or not unique, a text of
@@ -75,12 +75,13 @@ def read_with_roles(
     least: int = 2,
     progress: Progress = lambda text: None,
 ) -> tuple[Items, Columns]:
-    """`read_items` together with the roles of the columns.
+    """Read items as `read_items` does; also return the roles of the columns.
 
     Args:
-        like: items whose categorical and shown columns the new items get, where they have such
-            columns; None: the categorical columns are chosen.
+        like: items of the same collection: columns that are categorical or shown there are
+            categorical or shown here, too; None: the categorical columns are chosen.
         least: minimum number of items.
+        progress: gets the name of each image that is checked.
     """
     path = Path(path)
     named = named or Columns()
@@ -106,7 +107,7 @@ def _table(
     features: Sequence[str] | None,
     like: Items | None,
 ) -> tuple[Items, Columns]:
-    """The items of a table, and the roles of its columns."""
+    """Read the items of a table, and choose the roles of its columns."""
     shown_columns: set[str] = set()
     feature_names: Sequence[str] | None = None
     if like is not None:
@@ -122,13 +123,13 @@ def _table(
 
 
 def _shown_columns(items: Items) -> set[str]:
-    """The further columns that annotators see of any item."""
+    """The further columns of which annotators see texts, for at least one item."""
     rows = items.shown or ()
     return {column for row in rows if row is not None for column in row}
 
 
 def _letor(path: Path) -> tuple[Items, Columns]:
-    """The documents of LETOR text as items, grouped by query."""
+    """Read the documents of LETOR text as items, grouped by query."""
     from sortnet.tables.letor import read_letor
 
     queries = read_letor(path)
@@ -150,7 +151,7 @@ def _letor(path: Path) -> tuple[Items, Columns]:
 
 
 def _unique_docids(queries: Queries) -> tuple[str, ...] | None:
-    """The documents' ids; None if a document has no id, or two have the same."""
+    """The ids of the documents; None if a document has no id or two documents have the same id."""
     if queries.docids is None:
         return None
     ids = tuple(queries.docids.tolist())
@@ -158,7 +159,7 @@ def _unique_docids(queries: Queries) -> tuple[str, ...] | None:
 
 
 def _check_images(items: Items, progress: Progress) -> None:
-    """Refuse images that cannot be decoded."""
+    """Raise a DataError if an image cannot be decoded."""
     for name, image in zip(items.ids, items.images, strict=True):
         if image is not None and items.root is not None:
             progress(f"looking at {image}")
@@ -166,7 +167,7 @@ def _check_images(items: Items, progress: Progress) -> None:
 
 
 def _folder(path: Path) -> tuple[Items, Columns]:
-    """The files of a folder as items."""
+    """Read the text, image and sound files of a folder as items."""
     suffixes = (*TEXT_FILES, *IMAGES, *AUDIO)
     with reading(path):
         root = path.resolve()
@@ -199,7 +200,7 @@ def _folder(path: Path) -> tuple[Items, Columns]:
 
 
 def _files(root: Path) -> Iterable[str]:
-    """The files in a folder and its subfolders, without hidden files and folders."""
+    """Yield the paths of the files in a folder and its subfolders, without hidden files."""
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
@@ -212,7 +213,7 @@ def _ends(name: str, suffixes: tuple[str, ...]) -> bool:
 
 
 def _text_file(path: Path, name: str) -> str | None:
-    """The text of a file; None if it is blank."""
+    """Read the text of a file; None if the file is blank."""
     size = path.stat().st_size
     if size > MAX_TEXT:
         raise DataError(f"{path}: the text has {size:,} bytes; the limit is {MAX_TEXT:,}")

@@ -1,4 +1,4 @@
-"""Describers of items as JSON and arrays, as a model folder stores them."""
+"""Convert a describer of items to the JSON and arrays that a model folder stores, and back."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _FIELDS: dict[str, Any] = {
     "texts": int | None,
     "embedded": bool,
 }
-_LARGEST_IDF = 100.0  # an idf is at most 1 + log of the number of texts
-_LARGEST_LOADING = 1.01  # a loading of a vector of length 1, with rounding
+_LARGEST_IDF = 100.0  # more than any: an idf is at most 1 + log of the number of texts
+_LARGEST_LOADING = 1.01  # a vector of length 1 has loadings up to 1, but for rounding
 
 
 def to_json(describer: Describer) -> dict[str, Any]:
-    """A describer as JSON, without its arrays.
+    """Convert the fields of a describer that are no arrays to JSON.
 
     >>> to_json(Describer(("sugar",), columns={"id": "name"}))["given"]
     ['sugar']
@@ -44,7 +44,7 @@ def to_json(describer: Describer) -> dict[str, Any]:
 
 
 def arrays_of(describer: Describer) -> Arrays:
-    """The arrays of a describer by name; terms are UTF-8 bytes, one term on a line.
+    """Collect the arrays of a describer by name; terms are UTF-8 bytes, one term a line.
 
     >>> arrays_of(Describer(("sugar",)))
     {}
@@ -67,13 +67,14 @@ def arrays_of(describer: Describer) -> Arrays:
 
 
 def load_describer(document: object, arrays: Mapping[str, Array]) -> Describer:
-    """The describer that `to_json` and `arrays_of` have written.
+    """Restore a describer from the results of `to_json` and `arrays_of`.
 
     Args:
-        document: the JSON.
+        document: the result of `to_json`.
+        arrays: the result of `arrays_of`.
 
     Raises:
-        ModelError: if a part is missing, unknown, or different from anything that they write.
+        ModelError: if a part is missing or unknown, or cannot come from these functions.
 
     Cost: linear in the number of terms.
 
@@ -107,7 +108,7 @@ def load_describer(document: object, arrays: Mapping[str, Array]) -> Describer:
 
 
 def _check_names(describer: Describer) -> None:
-    """Refuse features with the same name, and features that the describer cannot make."""
+    """Raise a ModelError if two features have the same name, or nothing makes a feature."""
     names = describer.feature_names
     if len(set(names)) < len(names):
         raise ModelError("items: two features have one name")
@@ -143,7 +144,7 @@ def _terms_with_weights(arrays_left: Arrays, name: str, kind: tuple[str, tuple[i
 
 
 def _meanings(arrays_left: Arrays) -> Meanings:
-    largest = _LARGEST_LOADING  # embeddings have length 1, too
+    largest = _LARGEST_LOADING  # an embedding has length 1, and so has an axis
     mean = _take(arrays_left, "meanings.mean", np.float64, (None,), -largest, largest)
     shape = (len(mean), None)
     axes = _take(arrays_left, "meanings.axes", np.float64, shape, -largest, largest)
@@ -152,7 +153,11 @@ def _meanings(arrays_left: Arrays) -> Meanings:
 
 
 def _check_number(n_axes: int, n_dimensions: int, name: str) -> None:
-    """Refuse more axes than dimensions: a shape such as 10^9 x 0 takes no bytes."""
+    """Raise a ModelError if there are more axes than dimensions.
+
+    Without this check a small file could ask for much memory: an array of the shape 10^9 x 0 takes
+    no bytes.
+    """
     if n_axes > n_dimensions:
         raise ModelError(f"items: {name} has {n_axes} axes of {n_dimensions} dimensions")
 
@@ -186,12 +191,12 @@ def _take(
 
 
 def _lines(terms: Iterable[str]) -> Array:
-    """The bytes of terms, one on a line."""
+    """Encode terms as an array of UTF-8 bytes, one term a line."""
     return np.frombuffer("\n".join(terms).encode("utf-8", "surrogatepass"), np.uint8)
 
 
 def _terms(arrays_left: Arrays, name: str) -> tuple[str, ...]:
-    """The terms in an array of bytes."""
+    """Decode the terms in an array that `_lines` made."""
     encoded = _take(arrays_left, name, np.uint8, (None,), 0, 255).tobytes()
     try:
         terms = encoded.decode("utf-8", "surrogatepass").split("\n") if encoded else []

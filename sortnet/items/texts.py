@@ -1,4 +1,4 @@
-"""Features of texts: counts of words and marks, topics, and sentence embeddings (an extra)."""
+"""Compute features of texts: counts of words and marks, topics, and sentence embeddings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS = ("word", (1, 2))  # analyser, lengths of n-grams
 LETTERS = ("char_wb", (2, 3))
 _MOST_TERMS = 50_000
 DIMENSIONS = 32
-_AT_ONCE = 128
+_AT_ONCE = 128  # texts that are embedded at a time
 _MOST_CHARACTERS = 20_000  # characters of a text that count for its topics and embedding
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
@@ -51,7 +51,7 @@ _PRONOUNS = frozenset(("i", "me", "my", "mine", "we", "us", "our", "ours", "you"
 
 @dataclass(frozen=True)
 class WordCounts:
-    """Number of texts that have each word.
+    """Number of texts in which each word occurs.
 
     Attributes:
         texts: number of all texts.
@@ -63,7 +63,7 @@ class WordCounts:
 
     @classmethod
     def of(cls, texts: Sequence[str | None]) -> WordCounts:
-        """Count the words of texts.
+        """Count for each word the texts in which it occurs.
 
         >>> WordCounts.of(["A cat", "a dog", None])
         WordCounts(texts=3, counts={'a': 2})
@@ -75,7 +75,9 @@ class WordCounts:
         return cls(len(texts), counts)
 
     def rarity(self, words: Sequence[str]) -> float:
-        """The mean of log(texts / texts with the word); an unknown word counts as in one text.
+        """Mean of log(number of texts / number of texts with the word) over the words.
+
+        An unknown word counts as a word of one text.
 
         >>> round(WordCounts(4, {"a": 2}).rarity(["A", "b"]) / math.log(2), 3)
         1.5
@@ -85,13 +87,15 @@ class WordCounts:
 
 
 def surface_features(texts: Sequence[str | None], word_counts: WordCounts | None = None) -> F32:
-    """Counts and shares of words, letters and marks; counts and lengths are logarithms.
+    """Compute surface features of texts: counts and shares of words, letters and marks.
 
-    Stop words, connectives and pronouns are those of English; all other features are for any
-    language. The rarity of words is log(n / texts with the word), averaged.
+    Counts and lengths are logarithms. Stop words, connectives and pronouns are English words; all
+    other features are for any language. The rarity of words is the mean of log(n / texts with the
+    word).
 
     Args:
-        word_counts: frequencies of words for the rarity; None: those of these texts.
+        texts: (n,) texts; None for a text that is missing.
+        word_counts: frequencies of words for the rarity; None: count the words of `texts`.
 
     Returns:
         (n, 26) in the order of `SURFACE`; NaN for a text that is missing.
@@ -120,7 +124,7 @@ def _words_of(text: str | None) -> list[str]:
 
 
 def _surface(text: str, words: list[str]) -> list[float]:
-    """The features of a text in the order of `SURFACE`, without the rarity of words."""
+    """Compute the features of a text, in the order of `SURFACE`, without the rarity of words."""
     lower_words = [word.lower() for word in words]
     counts = Counter(lower_words)
     n_letters = sum(map(str.isalpha, text))
@@ -146,7 +150,7 @@ def _surface(text: str, words: list[str]) -> list[float]:
 
 
 def _sizes(text: str, words: list[str], n_different: int) -> list[float]:
-    """Logarithms of counts, and of the mean lengths of words and sentences."""
+    """Logarithms of the counts in a text, and of the mean lengths of its words and sentences."""
     n_sentences = sum(bool(part.strip()) for part in _SENTENCE.split(text))
     n_paragraphs = sum(bool(line.strip()) for line in text.splitlines())
     word_length = _share(sum(map(len, words)), len(words))
@@ -156,7 +160,7 @@ def _sizes(text: str, words: list[str], n_different: int) -> list[float]:
 
 
 def _share(part: float, whole: float) -> float:
-    """The quotient, 0 for a part of nothing."""
+    """Divide `part` by `whole`; 0 if `whole` is 0."""
     return part / whole if whole else 0.0
 
 
@@ -173,7 +177,7 @@ class Terms:
     Attributes:
         kind: `WORDS` or `LETTERS`.
         terms: (m,) different terms.
-        idf: (m,) weights of the terms.
+        idf: (m,) inverse document frequencies, by which the counts of the terms are multiplied.
     """
 
     kind: tuple[str, tuple[int, int]]
@@ -182,7 +186,11 @@ class Terms:
 
     @classmethod
     def fit(cls, kind: tuple[str, tuple[int, int]], texts: Sequence[str]) -> tuple[Terms, Any]:
-        """The most frequent terms that more than one text has, and their matrix (n, m)."""
+        """Find the most frequent terms that occur in two texts or more.
+
+        Returns:
+            The terms, and the sparse matrix (n, m) of the TF-IDF of each term in each text.
+        """
         vectorizer = _vectorizer(kind, min_df=2, max_features=_MOST_TERMS)
         try:
             matrix = vectorizer.fit_transform(texts)
@@ -193,7 +201,7 @@ class Terms:
         return cls(kind, terms, np.asarray(vectorizer.idf_, np.float32)), matrix
 
     def __call__(self, texts: Sequence[str]) -> Any:
-        """A sparse matrix (n, m); a row depends on its text only."""
+        """Compute the sparse TF-IDF matrix (n, m) of texts; a row depends on its own text only."""
         from scipy.sparse import csr_matrix
 
         if not self.terms:
@@ -249,7 +257,7 @@ class Topics:
         if k < 1 or counts.nnz == 0:
             return cls(words, letters, np.empty((0, counts.shape[1]), np.float32))
         svd = TruncatedSVD(k, random_state=seed)
-        # Texts that are all alike have no variance to explain.
+        # If all texts are alike, the SVD divides by their variance, which is 0, without harm.
         with one_blas_thread(), np.errstate(invalid="ignore", divide="ignore"):
             svd.fit(counts)
         largest = np.abs(svd.components_).argmax(axis=1)
@@ -257,7 +265,10 @@ class Topics:
         return cls(words, letters, np.asarray(svd.components_ * signs[:, None], np.float32))
 
     def __call__(self, texts: Sequence[str | None]) -> F32:
-        """Scores (n, k), 0 for a text that is missing; a row depends on its text only."""
+        """Compute the scores (n, k) of texts on the topics: 0 for a text that is missing.
+
+        A row depends on its own text only.
+        """
         if not len(self.loadings):
             return np.empty((len(texts), 0), np.float32)
         from scipy.sparse import hstack
@@ -268,7 +279,7 @@ class Topics:
         return scores
 
     def names(self) -> tuple[str, ...]:
-        """Names (k,), made of the three words with the largest loadings of each topic."""
+        """Name each topic, (k,), by the three words with the largest loadings."""
         terms = self.words.terms
         names = []
         for number, loadings in enumerate(self.loadings[:, : len(terms)], start=1):
@@ -280,13 +291,13 @@ class Topics:
 
 
 def _cut(texts: Sequence[str | None]) -> list[str]:
-    """The start of each text; empty for a text that is missing."""
+    """Cut each text to its start, `_MOST_CHARACTERS` long; a missing text becomes empty."""
     return [(text or "")[:_MOST_CHARACTERS] for text in texts]
 
 
 @dataclass(frozen=True, eq=False)
 class Meanings:
-    """Principal components of sentence embeddings.
+    """Principal components of sentence embeddings, as features of texts.
 
     Attributes:
         mean: (m,) mean of the embeddings.
@@ -299,7 +310,7 @@ class Meanings:
     @classmethod
     @one_blas_thread()
     def fit(cls, vectors: F64, dimensions: int = DIMENSIONS) -> Meanings:
-        """Find the axes in which vectors (n, m) differ most, without vectors of missing texts."""
+        """Find the axes along which embeddings (n, m) differ most; rows with NaN are left out."""
         vectors = vectors[~np.isnan(vectors).any(axis=1)]
         mean = vectors.mean(axis=0)
         centred = vectors - mean
@@ -310,10 +321,10 @@ class Meanings:
         return cls(mean, axes * np.sign(largest))
 
     def __call__(self, vectors: F64) -> F32:
-        """Scores (n, k) of vectors (n, m).
+        """Project embeddings (n, m) on the axes: scores (n, k).
 
         Raises:
-            DataError: if the vectors come from another language model.
+            DataError: if the embeddings come from another language model.
         """
         if vectors.shape[1] != len(self.mean):
             raise DataError(
@@ -324,20 +335,20 @@ class Meanings:
         return scores
 
     def names(self) -> tuple[str, ...]:
-        """Names (k,) of the axes."""
+        """Name the axes, (k,), by number."""
         return tuple(f"meaning {k + 1}" for k in range(self.axes.shape[1]))
 
 
 def embeddings(texts: Sequence[str | None], progress: Progress = lambda text: None) -> F64:
-    """Embeddings of texts by a small language model (all-MiniLM-L6-v2).
+    """Embed texts by a small language model (all-MiniLM-L6-v2).
 
-    The model reads the first 256 tokens of a text, about 200 words; it knows English best.
+    The model reads the first 256 tokens of a text, about 200 words. It is best at English.
 
     Returns:
         (n, 384), NaN for a text that is missing.
 
     Raises:
-        DataError: if the extra is not installed.
+        DataError: if the extra `embed` is not installed.
 
     Cost: about 40 ms per text of 50 words on one core.
     """
@@ -356,7 +367,7 @@ def embeddings(texts: Sequence[str | None], progress: Progress = lambda text: No
 
 
 def _encoded(load_model: Any, texts: list[str], progress: Progress) -> F64:
-    """Vectors (n, 384) of texts, computed in batches."""
+    """Embed texts in batches, (n, 384)."""
     from transformers.utils import logging
 
     progress("loading the language model")

@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 
 def merge(old: Items, new: Items, *, update: bool = False) -> Items:
-    """Append items; items with a known id replace the old ones in their places.
+    """Append the new items; with `update`, a new item replaces the old item with the same id.
+
+    An item that replaces another keeps its number.
 
     Features that `describe` made are dropped, because they must be recomputed from all items.
 
@@ -37,7 +39,8 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     old = given_only(old)
     new = given_only(new)
     places_of(old.ids, new, update=update)
-    # Each id has its first place and its last row.
+    # A dict keeps an id where it came first, with the value that came last: an old item keeps its
+    # place, but its row is the row of the new item that replaces it.
     row_of_id = {id: row for row, id in enumerate((*old.ids, *new.ids))}
     rows = list(row_of_id.values())
     features = np.vstack((old.features, new.features[:, columns_of(old.feature_names, new)]))
@@ -45,12 +48,12 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     def merged(
         old_values: Sequence[T] | None, new_values: Sequence[T] | None
     ) -> tuple[T | None, ...]:
-        """The values of all items; None for items without such a column."""
+        """The values of a column for all items; None for an item without such a column."""
         values = [*(old_values or (None,) * len(old)), *(new_values or (None,) * len(new))]
         return tuple(values[row] for row in rows)
 
     shown_columns = merged(old.shown, new.shown)
-    if new.shown is None:  # the new file has none of the columns: the old texts stay
+    if new.shown is None:  # the new file has no such columns, so replaced items keep their texts
         old_shown = dict(zip(old.ids, old.shown or (None,) * len(old), strict=True))
         shown_columns = tuple(old_shown.get(id) for id in row_of_id)
     contexts = merged(old.contexts, new.contexts)
@@ -70,7 +73,7 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
 
 
 def all_grouped(groups: Sequence[str | None], source: str) -> tuple[str, ...] | None:
-    """The groups if each item has a group; None if no item has a group.
+    """Return the groups if each item has a group; None if no item has a group.
 
     Raises:
         DataError: if only some items have a group.
@@ -85,10 +88,10 @@ def all_grouped(groups: Sequence[str | None], source: str) -> tuple[str, ...] | 
 
 
 def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[str, int]:
-    """The place of each id; new ids come after the old ones.
+    """Number the ids of old and new items: {id: number}; unknown ids come after the old ids.
 
     Raises:
-        DataError: on a new id that occurs twice, or on a known id without `update`.
+        DataError: if an id occurs twice among the new items, or, without `update`, is known.
     """
     places = {id: place for place, id in enumerate(old)}
     new_ids: set[str] = set()
@@ -104,7 +107,7 @@ def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[s
 
 
 def columns_of(old: Sequence[str], new: Items) -> list[int]:
-    """The columns of the new items that have the features of the old items.
+    """The number of each old feature among the columns of the new items, in the old order.
 
     Raises:
         DataError: if old and new items do not have the same features.
@@ -120,10 +123,10 @@ def columns_of(old: Sequence[str], new: Items) -> list[int]:
 
 
 def root_of(old: Path | None, new: Items) -> Path | None:
-    """The folder of the files of old and new items.
+    """The folder of the images and sounds of both old and new items; None without such files.
 
     Raises:
-        DataError: if they are in different folders.
+        DataError: if the files are in different folders.
     """
     if old is not None and new.root is not None and old != new.root:
         raise DataError(f"{new.source}: its files lie in {new.root}, the others' in {old}")

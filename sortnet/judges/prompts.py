@@ -52,7 +52,7 @@ Answer with {{ "two lines" if worst else "one line" }}, "Best: " and the letter 
 {%- if worst %}, then "Worst: " and the letter of the worst
 {%- endif %}. Answer "Best: same" if all are equally good.
 """
-_SECONDS = 5  # for a prompt: a template may have a loop without end
+_SECONDS = 5  # until rendering a prompt is given up: a template may have an endless loop
 _LARGEST_IMAGE = 20 << 20  # bytes
 
 
@@ -121,11 +121,11 @@ class Prompt:
             SortNetError: if the template uses a name that a question does not have, takes more than
                 5 seconds, or is for two items and the question is about more.
         """
-        sides = asked_items(question)
-        if why_not := self.why_not_about(len(sides)):
+        items = asked_items(question)
+        if why_not := self.why_not_about(len(items)):
             raise SortNetError(f"{self.name}: {why_not}")
         template = self._template
-        if len(sides) > 2 and self._template_of_sets is not None:
+        if len(items) > 2 and self._template_of_sets is not None:
             template = self._template_of_sets
         names: dict[str, Any] = {
             "criterion": None,
@@ -133,7 +133,7 @@ class Prompt:
             "context": None,
             "worst": False,
             **question,
-            "items": [{"place": place, **side} for place, side in zip(PLACES, sides, strict=False)],
+            "items": [{"place": place, **item} for place, item in _items_by_place(items)],
         }
         try:
             with _within(_SECONDS):
@@ -145,20 +145,30 @@ class Prompt:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
 
     def messages(self, question: AskedQuestion) -> list[dict[str, Any]]:
-        """The messages of a request, with the images of the question's items."""
-        text = self.of(question)
+        """The messages of a request: the prompt, followed by the images of the question's items.
+
+        Raises:
+            SortNetError: as `of`; if an item is a sound, or its image cannot be read.
+        """
+        prompt = self.of(question)
         image_parts: list[dict[str, Any]] = []
-        for place, side in zip(PLACES, asked_items(question), strict=False):
-            if side.get("audio") and not side["text"]:
+        for place, item in _items_by_place(asked_items(question)):
+            is_only_sound = item.get("audio") and not item["text"]
+            if is_only_sound:
                 raise SortNetError(
-                    f"item {side['id']!r} is a sound: a language model reads texts and images"
+                    f"item {item['id']!r} is a sound: a language model reads texts and images"
                 )
-            if side["image"]:
+            if item["image"]:
                 image_parts.append({"type": "text", "text": f"Image of {place}:"})
-                image_parts.append(_image_part(Path(side["image"])))
+                image_parts.append(_image_part(Path(item["image"])))
         if not image_parts:
-            return [{"role": "user", "content": text}]
-        return [{"role": "user", "content": [{"type": "text", "text": text}, *image_parts]}]
+            return [{"role": "user", "content": prompt}]
+        return [{"role": "user", "content": [{"type": "text", "text": prompt}, *image_parts]}]
+
+
+def _items_by_place(items: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each item of a question with the letter of its place."""
+    return zip(PLACES, items, strict=False)  # a question may have fewer items than there are places
 
 
 def _image_part(path: Path) -> dict[str, Any]:

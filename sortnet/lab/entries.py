@@ -19,11 +19,11 @@ class Entry:
     """A row of the table of an experiment.
 
     Attributes:
-        name: what the table calls it.
-        kind: of the ranker, or a variant.
-        changes: settings that are not the kind's defaults.
-        grids: what is searched, see `tune`: None: the kind's own; nothing of SortNet, which
-            chooses what its settings leave open by itself.
+        name: the name in the table.
+        kind: the kind of the ranker, or a variant of a kind.
+        changes: settings that differ from the defaults of the kind.
+        grids: the settings that are searched, see `tune`. None: the grids of the kind. They are
+            empty for SortNet, which chooses its open settings by itself.
     """
 
     name: str
@@ -32,21 +32,21 @@ class Entry:
     grids: Sequence[Grid] | None = field(default=None, hash=False)
 
     def settings(self, **common: Any) -> Settings:
-        """The settings of its kind, with those that all rankers of an experiment have."""
+        """The settings of the ranker; `common`: settings of all rankers of an experiment."""
         return settings_for(self.kind).changed(**{**common, **self.changes})
 
     def changed(self, **changes: Any) -> Entry:
-        """The entry with other settings, which its name lists; none of its settings is searched."""
+        """Change settings of the entry: the new name lists the changes, and nothing is searched."""
         typed = ",".join(f"{name}={_as_typed(value)}" for name, value in changes.items())
         return Entry(f"{self.name}:{typed}", self.kind, {**self.changes, **changes}, grids=())
 
     def to_json(self) -> dict[str, Any]:
-        """Its name, its grids where they are not the kind's, and all its settings."""
+        """The name, the grids (None for the grids of the kind), and all settings."""
         return {"name": self.name, "grids": self.grids, "settings": self.settings().to_json()}
 
 
 def _as_typed(value: Any) -> Any:
-    """The value of a setting as a command line has it: numbers of layers with hyphens."""
+    """The value of a setting as it is typed on a command line: sizes of layers with hyphens."""
     return "-".join(map(str, value)) if isinstance(value, tuple) else value
 
 
@@ -56,7 +56,7 @@ _SORTNETS: dict[str, Mapping[str, Any]] = {
     "sortnet-directranker": {"comparator": "directranker"},
     "sortnet-paper": PAPER,
 }
-_LEFT_OUT = ("sortnet", "posterior")  # has rows of its own; ranks no queries
+_LEFT_OUT = ("sortnet", "posterior")  # sortnet has the entries above; posterior ranks no queries
 ENTRIES: dict[str, Entry] = {
     **{name: Entry(name, "sortnet", changes, grids=()) for name, changes in _SORTNETS.items()},
     **{kind: Entry(kind, kind) for kind in (*KINDS, *VARIANTS) if kind not in _LEFT_OUT},
@@ -64,10 +64,11 @@ ENTRIES: dict[str, Entry] = {
 
 
 def entry_of(name: str) -> Entry:
-    """An entry by its name, or `NAME:SETTING=VALUE,...` for one with other settings.
+    """The entry with a name; `NAME:SETTING=VALUE,...` changes settings of the entry.
 
     Raises:
-        SortNetError: if there is none of that name, naming near ones; or as `settings_from`.
+        SortNetError: if no entry has the name, with similar names; if a setting is unknown or
+            its value is refused.
 
     >>> entry_of("ranksvm").kind, entry_of("sortnet:hidden=20-20").changes
     ('ranksvm', {'hidden': (20, 20)})
@@ -84,10 +85,10 @@ def entry_of(name: str) -> Entry:
 
 
 def entries_named(names: str, every: Iterable[str] = tuple(ENTRIES)) -> list[Entry]:
-    """Entries by their names as typed, comma by comma; `all` stands for `every`.
+    """The entries whose names are typed with commas between them; `all` stands for `every`.
 
     Raises:
-        SortNetError: on an unknown one, or one given twice.
+        SortNetError: as `entry_of`; if a name is given twice.
 
     >>> [entry.name for entry in entries_named("ranksvm:C=1, seed=2, err")]
     ['ranksvm:C=1,seed=2', 'err']
@@ -120,10 +121,10 @@ def _change(kind: str, typed: str) -> tuple[str, Any]:
 
 
 def grid_of(kind: str, texts: Iterable[str]) -> dict[str, list[Any]]:
-    """A grid of `tune` as typed, SETTING=VALUE,VALUE each.
+    """Parse a grid of `tune` from texts SETTING=VALUE,VALUE,...
 
     Raises:
-        SortNetError: as of `entry_of`.
+        SortNetError: if a setting is unknown or a value is refused.
 
     >>> grid_of("directranker", ["hidden=10-5,20-5", "dropout=0,0.2"])
     {'hidden': [(10, 5), (20, 5)], 'dropout': [0.0, 0.2]}

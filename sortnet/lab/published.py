@@ -1,13 +1,20 @@
 """Published figures of rankers on public data, each with its source and convention.
 
-Only figures taken under one convention can be compared (`sortnet.lab.tool_conventions`), so
-each names its own: none where the source does not say, or its programs do not do what it says (the
-hold-outs of 2025 divide a query's documents, so training has seen every test query).
+Only figures under the same convention can be compared, see `sortnet.lab.tool_conventions`, so each
+figure names its convention. The name is empty if the source does not tell the convention, or if
+the programs of the source do something else: the hold-outs of 2025 divide the documents of a query,
+so that training has seen every test query.
 
-Columns of `published.csv`: data, a key of `DATA`; ranker, the name that the source gives it; kind,
-the nearest of `sortnet.rankers.registry.KINDS`, or none; measure; value, the mean over the parts,
-and error, its standard error, or none; protocol, what was trained on what; convention, a
-key of `CONVENTIONS`, or none; source, paper and table.
+Columns of `published.csv`:
+
+- `data`: a key of `DATA`
+- `ranker`: the name of the ranker in the source
+- `kind`: the most similar kind of `sortnet.rankers.registry.KINDS`, or empty
+- `measure`: the name of the measure
+- `value`, `error`: the mean over the parts; its standard error, or empty
+- `protocol`: which data the ranker was trained on
+- `convention`: a key of `CONVENTIONS`, or empty
+- `source`: paper and table
 """
 
 from __future__ import annotations
@@ -23,7 +30,8 @@ from sortnet.metrics import Metric, as_metrics
 if TYPE_CHECKING:
     import pandas as pd
 
-# Data, and what a folder's name has in it, in lower case. Subsets of MQ2008 have other rankings.
+# {data: pattern in the lower-case name of a folder with these data}. The subsets of MQ2007 and
+# MQ2008 that the patterns leave out have other rankings.
 DATA: dict[str, str] = {
     "MQ2007": r"mq2007(?!.?(semi|list|agg))",
     "MQ2008": r"mq2008(?!.?(semi|list|agg))",
@@ -40,11 +48,11 @@ DATA: dict[str, str] = {
 def published_for(
     folder: str | PurePath, measures: Metric | str | Iterable[Metric | str]
 ) -> pd.DataFrame:
-    """Published figures on the data in a folder, recognised by its name or a parent's.
+    """Published figures on the data in a folder; its path tells which data it has.
 
     Returns:
-        A frame with the columns of `published.csv`, in the order of the measures; no rows where
-        nothing is known.
+        A frame with the columns of `published.csv`, with rows in the order of the measures. The
+        frame is empty if there are no published figures.
 
     Raises:
         MetricError: on an unknown measure.
@@ -71,7 +79,9 @@ def published() -> pd.DataFrame:
 
 
 def data_of(folder: str | PurePath) -> str | None:
-    """The key of `DATA` that the path of a folder names; the last part that names one decides.
+    """The key of `DATA` for the path of a folder; None if no pattern matches.
+
+    If several parts of the path match, the last of them decides.
 
     >>> data_of("letor/MSLR-WEB10K/Fold2"), data_of("MQ2008-list"), data_of("mine")
     ('MSLR-WEB10K', None, None)

@@ -1,1 +1,1 @@
-"""Algorithm 3.1 of the SortNet paper: judges, pairs, training, the loop."""
+"""Algorithm 3.1 of the SortNet paper: judges, strategies for pairs, training, and the loop."""

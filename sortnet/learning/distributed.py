@@ -1,4 +1,4 @@
-"""Several processes that learn one model: a `Group` of torch.distributed.
+"""Several processes that train one model together, as a `Group` over torch.distributed.
 
 Each process has its share of the queries, a `Shard` of `sortnet.core.shard`. Gradients are added up
 in `sortnet.learning.training`, counts and measures where they are taken. Two other modules start
@@ -29,7 +29,7 @@ from sortnet.errors import SortNetError
 from sortnet.threads import cores
 
 _TIME_TO_JOIN = timedelta(minutes=10)
-# A process may spend hours reading or choosing settings; a crashed process is detected immediately.
+# A process may spend hours reading or choosing settings, while a crash is detected immediately.
 _PATIENCE = timedelta(hours=6)
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 SIGTERM_CAME = "ended by SIGTERM, which torchrun sends when another process has ended"
@@ -37,11 +37,11 @@ T = TypeVar("T", bound=NDArray[Any])
 
 
 class AnotherProcessEnded(SortNetError):
-    """Raised where another process of the group has ended, so that this one has to end too."""
+    """Raised when another process of the group has ended, so that this process must end too."""
 
 
 class Processes:
-    """The group of the processes that torchrun started; this process is number `rank`.
+    """Group of the processes that torchrun started, of which this process is number `rank`.
 
     Arrays are sent as bytes, other values as JSON: nothing is unpickled.
 
@@ -51,7 +51,7 @@ class Processes:
 
     def __init__(self, on_loss: Callable[[], None] = lambda: None) -> None:
         self._on_loss = on_loss
-        # The arrays sent are in memory, also where the default group is of GPUs.
+        # The arrays are in main memory, so gloo sends them even if the default group is for GPUs.
         self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
@@ -62,13 +62,14 @@ class Processes:
         return cast(T, total.numpy())
 
     def gather(self, values: T) -> T:
+        """Concatenate the arrays of all processes, which may differ in their numbers of rows."""
         lengths = list(torch.empty(self.size, 1, dtype=torch.int64))
         with self._noticing_ends():
             dist.all_gather(lengths, torch.tensor([len(values)]), group=self._group)
         n_rows = [int(length) for length in lengths]
         padded = np.zeros((max(n_rows), *values.shape[1:]), values.dtype)
         padded[: len(values)] = values
-        # As bytes, since torch lacks some of numpy's types.
+        # The array is sent as bytes, since torch lacks some of numpy's types.
         message = torch.from_numpy(np.frombuffer(padded.tobytes(), np.uint8).copy())
         messages = [torch.empty_like(message) for _ in n_rows]
         if len(message):
@@ -82,19 +83,19 @@ class Processes:
 
     @contextmanager
     def _noticing_ends(self) -> Iterator[None]:
-        """Raise AnotherProcessEnded for the error that gloo raises when a connection is closed."""
+        """Raise AnotherProcessEnded when gloo reports a closed connection."""
         try:
             yield
         except RuntimeError as error:
             self._on_loss()
-            # The message names a place in gloo's code, what happened, and gives advice:
-            # `[pair.cc:1] Connection closed. ...`.
+            # The message starts with a place in gloo's code and ends with advice: `[pair.cc:1]
+            # Connection closed. ...`. Only the part between them is for users.
             words = re.sub(r"^\[[^]]*\] ", "", str(error).splitlines()[0]).partition(". ")[0]
             raise AnotherProcessEnded(f"another process ended: {words[:120]}") from error
 
 
 def broadcast(group: Group, value: Any) -> Any:
-    """Send the first process's value to all processes, as JSON."""
+    """Send a value of the first process to all processes, as JSON."""
     text = b""
     if group.rank == 0:
         text = json.dumps(value, default=np.generic.item).encode()  # numpy's numbers as Python's
@@ -103,20 +104,20 @@ def broadcast(group: Group, value: Any) -> Any:
 
 
 def every(group: Group, value: Any) -> list[Any]:
-    """Collect a value of each process, sent as JSON, in the order of the processes."""
+    """Collect one value from each process, sent as JSON, in the order of the processes."""
     raw = group.gather(np.frombuffer(json.dumps(value).encode() + b"\n", np.uint8))
     return [json.loads(line) for line in raw.tobytes().splitlines()]
 
 
 def threads_of(group: Group) -> int | None:
-    """Number of threads of a process, its share of the machine's cores; None: as they are set."""
+    """Number of threads for this process: its share of the machine's cores; None if it is alone."""
     if group.size == 1:
         return None
     return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", group.size)))
 
 
 def is_from_torchrun(interrupt: KeyboardInterrupt) -> bool:
-    """Whether torchrun caused an interrupt of a process of a group, which names its signal."""
+    """Whether torchrun's SIGTERM caused the interrupt, whose text is the name of the signal."""
     return str(interrupt) == "SIGTERM"
 
 
@@ -161,7 +162,7 @@ def joined() -> Iterator[Group]:
 
 
 def _reported(error: BaseException, rank: int, store: Any) -> BaseException:
-    """The exception that ends a process after an error: an error to print, or SystemExit."""
+    """Exception that ends this process after an error: the error to print, or SystemExit."""
     if isinstance(error, KeyboardInterrupt):
         if not is_from_torchrun(error):
             return SystemExit(2) if rank else error
@@ -179,7 +180,7 @@ def _reported(error: BaseException, rank: int, store: Any) -> BaseException:
 
 @contextmanager
 def _signals_end_it() -> Iterator[None]:
-    """Let signals end this process at once.
+    """Let signals end this process at once, without Python's handlers.
 
     While torch waits for others to join, Python's handlers are not called.
     """
@@ -204,7 +205,7 @@ def ignore_signals() -> None:
 
 
 def _handlers() -> dict[int, Any]:
-    """The handlers of the signals that end a process; none in a thread, which cannot set them."""
+    """Handlers of the signals that end a process; empty in a thread, which cannot set handlers."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]

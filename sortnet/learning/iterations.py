@@ -15,7 +15,10 @@ from sortnet.learning.training import NONE, OptimiserState, Trained
 
 @dataclass(frozen=True)
 class SortResult:
-    """Result of sorting one part with C_i; of a shard, counts and measures are of the whole."""
+    """Result of sorting one part with C_i.
+
+    If the part is a shard, counts and measures are those of the whole part.
+    """
 
     comparisons: int  # number of comparisons
     miscompared: int  # number of wrong comparisons
@@ -27,7 +30,7 @@ class SortResult:
 
     @property
     def wrong(self) -> ComparedPairs:
-        """The pairs that were mis-compared, in order."""
+        """Pairs that the comparator compared wrongly, in order."""
         return self.compared.where(self.compared.wrong).in_order()
 
 
@@ -83,7 +86,7 @@ class Iteration:
         sizes: tuple[int, int],
         answers: int,
     ) -> Iteration:
-        """The record of the iteration that `state` was scored in, before its training.
+        """Make the record of the iteration in which `state` was scored, before its training.
 
         Args:
             quality: name of RankQuality.
@@ -117,7 +120,7 @@ class Iteration:
         )
 
     def with_training(self, trained: Trained) -> Iteration:
-        """The record with the training that made C_{i+1}."""
+        """Copy of the record, completed with the training that made C_{i+1}."""
         return replace(
             self,
             epochs=trained.epochs,
@@ -130,7 +133,7 @@ class Iteration:
 
 @dataclass(frozen=True)
 class State:
-    """State from which a run can continue, besides the pairs in its sink.
+    """State from which a run can continue, together with the pairs in its sink.
 
     Attributes:
         iteration: i, the next iteration.
@@ -157,8 +160,8 @@ class State:
     is_trained: bool = False
 
     def scored(self, quality: float, share_right: float) -> State:
-        """The state after C_i is measured on V: C_i becomes C* if it is the best so far."""
-        # NaN is never better.
+        """State after C_i is measured on V: C_i becomes C*, the best comparator, if it beats C*."""
+        # A comparison with NaN is false, so a NaN quality never becomes the best.
         if not (quality, share_right) > (self.best_quality, self.best_right):
             return self
         return replace(

@@ -118,5 +118,5 @@ def learn_to_sort(
 
 
 def _within(progress: Progress, iteration: int) -> Progress:
-    """Progress messages that name the iteration."""
+    """Make a progress function that puts the iteration's number before each message."""
     return lambda text: progress(f"iteration {iteration}: {text}")

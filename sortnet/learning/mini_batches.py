@@ -1,4 +1,4 @@
-"""Mini-batches of pairs, whole queries at a time: a document is embedded once for all its pairs."""
+"""Mini-batches of pairs by whole queries, so that a document is embedded once for all its pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AT_ONCE = 1 << 16  # pairs processed at a time, which bounds memory
 
 @dataclass(frozen=True)
 class MiniBatch:
-    """A mini-batch of pairs, with the features of their documents.
+    """Mini-batch of pairs, with the features of the documents in the pairs.
 
     Attributes:
         x: (k, d) features of documents.
@@ -38,7 +38,7 @@ class MiniBatch:
 
 @dataclass(frozen=True)
 class _Shares:
-    """Each query's share of a mini-batch, as a run of the query's pairs; (n,) arrays.
+    """For each of n queries, the run of its pairs that belongs to a mini-batch.
 
     Attributes:
         queries: numbers of the queries, among this process's queries that have pairs.
@@ -55,31 +55,31 @@ class _Shares:
 
 @dataclass(frozen=True)
 class QueryPairs:
-    """Pairs query by query, and the documents that occur in them.
+    """Pairs grouped by query, and the documents that occur in the pairs.
 
     Processes that share a training plan the same mini-batches, and each has the pairs of its own
     queries: a gradient differs from that of one process by the rounding of a sum.
     """
 
     queries: Queries
-    # (n,) documents that occur in pairs, ascending
+    # (n,) numbers of the documents that occur in pairs, ascending
     docs: I64
-    # (n_own + 1,) where each query's documents begin in `docs`; own queries that have pairs
+    # (n_own + 1,) where the documents of each of this process's queries with pairs begin in `docs`
     doc_offsets: I64
-    # (m,) indexes into `docs`, query by query
+    # (m,) indexes of the better and of the worse documents into `docs`, query by query
     winner: I32
     loser: I32
-    # (m,) weights of the pairs, 1 in the mean; None: 1
+    # (m,) weights of the pairs, whose mean is 1; None if all weights are 1
     weight: F32 | None
-    # (n_own + 1,) where each query's pairs begin
+    # (n_own + 1,) where the pairs of each of these queries begin
     offsets: I64
-    # (n_queries,) pairs of each query that has pairs, in all processes
+    # (n_queries,) number of pairs of each query that has pairs, over the queries of all processes
     n_pairs: I64
-    # (n_queries,) documents that occur in these pairs
+    # (n_queries,) number of documents that occur in these pairs
     n_docs: I64
-    # number of the first own query among the queries of all processes
+    # place of this process's first query among the queries of all processes
     first: int
-    # (n, d) features of `docs`, on a GPU
+    # (n, d) features of `docs`, if they are kept on a GPU
     kept: Tensor | None = None
 
     def __len__(self) -> int:
@@ -93,13 +93,13 @@ class QueryPairs:
         pair_weight: str = "none",
         gain: F32 | None = None,
     ) -> QueryPairs:
-        """Group pairs, which are in order, by query; `gain`, (m,), multiplies the weights."""
+        """Group pairs, which must be in order, by query; `gain` (m,) multiplies their weights."""
         winner, loser, weight = _weighted(queries, pairs, pair_weight, gain)
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = occurs[loser] = True
-        # (n_docs + 1,) the index of each document into `docs`
+        # (n_docs + 1,) the index into `docs` that each document has, if it occurs in a pair
         index = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
-        # The pairs are ordered by the winner, and documents are numbered query by query.
+        # Winners ascend and documents are numbered query by query: each query's pairs are a run.
         sizes = np.diff(np.searchsorted(winner, queries.offsets))
         with_pairs = np.flatnonzero(sizes)
         doc_offsets = np.append(index[queries.offsets[with_pairs]], index[-1]).astype(np.int64)
@@ -119,7 +119,7 @@ class QueryPairs:
         )
 
     def kept_on(self, device: torch.device) -> QueryPairs:
-        """Keep the documents' features on a GPU, if they fit into a quarter of its free memory.
+        """Copy the documents' features to a GPU, if they fit into a quarter of its free memory.
 
         Otherwise each mini-batch sends the features of its documents.
         """
@@ -129,26 +129,26 @@ class QueryPairs:
         return replace(self, kept=self._features(device))
 
     def _features(self, device: torch.device) -> Tensor:
-        """(n, d) the features of all documents, on a device."""
+        """Features (n, d) of all documents that occur in pairs, copied to a device."""
         starts = range(0, max(len(self.docs), 1), AT_ONCE)
         runs = (self.docs[start : start + AT_ONCE] for start in starts)
         return torch.cat([to_device(self.queries.features[docs], device) for docs in runs])
 
     def in_epoch(self, most: int | None) -> I64:
-        """(n_queries,) number of pairs of each query in an epoch, see `pairs_in_epoch`."""
+        """Number (n_queries,) of pairs of each query in an epoch, see `pairs_in_epoch`."""
         return pairs_in_epoch(self.n_pairs, self.n_docs, most)
 
     def endless_batches(
         self, size: int, most: int | None, rng: np.random.Generator, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Mini-batches of one pass over the pairs after another, without end."""
+        """Yield the mini-batches of one pass over the pairs after another, without end."""
         while len(self):
             yield from self.batches(size, most, rng, device)
 
     def batches(
         self, size: int, most: int | None, rng: np.random.Generator | None, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Mini-batches of one pass; they have `size` pairs in all processes together.
+        """Yield the mini-batches of one pass, of `size` pairs each in all processes together.
 
         With a generator the queries come in random order, and a query that gives only some of its
         pairs gives random pairs.
@@ -185,7 +185,7 @@ class QueryPairs:
     def _draw(
         self, pairs: I64, shares: _Shares, bits: NDArray[np.uint32], shuffled: Callable[..., I64]
     ) -> None:
-        """Replace pairs, in place, by random pairs.
+        """Replace pairs of a mini-batch, in place, by random pairs of the same queries.
 
         A query that gives only some of its pairs to the epoch gets pairs drawn with replacement. A
         query that gives all of them, in several mini-batches, has them in random order.
@@ -196,7 +196,8 @@ class QueryPairs:
         is_sampled = shares.n_in_epoch < n_pairs
         to_draw = np.repeat(is_sampled, n)
         n_sampled = n[is_sampled]
-        # The upper half of bits * n_pairs, 64 bits wide, is a number below n_pairs.
+        # The product of 32 random bits and n_pairs is 64 bits wide; its upper half is a random
+        # number below n_pairs.
         wide = bits[to_draw].astype(np.uint64)
         wide *= np.repeat(n_pairs[is_sampled], n_sampled).astype(np.uint64)
         number = (wide >> np.uint64(32)).astype(np.int64)
@@ -208,7 +209,7 @@ class QueryPairs:
             pairs[ends[k] - n[k] : ends[k]] = first_pair[k] + numbers
 
     def _batch(self, shares: _Shares, pairs: I64, n_in_all: int, device: torch.device) -> MiniBatch:
-        """The mini-batch of these pairs; `n_in_all` counts the pairs of all processes in it."""
+        """Make the mini-batch of these pairs; it has `n_in_all` pairs in all processes together."""
         starts = self.doc_offsets[shares.queries]
         n_docs = self.doc_offsets[shares.queries + 1] - starts
         winner = self.winner[pairs].astype(np.int64)
@@ -233,7 +234,7 @@ class QueryPairs:
 
 
 def pairs_in_epoch(n_pairs: I64, n_docs: I64, most: int | None) -> I64:
-    """(n_queries,) numbers of pairs that an epoch draws of each query.
+    """Number (n_queries,) of pairs that an epoch draws from each query.
 
     A query gives `most` pairs (None: all), or 6 for each of its documents, counting up to 500
     documents, where that is more; but never more pairs than it has.
@@ -248,7 +249,7 @@ def pairs_in_epoch(n_pairs: I64, n_docs: I64, most: int | None) -> I64:
 def _weighted(
     queries: Queries, pairs: ComparedPairs, pair_weight: str, gain: F32 | None
 ) -> tuple[I32, I32, F32 | None]:
-    """Winners, losers and weights of the pairs, ordered by the winner.
+    """Winners, losers and weights of all pairs, sorted by winner.
 
     The weight of a pair is the weight of its judgement times the weights of its documents, times
     the grade of the better document if `pair_weight` is "grade", and times its `gain`. The weights
@@ -277,11 +278,14 @@ def _weighted(
     if not len(extremes) or (extremes[0] > 0 and (extremes == extremes[0]).all()):
         return winner, loser, None
     total, n = summed(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
-    return winner, loser, (weight / (total / n or 1.0)).astype(np.float32)
+    mean = total / n
+    if mean == 0:  # all weights are 0, which the training refuses
+        mean = 1.0
+    return winner, loser, (weight / mean).astype(np.float32)
 
 
 def _ranges(starts: I64, sizes: I64) -> I64:
-    """The indexes start .. start + size - 1 of each range, one range after another."""
+    """Concatenate the indexes start .. start + size - 1 of all ranges."""
     n_before = np.cumsum(sizes) - sizes
     indexes: I64 = np.arange(sizes.sum()) + np.repeat(starts - n_before, sizes)
     return indexes

@@ -1,4 +1,4 @@
-"""Pair sinks: one in memory, and one for a shard, which numbers pairs as the whole does."""
+"""Pair sinks: a sink in memory, and a sink that a shard shares with all processes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from sortnet.learning.judges import judged_by_data
 
 @dataclass(frozen=True, eq=False)
 class CountedPairs:
-    """Pairs, ascending, with the iterations in which each was added or wrong; (m,) arrays.
+    """Ascending pairs, with the iterations in which each pair was added or wrong; (m,) arrays.
 
     Attributes:
         key: the pairs, as `ComparedPairs.key`.
-        first_iteration: the iteration that added the pair to TP or VP, else NEVER_ADDED.
-        first_wrong, last_wrong: iterations in which the pair was wrong, else NEVER_WRONG.
+        first_iteration: the iteration that added the pair to TP or VP; NEVER_ADDED: none.
+        first_wrong, last_wrong: the first and the last iteration in which the pair was wrong;
+            NEVER_WRONG: none.
         times: the number of iterations in which the pair was wrong.
     """
 
@@ -45,7 +46,7 @@ class CountedPairs:
         return cls(np.empty(0, np.int64), none, none, none, none)
 
     def with_rows_for(self, keys: I64) -> CountedPairs:
-        """These pairs, with a row for every ascending key; new rows are neither added nor wrong."""
+        """Add missing rows for ascending keys; the new pairs were never added and never wrong."""
         new_keys = keys[~is_in(keys, self.key)]
         places = np.searchsorted(self.key, new_keys)
         return CountedPairs(
@@ -57,13 +58,13 @@ class CountedPairs:
         )
 
     def add(self, keys: I64, iteration: int) -> int:
-        """Mark pairs, which have rows, as added; returns the number that this iteration added."""
+        """Mark pairs, which have rows, as added; return how many this iteration added first."""
         rows = np.searchsorted(self.key, keys)
         self.first_iteration[rows] = np.minimum(self.first_iteration[rows], iteration)
         return int(np.count_nonzero(self.first_iteration[rows] == iteration))
 
     def count(self, keys: I64, iteration: int) -> None:
-        """Count pairs, which have rows, as wrong, at most once an iteration."""
+        """Count pairs, which have rows, as wrong; a pair counts once in an iteration."""
         rows = np.searchsorted(self.key, keys)
         rows = rows[self.last_wrong[rows] < iteration]
         first_time = rows[self.times[rows] == 0]
@@ -127,15 +128,16 @@ class MemoryPairs:
 
 
 def own_pairs(sink: PairSink, train: Queries, vali: Queries) -> PairSink:
-    """The sink of this process: it counts new pairs of all processes, and gives its own pairs.
+    """Wrap the sink of a process that learns from a shard.
 
-    Its pairs have the answers of the data.
+    Pairs are stored with the document numbers of the whole, and new pairs are counted over all
+    processes. The pairs that are read belong to the shard, and have the answers of the data.
     """
     return _OwnPairs(sink, {"train": train, "vali": vali})
 
 
 def own_keys(queries: Queries, key: I64) -> I64:
-    """The keys of this shard's pairs, out of ascending keys of the whole."""
+    """Select the pairs of this shard from ascending pairs of the whole, and number them as here."""
     if queries.shard is None:
         return key
     first = queries.shard.first_doc
@@ -145,14 +147,21 @@ def own_keys(queries: Queries, key: I64) -> I64:
 
 
 def keys_of_all(queries: Queries, key: I64) -> I64:
-    """The keys of this shard's pairs, with the document numbers of the whole."""
+    """Turn keys of this shard's pairs into keys with the document numbers of the whole."""
     return key if queries.shard is None else moved(key, queries.shard.first_doc)
 
 
 @dataclass(frozen=True)
 class _OwnPairs:
+    """The sink that `own_pairs` returns."""
+
     sink: PairSink
     parts: dict[Split, Queries]
+
+    def _first_doc(self, split: Split) -> int:
+        """The number in the whole of the first document of the shard."""
+        shard = self.parts[split].shard
+        return 0 if shard is None else shard.first_doc
 
     def add(
         self,
@@ -161,20 +170,20 @@ class _OwnPairs:
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> int:
-        part = self.parts[split]
-        first = 0 if part.shard is None else part.shard.first_doc
-        if first:
-            pairs = pairs.moved(first)
-            wrong = None if wrong is None else wrong.moved(first)
-        return int(summed(part, self.sink.add(split, iteration, pairs, wrong)))
+        first_doc = self._first_doc(split)
+        if first_doc:
+            pairs = pairs.moved(first_doc)
+            wrong = None if wrong is None else wrong.moved(first_doc)
+        n_new = self.sink.add(split, iteration, pairs, wrong)
+        return int(summed(self.parts[split], n_new))
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> ComparedPairs:
         part = self.parts[split]
-        first = 0 if part.shard is None else part.shard.first_doc
+        first_doc = self._first_doc(split)
         low, high = (0, part.n_docs) if docs is None else docs
-        pairs = self.sink.pairs(split, before, (first + low, first + high))
-        if first:
-            pairs = pairs.moved(-first)
+        pairs = self.sink.pairs(split, before, (first_doc + low, first_doc + high))
+        if first_doc:
+            pairs = pairs.moved(-first_doc)
         return pairs if part.judged is None else judged_by_data(part, pairs)

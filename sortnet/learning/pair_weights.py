@@ -1,4 +1,4 @@
-"""Weights of pairs in training, half of them by the pair's effect on RankQuality.
+"""Weights of pairs in training: half of each weight is the pair's effect on RankQuality.
 
     weight = (1 - l) + l * |change of RankQuality| / its mean over the pairs,   l = 1/2,
 
@@ -26,7 +26,7 @@ _AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
 
 @dataclass(frozen=True)
 class _Ranking:
-    """Documents in their ranked order, query by query."""
+    """Grades and ranks of the documents by place: query by query, best first."""
 
     metric: Metric
     grades: I64  # (n_docs,) by place
@@ -35,19 +35,19 @@ class _Ranking:
     offsets: I64  # (n_queries + 1,)
 
     def sum_in_query(self, values: F64) -> F64:
-        """(n_docs,) at each place, the sum of the query's values up to this place, inclusive."""
+        """Sum (n_docs,) of the query's values from its first place up to each place, inclusive."""
         total = np.append(0.0, np.cumsum(values))
         sums: F64 = total[1:] - total[self.offsets[self.query]]
         return sums
 
     def of_query(self, values: F64) -> F64:
-        """(n_queries,) sums of values by place."""
+        """Sum (n_queries,) of the values of each query."""
         sums = np.bincount(self.query, values, minlength=len(self.offsets) - 1)
         return sums.astype(np.float64, copy=False)  # numpy's stubs declare integers
 
     @property
     def relevant(self) -> F64:
-        """(n_docs,) 1 at the place of a relevant document, else 0."""
+        """Relevance (n_docs,) by place: 1 for a relevant document, else 0."""
         relevant: F64 = (self.grades >= self.metric.lowest_relevant).astype(np.float64)
         return relevant
 
@@ -75,7 +75,7 @@ def _ndcg(ranking: _Ranking, first: I64, second: I64) -> F64:
 
 
 def _map(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of the mean of the precisions at the relevant documents.
+    """Change of average precision, the mean of the precisions at the relevant documents.
 
     A relevant document that moves up from rank b to a gains (hits above a + 1) / a - (hits up to
     b) / b, and each relevant one between them gains 1 / its rank.
@@ -85,10 +85,12 @@ def _map(ranking: _Ranking, first: I64, second: I64) -> F64:
     inverse_ranks = ranking.sum_in_query(relevant / rank)
     above = hits[first] - relevant[first]
     between = inverse_ranks[second] - inverse_ranks[first]
-    # The lower document is relevant and moves up: `between` counts it too, at its old place.
+    # The lower document is relevant and moves up. `between` includes its old place, so the
+    # reciprocal of its old rank is subtracted.
     moved_up = (above + 1) / rank[first] - hits[second] / rank[second]
     moved_up += between - 1 / rank[second]
-    # The upper document is relevant and moves down: relevant documents between lose 1 / rank.
+    # The upper document is relevant and moves down. Each relevant document between the two loses
+    # the reciprocal of its rank.
     moved_down = hits[second] / rank[second] - hits[first] / rank[first] - between
     change = np.where(relevant[second] > relevant[first], moved_up, moved_down)
     change = np.where(relevant[second] == relevant[first], 0.0, np.abs(change))
@@ -97,7 +99,7 @@ def _map(ranking: _Ranking, first: I64, second: I64) -> F64:
 
 
 def _precision(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of P@n: 1 / n where one of the two is relevant, and one is within the first n."""
+    """Change of P@n: 1 / n if the pair crosses the cutoff n and only one document is relevant."""
     cutoff = ranking.metric.cutoff or 1
     crosses = (ranking.rank[first] <= cutoff) & (ranking.rank[second] > cutoff)
     differs = ranking.relevant[first] != ranking.relevant[second]
@@ -106,10 +108,10 @@ def _precision(ranking: _Ranking, first: I64, second: I64) -> F64:
 
 
 def _mrr(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of 1 / rank of the first relevant document."""
+    """Change of the reciprocal rank, 1 / rank of the first relevant document."""
     relevant, rank = ranking.relevant, ranking.rank
     hits = ranking.sum_in_query(relevant)
-    # Rank of the query's first and second relevant document; infinite without one.
+    # Ranks of the query's first and second relevant document; infinite if there is none.
     first_rank = _rank_of_hit(ranking, hits, 1)
     second_rank = _rank_of_hit(ranking, hits, 2)
     query = ranking.query[first]
@@ -122,7 +124,7 @@ def _mrr(ranking: _Ranking, first: I64, second: I64) -> F64:
 
 
 def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
-    """(n_queries,) the rank of the first, second, ... relevant document; infinite without one."""
+    """Rank (n_queries,) of the query's 1st, 2nd, ... relevant document; infinite if none."""
     places = np.flatnonzero((ranking.relevant > 0) & (hits == number))
     ranks = np.full(len(ranking.offsets) - 1, np.inf)
     ranks[ranking.query[places]] = ranking.rank[places]
@@ -130,7 +132,7 @@ def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
 
 
 def _err(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of the sum over ranks of R / rank times the product of all 1 - R above."""
+    """Change of ERR: the sum over ranks of R / rank times the product of 1 - R at higher places."""
     rank = ranking.rank
     stop = (np.exp2(ranking.grades) - 1) / 2**_HIGHEST_OF_ERR  # R, below 1
     passed = np.exp(ranking.sum_in_query(np.log1p(-stop)))
@@ -155,7 +157,7 @@ CHANGES: dict[str, Change] = {
 
 
 def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs) -> F64:
-    """(m,) |change of the query's measure| if the two documents of each pair exchanged places.
+    """Change (m,) of the query's measure if the two documents of each pair exchange places.
 
     Args:
         metric: a measure whose kind is in `CHANGES`.
@@ -189,7 +191,7 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Compar
 def weights_by_quality(
     metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs
 ) -> F32 | None:
-    """(m,) weights of pairs by the changes of RankQuality, see the top of this file.
+    """Weights (m,) of pairs by their effects on RankQuality; see the formula at the top.
 
     None means that all weigh 1: for judged pairs, and for a measure without a formula in `CHANGES`.
     The mean is over the pairs of all processes.

@@ -1,4 +1,4 @@
-"""Strategies: the pairs to ask the judge about, and to learn from.
+"""Strategies, which choose the pairs to ask the judge about, and to learn from.
 
 A strategy is a function of a sorted part that returns the keys of the comparisons to ask about,
 (m,), in any order. Comparisons that were asked about before cost no further answer.
@@ -22,8 +22,8 @@ from sortnet.learning.judges import judge_by_data, judged_by_data
 from sortnet.learning.step_budget import MOST_PAIRS
 from sortnet.sorting.sort import certainty_of, sort
 
-# Random candidates for each pair that `uncertain` or `top` chooses, as long as they are not more
-# than `_AT_ONCE`.
+# `uncertain` and `top` choose from so many random candidates for each pair to select, unless the
+# candidates are more than `_AT_ONCE`.
 _CANDIDATES = 20
 _AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
 _TOP = 0.5  # weight of a place for `top` at the end of a run, where certainty has weight 1
@@ -36,7 +36,7 @@ _IN_ALL = MOST_PAIRS  # pairs that `even` selects in all, at most, and that `com
 
 @dataclass(frozen=True)
 class SortedPart:
-    """Input of a strategy: a part, its ranking, and the comparator that sorted it.
+    """Input of a strategy: a part of the data, its ranking, and the comparator that sorted it.
 
     With several processes a strategy draws from the whole, the same in each process, and each
     process keeps the pairs of its own queries. So the selection does not depend on the number of
@@ -66,7 +66,7 @@ class SortedPart:
 
     @property
     def number(self) -> int:
-        """Number of comparisons to select; where that is open, as many as the sort made."""
+        """Number of comparisons to select: `wanted`, by default as many as the sort made."""
         return self.comparisons if self.wanted is None else self.wanted
 
 
@@ -74,17 +74,17 @@ Strategy = Callable[[SortedPart], I64]
 
 
 def compared(part: SortedPart) -> I64:
-    """Select all pairs that the sort compared, n ceil(log2 n) a query at most."""
+    """Select all pairs that the sort compared: at most n ceil(log2 n) in a query of n documents."""
     return part.compared.unordered_key
 
 
 def every(part: SortedPart) -> I64:
-    """Select every pair of a query's documents, n (n - 1) / 2."""
+    """Select all n (n - 1) / 2 pairs of the n documents of each query."""
     return unordered(*all_pairs(part.queries.offsets))
 
 
 def neighbours(part: SortedPart) -> I64:
-    """Select pairs of adjacent grades, from which the order of all other pairs follows."""
+    """Select all pairs of adjacent grades, from which the order of all other pairs follows."""
     queries = part.queries
     i, j = all_pairs(queries.offsets)
     key = packed(queries.query_of_docs(), queries.grades)
@@ -94,13 +94,13 @@ def neighbours(part: SortedPart) -> I64:
 
 
 def random(part: SortedPart) -> I64:
-    """Draw pairs uniformly from all, so that long queries have most of them."""
+    """Draw pairs uniformly from all pairs; most of them come from long queries."""
     sizes = np.diff(offsets_of_all(part.queries))
     return _draw(part, sizes * (sizes - 1) / 2, part.number)
 
 
 def even(part: SortedPart) -> I64:
-    """Draw equally many pairs of each query; a query with fewer pairs gives all of them.
+    """Draw equally many pairs from each query; a query with fewer pairs gives all its pairs.
 
     Where the number is open, a query gives 1,000 pairs, or n log2 n, about as many as a sort
     compares, where that is more. All queries give less where that exceeds 2 million in all.
@@ -125,7 +125,7 @@ def even(part: SortedPart) -> I64:
 
 
 def uncertain(part: SortedPart) -> I64:
-    """Select the pairs that the comparator is least sure of, from many random candidates.
+    """Select the pairs that the comparator is least sure of from many random candidates.
 
     No candidate was asked about before. The first pairs of a run are random, since the margins of
     an untrained comparator tell nothing.
@@ -138,7 +138,7 @@ def uncertain(part: SortedPart) -> I64:
 
 
 def top(part: SortedPart) -> I64:
-    """Select pairs that the comparator is unsure of, with growing preference for the top ranks.
+    """Select pairs that the comparator is unsure of; during a run, top ranks count more and more.
 
     The candidates are the pairs that the sort compared and many random pairs, none of them asked
     about before. A candidate's value is the share of the candidates that the comparator is less
@@ -159,7 +159,8 @@ def top(part: SortedPart) -> I64:
     return key[_lowest(part, values, len(key))]
 
 
-# The choices of `Config.pairs`. `wrong` learns only from those compared pairs that are wrong.
+# The choices of `Config.pairs`. The strategy `wrong` selects all compared pairs, but a run learns
+# only from the wrong ones.
 STRATEGIES: dict[str, Strategy] = {
     "wrong": compared,
     "compared": compared,
@@ -174,12 +175,12 @@ _NEED_COMPARISONS = (compared, top)  # strategies that select from the pairs tha
 
 
 def compares(strategy: str, queries: Queries) -> bool:
-    """Whether the strategy selects from the pairs that a sort compared."""
+    """Whether a strategy selects from the pairs that a sort compared."""
     return queries.judged is not None or STRATEGIES[strategy] in _NEED_COMPARISONS
 
 
 def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
-    """Share of the compared pairs that a run keeps, about 2 million pairs in all its sorts.
+    """Share of the compared pairs to keep, so that a run keeps about 2 million pairs in all.
 
     A sort compares at most n ceil(log2 n) of the n (n - 1) / 2 pairs of a query. Later sorts mostly
     compare pairs that were compared before: all sorts together compare about three times as many
@@ -196,7 +197,7 @@ def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
 
 
 def is_kept(queries: Queries, compared: ComparedPairs, share: float) -> Bool:
-    """(m,) whether each compared pair belongs to the share to keep.
+    """Whether (m,) each compared pair belongs to the share of pairs that a run keeps.
 
     A hash of the two documents' numbers decides. So a pair that is compared again is kept again,
     and the kept pairs do not depend on the number of processes.
@@ -216,7 +217,7 @@ def is_kept(queries: Queries, compared: ComparedPairs, share: float) -> Bool:
 def wanted(
     strategy: str, judgements: int | None, n_asked: int, iteration: int, trainings: int
 ) -> int | None:
-    """Number of new answers to ask for in an iteration; None: the strategy decides.
+    """Number of new answers to ask for in an iteration; None if the strategy decides.
 
     A strategy that chooses by the comparator spends the budget of answers evenly over the first
     three fifths of the trainings: the comparator learned from the first answers chooses the next
@@ -238,7 +239,7 @@ def wanted(
 
 
 def answers_about_vali(judgements: int | None) -> int | None:
-    """Number of answers about V, out of the judge's budget; None: the strategy decides.
+    """Number of answers about V out of the judge's budget; None if the strategy decides.
 
     >>> answers_about_vali(500), answers_about_vali(3), answers_about_vali(None)
     (100, 1, None)
@@ -247,7 +248,7 @@ def answers_about_vali(judgements: int | None) -> int | None:
 
 
 def selected(strategy: str, part: SortedPart) -> tuple[I64, I64]:
-    """Select the comparisons to ask about by a strategy, at most `part.wanted` new ones.
+    """Select the comparisons to ask about by a strategy; at most `part.wanted` of them are new.
 
     Args:
         strategy: a name of `STRATEGIES`. Where the data have judged pairs, all compared pairs are
@@ -265,26 +266,29 @@ def selected(strategy: str, part: SortedPart) -> tuple[I64, I64]:
     grades = gathered(part.queries, np.unique(part.queries.grades))
     if strategy == "neighbours" and len(np.unique(grades)) < 2:
         raise DataError(f"{part.queries.source}: no grades to choose pairs of adjacent ones by")
-    # The data have all answers about judged pairs: no strategy chooses among them.
+    # The data have all answers about judged pairs, so no strategy has to choose.
     choose = compared if part.queries.judged is not None else STRATEGIES[strategy]
     key = unique(choose(part))
     is_new = ~is_in(key, part.asked)
     new_places = np.flatnonzero(is_new)
     n_new = int(summed(part.queries, len(new_places)))
     if part.wanted is not None and n_new > part.wanted:
-        surplus = part.rng.permutation(n_new)[part.wanted :] - before(part.queries, len(new_places))
+        # Every process draws the same surplus from the new pairs of all processes, and drops the
+        # part of the surplus that belongs to its own pairs.
+        surplus = part.rng.permutation(n_new)[part.wanted :]
+        surplus -= before(part.queries, len(new_places))
         own_surplus = surplus[(surplus >= 0) & (surplus < len(new_places))]
         stays = np.ones(len(key), np.bool_)
         stays[new_places[own_surplus]] = False
         key, is_new = key[stays], is_new[stays]
-    # np.union1d would hash all keys first, which takes ten times as long as this sort.
+    # np.union1d would first hash all keys, which takes ten times as long as this sort.
     asked_keys = np.append(part.asked, key[is_new])
     asked_keys.sort(kind="stable")
     return key, asked_keys
 
 
 def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
-    """The selected pairs that the data can answer, in order.
+    """Selected pairs whose answers the data have, in order.
 
     A pair that the sort compared keeps its row. Another pair gets a row without a margin.
 
@@ -303,7 +307,7 @@ def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> Compa
 
 
 def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
-    """The pairs that the data can answer, in order, out of `key`, which has no duplicates.
+    """Pairs in `key`, which has no duplicates, whose answers the data have; in order.
 
     Cost: temporaries for a million pairs, and a sort.
     """
@@ -321,7 +325,7 @@ def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
 
 
 def ask(strategy: str, part: SortedPart) -> tuple[Queries, I64]:
-    """Ask the queries' judge about the comparisons that a strategy selects.
+    """Ask the judge of the queries about the comparisons that a strategy selects.
 
     Returns:
         The queries with the answers, and (k,) the keys of all pairs asked about so far. Without a
@@ -348,7 +352,7 @@ def ask(strategy: str, part: SortedPart) -> tuple[Queries, I64]:
 
 
 def answered(queries: Queries, key: I64) -> Queries:
-    """Queries whose judged pairs include their judge's answers about these comparisons.
+    """Add the judge's answers about the pairs in `key` to the queries' judged pairs.
 
     Raises:
         DataError: if the judge does not answer every pair, or an answer is no probability.
@@ -370,20 +374,23 @@ def answered(queries: Queries, key: I64) -> Queries:
 
 
 def all_pairs(offsets: I64) -> tuple[I64, I64]:
-    """Documents i and j of every pair of documents of one query, i < j."""
-    sizes = np.diff(offsets)
-    n_after = np.repeat(offsets[1:], sizes) - np.arange(offsets[-1]) - 1
-    i = np.repeat(np.arange(offsets[-1]), n_after)
-    return i, i + 1 + np.arange(len(i)) - np.repeat(np.cumsum(n_after) - n_after, n_after)
+    """Document numbers i < j of every pair of documents of one query."""
+    documents = np.arange(offsets[-1])
+    end_of_query = np.repeat(offsets[1:], np.diff(offsets))
+    n_after = end_of_query - documents - 1  # documents behind each document in its query
+    i = np.repeat(documents, n_after)
+    first_pair = np.cumsum(n_after) - n_after
+    distance = np.arange(len(i)) - np.repeat(first_pair, n_after) + 1
+    return i, i + distance
 
 
 def pairs_of_grades(part: Queries) -> ComparedPairs:
-    """Every pair of documents of one query that differ in grade, in order."""
+    """All pairs of documents of one query whose grades differ, in order."""
     return answered_pairs(part, unordered(*all_pairs(part.offsets)))
 
 
 def _new_random(part: SortedPart) -> I64:
-    """Keys of many random pairs that were not asked about, ascending: candidates of a strategy."""
+    """Ascending keys of many random pairs that were not asked about, as candidates to select."""
     sizes = np.diff(offsets_of_all(part.queries))
     n_candidates = min(_CANDIDATES * part.number, max(2 * part.number, _AT_ONCE))
     key = unique(_draw(part, sizes * (sizes - 1) / 2, n_candidates))
@@ -391,7 +398,7 @@ def _new_random(part: SortedPart) -> I64:
 
 
 def _lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
-    """Places of this process's candidates among the lowest values, as many as are wanted in all.
+    """Places of the lowest `part.number` values, as far as they belong to this process.
 
     The values are of the candidates of all processes; `n_own` of them belong to this process.
     """
@@ -401,7 +408,7 @@ def _lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
 
 
 def _shares_below(values: F32 | I64) -> F64:
-    """(m,) for each value, the share of the values below it, from 0 to 1.
+    """Share (m,), from 0 to 1, of the values that are lower than each value.
 
     >>> _shares_below(np.array([7, 3, 7, 9]))
     array([0.25, 0.  , 0.25, 0.75])
@@ -411,14 +418,14 @@ def _shares_below(values: F32 | I64) -> F64:
 
 
 def _places(queries: Queries, order: I64) -> I64:
-    """(n_docs,) the place of each document in the ranking of its query, from 0."""
+    """Place (n_docs,) of each document in the ranking of its query, from 0."""
     place = np.empty(queries.n_docs, np.int64)
     place[order] = np.arange(queries.n_docs) - np.repeat(queries.offsets[:-1], queries.sizes)
     return place
 
 
 def _draw(part: SortedPart, weight: F64 | I64, n: int) -> I64:
-    """Draw n pairs of different documents from all queries, each query by its weight.
+    """Draw n pairs of different documents; each query is drawn by its weight.
 
     Returns:
         Keys of the drawn pairs of this process's queries.

@@ -1,4 +1,4 @@
-"""The training budget of a run: a number of steps, fixed before the first iteration.
+"""Training budget of a run: a number of optimiser steps, fixed before the first iteration.
 
 A run that begins each training from the last weights spends one budget over its iterations, with
 one cycle of the learning rate, one sharpening of the splits and one state of the optimiser.
@@ -19,8 +19,8 @@ from sortnet.learning.mini_batches import pairs_in_epoch
 STEPS = 16  # least number of steps of an epoch, where the batch size is not given
 LARGEST_BATCH = 8192  # pairs
 SMALLEST_BATCH = 32
-# Where the number of epochs is open, a run visits this many documents, or makes this many steps if
-# these are more epochs, in at least so many epochs.
+# If the number of epochs is not set, a run visits `_VISITS` documents or makes `_ALL_STEPS` steps,
+# whichever takes more epochs, and has at least `_FEWEST_EPOCHS` epochs.
 _VISITS = 300_000
 _ALL_STEPS = 320
 _FEWEST_EPOCHS = 3
@@ -31,7 +31,7 @@ MOST_OF_TRAINING = 60  # epochs of a single training, at most
 
 @dataclass(frozen=True)
 class Share:
-    """The steps that one training takes of a budget.
+    """Steps that one training takes out of a budget.
 
     Attributes:
         first, end: the training makes the steps first .. end - 1.
@@ -51,7 +51,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Budget:
-    """The steps of all trainings of a run.
+    """Budget of a run: the steps of all its trainings.
 
     Attributes:
         steps: steps of all trainings together.
@@ -70,14 +70,14 @@ class Budget:
     epoch_pairs: int
 
     def share(self, iteration: int) -> Share:
-        """The share of the training that follows the sort of an iteration, counted from 0."""
+        """Steps of the training after the sort of an iteration; iterations count from 0."""
         first = self.steps * iteration // self.iterations
         end = self.steps * (iteration + 1) // self.iterations
         return Share(first, end, self.steps, self.epoch)
 
     @classmethod
     def of(cls, train: Queries, config: Config) -> Budget:
-        """The budget of a run on these queries; it follows from their sizes and the settings alone.
+        """Compute the budget of a run from the sizes of its training queries and its settings.
 
         An iteration that continues the training of the iteration before has at least one epoch, so
         few epochs make few iterations. Trainings that begin from random weights have a budget each.
@@ -101,7 +101,7 @@ class Budget:
 
 
 def _refuse_choice_of_epochs(settings: Training) -> None:
-    """Refuse settings that choose among the epochs of a training that is divided."""
+    """Refuse settings that choose among epochs, while the iterations divide a single training."""
     if settings.keep == "loss":
         name = "keep=loss"
     elif settings.patience is not None:
@@ -115,14 +115,14 @@ def _refuse_choice_of_epochs(settings: Training) -> None:
 
 
 def batch_size(epoch_pairs: int, settings: Training) -> int:
-    """Pairs of a mini-batch, for an epoch of that many pairs."""
+    """Number of pairs in a mini-batch, for an epoch of `epoch_pairs` pairs."""
     if settings.batch_size is not None:
         return settings.batch_size
     return int(np.clip(epoch_pairs // STEPS, SMALLEST_BATCH, LARGEST_BATCH))
 
 
 def steps_of_epoch(epoch_pairs: int, settings: Training) -> int:
-    """Steps of an epoch that draws that many pairs: whole passes, and at least about `STEPS` steps.
+    """Number of steps of an epoch: whole passes over its pairs, and at least about `STEPS` steps.
 
     One pass over few pairs makes too few steps to learn from, whatever the number of iterations.
     """
@@ -132,7 +132,7 @@ def steps_of_epoch(epoch_pairs: int, settings: Training) -> int:
 
 
 def default_epochs(n_docs: int, epoch: int, most: int) -> int:
-    """Number of epochs, of `epoch` steps each, for a number of documents; at most `most`.
+    """Default number of epochs of `epoch` steps each for n_docs documents; at most `most`.
 
     >>> default_epochs(100, 16, most=30), default_epochs(1_000_000, 1000, most=30)
     (30, 3)

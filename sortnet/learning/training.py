@@ -1,4 +1,4 @@
-"""Train a comparator on pairs by its own `loss`.
+"""Train a comparator on pairs by minimising its own `loss`.
 
 `train_on_pairs` is a whole training, of which the best epoch is kept; `train_share` makes the steps
 of one iteration of a run whose iterations share one budget.
@@ -66,7 +66,7 @@ class Trained:
 
     @classmethod
     def mean(cls, members: list[Trained], seconds: float) -> Trained:
-        """The mean of the results of a committee's members."""
+        """Mean of the results of a committee's members."""
         return cls(
             float(np.mean([member.epochs for member in members])),
             float(np.mean([member.kept_epoch for member in members])),
@@ -81,7 +81,7 @@ NONE = Trained(0, 0, math.nan, math.nan)  # the result without a training
 
 @dataclass(frozen=True)
 class OptimiserState:
-    """State of the optimiser of each member between two trainings of a run.
+    """State of each member's optimiser between two trainings of a run.
 
     Attributes:
         steps: number of steps of the budget made so far.
@@ -106,7 +106,7 @@ def train_on_pairs(
     seed: int = 0,
     progress: Progress = lambda text: None,
 ) -> Trained:
-    """Minimise the comparator's loss over TP, in place; keep the best epoch.
+    """Train a comparator, in place, on the pairs of TP, and keep the weights of the best epoch.
 
     An epoch passes over `query_pairs` pairs of each query at most (None: all), or 6 for each of its
     documents, counting up to 500 documents, where that is more. The pairs are drawn at random,
@@ -157,7 +157,7 @@ def train_share(
     seed: int = 0,
     progress: Progress = lambda text: None,
 ) -> tuple[Trained, OptimiserState]:
-    """Make the steps of one share of a budget on TP, in place, and keep the last weights.
+    """Train a comparator, in place, for one share of a budget's steps, and keep the last weights.
 
     The learning rate, the sharpening of the splits and the optimiser continue from `before`. The
     number of steps does not depend on the size of TP. Without pairs no step is made, and the
@@ -200,7 +200,7 @@ def _pairs_of(
     settings: Training,
     gain: F32 | None,
 ) -> tuple[QueryPairs, QueryPairs]:
-    """TP and VP grouped by query, on the comparator's device if they fit; refuses weights of 0."""
+    """Group TP and VP by query, on the comparator's device if they fit; refuse TP of weight 0."""
     device = comparator.members[0].device
     train_pairs = QueryPairs.of(train, tp, settings.pair_weight, gain).kept_on(device)
     vali_pairs = QueryPairs.of(vali, vp, settings.pair_weight).kept_on(device)
@@ -217,7 +217,7 @@ def _of_each_member(
     seed: int,
     progress: Progress,
 ) -> list[T]:
-    """Train the members side by side, in a thread each.
+    """Train the members of a committee side by side, each in a thread.
 
     Args:
         train_member: trains a member, given its number, a seed, and where to report progress to.
@@ -239,7 +239,7 @@ def _of_each_member(
     # Processes that share a model have to train the members in the same order.
     is_alone = train.shard is None or train.shard.group.size == 1
     with one_thread_an_operation() as n_threads:
-        # A new thread would use all cores for an operation, whatever its parent thread has set.
+        # torch gives each new thread all cores for an operation, whatever its parent has set.
         pool = ThreadPoolExecutor(
             n_threads if is_alone else 1, initializer=torch.set_num_threads, initargs=(1,)
         )
@@ -252,11 +252,11 @@ def _of_each_member(
 
 
 class _Stopped(Exception):
-    """Raised in a member's thread to cancel it."""
+    """Raised in a member's thread to cancel the member's training."""
 
 
 def _generator(net: NeuralComparator, pairs: QueryPairs, seed: int) -> np.random.Generator:
-    """The generator of the mini-batches; the generator of the net's dropout is seeded too."""
+    """Make the random generator of mini-batches, and seed the generator of the net's dropout."""
     shard = pairs.queries.shard
     rank = 0 if shard is None else shard.group.rank
     net.generator.manual_seed(seed + rank)
@@ -286,8 +286,8 @@ def _train(
     epoch = kept_epoch = 0
     train_loss = np.nan
     best_weights = net.state_dict()
-    # The value of the best epoch, and a number that decides between equal values: by RankQuality
-    # the later epoch is better, by loss the earlier epoch.
+    # The value of the best epoch, and a number that decides between equal values: the later epoch
+    # wins if RankQuality chooses, the earlier epoch if the loss chooses.
     best_value = (-np.inf, 0)
     for epoch in range(1, epochs + 1):
         progress(f"training, epoch {epoch}/{epochs}")
@@ -320,13 +320,13 @@ def _train_share(
     seed: int,
     progress: Progress,
 ) -> tuple[Trained, Mapping[str, Tensor]]:
-    """Make the steps of a share with a net; returns the result and the optimiser's moments."""
+    """Train a net for one share of steps; return the result and the optimiser's moments."""
     rng = _generator(net, tp, seed)
     steps = _Steps.of(net, settings, share, moments)
     size = batch_size(int(tp.in_epoch(settings.query_pairs).sum()), settings)
     batches = tp.endless_batches(size, settings.query_pairs, rng, net.device)
     train_loss = 0.0
-    # An epoch at a time, since `progress` may cancel the training.
+    # The steps are made epoch by epoch, since `progress` may cancel the training.
     for first in range(share.first, share.end, share.epoch):
         end = min(first + share.epoch, share.end)
         progress(f"training, step {first} of {share.total}")
@@ -347,7 +347,7 @@ def _check_loss(loss: float, place: str, settings: Training) -> None:
 
 @dataclass(frozen=True)
 class _Steps:
-    """The steps of a training: steps of its optimiser, and of the learning rate."""
+    """Optimiser of a training with its schedule of the learning rate."""
 
     net: NeuralComparator
     settings: Training
@@ -363,7 +363,7 @@ class _Steps:
         share: Share,
         moments: Mapping[str, Tensor] | None = None,
     ) -> _Steps:
-        """The optimiser and the schedule, in their state before the first step of the share."""
+        """Make the optimiser and the schedule, ready for the first step of the share."""
         options = {"lr": settings.lr, "weight_decay": settings.fixed_weight_decay}
         if settings.optimizer == "sgd":
             options["momentum"] = settings.momentum
@@ -376,7 +376,7 @@ class _Steps:
         )
 
     def make(self, batches: Iterator[MiniBatch], shard: Shard | None) -> float:
-        """Make a step on each mini-batch; returns the mean training loss, 0 without any."""
+        """Make a step on each mini-batch; return the mean training loss, 0 without mini-batches."""
         net = self.net.train()
         losses: list[Tensor] = []
         for batch in batches:
@@ -387,7 +387,7 @@ class _Steps:
         return float(torch.stack(losses).mean()) if losses else 0.0
 
     def moments(self) -> dict[str, Tensor]:
-        """The optimiser's tensors of each parameter, by `parameter:name`."""
+        """Tensors of the optimiser's state for each parameter, by `parameter:name`."""
         return {
             f"{parameter}:{name}": value.detach().cpu().clone()
             for parameter, weights in self.net.named_parameters()
@@ -399,6 +399,7 @@ class _Steps:
 def _restore_moments(
     optimizer: torch.optim.Optimizer, net: NeuralComparator, moments: Mapping[str, Tensor]
 ) -> None:
+    """Restore the optimiser's tensors that `_Steps.moments` returned after the share before."""
     weights = dict(net.named_parameters())
     for key, value in moments.items():
         parameter, _, name = key.rpartition(":")
@@ -409,7 +410,7 @@ def _restore_moments(
 def _learning_rates(
     optimizer: torch.optim.Optimizer, settings: Training, share: Share
 ) -> torch.optim.lr_scheduler.LRScheduler:
-    """The schedule of the learning rate, before the first step of the share."""
+    """Make the schedule of the learning rate, ready for the first step of the share."""
     if settings.schedule == "one-cycle":
         schedule = partial(
             torch.optim.lr_scheduler.OneCycleLR,
@@ -418,8 +419,8 @@ def _learning_rates(
             total_steps=share.total,
             cycle_momentum=False,
         )
-        # The schedule writes its limits into the optimiser, where a schedule that continues reads
-        # them.
+        # A new schedule writes its limits into the optimiser, and a schedule that continues reads
+        # them there. So a new schedule is made first in both cases.
         rates = schedule()
         if share.first:
             rates = schedule(last_epoch=share.first - 1)
@@ -435,14 +436,14 @@ def _learning_rates(
 
 
 def _loss(net: NeuralComparator, batch: MiniBatch, settings: Training) -> Tensor:
-    """Mean loss of a mini-batch, by the weights of its pairs."""
+    """Weighted loss of the pairs of a mini-batch."""
     with _products(net, settings):
         embedded = net.embed(batch.x).float()
     return pair_loss(net, embedded, batch.winner, batch.loser, batch.weight, loss=settings.loss)
 
 
 def _products(net: NeuralComparator, settings: Training) -> AbstractContextManager[None]:
-    """A context in which matrices are multiplied in the settings' precision while training."""
+    """Context in which a net in training multiplies matrices in the precision of the settings."""
     if settings.precision == "float32" or not net.training:
         return nullcontext()
     return torch.autocast(net.device.type, torch.bfloat16)
@@ -451,7 +452,7 @@ def _products(net: NeuralComparator, settings: Training) -> AbstractContextManag
 def _gradients(
     net: NeuralComparator, batch: MiniBatch, settings: Training, shard: Shard | None
 ) -> Tensor:
-    """Compute the loss of a mini-batch and the net's gradients, as sums over all processes."""
+    """Compute a mini-batch's loss and the net's gradients, both summed over all processes."""
     net.zero_grad()
     loss = torch.zeros((), device=net.device)
     if len(batch.weight):
@@ -460,7 +461,7 @@ def _gradients(
     if shard is not None:
         weights = list(net.parameters())
         gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-        # One message for all numbers.
+        # All numbers are sent in one message, since each message has a fixed cost.
         flat = torch.cat([loss.detach().view(1), *(grad.reshape(-1) for grad in gradients)])
         total = torch.from_numpy(shard.group.sum(flat.cpu().numpy())).to(flat)
         loss, *sums = torch.split(total, [1, *(w.numel() for w in weights)])
@@ -474,10 +475,10 @@ def _mean_loss(net: NeuralComparator, pairs: QueryPairs, settings: Training) -> 
     """Mean loss over all pairs, without dropout."""
     net.eval()
     size = min(AT_ONCE, _VALUES // net.n_features + 1)
-    sums = [
-        _loss(net, batch, settings) * min(size, len(pairs) - k * size)
-        for k, batch in enumerate(pairs.batches(size, None, None, net.device))
-        if len(batch.weight)
-    ]
+    sums = []
+    for k, batch in enumerate(pairs.batches(size, None, None, net.device)):
+        if len(batch.weight):
+            n_in_batch = min(size, len(pairs) - k * size)  # pairs of all processes
+            sums.append(_loss(net, batch, settings) * n_in_batch)
     own_sum = math.fsum(map(float, sums))  # waits for a GPU here, once
     return float(summed(pairs.queries, np.array(own_sum))) / max(len(pairs), 1)

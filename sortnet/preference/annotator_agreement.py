@@ -112,11 +112,15 @@ def _alpha_or_last(agreement: Agreement) -> float:
 
 
 def counted(unit: I64, better: F64) -> I64:
-    """(u, 3) how many answers of each unit prefer the lower number, the higher number, neither.
+    """Count the answers in each unit, such as a pair, by the item that they prefer.
 
     Args:
-        unit: (m,) the number of the unit, such as a pair, that each answer belongs to.
-        better: (m,) as in `SharedVotes`.
+        unit: (m,) the number of the unit that each answer belongs to.
+        better: (m,) the preferred item, as in `SharedVotes`.
+
+    Returns:
+        (u, 3) numbers of answers that prefer the item with the lower number, the item with the
+        higher number, and neither of the items.
     """
     column = np.where(better == 0.5, 2, better == 0)
     n_units = unit.max(initial=-1) + 1
@@ -157,9 +161,9 @@ def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | No
     """Krippendorff's alpha of nominal values: 1 - observed / expected disagreement.
 
     Args:
-        counts: (u, v) how often each unit was given each value; a unit that was given one value
-            once does not count.
-        weight: of each unit: how often it counts.
+        counts: (u, v) how often each unit was given each value; a unit with fewer than
+            two answers does not count.
+        weight: how often each unit counts.
 
     Returns:
         alpha; None if all values are the same.
@@ -183,13 +187,13 @@ def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | No
 
 
 def first_better(judgement: Judgement) -> float:
-    """1 if the item with the lower number was preferred, 0 if the other was, ½ for a tie."""
+    """1 if the item with the lower number was preferred, 0 if the other item was, ½ for a tie."""
     target = TARGETS[judgement.answer]
     return target if judgement.left < judgement.right else 1 - target
 
 
 def _count_cycles(votes: SharedVotes) -> tuple[int, int]:
-    """The numbers of cyclic triples and of triples, whose pairs are decided by majority."""
+    """Count the cyclic triples and all triples; a majority of the answers decides each pair."""
     majorities = _majorities(votes)
     low_wins = majorities.low_wins
     n_cyclic = 0
@@ -211,11 +215,11 @@ def cyclic(ab: Bool, bc: Bool, ac: Bool) -> Bool:
 
 
 def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]:
-    """The places of the pairs (a, b), (b, c), (a, c) of at most `most` triples a < b < c.
+    """Yield triples a < b < c as the places of their pairs (a, b), (b, c) and (a, c).
 
     Args:
         low, high: the items of each pair; pairs with the same low item follow each other.
-        most: number of triples.
+        most: the number of triples at most.
 
     Cost: a look at each path of two pairs (a, b), (b, c), up to 20,000,000 paths.
     """

@@ -1,4 +1,4 @@
-"""A separate process for fits, so that answers given meanwhile do not wait for an interpreter."""
+"""A separate process for fits, so that answers do not wait for the interpreter during a fit."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ class _Outcome(NamedTuple):
 
 @contextmanager
 def _blocked_ctrl_c() -> Iterator[None]:
-    """Block Ctrl-C, which reaches all processes, in a process that is started meanwhile."""
+    """Block Ctrl-C in a process that is started meanwhile; else Ctrl-C would reach it, too."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # The resource tracker would unblock Ctrl-C if it were started here.
+    # The start of the resource tracker unblocks Ctrl-C, so it must come before the block.
     resource_tracker.ensure_running()
     mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -101,7 +101,7 @@ def _blocked_ctrl_c() -> Iterator[None]:
 
 def _work(connection: Connection) -> None:
     """Make the calls that are sent, until the other end of the connection is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block Ctrl-C
     with suppress(AttributeError, OSError):
         os.nice(_NICE)
     with suppress(EOFError, OSError):

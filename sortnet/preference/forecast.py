@@ -23,11 +23,11 @@ from sortnet.preference.posterior import (
 SIMULATIONS = 16
 LEVEL = 0.8  # share of simulated sessions that end within the range
 _OUTSIDE = int((1 - LEVEL) / 2 * SIMULATIONS)  # simulations that end before the range, and after it
-_ITEMS = 40  # simulated at most; a sample stands for more items
-_GROWTH = 0.08  # answers between two looks, relative to all answers so far
-_ANSWERS_PER_ITEM = 40  # simulated at most
+_ITEMS = 40  # items that are simulated at most; they are a sample if there are more items
+_GROWTH = 0.08  # answers between two checks of the goal, relative to all answers so far
+_ANSWERS_PER_ITEM = 40  # answers for each item that are simulated at most
 _SHARED_ITEM = 0.5  # factor of a pair's worth after a question about one of its items
-_DRAWS = 100  # of the scores, to see how sure the top is
+_DRAWS = 100  # draws of the scores that tell how sure the top is
 # The spread of the scores is poorly known until each pair of neighbours was asked several times.
 # With this standard deviation of the logarithm of their variance, ranges hold the true number in
 # 85 to 97 % of sessions of 20 to 80 items whose scores spread by 0.8 to 3.
@@ -35,7 +35,7 @@ _SPREAD = 0.8
 _SPREAD_OF_MEASURED = 0.4  # measurements tell more about the spread
 # The moment at which a session notices that its goal is reached varies by a few per cent.
 _SLACK = 0.05
-MANY = 1 << 20  # answers; more are "not known"
+MANY = 1 << 20  # a larger number of answers is "not known"
 
 
 @dataclass(frozen=True)
@@ -78,23 +78,24 @@ def forecast(
 
     In each simulation the scores are a draw from the posterior. Questions are chosen, answered and
     learned from as in a session. The spread of the scores varies between simulations, because a
-    session hardly knows it. Before the first answer the posterior is the prior, so that a session
-    can be forecast that has not begun.
+    session hardly knows the spread. Before the first answer the posterior is the prior, so a
+    session can be forecast before it begins.
 
     Args:
-        posterior: of the scores, by the answers so far.
-        groups: of the items.
-        goal: at which the session stops.
-        answered: number of answers so far.
-        checks_left: number of answers to the hold-out that are missing to check the model.
-        holdout: share of questions about random pairs.
-        worth: number of answers about pairs that are as informative as one answer; 1 for pairs.
+        posterior: the posterior of the scores, given the answers so far.
+        groups: the groups of the items.
+        goal: the goal at which the session stops.
+        answered: the number of answers so far.
+        checks_left: the number of hold-out answers that are missing for the check of the model.
+        holdout: the share of questions about random pairs.
+        worth: the number of answers about pairs that are as informative as one answer of the
+            session; 1 if the session asks about pairs.
         measuring: the annotator's reliability and scale, if answers are measurements; None: answers
             are words.
-        seed: of all random choices.
+        seed: the seed of all random choices.
 
-    Cost: about a tenth of a second for any number of items: a sample stands for more than 40 items,
-    and each answer in it for as many answers as items an item of the sample stands for.
+    Cost: about a tenth of a second for any number of items. More than 40 items are simulated by a
+    sample, and the number of answers is scaled up to all items.
     """
     if goal.top >= max(len(members) for members in groups.members):
         return Forecast(answered, answered, answered)
@@ -143,9 +144,9 @@ class _Sample:
 
 
 def _sampled(posterior: Posterior, groups: Groups, goal: Goal, rng: np.random.Generator) -> _Sample:
-    """Groups in random order, until there are enough items; a part of a large group.
+    """Take groups in random order until there are enough items; take a part of a large group.
 
-    If the goal is a top, the part has the items whose membership is least certain.
+    If the goal is a top, the part has the items whose membership in the top is least certain.
     """
     larger_groups = [members for members in groups.members if len(members) > max(goal.top, 1)]
     q = among_top(posterior, groups, goal.top) if goal.top else None
@@ -234,8 +235,10 @@ class _Sessions:
     def answers_to_goal(self, answered: float) -> F64:
         """(simulations,) the number of answers until each session reaches its goal; inf: not known.
 
-        `answered` is the number of answers so far about the sample. The slowest simulations are not
-        run to their ends, because no forecast reads these.
+        The slowest simulations are not run to their ends, because no forecast reads them.
+
+        Args:
+            answered: the number of answers about the sample so far.
         """
         n_items = len(self._sample.items)
         most_answers = _ANSWERS_PER_ITEM * n_items // 2
@@ -265,7 +268,7 @@ class _Sessions:
         return needed
 
     def _differences(self) -> tuple[F64, F64]:
-        """(simulations, pairs) the means and variances of the differences of all pairs."""
+        """(simulations, pairs) the means and variances of the score differences of all pairs."""
         first, second = self._first, self._second
         spread = np.diagonal(self._covariance, axis1=1, axis2=2)
         variance = spread[:, first] + spread[:, second] - 2 * self._covariance[:, first, second]
@@ -288,9 +291,11 @@ class _Sessions:
         return bits + 1e-9 * self._rng.random(bits.shape)
 
     def _top(self) -> tuple[F64 | None, F64 | None]:
-        """(simulations, items) probabilities to be a top item; (simulations,) how sure the top is.
+        """How likely each item is a top item, and how sure the top is; None if no top is the goal.
 
-        None and None if the goal is the whole order.
+        Returns:
+            (simulations, items) probabilities that an item is a top item; (simulations,)
+            probabilities that the top is good enough for the goal.
         """
         if not self._goal.top:
             return None, None
@@ -298,7 +303,8 @@ class _Sessions:
         root = np.linalg.cholesky(self._covariance + jitter)
         noise = self._rng.standard_normal((_DRAWS, len(jitter)))
         scores = self._mean[:, None, :] + noise @ root.transpose(0, 2, 1)
-        q, sure = np.zeros(self._mean.shape), np.ones(SIMULATIONS)
+        q = np.zeros(self._mean.shape)
+        sure = np.ones(SIMULATIONS)
         for places, top in zip(self._sample.members, self._sample.top, strict=True):
             for simulation in range(SIMULATIONS):
                 margins = above_edge(scores[simulation][:, places], top)

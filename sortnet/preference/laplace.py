@@ -32,18 +32,19 @@ from sortnet.preference.vote_arrays import MODEL, Votes
 from sortnet.threads import one_blas_thread
 
 DRAWS = 48
-_MANY_DRAWS = 256  # if they are cheap
-MANY = 20_000  # items from which on those without answers are left out of the equations
-_ROUNDS = 12  # of fitting the scales to the answers
-_SETTLED = 0.02  # relative change of the variance after which no more rounds are needed
+_MANY_DRAWS = 256  # number of draws if draws are cheap
+MANY = 20_000  # with more items, items without answers are left out of the equations
+_ROUNDS = 12  # rounds of fitting the scales to the answers, at most
+_SETTLED = 0.02  # relative change of the variance below which no more rounds are needed
 _PLENTY = 200_000  # answers by which the scales are chosen, at most
-_FEWER = 20_000  # and those by which models are compared with each other
-_ENOUGH = 20  # measurements below which nobody counts as words for that
+_FEWER = 20_000  # answers by which models are compared with each other, at most
+_ENOUGH = 20  # with fewer measurements an annotator's measurements are not tested against words
 _BETTER = 1.0  # standard errors by which words must predict better than measurements
 _FIRST_TIE = 0.3  # tie threshold before any answer, if somebody calls a pair alike
-# Variance of the errors that models share, relative to that of the scores, while nothing has
-# measured it: from the first to `SHARED` with the number of outside answers (of people, and known
-# ones), half of `SHARED` with so many. So the first outside answers cost hardly any certainty.
+# Variance of the errors that models share, relative to the variance of the scores, while nothing
+# has measured it. It grows from `_UNMEASURED` towards `SHARED` with the number of outside answers,
+# which people gave or which are known. At `_OUTSIDE_ANSWERS` answers it is half of `SHARED`. So the
+# first outside answers cost hardly any certainty.
 _UNMEASURED = 0.003
 _OUTSIDE_ANSWERS = 10.0
 _DIFFERING = 0.05  # the variance from which the differences between models are matched
@@ -90,7 +91,7 @@ class Fitted:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n: int, scales: Scales) -> Fitted:
-        """The fit of n items with these scales whose `arrays` these are."""
+        """Rebuild a fit of n items from its `arrays` and its scales."""
         rng = np.random.default_rng()
         rng.bit_generator.state = json.loads(arrays["rng"].tobytes())
         n_annotators = len(arrays["theta"]) - len(arrays["weights"]) - n
@@ -121,17 +122,17 @@ def fit(
     the uncertainty of the reliabilities c. Without features (d = 0) there are residuals only.
 
     Args:
-        features: (n, d) roughly standardised.
+        features: (n, d) features of the items, roughly standardised.
         votes: the answers.
         n_annotators: a, the number of annotators.
         scales: α², υ² and so on. None: choose them, see `choose_scales`.
-        start: of Newton's method, from an earlier fit, perhaps with fewer annotators.
-        seed: of the draws.
+        start: the start of Newton's method, from an earlier fit, perhaps with fewer annotators.
+        seed: the seed of the draws.
         draws: the number of draws; None: 256, or 48 above a thousand unknowns.
 
     Cost: up to a thousand unknowns, a few factorisations of (d + n + 2 a)², and about fifty if
-    the scales are chosen; above, conjugate gradients, linear in answers and in n d. Of more than
-    20,000 items only those with answers are unknowns; see `_spread_out` for the others.
+    the scales are chosen; above, conjugate gradients, linear in answers and in n d. If there are
+    more than 20,000 items, only items with answers are unknowns; see `_spread_out` for the rest.
     """
     rng = np.random.default_rng(seed)
     if scales is None:
@@ -154,7 +155,8 @@ def _fit(
     problem: Problem, start: F64 | None, n_draws: int | None, rng: np.random.Generator
 ) -> tuple[Fitted, F64]:
     """The fit, and (k, d) shifts of the draws' weights by the uncertainty of the reliabilities."""
-    (n, d), scales = problem.features.shape, problem.scales
+    n, d = problem.features.shape
+    scales = problem.scales
     theta = np.zeros(problem.n_unknowns)
     if start is not None:
         theta[: len(start)] = start
@@ -182,7 +184,7 @@ def _prior_of_each(n_draws: int, scales: Scales) -> I64:
 
 
 def _items_to_estimate(n: int, votes: Votes) -> I64:
-    """All items up to `MANY`, else those with answers, and at least two."""
+    """All items if they are at most `MANY`, else the items with answers, and at least two items."""
     if n <= MANY:
         return np.arange(n)
     is_judged = np.zeros(n, np.bool_)
@@ -203,12 +205,15 @@ def _spread_out(
     """Extend a fit of the judged items to all items: s = Φw + u, where u of an unjudged item is
     drawn from the prior.
 
-    No answer depends on their u, so the posterior is that of a fit of all items. As from a thousand
-    unknowns on, variances are taken from 48 draws: within 20 % (one standard error). So single
-    precision is enough for the draws, which are most of the memory of a session.
+    No answer depends on the u of an unjudged item, so a fit of all items would have the same
+    posterior. Variances are taken from 48 draws, as in all fits above a thousand unknowns, with a
+    standard error of 20 %. So single precision is enough for the draws, which take most of the
+    memory of a session.
     """
-    (n, d), n_annotators = features.shape, len(scales.annotators.side)
-    posterior, weights = of_judged.posterior, of_judged.weights
+    n, d = features.shape
+    n_annotators = len(scales.annotators.side)
+    posterior = of_judged.posterior
+    weights = of_judged.weights
     n_errors = 0 if posterior.errors is None else n
     draws = np.empty((len(weight_shifts), n + n_annotators + n_errors), np.float32)
     mean = np.zeros(n + n_annotators + n_errors)
@@ -230,16 +235,17 @@ def _spread_out(
 
 
 def _mixed(problem: Problem, fits: Sequence[PriorFit], rng: np.random.Generator) -> Posterior:
-    """The mixture of the fits under each prior, by its moments."""
-    n, scales = len(problem.features), problem.scales
+    """Mix the fits under each prior: a Gaussian with the mean and covariance of the mixture."""
+    n = len(problem.features)
+    scales = problem.scales
     mean = scales.odds @ np.stack([fit.mean for fit in fits])
     draws = np.concatenate([fit.draws for fit in fits])
     covariance = None
     for odds, fit in zip(scales.odds, fits, strict=True):
         if fit.covariance is None:
             continue
-        off = fit.mean - mean
-        component = odds * (fit.covariance + np.outer(off, off))
+        deviation = fit.mean - mean
+        component = odds * (fit.covariance + np.outer(deviation, deviation))
         covariance = component if covariance is None else covariance + component
     return _posterior(mean, covariance, draws, n, rng, scales)
 
@@ -252,7 +258,7 @@ def _posterior(
     rng: np.random.Generator,
     scales: Scales,
 ) -> Posterior:
-    """The posterior of n items, in which the annotators have its side biases."""
+    """The posterior of n items; the side biases of its annotators are taken from mean and draws."""
     biases = slice(n, n + len(scales.annotators.side))
     if covariance is None:
         variance = draws[:, biases].var(axis=0, dtype=np.float64)
@@ -266,17 +272,17 @@ def _posterior(
 def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> Scales:
     """Choose the scales by the answers; with few answers they stay near the first guess.
 
-    The probabilities of an annotator count as words if the answers are predicted better so, each
-    as if it had not been given: probabilities may say nothing of the annotator's errors.
+    The probabilities of an annotator count as words if words predict left-out answers better: the
+    probabilities may be unrelated to the annotator's errors.
 
     Cost: at most twelve rounds of two Newton steps and the posterior's variances; then two Newton
-    steps for each prior around the matched one; twice or three times as much with measurements. Of
-    more than 200,000 answers that many are drawn; of more than 20,000 items only those with answers
-    count: the others say nothing of the scales.
+    steps for each prior around the matched prior; twice or three times as much with measurements.
+    If there are more than 200,000 answers, 200,000 of them are drawn. If there are more than 20,000
+    items, items without answers are left out, because they are unrelated to the scales.
     """
     if len(votes) > _PLENTY:
         is_kept = votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed))
-        is_outside = ~votes.of_kind(MODEL)  # models are measured by these
+        is_outside = ~votes.of_kind(MODEL)  # outside answers measure the models
         if is_outside.sum() <= _PLENTY:
             is_kept |= is_outside
         votes = votes.where(is_kept)
@@ -300,9 +306,13 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
 
 
 class _Match(NamedTuple):
-    """Scales that are matched to the answers, within the problem; the mode, and the prior.
+    """Scales, mode and prior that are matched to the answers.
 
-    `root` is of the covariance of scores and biases.
+    Attributes:
+        problem: the problem with the matched scales.
+        theta: the mode.
+        root: a root of the covariance of scores and biases.
+        prior: the matched prior.
     """
 
     problem: Problem
@@ -327,7 +337,7 @@ def _match(
     Args:
         shared: the variance of shared errors relative to that of the scores, as it is expected
             before any answer.
-        start: the variance from which it is matched; None: `shared`.
+        start: the variance of shared errors in the first round; None: `shared`.
     """
     n, d = features.shape
     rng = np.random.default_rng(seed)
@@ -376,7 +386,7 @@ def _with_annotators(problem: Problem, annotators: Annotators) -> Problem:
 
 
 def _expected_shared(features: F64, votes: Votes, n_annotators: int, seed: int) -> float:
-    """The expected variance of errors that models share, relative to that of the scores.
+    """The expected variance of errors that models share, relative to the variance of the scores.
 
     The variance is at least the variance by which models differ from the model with the most
     answers. Agreement does not make the errors small: until outside answers measure the variance,
@@ -391,14 +401,15 @@ def _expected_shared(features: F64, votes: Votes, n_annotators: int, seed: int) 
     if len(of_models) > _FEWER:
         drawn = of_models.drawn(_FEWER / len(of_models), np.random.default_rng(seed))
         of_models = of_models.where(drawn)
-    beside_one = _match(
+    # The model with the most answers counts as outside, so that it measures the other models.
+    match = _match(
         features, of_models.others_beside_one(), n_annotators, seed, _UNMEASURED, start=_DIFFERING
     )
-    return max(unmeasured, beside_one.problem.scales.shared)
+    return max(unmeasured, match.problem.scales.shared)
 
 
 def _unmeasured_shared(votes: Votes) -> float:
-    """The variance of shared errors, relative to that of the scores, that nothing has measured."""
+    """The variance of shared errors, relative to the scores' variance, before it is measured."""
     n_outside = np.count_nonzero(votes.first & ~votes.of_kind(MODEL))
     return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS), _UNMEASURED)
 
@@ -406,7 +417,7 @@ def _unmeasured_shared(votes: Votes) -> float:
 def _first_problem(
     features: F64, votes: Votes, n_annotators: int, prior: Prior, shared: float
 ) -> Problem:
-    """The problem with average annotators."""
+    """The problem to start matching with, in which all annotators are average."""
     is_tie = votes.target == 0.5
     ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
     tie = _FIRST_TIE if is_tie[votes.of_pairs].any() else 0.0
@@ -427,8 +438,10 @@ def _in_new_units(
 def _without_meaning(
     match: _Match, features: F64, votes: Votes, n_annotators: int, seed: int, shared: float
 ) -> list[int]:
-    """The annotators whose answers are predicted better if their measurements count as words, and
-    the annotators who are always as sure as can be.
+    """The annotators whose measurements are to count as words.
+
+    These are the annotators whose answers are predicted better from words, and the annotators who
+    are always as sure as possible.
     """
     rows = match.problem.measured
     if not len(rows):
@@ -448,7 +461,7 @@ def _without_meaning(
 
 
 def _left_out_log_p(match: _Match, rows: I64) -> F64:
-    """Log-probability of the words of some answers, each as if it had not been given."""
+    """Log-probability of the words of answers, each predicted from all other answers."""
     mean, variance = left_out(match.problem, match.theta, match.root, rows)
     sign = np.sign(match.problem.votes.target[rows] - 0.5)
     log_p: F64 = log_ndtr(sign * mean / np.sqrt(1 + variance))

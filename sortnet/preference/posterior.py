@@ -15,10 +15,10 @@ from sortnet.preference.reliability import Annotators
 from sortnet.preference.set_answers import observed_set
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
 
-Draws: TypeAlias = F32 | F64  # of scores, single precision for many items
+Draws: TypeAlias = F32 | F64  # drawn scores, in single precision for many items
 Measuring: TypeAlias = tuple[float, float]  # reliability and scale of an annotator
 _BLOCK = 1 << 16  # pairs whose draws are compared at once
-_FEW_DRAWN = 1 << 22  # numbers in the draws up to which there is a copy of them, item by item
+_FEW_DRAWN = 1 << 22  # numbers in the draws up to which a copy, item by item, is kept
 
 
 @dataclass(eq=False)
@@ -30,14 +30,14 @@ class Posterior:
     see `answers` for ties and for answers given blindly.
 
     Attributes:
-        mean: (n + a,) of the scores, then of the biases; then, (n,), of the errors that models
-            share, if they count.
-        covariance: of scores, biases and errors; None if n is too large for it.
+        mean: (n + a,) expected scores, then expected biases; (2 n + a,) if models share errors:
+            then the expected errors are last.
+        covariance: covariance of scores, biases and errors; None if n is too large for it.
         draws: (k, ...) scores, biases and errors drawn from the posterior, a committee of k score
             vectors; in single precision if there are many items.
-        annotators: their reliabilities, side biases and blind shares.
+        annotators: the reliabilities, side biases and blind shares of the annotators.
         n_items: n.
-        rng: for the noise of the draws when an answer is observed.
+        rng: generator of the noise of the draws when an answer is observed.
         tie: τ, the tie threshold; 0 if nobody has answered with a tie.
         ties: share of ties among answers given blindly.
     """
@@ -99,63 +99,69 @@ class Posterior:
         return np.ascontiguousarray((scores - scores.mean(axis=0)).T, np.float32)
 
     def predicted(self, votes: Votes, *, left_out: bool = False) -> F64:
-        """(m,) probabilities of "left" among left and right, given the annotators, who may be new.
+        """(m,) probabilities of "left" if the answer is left or right; new annotators are average.
 
         With `left_out`, each vote is predicted as if the posterior had not been fitted to it.
         """
         n_annotators = len(self.reliability)
         annotators = self.annotators.padded(n_annotators + 1)  # new ones are average
         number = np.minimum(votes.annotator, n_annotators)
-        blind, scale = annotators.blind[number], annotators.scale[number]
-        of_annotators = self.mean[self.n_items :][:n_annotators]
-        bias = np.append(of_annotators, 0.0)[number]
+        blind = annotators.blind[number]
+        scale = annotators.scale[number]
+        biases = self.mean[self.n_items :][:n_annotators]
+        bias = np.append(biases, 0.0)[number]
         mean, variance = self._gaps(votes, annotators.reliability[number])
         if left_out:
             _, slope, weight = answers(mean + bias, votes.target, self.tie, blind, self.ties)
             rows = np.flatnonzero(votes.is_measured & (scale > 0))
             if votes.probit is not None and len(rows):
                 z = (mean + bias)[rows]
-                of_measurements = measured(z, votes.probit[rows], scale[rows])
-                slope[rows], weight[rows] = of_measurements.slope, of_measurements.weight
+                likelihood = measured(z, votes.probit[rows], scale[rows])
+                slope[rows] = likelihood.slope
+                weight[rows] = likelihood.weight
             mean, variance = unseen(mean, variance, slope, weight)
-        z, spread = mean + bias, np.sqrt(1 + variance)
+        z = mean + bias
+        spread = np.sqrt(1 + variance)
         left = blind / 2 + (1 - blind) * ndtr((z - self.tie) / spread)
         right = blind / 2 + (1 - blind) * ndtr((-z - self.tie) / spread)
         p: F64 = left / np.maximum(left + right, 1e-300)
         return p
 
     def _gaps(self, votes: Votes, reliability: F64) -> tuple[F64, F64]:
-        """(m,) means and variances of c (s_left - s_right), with the models' e_left - e_right."""
-        mean, variance = self.difference(votes.left, votes.right)
-        mean, variance = reliability * mean, reliability**2 * variance
-        by_model = np.flatnonzero(votes.of_kind(MODEL))
-        if self.errors is None or not len(by_model):
+        """(m,) means and variances of c (s_left - s_right), for models plus e_left - e_right."""
+        score_mean, score_variance = self.difference(votes.left, votes.right)
+        mean = reliability * score_mean
+        variance = reliability**2 * score_variance
+        model_rows = np.flatnonzero(votes.of_kind(MODEL))
+        if self.errors is None or not len(model_rows):
             return mean, variance
-        c = reliability[by_model]
-        left, right = votes.left[by_model], votes.right[by_model]
+        model_reliability = reliability[model_rows]
+        left = votes.left[model_rows]
+        right = votes.right[model_rows]
+        # The gap is the sum of factor * unknown over these (unknown, factor).
         terms: list[tuple[I64, F64 | float]] = [
-            (left, c),
-            (right, -c),
+            (left, model_reliability),
+            (right, -model_reliability),
             (self.errors + left, 1.0),
             (self.errors + right, -1.0),
         ]
-        mean[by_model] = sum(factor * self.mean[place] for place, factor in terms)
+        mean[model_rows] = sum(factor * self.mean[unknown] for unknown, factor in terms)
         if self.covariance is None:
-            drawn = np.zeros((len(self.draws), len(by_model)))
-            for place, factor in terms:
-                drawn += factor * self.draws[:, place]
-            variance[by_model] = drawn.var(axis=0)
+            gap_draws = np.zeros((len(self.draws), len(model_rows)))
+            for unknown, factor in terms:
+                gap_draws += factor * self.draws[:, unknown]
+            variance[model_rows] = gap_draws.var(axis=0)
         else:
-            of_models = np.zeros(len(by_model))
-            for i, first in terms:
-                for j, second in terms:
-                    of_models += first * second * self.covariance[i, j]
-            variance[by_model] = of_models
+            gap_variance = np.zeros(len(model_rows))
+            for unknown, factor in terms:
+                for other, other_factor in terms:
+                    gap_variance += factor * other_factor * self.covariance[unknown, other]
+            variance[model_rows] = gap_variance
         return mean, variance
 
     @property
     def errors(self) -> int | None:
-        """The place of the first error that models share; None if they do not count."""
+        """The index in `mean` of the first error that models share; None if there are no errors."""
         first = self.n_items + len(self.reliability)
         return first if len(self.mean) > first else None
 
@@ -168,9 +174,10 @@ class Posterior:
         kind: int = PERSON,
         probit: float = float("nan"),
     ) -> None:
-        """Update by one answer, in place, by moment matching (assumed density filtering).
+        """Update the posterior by one answer, in place, by moment matching.
 
-        A probit that is no NaN is a measurement, see `measured`; then the target is its word.
+        This is assumed density filtering. A probit that is no NaN is a measurement, see `measured`;
+        then the target is the word that goes with it.
 
         Cost: O((n + a)²) with a covariance; without one nothing changes before the next fit.
         """
@@ -184,7 +191,8 @@ class Posterior:
             x[self.errors + left] = 1
             x[self.errors + right] = -1
         gain = self.covariance @ x
-        mean, variance = float(self.mean @ x), max(float(gain @ x), 1e-12)
+        mean = float(self.mean @ x)
+        variance = max(float(gain @ x), 1e-12)
         scale = float(self.annotators.scale[annotator])
         spread = np.sqrt(1 + variance)
         z = np.array([mean / spread])  # in units of the error of z
@@ -206,7 +214,9 @@ class Posterior:
         self.covariance -= np.outer(gain, gain) * shrink
 
     def observe_set(self, votes: Votes) -> None:
-        """Update by one answer about a set, in place, by Laplace's approximation in its utilities.
+        """Update the posterior by one answer about a set, in place, by Laplace's approximation.
+
+        The approximation is a Gaussian in the differences of the items' utilities.
 
         Args:
             votes: the rows of the answer, see `Layout`.
@@ -216,7 +226,8 @@ class Posterior:
         if self.covariance is None:
             return
         (sets,) = votes.sets
-        layout, annotator = sets.layout, int(votes.annotator[0])
+        layout = sets.layout
+        annotator = int(votes.annotator[0])
         x = np.zeros((len(votes), len(self.mean)))  # z = x · (scores, biases, errors) of each row
         rows = np.arange(len(votes))
         x[rows, votes.left] += self.reliability[annotator]
@@ -227,7 +238,8 @@ class Posterior:
             x[rows, self.errors + votes.right] -= 1
         x = x[: layout.n_items - 1]  # the other rows are differences of these
         gain = x @ self.covariance
-        mean, variance = x @ self.mean, gain @ x.T
+        mean = x @ self.mean
+        variance = gain @ x.T
         blind = self.annotators.blind[annotator]
         shift, precision = observed_set(layout, mean, variance, blind, self.ties)
         inverse = np.linalg.inv(np.eye(len(mean)) + precision @ variance)
@@ -242,7 +254,7 @@ class Posterior:
 
 
 def information(mean: F64, variance: F64) -> F64:
-    """BALD: information of one answer about s_i - s_j, in bits (Houlsby and others, 2011, eq. 3).
+    """Information of one answer about s_i - s_j, in bits: BALD (Houlsby and others, 2011, eq. 3).
 
     h(Φ(μ / √(σ² + 1))) - C exp(-μ² / (2 (σ² + C²))) / √(σ² + C²), with C = √(π ln 2 / 2) and
     h the entropy of a coin.
@@ -260,12 +272,13 @@ def information(mean: F64, variance: F64) -> F64:
 def information_of_measurement(mean: F64, variance: F64, scale: float) -> F64:
     """Information of a measurement of z with a standard normal error, in bits, see `measured`.
 
-    A measurement that is beyond what a probability can say counts as no information.
+    A measurement beyond the largest or the smallest probability counts as no information.
 
     >>> information_of_measurement(np.array([0.0, 9.0]), np.array([1.0, 1.0]), 0.5).round(3)
     array([0.499, 0.001])
     """
-    most, spread = MOST_PROBIT / scale, np.sqrt(1 + variance)
+    most = MOST_PROBIT / scale
+    spread = np.sqrt(1 + variance)
     within = ndtr((most - mean) / spread) - ndtr((-most - mean) / spread)
     bits: F64 = 0.5 * np.log2(1 + variance) * within
     return bits

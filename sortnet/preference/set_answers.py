@@ -31,18 +31,19 @@ from sortnet.preference.likelihood import Likelihood
 BEST_FACTOR = {3: 1.85, 4: 1.92, 5: 1.98, 6: 2.03}
 WORST_FACTOR = {3: 1.48, 4: 1.71, 5: 1.85, 6: 1.94}
 
-_PAIR_FACTOR = 1.7  # with which a logistic function is nearest to that of a normal noise
+_PAIR_FACTOR = 1.7  # σ(1.7 z) is nearest to the normal distribution function Φ(z)
 _NEWTON_STEPS = 20
-_SMALLEST_STEP = 1e-3  # share of a Newton step below which it is not halved again
+_SMALLEST_STEP = 1e-3  # share of a Newton step below which the step is not halved again
 _SETTLED = 1e-6  # change of a pull below which there is no further step
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows of an answer about a set: each pair of its items, the better one on the left.
+    """The rows of an answer about a set: each pair of its items, with the better item on the left.
 
-    The items are in order: the best first, the worst last, the others between in the order of their
-    places. If all are called alike, all are in the order of their places.
+    The items are ordered: the best item is first, the worst item is last, and the other items are
+    between them in the order of their places. If all items are called alike, all are in the order
+    of their places.
 
     Attributes:
         n_items: the number of items of the set, from three on.
@@ -60,12 +61,12 @@ class Layout:
 
     @property
     def left(self) -> I64:
-        """(r,) the place in the order of the left item of each row."""
+        """(r,) the left item of each row, as a position in the ordered items."""
         return np.triu_indices(self.n_items, 1)[0]
 
     @property
     def right(self) -> I64:
-        """(r,) the place in the order of the right item of each row."""
+        """(r,) the right item of each row, as a position in the ordered items."""
         return np.triu_indices(self.n_items, 1)[1]
 
     @property
@@ -81,7 +82,7 @@ class Layout:
         return self.n_items * (self.n_items - 1 if self.has_worst else 1)
 
     def chance(self, ties: float) -> float:
-        """The probability of an answer that is given blindly, given the share of ties."""
+        """The probability that a blind answer is this answer, given the share of ties."""
         return ties if self.is_alike else (1 - ties) / self.n_answers
 
     @property
@@ -106,9 +107,8 @@ class Layout:
     def weight(self) -> float:
         """The weight of each comparison in training, where an answer about a pair has weight 1.
 
-        The comparisons of a choice weigh together as much as the choice of one of all answers has
-        bits. The comparisons of items that are alike weigh together as much as there are
-        differences of scores.
+        If items are chosen, the weights add up to the bits of a choice among all answers. If all
+        items are alike, they add up to the number of independent differences of scores.
         """
         if self.is_alike:
             return (self.n_items - 1) / self.n_rows
@@ -169,11 +169,16 @@ def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihoo
     if layout.is_alike:
         log_p, slope, weight, excess = _all_alike(z, layout.n_items)
         return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
-    n_items, factor = layout.n_items, BEST_FACTOR[layout.n_items]
-    log_p, slope, weight, excess = _choice(factor * z, n_items)
-    slope, weight = factor * slope, factor**2 * weight
+    n_items = layout.n_items
+    factor = BEST_FACTOR[n_items]
+    best = _choice(factor * z, n_items)
+    log_p = best.log_p
+    excess = best.excess
+    slope = factor * best.slope
+    weight = factor**2 * best.weight
     if layout.has_worst:
-        factor, rows = WORST_FACTOR[n_items], layout.rows_of_worst
+        rows = layout.rows_of_worst
+        factor = WORST_FACTOR[n_items]
         worst = _choice(factor * z[..., rows], n_items - 1)
         log_p = log_p + worst.log_p
         excess = excess + worst.excess
@@ -188,10 +193,10 @@ def _with_blind_answers(
     """The likelihood if a share of the answers is given blindly; see `set_likelihood`.
 
     Args:
-        log_p, slope, weight: of answers that depend on the items.
-        excess: (...,) gᵀ H⁻¹ g of the slope g and the curvature H of these.
+        log_p, slope, weight: the likelihood of answers that depend on the items.
+        excess: (...,) gᵀ H⁻¹ g of the slope g and the curvature H of this likelihood.
         blind: (...,) the share of blind answers.
-        by_chance: probability of a blind answer.
+        by_chance: the probability of the answer if it is given blindly.
     """
     if not np.any(blind):
         return Likelihood(log_p, slope, weight)
@@ -205,7 +210,13 @@ def _with_blind_answers(
 
 
 class _Choice(NamedTuple):
-    """The choice of one item: log p (...,), slope and weight (..., r), and gᵀ H⁻¹ g (...,)."""
+    """The likelihood of a choice of an item.
+
+    Attributes:
+        log_p: (...,) log p.
+        slope, weight: (..., r) the slope and the weight of each row.
+        excess: (...,) gᵀ H⁻¹ g of the slope g and the curvature H.
+    """
 
     log_p: F64
     slope: F64
@@ -214,10 +225,10 @@ class _Choice(NamedTuple):
 
 
 def _choice(z: F64, n_items: int) -> _Choice:
-    """A softmax of the chosen item and the other items.
+    """The likelihood that a softmax chooses an item.
 
-    The first rows are of the chosen item and each other item, where z is by how much the chosen
-    item is more likely to be chosen. The further rows are of each pair of the other items.
+    The first rows compare the chosen item with each other item: z is how far the chosen item is
+    ahead, in log odds. The further rows compare the other items with each other.
     """
     behind = -z[..., : n_items - 1]
     highest = np.maximum(behind.max(axis=-1, keepdims=True), 0)
@@ -234,8 +245,10 @@ def _choice(z: F64, n_items: int) -> _Choice:
 
 
 def _all_alike(z: F64, n_items: int) -> _Choice:
-    """Likelihood of items that are alike: each pair counts as half an answer for each of its items,
-    and all pairs together count as n - 1 answers.
+    """The likelihood that n items are alike.
+
+    Each pair counts as half an answer for each of its items, and all pairs together count as n - 1
+    answers.
     """
     share = 2 / n_items
     left = expit(_PAIR_FACTOR * z)
@@ -249,13 +262,13 @@ def _all_alike(z: F64, n_items: int) -> _Choice:
 def observed_set(
     layout: Layout, mean: F64, variance: F64, blind: float, ties: float
 ) -> tuple[F64, F64]:
-    """Slope (k - 1,) and precision (k - 1, k - 1) of one answer at the mode of its utilities.
+    """Slope (k - 1,) and precision (k - 1, k - 1) of an answer at the mode of the utilities.
 
-    The unknowns are the differences z of the best item and each other item, normal before the
-    answer with this mean and this variance. At the mode z = mean + variance @ slope.
+    The unknowns z are the differences between the best item and each other item. Before the answer
+    they are normal with `mean` and `variance`; at the mode z = mean + variance @ slope.
     """
     n_others = layout.n_items - 1
-    # Each row's difference of two items in terms of the differences of the best item and another.
+    # Each row's difference of two items, in terms of the differences z from the best item.
     by_item = np.concatenate((np.zeros((1, n_others)), -np.eye(n_others)))
     rows = by_item[layout.left] - by_item[layout.right]
     blind_share = np.array([blind])
@@ -273,7 +286,8 @@ def observed_set(
     log_p, slope, precision = at(mean)
     for _ in range(_NEWTON_STEPS):
         step = np.linalg.solve(np.eye(n_others) + precision @ variance, slope - pull)
-        loss_before, share = loss(pull, log_p), 1.0
+        loss_before = loss(pull, log_p)
+        share = 1.0
         while True:
             new_pull = pull + share * step
             log_p, slope, precision = at(mean + variance @ new_pull)
@@ -295,7 +309,7 @@ def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F
 
     Args:
         layout: the layout of the answers.
-        slope, weight: (q, r) of each row.
+        slope, weight: (q, r) the slope and the weight of each row.
     """
     left, right = layout.left, layout.right
     differences = np.zeros((layout.n_rows, layout.n_items))
@@ -320,26 +334,27 @@ class SetColumns(NamedTuple):
 
 
 def rows_of_choices(items: I64, chosen: I64, event: I64) -> list[SetColumns]:
-    """The rows of answers that name the best item, and perhaps the worst.
+    """The rows of answers that name the best item, and perhaps the worst item.
 
     Args:
-        items: (q, 6) of each answer in the order of their places, -1 where there is none.
-        chosen: (q, 2) the best and the worst item, -1 where there is none.
-        event: (q,) the places of the answers.
+        items: (q, 6) the items of each answer in the order of their places; -1: no item.
+        chosen: (q, 2) the best and the worst item; -1: no item.
+        event: (q,) the places of the answers among the events.
     """
-    n_items, (best, worst) = np.count_nonzero(items >= 0, axis=1), chosen.T
+    n_items = np.count_nonzero(items >= 0, axis=1)
+    best, worst = chosen.T
     columns = []
     for layout in CHOICES:
-        of_layout = (n_items == layout.n_items) & ((worst >= 0) == layout.has_worst)
-        if not of_layout.any():
+        has_layout = (n_items == layout.n_items) & ((worst >= 0) == layout.has_worst)
+        if not has_layout.any():
             continue
-        shown = items[of_layout, : layout.n_items]
+        shown = items[has_layout, : layout.n_items]
         position = np.zeros(shown.shape, np.int64)
-        position[shown == best[of_layout, None]] = -1
-        position[shown == worst[of_layout, None]] = 1
+        position[shown == best[has_layout, None]] = -1
+        position[shown == worst[has_layout, None]] = 1
         places = np.argsort(position, axis=1, kind="stable")
         ordered = np.take_along_axis(shown, places, axis=1)
-        columns.append(_columns_of(layout, ordered, places, event[of_layout]))
+        columns.append(_columns_of(layout, ordered, places, event[has_layout]))
     return columns
 
 
@@ -348,12 +363,12 @@ def rows_of_alike(items: I64, event: I64) -> list[SetColumns]:
     n_items = np.count_nonzero(items >= 0, axis=1)
     columns = []
     for layout in ALIKE:
-        of_layout = n_items == layout.n_items
-        if not of_layout.any():
+        has_layout = n_items == layout.n_items
+        if not has_layout.any():
             continue
-        shown = items[of_layout, : layout.n_items]
+        shown = items[has_layout, : layout.n_items]
         places = np.tile(np.arange(layout.n_items), (len(shown), 1))
-        columns.append(_columns_of(layout, shown, places, event[of_layout]))
+        columns.append(_columns_of(layout, shown, places, event[has_layout]))
     return columns
 
 
@@ -364,7 +379,7 @@ def _columns_of(layout: Layout, ordered: I64, places: I64, event: I64) -> SetCol
         layout: the layout of the answers.
         ordered: (q, k) the items of each answer in the order of the layout.
         places: (q, k) the place of each of these items in the question.
-        event: (q,) the places of the answers.
+        event: (q,) the places of the answers among the events.
     """
     i, j = layout.left, layout.right
     return SetColumns(

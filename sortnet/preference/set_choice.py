@@ -14,11 +14,11 @@ from sortnet.preference.posterior import Draws
 from sortnet.preference.set_answers import BEST_FACTOR, WORST_FACTOR
 from sortnet.preference.strategies import Free, View
 
-_CANDIDATES = 64  # items that are looked at, about
-_SAMPLE = 512  # drawn items; the ones with the fewest answers are candidates
-_DRAWS = 64  # of the scores, about
-_WORTH_OF_ORDER = 0.1  # of the order of top items, relative to which items are top
-_NEAR = 8  # ranks around an item of the pair
+_CANDIDATES = 64  # approximate number of items that are considered
+_SAMPLE = 512  # items that are drawn; the drawn items with the fewest answers are candidates
+_DRAWS = 64  # approximate number of draws of the scores that are used
+_WORTH_OF_ORDER = 0.1  # worth of the order of the top items, if knowing them has the worth 1
+_NEAR = 8  # candidates are up to so many ranks above or below an item of the pair
 
 
 def checked_set_size(set_size: int) -> int:
@@ -97,7 +97,7 @@ def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
     """Items of the pair's group that may extend the pair to a set.
 
     In a large group they are neighbours of the pair in the ranking, items with few answers and
-    random items; if the goal is a top, also items that may or may not belong there.
+    random items; if the goal is a top, also items that perhaps belong to the top.
     """
     group = view.groups.of[pair[0]]
     members = view.groups.members[group]
@@ -130,20 +130,23 @@ def _drawn_for_top(q: F64, members: I64, rng: np.random.Generator) -> I64:
 
 
 def _worth_of_items(q: F64) -> F64:
-    """The worth of each item for a goal of top items, given the probability q that it is one.
+    """The worth of each item for the top, given the probability q that the item belongs to it.
 
-    First the goal is which items are top, q (1 - q); once that is settled, it is their order.
+    The first term, q (1 - q), finds the top items. Once they are found it vanishes, and the second
+    term finds their order.
     """
     worth: F64 = q * (1 - q) + _WORTH_OF_ORDER * q
     return worth
 
 
 def set_information(draws: Draws, sets: I64) -> F64:
-    """(m,) mutual information, in bits, of the scores and the best and worst items of each set.
+    """(m,) mutual information, in bits, between the scores and the answer about each set.
+
+    An answer names the best and the worst item of the set.
 
     Args:
-        draws: (k, n) of the scores.
-        sets: (m, size) items.
+        draws: (k, n) scores of all items, drawn from the posterior.
+        sets: (m, size) items of each set.
     """
     size = sets.shape[1]
     scores = np.asarray(draws[:, sets], np.float64)  # (k, m, size)

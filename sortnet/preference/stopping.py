@@ -18,8 +18,8 @@ from sortnet.preference.posterior import Draws, Posterior
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
 NO_HOLDOUT = 30  # answers; if none of so many is a hold-out answer, no session asked for them
 _WIDEST = 3.0  # largest end of a likely range of questions, relative to its start
-_MANY_PAIRS = 20_000  # a share of wrong pairs is estimated from so many
-_MANY_PAIRS_OF_GROUP = 200  # of a group, however many groups there are
+_MANY_PAIRS = 20_000  # the share of wrong pairs is estimated from at most so many pairs
+_MANY_PAIRS_OF_GROUP = 200  # pairs of a group that are enough, however many groups there are
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,9 @@ class Remaining:
     """The distance of a session from its goal.
 
     Attributes:
-        questions: how many questions are left until the session may stop: as probably more as less.
-            At most the questions that annotators can still be asked; None if it is not known.
+        questions: the number of questions that are left until the session may stop, as probably
+            too high as too low. It is at most the number of questions that annotators can still
+            be asked; None: not known.
         wrong: share of all pairs, within groups if there are any, expected to be in the wrong
             order; if the goal is a top, share of the top items expected not to belong there.
         reached: whether the goal is reached, if the model is right.
@@ -40,8 +41,8 @@ class Remaining:
         groups: the distance of each group; empty without groups.
         left_out: whether the model was checked by all answers, each predicted from all other
             answers, for want of hold-out answers.
-        fewest, most: with a probability of 80 % the number of questions is between them; None if
-            that is not known.
+        fewest, most: with a probability of 80 % the number of questions is between these; None:
+            not known.
         details: further sentences, without a full stop.
         apart: a sentence on items that nobody compared, see `parts_apart`; or empty.
     """
@@ -102,8 +103,8 @@ class Remaining:
 def range_in_words(fewest: int | None, most: int | None) -> str:
     """A range of numbers, rounded outwards.
 
-    Of a range that is wider than a factor of 3, one end is left out: its upper end, or the lower
-    end if that says almost nothing.
+    If the range is wider than a factor of 3, its upper end is left out; if the lower end is below
+    3, the lower end is left out instead.
 
     >>> range_in_words(63, 142), range_in_words(63, 400), range_in_words(63, None)
     ('60 to 150', 'at least 60', 'at least 60')
@@ -133,7 +134,7 @@ def _step(number: int) -> int:
 
 
 class Check(NamedTuple):
-    """Whether the model is calibrated: right about unseen answers as often as it expects.
+    """Whether the model is calibrated, that is right about unseen answers as often as it expects.
 
     Attributes:
         n, right, expected: as `holdout_n`, `holdout_right`, `holdout_expected` of `Remaining`.
@@ -167,9 +168,9 @@ def questions_left(forecast: Forecast | None, answered: int, n_free: int) -> Lef
     """The questions that are left by a forecast, but at most as many as can still be asked.
 
     Args:
-        forecast: None if there is none yet.
-        answered: number of answers so far.
-        n_free: number of questions that can still be asked.
+        forecast: the forecast; None: there is no forecast yet.
+        answered: the number of answers so far.
+        n_free: the number of questions that can still be asked.
     """
     if forecast is None:
         return Left(None, None, None, suffices=n_free > 0)
@@ -184,7 +185,7 @@ def questions_left(forecast: Forecast | None, answered: int, n_free: int) -> Lef
 
 
 def _at_most(number: int | None, limit: int) -> int | None:
-    """The number, but at most the limit; None, not known, is above each limit below `MANY`."""
+    """The smaller of a number and a limit; an unknown number is above each limit below `MANY`."""
     if number is None:
         return limit if limit < MANY else None
     return min(number, limit)
@@ -195,9 +196,9 @@ class Progress(NamedTuple):
 
     Attributes:
         wrong, reached: as in `Remaining`.
-        summary: the same in a short line.
-        details: the same in a sentence.
-        is_final: whether no answer can change it.
+        summary: the distance in a short line.
+        details: the distance in a sentence.
+        is_final: whether no answer can change the distance.
     """
 
     wrong: float
@@ -256,8 +257,8 @@ class _TopOfGroup(NamedTuple):
     """The quality of a group's top.
 
     Attributes:
-        wrong: share of its items expected not to belong there.
-        sure: probability that no more items are wrong than the goal allows.
+        wrong: the share of its items that are expected not to belong to the top.
+        sure: the probability that no more items are wrong than the goal allows.
     """
 
     wrong: float
@@ -278,12 +279,12 @@ def group_standings(
     """Measure the distance of each group from the goal.
 
     Args:
-        posterior: of the scores.
-        groups: of the items.
-        n_answers: (n,) number of answers about each item.
-        goal: of the session.
+        posterior: the posterior of the scores.
+        groups: the groups of the items.
+        n_answers: (n,) the number of answers about each item.
+        goal: the goal of the session.
         passed: whether the check of the model passed; there is one check for all groups.
-        seed: of the pairs that are looked at.
+        seed: the seed of the pairs from which a group's share is estimated.
 
     Cost: at most a few thousand pairs of each group, fewer if there are many groups.
     """
@@ -308,7 +309,7 @@ def group_standings(
 def _wrong_share_of_group(
     posterior: Posterior, members: I64, most_pairs: int, rng: np.random.Generator
 ) -> float:
-    """The share of a group's pairs expected to be in the wrong order, or of some of its pairs."""
+    """The share of a group's pairs expected to be in the wrong order, estimated from some pairs."""
     if len(members) < 2:
         return 0.0
     group = Groups(None, len(members))
@@ -330,7 +331,7 @@ def holdout_check(p: F64, is_right: Bool, *, left_out: bool) -> Check:
 
     Args:
         p: (m,) the probability of the answer that the model expects.
-        is_right: (m,) whether that answer was given.
+        is_right: (m,) whether the expected answer was given.
         left_out: as in `Remaining`.
     """
     m = len(p)
@@ -361,13 +362,13 @@ def about_models(n_models: int, is_measured: bool) -> str:
 def whether_to_stop(
     state: Progress, goal: Goal, n_free: int, check: Check, left: Left
 ) -> tuple[bool, str]:
-    """Decide whether to stop, and why: a line on what is reached, what is left, what to do.
+    """Decide whether to stop, and give the reason as a line of text.
 
     Args:
         state: the distance from the goal.
-        goal: of the session.
-        n_free: number of questions that can still be asked.
-        check: of the model.
+        goal: the goal of the session.
+        n_free: the number of questions that can still be asked.
+        check: the check of the model.
         left: the number of questions that are left.
     """
     if state.is_final:

@@ -1,4 +1,7 @@
-"""Decisions about a study, and its present state, such as excluded annotators and gold pairs."""
+"""Decisions of administrators about a study, and the state of the study after them.
+
+For example, an annotator is excluded, or a pair gets a known answer.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ Subject: TypeAlias = str | int | Pair | None
 
 
 class _Switch(NamedTuple):
-    """A kind of decision that the opposite kind undoes.
+    """A kind of decision that a decision of the opposite kind undoes.
 
     Attributes:
-        opposite: the kind that undoes it.
-        field: of `Study`, which maps each subject to the decision in force.
-        needs: fields of a decision that say what it is about.
+        opposite: the opposite kind.
+        field: the field of `Study` that maps each subject to the decision in force.
+        needs: the fields of a decision that name its subject.
     """
 
     opposite: str
@@ -38,7 +41,7 @@ class _Switch(NamedTuple):
 
 _SWITCHES = {
     "exclude": _Switch("include", "excluded", ("annotator",)),
-    "pause": _Switch("resume", "paused", ()),  # it may also name an annotator
+    "pause": _Switch("resume", "paused", ()),  # a decision may also name an annotator
     "revoke": _Switch("renew", "revoked", ("annotator",)),
     "retire": _Switch("restore", "retired", ("item",)),
     "gold": _Switch("no-gold", "gold", ("item", "other")),
@@ -235,7 +238,7 @@ class Study:
         ]
 
     def state(self, annotator: str) -> str:
-        """The first of `excluded`, `paused`, `revoked` that holds for an annotator, or `active`."""
+        """The state of an annotator: `excluded`, else `paused`, else `revoked`, else `active`."""
         if annotator in self.excluded:
             return "excluded"
         if annotator in self.paused or None in self.paused:
@@ -283,8 +286,12 @@ def said_time(seconds: float) -> str:
 
 
 def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Study:
-    """The state after these decisions, in their order; `before`: the state that they change."""
-    study = before or Study()
+    """The state of a study after decisions, which are in their order.
+
+    Args:
+        before: the state that the decisions change; None: the state without any decision.
+    """
+    study = Study() if before is None else before
     switched_on: dict[str, Any] = {
         switch.field: dict(getattr(study, switch.field)) for switch in _SWITCHES.values()
     }

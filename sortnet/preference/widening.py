@@ -13,11 +13,12 @@ from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import progress
 from sortnet.preference.vote_arrays import Votes
 
-_MOST_ANNOTATORS = 4  # the least reliable ones are looked at
-_MOST_VOTES = 20_000  # among more answers, one annotator's hardly make a difference
+_MOST_ANNOTATORS = 4  # only the least reliable annotators are checked
+_MOST_VOTES = 20_000  # among more answers, the answers of one annotator hardly make a difference
 _MOST_ITEMS = 200  # with more items, a fit takes a second
-# Without a third of good answers the expected share of wrong pairs grows by a half. An annotator
-# counts only if without their answers the share falls below .98 of itself, further than by chance.
+# If a third of good answers is removed, the expected share of wrong pairs grows by a half. An
+# annotator counts only if without their answers the share falls below .98 of the share with them,
+# which is more than by chance.
 _SURER = 0.98
 
 
@@ -26,17 +27,17 @@ def widened_by(
 ) -> int | None:
     """The number of the annotator whose answers made the intervals wider, or None.
 
-    Answers of somebody who contradicts the others make all scores less sure. A fit to the others'
-    answers alone, with its own scales, then expects fewer pairs in the wrong order, although it has
-    fewer answers.
+    An annotator who contradicts the other annotators makes all scores less sure. A fit without this
+    annotator's answers, with scales chosen again, then expects fewer pairs in the wrong order,
+    although it has fewer answers.
 
     Args:
-        posterior: by all answers.
-        features: (n, d) of the fit.
+        posterior: the posterior given all answers.
+        features: (n, d) the features of the fit.
         votes: all answers.
-        groups: of the items.
-        goal: of the session.
-        seed: of the pairs that are looked at.
+        groups: the groups of the items.
+        goal: the goal of the session.
+        seed: the seed of the pairs from which the share is estimated.
 
     Cost: the scales and a fit for each of the four least reliable annotators with at least 20
     answers; nothing with more than 200 items or 20,000 answers, or with one annotator.

@@ -1,1 +1,1 @@
-"""Rankers of every kind, which are fitted on labelled queries and order new queries."""
+"""Rankers of every kind, which are fitted on labelled queries and sort new queries."""

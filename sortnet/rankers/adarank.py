@@ -1,4 +1,4 @@
-"""AdaRank for MAP and for NDCG (Xu and Li 2007): a sum of features, each weighted by a measure.
+"""AdaRank (Xu and Li 2007): a weighted sum of features, boosted to maximise MAP or NDCG.
 
 The measures of the weak rankers are computed once, before the first round (Köppel et al. 2025,
 RankNet revisited, algorithm 1).
@@ -19,13 +19,13 @@ from sortnet.rankers.base import order_by
 from sortnet.rankers.linear import LinearSettings
 
 _TINY = 1e-12
-_TOLERANCE = 0.002  # the measure may fall by less in a round
-_IN_VAIN = 5  # rounds in a row with the same weak ranker and no change, after which it is left out
+_TOLERANCE = 0.002  # boosting ends when the mean measure falls by this much in a round
+_IN_VAIN = 5  # a weak ranker is left out after this many rounds in a row that change no measure
 
 
 @dataclass(frozen=True)
 class _Ensemble:
-    """A weighted sum of weak rankers."""
+    """A weighted sum f(x) = Σ w_k h_k(x) of weak rankers, and the weights of the queries."""
 
     w: F64  # (2 d,) weights of the columns, then of their negatives
     P: F64  # (m,) weights of the queries that have a measure
@@ -34,7 +34,7 @@ class _Ensemble:
 
 @dataclass(frozen=True, eq=False)
 class _WeakRankers:
-    """The weak rankers: each column of the queries, and its negative."""
+    """The weak rankers: every feature column is one, and so is its negative."""
 
     part: Queries
     metric: Metric
@@ -47,9 +47,10 @@ class _WeakRankers:
         return cls(part, metric, columns, _performances(part, columns, metric))
 
     def best(self, ensemble: _Ensemble, barred: Collection[int]) -> tuple[int, float]:
-        """The number of the weak ranker with the largest Σ P E(h), and this sum.
+        """Find the weak ranker h with the largest weighted measure Σ P E(h).
 
-        Barred weak rankers are left out; the number is -1 if all are barred.
+        Returns:
+            The number of the weak ranker, or -1 if all are barred; and its weighted measure.
         """
         means = self.E @ ensemble.P
         means[list(barred)] = -np.inf
@@ -59,9 +60,9 @@ class _WeakRankers:
         return k, float(means[k])
 
     def add(self, ensemble: _Ensemble, k: int, mean: float) -> _Ensemble:
-        """Add α h_k to the sum, α = ½ ln((1 + mean) / (1 - mean)).
+        """Add weak ranker number k with the weight α = ½ ln((1 + mean) / (1 - mean)).
 
-        The queries' weights become P exp(-α E(f)), scaled to a sum of 1.
+        The queries' weights become P exp(-α E(f)), scaled to a sum of 1, where f is the new sum.
         """
         w = ensemble.w.copy()
         alpha = 0.5 * np.log((1 + mean) / max(1 - mean, _TINY))
@@ -72,17 +73,17 @@ class _WeakRankers:
 
 
 def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
-    """Yield the weights (d,) after each round.
+    """Yield the feature weights w (d,) after each round of AdaRank.
 
-    Only queries that have a measure E count, with the weights P = 1 / m at first. The weak ranker h
-    with the largest Σ P E(h) gets α = ½ ln(Σ P (1 + E(h)) / Σ P (1 - E(h))); then P becomes
-    P exp(-α E(f)), where f is the sum so far.
+    Only the m queries that have a measure E count, with the weights P = 1 / m at first. The weak
+    ranker h with the largest Σ P E(h) gets α = ½ ln(Σ P (1 + E(h)) / Σ P (1 - E(h))); then P
+    becomes P exp(-α E(f)), where f is the sum so far.
 
-    This alone would choose the best one or two weak rankers for ever. As in RankLib, a weak ranker
-    that is chosen twice in a row is therefore put aside, and its round is undone. These rounds end
-    when the mean of E(f) falls by 0.002; the last round is left out. Then the weak rankers that
-    were put aside return singly, the last first. They may be chosen many times in a row, but a weak
-    ranker that has changed nothing five times in a row is barred.
+    Rounds of this kind alone would choose the best one or two weak rankers for ever. As in RankLib,
+    a weak ranker that is chosen twice in a row is therefore put aside, and its round is undone. The
+    rounds end when the mean of E(f) falls by 0.002; the last round is left out. Then the weak
+    rankers that were put aside return singly, the last first. Now a weak ranker may be chosen many
+    times in a row, but is barred if it changes nothing five times in a row.
     """
     weak = _WeakRankers.of(part, metric)
     n_queries = weak.E.shape[1]
@@ -103,7 +104,7 @@ def _rounds(
     *,
     again: bool,
 ) -> Generator[F64, None, _Ensemble]:
-    """Add weak rankers until the measure falls; return the sum before it fell.
+    """Run rounds of boosting until the mean measure falls; return the ensemble before the fall.
 
     A weak ranker that is chosen twice in a row is put `aside`. With `again` it may be chosen in a
     row, but at most `_IN_VAIN` times without a change of the measure.
@@ -140,7 +141,7 @@ def _rounds(
 
 
 def _performances(part: Queries, columns: F64, metric: Metric) -> F64:
-    """(n_columns, n_queries) the measure of each query ranked by each column.
+    """Measure every query when it is sorted by each column alone, (n_columns, n_queries).
 
     Queries without a measure are left out.
     """
@@ -160,7 +161,7 @@ class AdaRankSettings(LinearSettings):
     rounds: int = setting(300, "Largest number of weak rankers.", TRAINING, least=1)
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
-        """AdaRank's weights in the round that is best by RankQuality on V.
+        """Run AdaRank on T; return the weights of the round with the best RankQuality on V.
 
         Raises:
             DataError: if the measure scores every ranking of T alike.

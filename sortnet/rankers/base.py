@@ -68,48 +68,55 @@ class Ranker(ABC):
 
     @property
     def depends_on_query(self) -> bool:
-        """Whether a margin depends on the other documents of the query, as by the scaling."""
+        """Whether the margin of a pair changes with the other documents of the query.
+
+        A scaling by query, such as `rank`, makes it so.
+        """
         return self.scaler.depends_on_query
 
     def scaled(self, queries: Queries) -> Queries:
         """Scale the features as in training.
 
         Raises:
-            ModelError: if the features are not those it was fitted on.
+            ModelError: if the features are not the features that the ranker was fitted on.
         """
         self.check_features(queries)
         return self.scaler(queries)
 
     @abstractmethod
     def scores(self, queries: Queries) -> F32:
-        """Scores (n_docs,), higher is better; only scores of the same query can be compared."""
+        """Compute scores (n_docs,), higher is better; they are comparable within a query only."""
 
     def real_scores(self, queries: Queries) -> F32:
-        """Scores (n_docs,) that say by how much a document is better, where the ranker has them."""
+        """Compute scores (n_docs,) whose differences say by how much a document is better.
+
+        A ranker without such scores returns `scores`.
+        """
         return self.scores(queries)
 
     @abstractmethod
     def learned(self) -> dict[str, Array]:
-        """The learned arrays by name, as `read` of the settings takes them."""
+        """The learned arrays by name, from which `read` of the settings restores the ranker."""
 
     def tensors(self) -> dict[str, Array]:
         """All arrays that `save` writes, by name: the learned ones and the scaling."""
         return self.learned() | scaler_arrays(self.scaler)
 
     def facts(self) -> dict[str, Any]:
-        """Further entries of model.json."""
+        """Entries of model.json that depend on the kind of ranker."""
         return {"depends_on_query": self.depends_on_query}
 
     def order(self, queries: Queries) -> I64:
-        """Document numbers (n_docs,) query by query, the best first.
+        """Sort each query: document numbers (n_docs,), query by query, the best document first.
 
         Raises:
-            ModelError: if the features are not those it was fitted on, or a score is no number.
+            ModelError: if the features are not the features that the ranker was fitted on, or a
+                score is no number.
         """
         return self._by_scores(queries, arrangement(queries))
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
-        """Margins (m,) of documents i over documents j (document numbers): above 0, i goes first.
+        """Compute the margins (m,) of document i[k] over document j[k]: above 0, i[k] is better.
 
         A margin may depend on all documents of the query, see `depends_on_query`.
         """
@@ -118,15 +125,15 @@ class Ranker(ABC):
         return differences
 
     def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
-        """Named outputs of each part of the ranker for document i over document j."""
+        """Outputs of each part of the ranker for the pair (i, j): {name of the output: value}."""
         return [{"margin": float(self.margins(queries, [i], [j])[0])}]
 
     def split_shares(self) -> F64 | None:
-        """Share (n_features,) of the soft trees' splits that use each feature; None: no trees."""
+        """Share of the splits that use each feature, (n_features,); None without soft trees."""
         return None
 
     def differentiable(self) -> Margin:
-        """The margin as a function of two scaled documents that has gradients.
+        """The margin as a torch function of two scaled documents.
 
         Raises:
             ModelError: if the ranker has no such function.
@@ -137,7 +144,7 @@ class Ranker(ABC):
         )
 
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
-        """Prepare repeated orders of documents whose columns are changed.
+        """Prepare sorting the same documents many times with changed feature columns.
 
         All orders start from the same arrangement, so that changing a feature that the ranker does
         not use changes no order.
@@ -152,17 +159,18 @@ class Ranker(ABC):
         return copy, lambda changed: self._by_scores(changed, start), sources
 
     def order_before(self, queries: Queries) -> I64:
-        """Order (n_docs,) by the ranker before training, with random weights."""
+        """Sort the documents by the untrained ranker, whose weights are random, (n_docs,)."""
         return arrangement(queries)
 
     def check_features(self, queries: Queries) -> None:
-        """Refuse data with other features than those the ranker was fitted on."""
+        """Raise a ModelError if the features are not the features that the ranker was fitted on."""
         if queries.n_features != self.n_features:
             raise ModelError(
                 f"{queries.source}: {queries.n_features} features, "
                 f"but the model was trained on {self.n_features}"
             )
-        ours, theirs = self.feature_names, queries.feature_names
+        ours = self.feature_names
+        theirs = queries.feature_names
         if ours is not None and theirs is not None and ours != theirs:
             pairs = zip(ours, theirs, strict=True)
             k = next(k for k, (our_name, their_name) in enumerate(pairs) if our_name != their_name)
@@ -196,7 +204,7 @@ class Ranker(ABC):
         write_folder(folder, document, self._saved_tensors())
 
     def weights_sha256(self) -> str:
-        """Hash of the weights as `save` writes them, the weights of a describer included."""
+        """SHA-256 of all arrays that `save` writes, including the arrays of a describer."""
         return digest_of(self._saved_tensors())
 
     def _saved_tensors(self) -> dict[str, Array]:
@@ -208,7 +216,7 @@ class Ranker(ABC):
         return tensors
 
     def _by_scores(self, queries: Queries, start: I64) -> I64:
-        """Order by scores; documents with equal scores stay in the order of `start`, (n_docs,)."""
+        """Sort by score, best first; documents with equal scores keep their order in `start`."""
         self.check_features(queries)
         scores = self.scores(queries)
         if np.isnan(scores).any():
@@ -218,13 +226,13 @@ class Ranker(ABC):
 
 
 def scaling_setting(default: str) -> Any:
-    """The field `scaling` of a kind's settings; `default` is the help's text for the default."""
+    """Make the field `scaling` of a settings class; `default` describes its default in the help."""
     text = f"Feature scaling, parts joined by +: {', '.join(SCALINGS)}. Default: {default}."
     return setting(None, text, COMPARATOR, choices=SCALINGS, joined=True)
 
 
 def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I64:
-    """Order (n_docs,) by scores, query by query.
+    """Sort the documents by score, query by query, the best first, (n_docs,).
 
     Documents with equal scores stay in the order of `start`, by default the order of their numbers.
     """
@@ -236,5 +244,5 @@ def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I
 if not TYPE_CHECKING:  # type checkers shall refuse names that this module does not have
 
     def __getattr__(name: str) -> Any:
-        """Functions that were in this module up to version 0.4."""
+        """Find a function that was in this module up to version 0.4."""
         return moved_function(__name__, name)

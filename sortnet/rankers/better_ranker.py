@@ -1,4 +1,4 @@
-"""Choose between a comparator and the posterior for judged pairs, by the pairs held out."""
+"""Fit a comparator and a posterior on judged pairs; keep what predicts held-out pairs better."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sortnet.rankers.posterior_ranker import PosteriorSettings
 
 
 def better_ranker(train: Queries, vali: Queries, config: Config) -> Ranker:
-    """Fit a comparator and a posterior on judged pairs; return the better by the pairs held out.
+    """Fit a comparator and a posterior on judged pairs; keep what predicts held-out pairs better.
 
     Args:
         train: queries with judged pairs.
@@ -32,10 +32,10 @@ def better_ranker(train: Queries, vali: Queries, config: Config) -> Ranker:
 
 
 def better_than_posterior(net: Model, train: Queries, vali: Queries) -> Ranker:
-    """Return a trained comparator or the posterior of the same judged pairs, whichever is better.
+    """Return the comparator, or the posterior of the same judged pairs if that is better.
 
-    Without judged pairs the comparator is returned. `info["kept"]` of the result has its kind, the
-    measure, the figures of both rankers and the reason.
+    Without judged pairs the comparator is returned. `info["kept"]` of the result tells the kind
+    of ranker that was kept, the measure, the figures of both rankers and the reason.
 
     Args:
         net: the comparator, trained on `train` and chosen by `vali`.

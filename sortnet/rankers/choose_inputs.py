@@ -1,6 +1,6 @@
 """Choose the feature scaling by short trial trainings; with judged pairs also the weight decay.
 
-The inputs are equation 5 and ranks within the query, or the quantiles of each feature as normal
+The candidates are equation 5 and ranks within the query, or the quantiles of each feature as normal
 deviates, or both: three trials at most. Without trials the settings are `Config.with_defaults`.
 No trial is run if answers are limited or a judge is to be asked: a trial would look at answers that
 the budget does not count.
@@ -28,16 +28,17 @@ Trial = dict[str, Any]
 
 INPUTS = ("query+rank", "normal", "query+rank+normal")
 STRONGER = (10.0, 100.0)  # factors of the fixed weight decay
-# Size of a trial, at most. Two heads and eight mini-batches an epoch find every table on which the
-# inputs matter, in a tenth of the time of a training.
+# Upper limits on the size of a trial. Two heads and eight mini-batches an epoch are enough to tell
+# on which tables the scaling matters, and take a tenth of the time of a training.
 _HEADS = 2
 _EPOCHS = 6
 _ITERATIONS = 3
 _EPOCH_STEPS = 8
-_TRIED_ON = 20_000  # documents of a part, at most, so that trials take seconds
-# Standard errors by which a setting must be better than the first to be preferred. Two would keep
-# the first inputs for small tables that are sorted much better by other inputs. With judged pairs
-# too weak a weight decay does more harm than too strong a weight decay.
+_TRIED_ON = 20_000  # documents of a part, at most: a trial then takes seconds
+# A setting replaces the first candidate only if it is better by this many standard errors. With two
+# standard errors, small tables would keep the first scaling even where another scaling sorts them
+# much better. With judged pairs less certainty is asked for, because too weak a weight decay does
+# more harm than too strong a weight decay.
 _SURE = 1.0
 _SURE_OF_FEW = 0.5
 
@@ -52,7 +53,7 @@ def choose(
     ended: Sequence[Trial] = (),
     on_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> tuple[Config, list[Trial]]:
-    """Choose the scaling if it is left open, and with judged pairs the weight decay.
+    """Choose the settings that `config` leaves open: scaling and, with judged pairs, weight decay.
 
     Args:
         train: labelled queries, not scaled.
@@ -87,6 +88,7 @@ def choose(
     T, V = split
 
     def outcome(candidate: Config) -> F64:
+        """RankQuality of a trial for each query of V; a trial that has ended is not run again."""
         settings = {"scaling": candidate.scaling, "weight_decay": candidate.training.weight_decay}
         for trial in trials:
             if settings.items() <= trial.items():
@@ -113,11 +115,11 @@ def first_best(
 ) -> Config:
     """The candidate with the best mean outcome if it is surely better, else the first candidate.
 
-    It is surely better than the first if the mean difference of their outcomes, query by query, is
-    more than `sure` standard errors.
+    A candidate is surely better than the first if the mean difference of their outcomes, query by
+    query, is more than `sure` standard errors.
     """
     outcomes_by_query = [outcome(candidate) for candidate in candidates]
-    # A query without a RankQuality is NaN for all candidates.
+    # The outcome of a query without a RankQuality is NaN, for every candidate.
     means = [np.nanmean(values) for values in outcomes_by_query]
     best = int(np.argmax(means))
     if is_gain(outcomes_by_query[best] - outcomes_by_query[0], sure):
@@ -126,7 +128,10 @@ def first_best(
 
 
 def _outcomes(train: Queries, vali: Queries, config: Config, make_for: MakeFor) -> F64:
-    """RankQuality of a small committee for each query of `vali`, or for each judged pair."""
+    """Train a small committee on `train`; return its RankQuality on each query of `vali`.
+
+    If `vali` has judged pairs, the result has a value for each judged pair.
+    """
     config = _short(train, config)
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     T, V = scaler(train), scaler(vali)
@@ -136,7 +141,7 @@ def _outcomes(train: Queries, vali: Queries, config: Config, make_for: MakeFor) 
 
 
 def _short(train: Queries, config: Config) -> Config:
-    """The settings of a trial: fewer heads, epochs, iterations and mini-batches."""
+    """Reduce the settings to the size of a trial: fewer heads, epochs, iterations, mini-batches."""
     epoch_pairs = Budget.of(train, config).epoch_pairs
     max_iter = 2  # sorts with random weights, and after a single training
     if config.start == "warm":
@@ -150,9 +155,9 @@ def _short(train: Queries, config: Config) -> Config:
 
 
 def _split(train: Queries, vali: Queries, config: Config) -> tuple[Queries, Queries] | None:
-    """The queries T that a trial learns from, and the queries V that it is measured on.
+    """Select the queries T that trials learn from, and the queries V that measure the trials.
 
-    None if nothing can be learned from T, or RankQuality does not measure V.
+    Returns None if nothing can be learned from T, or no query of V has a RankQuality.
     """
     T = _sample(train, config.seed)
     V = _sample(vali, config.seed)
@@ -166,7 +171,7 @@ def _split(train: Queries, vali: Queries, config: Config) -> tuple[Queries, Quer
 
 
 def _sample(queries: Queries, seed: int) -> Queries:
-    """Random queries, with `_TRIED_ON` documents at most, but one query at least."""
+    """Draw random queries with `_TRIED_ON` documents at most, but always one query at least."""
     if queries.n_docs <= _TRIED_ON:
         return queries
     order = np.random.default_rng(seed).permutation(len(queries))

@@ -1,4 +1,4 @@
-"""Upgrade the content of a model folder of version 0.1.0 to the content of today."""
+"""Upgrade the content of a model folder that version 0.1.0 wrote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WEIGHTS_OF_0_1 = "weights.safetensors"
 def upgraded_folder(
     document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The document and the arrays that this version would write in place of those of 0.1.0.
+    """Convert the model.json and the arrays of version 0.1.0 to the present format.
 
     Version 0.1.0 knew one kind of ranker, and scalings of one part; it did not store which features
     varied in training. Its settings are converted where they are read, in `sortnet.history`.

@@ -1,4 +1,4 @@
-"""A ranker that sums decision trees kept as arrays: the result of all boosted kinds.
+"""A ranker whose score is a sum of decision trees; every boosted kind of ranker becomes one.
 
 A model folder is read and checked without the library that fitted it, and ranks where that library
 is not installed.
@@ -21,18 +21,18 @@ from sortnet.rankers.model_folder import Array, Saved
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees: a document goes left at a node where its feature is at most the threshold.
+    """Decision trees as arrays. At a node, values up to the threshold go left.
 
     >>> stump = Forest.stumps([(0, 0.5, 2.0, True)])
     >>> stump(np.array([[0.5], [0.6], [np.nan]], np.float32)).tolist()
     [0.0, 2.0, 0.0]
     """
 
-    # Nodes of all trees, one tree after the other.
+    # The arrays have the nodes of all trees, one tree after the other.
     feature: I64  # (n,) int64, -1 at a leaf
     threshold: F64  # (n,) float64; a leaf has its value here
-    left: I64  # (n,) int64 number of the left child, which comes later
-    right: I64  # (n,) int64 number of the right child, which comes later
+    left: I64  # (n,) int64 number of the left child, which is greater than the number of the node
+    right: I64  # (n,) int64 number of the right child, which is greater, too
     missing: Bool  # (n,) bool, whether a document without the feature goes left
     roots: I64  # (n_trees,) int64 numbers of the roots
 
@@ -74,40 +74,41 @@ class Forest:
         )
 
     def __call__(self, X: F32) -> F64:
-        """(n_docs,) sums of the leaves' values.
+        """Score the documents, (n_docs,): the sum of the values of the leaves that they reach.
 
         Cost: a step for each document, tree and level.
         """
         return sum(self.each(X), np.zeros(len(X)))
 
     def each(self, X: F32) -> Iterator[F64]:
-        """Yield the values (n_docs,) of each tree."""
+        """Yield for each tree the values (n_docs,) of the leaves that the documents reach."""
         for root in self.roots:
             node = np.full(len(X), root)
-            doc = np.arange(len(X) if self.feature[root] >= 0 else 0)
-            while len(doc):
-                parent = node[doc]
-                x = X[doc, self.feature[parent]]
+            docs = np.arange(len(X))
+            docs_at_inner = docs[self.feature[node] >= 0]
+            while len(docs_at_inner):
+                parent = node[docs_at_inner]
+                x = X[docs_at_inner, self.feature[parent]]
                 goes_left = np.where(np.isnan(x), self.missing[parent], x <= self.threshold[parent])
-                node[doc] = np.where(goes_left, self.left[parent], self.right[parent])
-                doc = doc[self.feature[node[doc]] >= 0]
+                node[docs_at_inner] = np.where(goes_left, self.left[parent], self.right[parent])
+                docs_at_inner = docs_at_inner[self.feature[node[docs_at_inner]] >= 0]
             yield self.threshold[node]
 
     def first(self, n_trees: int) -> Forest:
-        """A forest of the first trees."""
+        """The forest of the first `n_trees` trees."""
         end = len(self.feature) if n_trees >= len(self.roots) else int(self.roots[n_trees])
         nodes = {f.name: getattr(self, f.name)[:end] for f in fields(self)}
         return Forest(**{**nodes, "roots": self.roots[:n_trees]})
 
     def fault(self, n_features: int) -> str | None:
-        """A message saying why the arrays are no forest, or None if they are a forest."""
+        """Say what is wrong with the arrays; None if they are trees over `n_features` features."""
         is_inner = self.feature >= 0
         n_nodes = len(self.feature)
         number = np.arange(n_nodes)
         if ((self.feature < -1) | (self.feature >= n_features)).any():
             return "a feature that is not there"
         for child in (self.left, self.right):
-            # A child comes after its parent, so that every path ends.
+            # Every path from a root ends, because a child has a greater number than its parent.
             if (is_inner & ((child <= number) | (child >= n_nodes))).any():
                 return "a node that is not there"
         if not len(self.roots) or self.roots[0] != 0 or (np.diff(self.roots) <= 0).any():
@@ -119,7 +120,7 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class ForestRanker(Ranker):
-    """Ranks by the sum of trees over the features as they are."""
+    """Ranks by the sum of decision trees over the unscaled features."""
 
     forest: Forest
 
@@ -137,15 +138,15 @@ class ForestRanker(Ranker):
 
 @dataclass(frozen=True)
 class ForestSettings(Settings):
-    """Settings of sums of trees."""
+    """Settings of every ranker that is a sum of trees."""
 
     ranker: ClassVar[type[ForestRanker]] = ForestRanker
 
     def best_trees(self, forest: Forest, vali: Queries) -> tuple[Forest, int]:
-        """Cut the forest to the number of trees with the best RankQuality on `vali`, at least one.
+        """Keep the first trees only: the number of trees with the best RankQuality on `vali`.
 
         Returns:
-            The forest, and its number of trees.
+            The forest, and its number of trees, at least one.
         """
         scores = np.zeros(vali.n_docs)
         qualities = []

@@ -1,8 +1,8 @@
-"""Train a model further: settings and first comparator of a run that begins with its weights.
+"""Train a model further: the settings and the first comparator of a run from its weights.
 
 The weights fit only the inputs and the architecture of their model, so the run keeps the model's
 scaling, comparator and features. No trials are run. The seed and the weight decay are the model's,
-too, unless they are given.
+too, unless the caller sets them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.learning.step_budget import MOST_OF_RUN, MOST_OF_TRAINING, Budget, default_epochs
 
-# The settings that a comparator is made with; dropout is a part of the comparator, too.
+# Trained weights fit only a comparator that is made with the same values of these settings. Dropout
+# is among them because it is a part of the comparator, though the help lists it with the training.
 _WEIGHT_SETTINGS = (*(s.name for s in own_settings(Config) if s.section == COMPARATOR), "dropout")
 
 
 def settings_from_model(learned: Config, **given: Any) -> Config:
-    """The settings of a run that begins with the model's weights.
+    """Make the settings of a run that begins with the weights of a model.
 
     Args:
         learned: the settings of the model to begin with.
@@ -59,7 +60,7 @@ def settings_from_model(learned: Config, **given: Any) -> Config:
 
 
 def checked_settings(learned: Config, config: Config | None) -> Config:
-    """Check that settings fit a run that begins with a model's weights; fill in the scaling.
+    """Check that a run with these settings can begin with a model's weights; fill in the scaling.
 
     Args:
         learned: the settings of the model to begin with.
@@ -86,9 +87,9 @@ def checked_settings(learned: Config, config: Config | None) -> Config:
 
 
 def with_epochs(train: Queries, config: Config) -> Config:
-    """Set the number of epochs if it is left open: half as many as from random weights.
+    """Set the number of epochs, if `config` does not, to half of the default for random weights.
 
-    At the same learning rate half of the epochs were as good as all epochs.
+    In experiments with the same learning rate, half of the epochs were as good as all epochs.
     """
     if config.training.epochs is not None:
         return config
@@ -100,7 +101,7 @@ def with_epochs(train: Queries, config: Config) -> Config:
 def first_comparator(
     trained: TrainableComparator | FittedTrees, config: Config
 ) -> TrainableComparator:
-    """Copy a model's comparator to the device of the settings, as C0 of a run."""
+    """Copy the comparator of a model to the device of the run, which begins with the copy."""
     comparator = copy.deepcopy(trainable(trained))
     device = resolve_device(config.device)
     for member in comparator.members:
@@ -109,13 +110,13 @@ def first_comparator(
 
 
 def _weight_settings(config: Config) -> dict[str, Any]:
-    """The settings that weights depend on, by name."""
+    """The settings that decide which weights fit, by name, with their defaults filled in."""
     flat = config.with_defaults.flat()
     return {name: flat[name] for name in _WEIGHT_SETTINGS}
 
 
 def _refuse_fresh(config: Config) -> None:
-    """Refuse settings whose trainings begin from random weights."""
+    """Raise a DataError if the settings begin each training from random weights."""
     if config.start == "fresh":
         raise DataError(
             "start=fresh begins each training from random weights, and the run is to begin with "
@@ -124,5 +125,5 @@ def _refuse_fresh(config: Config) -> None:
 
 
 def _as_text(value: Any) -> str:
-    """The value of a setting for messages, a tuple as on the command line."""
+    """Write the value of a setting as it is typed on the command line."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -57,7 +57,7 @@ class LinearRanker(Ranker):
 
 @dataclass(frozen=True)
 class LinearSettings(Settings):
-    """Settings of every linear ranker; `solve` of a subclass finds w, (n_columns,)."""
+    """Settings of every linear ranker; `solve` of a subclass finds the weights w, (n_columns,)."""
 
     ranker: ClassVar[type[LinearRanker]] = LinearRanker
     grids = ({"scaling": _SCALINGS},)
@@ -68,10 +68,11 @@ class LinearSettings(Settings):
 
 
 def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> F64:
-    """The weights w (d,) that minimise ½|w|² + C Σ max(0, 1 - w·(x_i - x_j))².
+    """Find the weights w (d,) that minimise ½|w|² + C Σ max(0, 1 - w·(x_i - x_j))².
 
-    A has a row for each pair, 1 at i and -1 at j, and A_s has the rows of the pairs inside the
-    margin. The Hessian is I + 2C X'A_s'A_s X; only its products with vectors are computed.
+    The sum is over the pairs of a better document i and a worse document j. The matrix A has a row
+    for each pair, 1 at i and -1 at j; A_s has the rows of the pairs inside the margin. The Hessian
+    is I + 2C X'A_s'A_s X; only its products with vectors are computed.
 
     Cost: memory of about 100 bytes a pair at the peak, of which the row of A takes 28; differences
     of features are never stored. A step of the conjugate gradients is a product with X and with A.
@@ -105,7 +106,7 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
 
 
 def _pair_matrix(part: Queries) -> csr_array:
-    """Matrix A (m, n_docs) of pairs: 1 at the better document of a pair, -1 at the worse."""
+    """Make the matrix A (m, n_docs) of all pairs: 1 at the better document, -1 at the worse."""
     pairs = pairs_of_grades(part)
     m = len(pairs)
     index = np.int32 if 2 * m < 2**31 else np.int64  # int32 takes half the memory
@@ -116,7 +117,7 @@ def _pair_matrix(part: Queries) -> csr_array:
 
 
 def expected_ranks(part: Queries) -> F64:
-    """Expected place of each document in its query of n documents, divided by n + 1, (n_docs,).
+    """Expected place of each document in its query, divided by n + 1 in a query of n, (n_docs,).
 
     Documents are ordered by grade, from place 1 for the best; documents of the same grade share the
     mean of their places.
@@ -132,7 +133,7 @@ def expected_ranks(part: Queries) -> F64:
 
 
 def regression(X: F32, y: F64, ridge: float) -> F64:
-    """Weights w (d,) of a ridge regression; its intercept is not penalised."""
+    """Find the weights w (d,) of a ridge regression, whose intercept is not penalised."""
     Z = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
     penalised = Z.T @ Z + ridge * np.eye(Z.shape[1])
     w: F64 = np.linalg.lstsq(penalised, Z.T @ (y - y.mean()), rcond=None)[0]
@@ -142,7 +143,7 @@ def regression(X: F32, y: F64, ridge: float) -> F64:
 def evolution(
     w: F64, quality: Callable[[F64], float], generations: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, F64]]:
-    """Yield every generation, from 1, whose child is better than its parent, and the child.
+    """Evolve the weights w; yield (number of the generation, weights) at each improvement.
 
     A child differs from its parent by Gaussian steps in a random half of the weights. The step
     grows by 1.5 after a success and shrinks by 1.5^¼ after a failure, so that about a fifth of the
@@ -165,10 +166,10 @@ def evolution(
 def cma_evolution(
     cma: Any, w: F64, quality: Callable[[F64], float], generations: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, F64]]:
-    """Yield every generation, from 1, and its best candidate, until `cma` sees no progress.
+    """Evolve the weights w by CMA-ES; yield (number of the generation, its best candidate).
 
-    The strategy has the library's defaults, and a first step size of 1: no ranking depends on the
-    length of w.
+    It ends after `generations`, or when the library `cma` sees no progress. The library's defaults
+    are used, with a first step size of 1: no ranking depends on the length of w.
     """
     options = {"seed": np.nan, "randn": lambda *shape: rng.standard_normal(shape), "verbose": -10}
     strategy = cma.CMAEvolutionStrategy(w, 1.0, options)
@@ -228,9 +229,9 @@ class EsSettings(LinearSettings):
         return "cma" if self.algorithm == "cma" else None
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
-        """Run an evolution strategy on RankQuality of T; keep the weights that are best on V.
+        """Maximise RankQuality on T by an evolution strategy; keep the weights that are best on V.
 
-        Cost: a ranking of T for each candidate, besides the start.
+        Cost: the initial weights, then a ranking of T for each candidate.
         """
 
         def quality(part: Queries, w: F64) -> float:

@@ -1,4 +1,4 @@
-"""Loading of a ranker of any kind from its folder."""
+"""Load a ranker of any kind from its folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sortnet.rankers.model_folder import Saved, read_folder
 from sortnet.rankers.registry import kind_settings
 from sortnet.rankers.saved_scaler import take_scaler
 
-_MODEL = "sortnet.rankers.model"  # module with the `load` of SortNet
+_MODEL = "sortnet.rankers.model"  # module whose `load` reads a ranker of kind sortnet
 
 
 def load_ranker(folder: str | Path, **model_arguments: Any) -> Ranker:
@@ -32,7 +32,7 @@ def load_ranker(folder: str | Path, **model_arguments: Any) -> Ranker:
 
 
 def _make_ranker(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
-    """Make the ranker of a folder's content, with its columns and the features of its items."""
+    """Make the ranker from the content of its folder, with its column names and its describer."""
     try:
         settings = kind_settings(saved.kind)
     except ModelError as error:
@@ -59,7 +59,7 @@ def _make_ranker(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
 
 
 def _make_other_kind(saved: Saved) -> Ranker:
-    """Make a ranker of any kind but SortNet."""
+    """Make a ranker of any kind other than `sortnet` from the content of its folder."""
     config: Any = saved.settings(kind_settings(saved.kind))
     scaler = take_scaler(saved, config.flat().get("scaling"))
     learned = config.read(saved, scaler.n_columns)

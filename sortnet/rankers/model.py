@@ -1,4 +1,4 @@
-"""A model: a scaling and a comparator, which sorts with or without torch.
+"""A model: a feature scaling and a comparator, which sort documents with or without torch.
 
 Trees are kept as arrays, `FittedTrees`; torch is loaded only for a net or a gradient.
 """
@@ -53,22 +53,22 @@ class Model(Ranker):
     comparator: Learned
 
     def sort(self, queries: Queries) -> Sorting:
-        """Sort every query; returns the rankings and the comparisons of the sort.
+        """Sort every query; return the order of the documents and all comparisons of the sort.
 
         Raises:
-            ModelError: if the features are not those the model was trained on.
+            ModelError: if the features are not the features that the model was trained on.
         """
         self.check_features(queries)
-        return sort(self.comparator, self.scaler.when_read(queries))
+        return sort(self.comparator, self.scaler.scale_lazily(queries))
 
     def order(self, queries: Queries) -> I64:
-        """Document numbers (n_docs,) query by query, the best first, as `sort` orders them."""
+        """Sort each query: document numbers (n_docs,), query by query, the best document first."""
         return self.sort(queries).order
 
     def scores(self, queries: Queries) -> F32:
-        """Number (n_docs,) of lower documents in the query: n - 1 for the first, 0 for the last.
+        """Number of documents below each document in its query, (n_docs,): 0 for the last.
 
-        A comparator gives an order and need not have a score, so the places are the scores.
+        A comparator gives an order and need not have scores, so the places serve as scores.
         """
         order = self.order(queries)
         scores = np.empty(queries.n_docs, np.float32)
@@ -77,7 +77,7 @@ class Model(Ranker):
         return scores
 
     def real_scores(self, queries: Queries) -> F32:
-        """Sum of g(x) (n_docs,) if all comparators have a g, else the mean margins.
+        """Sum of the scores g(x) of all nets, (n_docs,), or the mean margins if a net has no g.
 
         A sum of g(x) can be compared across queries if the scaling does not depend on the query.
         A committee of nets sorts by margins; its order may differ from the order by the sum.
@@ -96,10 +96,11 @@ class Model(Ranker):
         return total
 
     def mean_margins(self, queries: Queries) -> F32:
-        """Mean margin (n_docs,) of a document over the rest of its query; 0 for a single document.
+        """Mean margin of each document over the rest of its query, (n_docs,); 0 if it is alone.
 
         Mean margins cannot be compared across queries. If a margin is the difference of two scores,
-        they order documents as the comparator does; an intransitive comparator may sort otherwise.
+        the mean margins order documents as the comparator does; an intransitive comparator may sort
+        otherwise.
 
         Cost: n^2 comparisons a query, 2^17 or n at a time.
         """
@@ -120,7 +121,7 @@ class Model(Ranker):
         return means.astype(np.float32)
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
-        """Margins (m,) of documents i over documents j (document numbers): above 0, i goes first.
+        """Compute the margins (m,) of document i[k] over document j[k]: above 0, i[k] is better.
 
         With a scaling by the query (`query`, `zscore`, `rank`) a margin depends on all documents of
         the query, see `depends_on_query`.
@@ -130,7 +131,7 @@ class Model(Ranker):
         return comparator.prefer(prepared, np.asarray(i), np.asarray(j))
 
     def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
-        """Named outputs of every comparator; CmpNN has two outputs besides its margin."""
+        """Outputs of every net for the pair (i, j): its margin; a CmpNN has two more outputs."""
         X = self.scaler(queries).features[[i, j]]
         nets: tuple[Any, ...] = self.comparator.members
         return [verdict for net in nets for verdict in net.verdicts(net.prepare(X), 0, 1)]
@@ -148,7 +149,8 @@ class Model(Ranker):
         return margin_of(trainable(self.comparator))
 
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
-        # Scaling once is enough: every scaling commutes with shuffling a feature within a query.
+        # The features are scaled once, before they are shuffled within a query: with every scaling
+        # the result is the same as when they are shuffled first.
         scaled = self.scaler(queries)
         start = arrangement(scaled)
 
@@ -158,7 +160,7 @@ class Model(Ranker):
         return scaled, order, self.scaler.sources
 
     def untrained(self) -> Model:
-        """The model with C0, the comparator with random weights of the first iteration."""
+        """The same model with random weights: the comparator C0 that the training began with."""
         from sortnet.comparators.make import make_comparator
 
         make = make_comparator(self.config, self.scaler.n_columns)
@@ -207,13 +209,13 @@ class Model(Ranker):
 
 
 def as_model(ranker: Ranker, source: object) -> Model:
-    """Check that a ranker is a model that a run can begin with, see `fit`.
+    """Return the ranker as a `Model`, after a check that a run can begin with its weights.
 
     Raises:
-        ModelError: if it is of another kind than SortNet.
+        ModelError: if the ranker is of another kind than SortNet.
     """
     if not (isinstance(ranker, Model) and isinstance(ranker.config, Config)):
-        # Nets trained by another loss are models, too, but have other settings than `Config`.
+        # DirectRanker, RankNet and their like are a `Model`, too, but without a `Config`.
         raise ModelError(
             f"{source}: a ranker of kind {name_of(ranker.config)} cannot be trained further; a "
             "model of kind sortnet can (trees, cmpnn, directranker, and committees of them)"
@@ -222,7 +224,7 @@ def as_model(ranker: Ranker, source: object) -> Model:
 
 
 def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
-    """Read the model in a folder; `make_for` makes a custom comparator, as in `fit`."""
+    """Make the model from the content of a folder; `make_for` makes a custom comparator."""
     config = saved.settings(Config)
     scaler = take_scaler(saved, str(config.scaling))
     comparator = _comparator(saved, config, scaler.n_columns, make_for)
@@ -230,10 +232,10 @@ def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
 
 
 def _comparator(saved: Saved, config: Config, n_columns: int, make_for: MakeFor | None) -> Learned:
-    """Read the comparator in a folder: trees as arrays, any other comparator as nets.
+    """Make the comparator of a saved model: trees from arrays, any other comparator as nets.
 
     Raises:
-        ModelError: if its weights do not fit, or a custom comparator has no `make_for`.
+        ModelError: if the saved weights do not fit, or a custom comparator has no `make_for`.
     """
     if make_for is None:
         if saved.about.get("comparator") == OWN:
@@ -250,7 +252,7 @@ def _comparator(saved: Saved, config: Config, n_columns: int, make_for: MakeFor 
 
 
 def _take_trees(saved: Saved, config: Config, n_columns: int) -> FittedTrees:
-    """Take the weights of trees out of a folder."""
+    """Make the trees from the arrays of a saved model."""
     flat = config.with_defaults.flat()
     committee = int(flat["committee"])
     shapes = weight_shapes(n_columns, committee, int(flat["trees"]), int(flat["depth"]))

@@ -55,7 +55,7 @@ S = TypeVar("S", bound=Settings)
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """The content of a folder, after the checks that hold for every kind of ranker."""
+    """The content of a model folder, after the checks that are the same for all rankers."""
 
     kind: str  # kind of the ranker
     about: dict[str, Any]  # all of model.json
@@ -70,7 +70,7 @@ class Saved:
         """Read the settings that the ranker was fitted with.
 
         Raises:
-            ModelError: if they are not settings of that class.
+            ModelError: if the folder has no settings of this class.
         """
         try:
             return kind.from_json(self.about["config"])
@@ -81,7 +81,7 @@ class Saved:
         """Take an array of finite numbers out of `tensors`.
 
         Raises:
-            ModelError: if it is missing, of another type or shape, or has NaN or infinity.
+            ModelError: if the array is missing, has another type or shape, NaN or infinity.
         """
         return take(self.tensors, name, dtype, shape, self.weights)
 
@@ -145,7 +145,7 @@ def tensors_as_bytes(tensors: Mapping[str, Array], metadata: dict[str, str] | No
 
 
 def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
-    """Read a folder and make a value of its content, again if a save replaces it meanwhile.
+    """Read a folder and make a value of its content; start again if a save replaces the content.
 
     Raises:
         ModelError: if a file is missing, damaged, foreign, or of another format version; if
@@ -211,9 +211,9 @@ def read_bytes(path: Path) -> bytes:
     """Read a file of a model folder: a `.json` document, or else tensors.
 
     Raises:
-        ModelError: if it is missing, no regular file, or too large: a document above 100 MB,
-            tensors larger than their header says or than the free memory. Too large a file is
-            not read.
+        ModelError: if the file is missing, no regular file, or too large: a document above
+            100 MB, tensors larger than their header says or than the free memory. A file that is
+            too large is not read.
     """
     is_document = path.suffix == ".json"
     most = _LONGEST_DOCUMENT if is_document else free_memory() // _COPIES
@@ -233,7 +233,7 @@ def parse_tensors(raw: bytes, path: Path) -> dict[str, Array]:
     """Parse the content of a safetensors file.
 
     Raises:
-        ModelError: if it is damaged.
+        ModelError: if the content is damaged.
     """
     with _faults_of_tensors(path):
         return load(raw)
@@ -256,7 +256,7 @@ def take(
     """Take an array of finite numbers out of tensors that were read from `path`.
 
     Raises:
-        ModelError: if it is missing, of another type or shape, or has NaN or infinity.
+        ModelError: if the array is missing, has another type or shape, NaN or infinity.
     """
     array = tensors.pop(name, None)
     if array is None or (array.dtype, tuple(array.shape)) != (dtype, tuple(shape)):

@@ -35,7 +35,7 @@ from sortnet.sorting import sort
 
 @dataclass(frozen=True, eq=False)
 class NetRanker(Model):
-    """Ranks by g(x) of a `DirectRanker`."""
+    """Ranks by the score g(x) that the net of a `DirectRanker` gives a document."""
 
     config: NetSettings  # type: ignore[assignment]
 
@@ -52,9 +52,9 @@ class NetRanker(Model):
 
 @dataclass(frozen=True)
 class NetSettings(Settings):
-    """Settings of a net g(x); `solve` of a subclass finds its weights.
+    """Settings of a net g(x) that scores documents; `solve` of a subclass finds its weights.
 
-    Settings that SortNet has, too, have the same defaults here.
+    A setting that SortNet has, too, has the same default here.
     """
 
     ranker: ClassVar[type[NetRanker]] = NetRanker
@@ -73,7 +73,7 @@ class NetSettings(Settings):
     # fmt: on
 
     def make(self, n_columns: int) -> Make:
-        """A function that makes the net for `n_columns` columns from a seed."""
+        """Return a function that makes the net for `n_columns` columns from a seed."""
         fixed = self.fixed
         tau = self.flat().get("tau", "identity") or fixed["tau"]
 
@@ -91,7 +91,7 @@ class NetSettings(Settings):
         return make_net
 
     def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
-        """The module f in place of the layers of `hidden`; None: use these layers."""
+        """The module that replaces the layers of `hidden`; None: keep the layers of `hidden`."""
         return None
 
     def read(self, saved: Saved, n_columns: int) -> TrainableComparator:
@@ -143,7 +143,7 @@ class PairwiseSettings(NetSettings):
     def solve(
         self, T: Queries, V: Queries, progress: Progress
     ) -> tuple[TrainableComparator, dict[str, Any]]:
-        """Train on the chosen pairs; keep the epoch best by RankQuality on `V`.
+        """Train on the chosen pairs of `T`; keep the epoch with the best RankQuality on `V`.
 
         Cost: see `train_on_pairs`; 8 bytes a pair.
         """
@@ -164,9 +164,10 @@ class PairwiseSettings(NetSettings):
 def chosen_pairs(
     part: Queries, net: TrainableComparator, strategy: str, rng: np.random.Generator
 ) -> ComparedPairs:
-    """Choose the pairs of a part to learn from.
+    """Choose the pairs of the queries to learn from.
 
-    The strategy "random" draws as many pairs as a sort would compare.
+    Judged pairs are all learned from, by every strategy. The strategy "random" draws as many pairs
+    as a sort would compare.
     """
     if part.judged is not None:
         key = np.sort(unordered(part.judged.winner, part.judged.loser))

@@ -1,4 +1,4 @@
-"""The posterior of a preference model as a ranker: scores linear in the features, with spreads.
+"""Rank by the posterior of a preference model: scores linear in the features, with spreads.
 
     s = Φw + u,   w ~ N(μ, Σ) given the judged pairs,   u ~ N(0, υ²) for each document
     margin of i over j = E[s_i - s_j] / √(Var[s_i - s_j])
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
     from sortnet.comparators.base import Margin
 
-_SCALINGS_TRIED = ("standard", "normal", "zscore")  # where the scaling is left open
+_SCALINGS_TRIED = ("standard", "normal", "zscore")  # tried if the settings have no scaling
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """A comparator of documents by the posterior of their scores."""
+    """A comparator that compares documents by the posterior of their scores."""
 
     mean: F64  # (d,) posterior mean of the weights w
     draws: F64  # (k, d) draws of w from the posterior
     residual: float  # υ², variance of a score that the features do not explain
 
     def prepare(self, X: F32) -> F64:
-        """(n, 1 + k) expected scores, then the scores by each draw."""
+        """Compute scores (n, 1 + k): a column of expected scores, then a column for each draw."""
         weights = np.vstack((self.mean, self.draws))
         scores: F64 = X.astype(np.float64) @ weights.T
         return scores
 
     def prefer(self, prepared: F64, i: I64, j: I64) -> F32:
-        """(m,) expected differences of scores, divided by their standard deviations."""
+        """Compute the margins (m,): E[s_i - s_j] divided by its standard deviation."""
         difference = prepared[i] - prepared[j]
         spread = np.sqrt(difference[:, 1:].var(axis=1) + 2 * self.residual)
         margin: F32 = (difference[:, 0] / np.maximum(spread, 1e-12)).astype(np.float32)
@@ -56,7 +56,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorRanker(Ranker):
-    """Ranks by expected scores; a margin is an expected difference over its spread."""
+    """Ranks by expected scores; a margin is E[s_i - s_j] divided by its standard deviation."""
 
     comparator: Scores
 
@@ -89,7 +89,7 @@ class PosteriorRanker(Ranker):
 
 @dataclass(frozen=True)
 class PosteriorSettings(Settings):
-    """Settings of the posterior."""
+    """Settings of the ranker by a posterior."""
 
     kind: ClassVar[str] = "posterior"
     ranker: ClassVar[type[PosteriorRanker]] = PosteriorRanker
@@ -108,7 +108,7 @@ class PosteriorSettings(Settings):
         Raises:
             DataError: if the data are graded, not judged pairs.
 
-        Cost: see `sortnet.preference.laplace.fit`; there is an unknown for each document.
+        Cost: see `sortnet.preference.laplace.fit`; the fit has an unknown for each document.
         """
         if T.judged is None:
             raise DataError(f"{T.source}: a posterior is learned from judged pairs, not grades")
@@ -127,8 +127,12 @@ class PosteriorSettings(Settings):
 
 
 def _votes(pairs: Pairs) -> Votes:
-    """Votes of one annotator from soft targets: p wins and 1 - p losses, or a tie if p is ½."""
-    # The lower number is on the left: winners all on one side would show a bias to that side.
+    """Make votes of one annotator from soft targets.
+
+    A target p becomes p wins and 1 - p losses of the winner, or a tie if p is ½.
+    """
+    # The document with the lower number is put on the left. If all winners were on the left, the
+    # fit would find that the annotator prefers the left side.
     left, right = unpacked(unordered(pairs.winner, pairs.loser))
     is_tie = pairs.target == 0.5
     p_winner = pairs.target.astype(np.float64)

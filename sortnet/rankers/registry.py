@@ -34,7 +34,7 @@ KINDS: dict[str, str] = {
     "rankboost": "sortnet.rankers.stumps:StumpSettings",
     "adarank-ndcg": "sortnet.rankers.adarank:AdaRankSettings",
 }
-# Name of a variant -> its kind, and the settings that differ from the defaults of the kind.
+# Each variant is a kind of ranker together with the settings that differ from the kind's defaults.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "directranker-neighbours": ("directranker", {"pairs_from": "neighbours"}),
     "directranker-random": ("directranker", {"pairs_from": "random"}),
@@ -54,10 +54,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def kind_settings(kind: object) -> Any:
-    """The class of settings of a kind of ranker.
+    """Import the settings class of a kind of ranker.
 
     Raises:
-        ModelError: if no kind has that name.
+        ModelError: if no kind has the name.
     """
     if not isinstance(kind, str) or kind not in KINDS:
         names = ", ".join([*KINDS, *VARIANTS])
@@ -67,10 +67,10 @@ def kind_settings(kind: object) -> Any:
 
 
 def settings_for(name: str) -> Settings:
-    """Default settings of a kind of ranker, or of a variant.
+    """Default settings of the kind of ranker, or of the variant, with a name.
 
     Raises:
-        ModelError: if no kind and no variant has that name.
+        ModelError: if no kind and no variant has the name.
 
     >>> settings_for("frank").kind, settings_for("frank").algorithm
     ('rankboost', 'frank')
@@ -90,14 +90,17 @@ def kinds_of_pairs() -> list[str]:
 
 
 def kind_and_changes(name: object) -> tuple[Any, dict[str, Any]]:
-    """The kind that a name stands for, and the changes of its default settings."""
+    """Split a name into the kind of ranker and the changes of its default settings.
+
+    The changes are empty for the name of a kind; an unknown name is returned as the kind.
+    """
     if isinstance(name, str) and name in VARIANTS:
         return VARIANTS[name]
     return name, {}
 
 
 def name_of(settings: Settings) -> str:
-    """Name of the variant with these settings, or their kind if no variant fits.
+    """Name of the variant that the settings belong to, or of their kind if no variant fits.
 
     >>> name_of(settings_for("xgboost"))
     'xgboost'
@@ -110,10 +113,10 @@ def name_of(settings: Settings) -> str:
 
 
 def library_of(config: Settings) -> Any:
-    """The library that a kind of ranker is fitted with, `config.library`.
+    """Import the library that fits the ranker, `config.library`.
 
     Raises:
-        DataError: if it is not installed, saying what to install.
+        DataError: if the library is not installed; the message says what to install.
     """
     library: str = config.library  # type: ignore[attr-defined]
     try:

@@ -1,4 +1,4 @@
-"""Save a scaling as arrays in the folder of a ranker, and read it again."""
+"""Convert a feature scaling to the arrays that a ranker's folder stores, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VARYING = "scaler.varying"
 
 
 def scaler_arrays(scaler: Scaler) -> dict[str, Array]:
-    """The arrays of a scaling by name, as `take_scaler` reads them."""
+    """Convert a scaling to arrays by name, from which `take_scaler` restores it."""
     if not scaler.tables:
         return {}
     tables: dict[str, Array] = {f"{_SCALER}.{part}": table for part, table in scaler.tables.items()}
@@ -21,7 +21,7 @@ def scaler_arrays(scaler: Scaler) -> dict[str, Array]:
 
 
 def take_scaler(saved: Saved, spec: str | None) -> Scaler:
-    """Take the scaling that `spec` names out of the arrays; None: features stay as they are."""
+    """Restore the scaling named by `spec` from the saved arrays; None: features are not scaled."""
     if spec is None:
         return unscaled(saved.n_features)
     parts = scaling_parts(spec)

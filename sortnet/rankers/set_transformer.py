@@ -1,8 +1,9 @@
 """Set transformer: a ranker whose score of a document depends on all documents of its query.
 
-It attends to all documents of the query, see `sortnet.context.attention`. Pang et al. 2020,
-SetRank, train such a ranker by ListNet's loss, as `set-transformer` does; `setrank` is the same net
-with the options of FATE-Net and FETA-Net: another size, a choice of loss and optimizer.
+Every document attends to all documents of its query, see `sortnet.context.attention`. The kind
+`set-transformer` is trained by ListNet's loss, as in Pang et al. 2020, SetRank. The variant
+`setrank` is the same net in another size, with the choice of loss and optimizer that FATE-Net and
+FETA-Net have.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from sortnet.core.memory import refuse_too_large
 from sortnet.rankers.context_rankers import ContextSettings
 from sortnet.rankers.listwise import padded
 
-_MANY = 300  # documents of a query, above which they attend to each other by way of points
+_MANY = 300  # documents of a query, above which attention goes through learned points by default
 _POINTS = 32
 _NUMBERS = 1 << 22  # numbers in the attention or the hidden units of a batch, which bounds memory
 _BYTES = 8  # memory of a number of the attention and of its softmax
-# Values of settings that are left open; without weight decay the net soon overfits.
+# Defaults of each algorithm. ListNet has a weight decay because the net overfits soon without it.
 _FIXED: dict[str, dict[str, Any]] = {
     "listnet": {
         "scaling": "query+rank", "width": 16, "heads": 2, "layers": 2, "queries": 8,
@@ -80,7 +81,7 @@ class SetSettings(ContextSettings):
         return [candidate.changed(points=points) for candidate in super().candidates(train)]
 
     def net(self, n_columns: int) -> SetEncoder:
-        """The net with random weights."""
+        """Make the net with random weights."""
         width, heads, layers = self._sizes
         return SetEncoder(
             n_columns, width=width, heads=heads, layers=layers,
@@ -88,7 +89,7 @@ class SetSettings(ContextSettings):
         ).eval()  # fmt: skip
 
     def scores_of(self, net: SetEncoder, part: Queries) -> Tensor:
-        """Scores (n_docs,) of scaled queries, with gradients; in batches of similar lengths.
+        """Score scaled queries, (n_docs,), with gradients, in batches of queries of similar sizes.
 
         Raises:
             DataError: if the attention among the documents of a query does not fit into memory.
@@ -107,7 +108,7 @@ class SetSettings(ContextSettings):
                 )
             numbers_a_query = longest * max(width, heads * (self.points or longest))
             n_queries = max(1, _NUMBERS // numbers_a_query)
-            batch = order[::-1][:n_queries]  # the longest first
+            batch = order[::-1][:n_queries]  # begins with the longest query that is left
             order = order[:-n_queries]
             numbers, is_document = padded(part, batch)
             x = torch.from_numpy(part.features[numbers] * is_document[..., None])
@@ -122,7 +123,7 @@ class SetSettings(ContextSettings):
 
     @property
     def _sizes(self) -> tuple[int, int, int]:
-        """Width, heads and layers, with defaults for settings that are left open."""
+        """Width, heads and layers of the net, with the algorithm's defaults filled in."""
         fixed = self.fixed
         width = self.width or fixed["width"]
         heads = self.heads or fixed["heads"]

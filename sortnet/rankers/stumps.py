@@ -1,10 +1,10 @@
-"""RankBoost and FRank: sums of stumps, each of a single feature.
+"""RankBoost and FRank: sums of stumps. A stump compares a single feature with a threshold.
 
 `rankboost` follows Freund et al. 2003, An Efficient Boosting Algorithm for Combining Preferences.
 `frank` minimises the fidelity loss of Tsai et al. 2007, FRank: A Ranking Method with Fidelity Loss,
-with the same weight for every query; the choice of a stump and its weight is derived here from the
-loss, see `by_fidelity` and `boosted`. The bins of all values are computed once, before the first
-round.
+with the same weight for every query; the choice of a stump and its weight are derived here from
+the loss, see `by_fidelity` and `boosted`. The bins of all values are computed once, before the
+first round.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sortnet.core import F32, F64, I64, Progress, Queries
 from sortnet.learning.pairs_to_ask import pairs_of_grades
 from sortnet.rankers.forest import Forest, ForestSettings
 
-_THRESHOLDS = 255  # of a feature, at most: quantiles of the training part
+_THRESHOLDS = 255  # at most, for each feature: quantiles of its training values
 _TINY = 1e-12
 _SMOOTH = 1e-6  # added to both sums of weights, so that a stump that is never wrong stays finite
 
@@ -36,7 +36,7 @@ class StumpSettings(ForestSettings):
     rounds: int = setting(300, "Largest number of weak rankers.", TRAINING, least=1)
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Forest, dict[str, Any]]:
-        """Boost stumps; keep the number of stumps with the best RankQuality on `V`.
+        """Boost stumps on `T`; keep the number of stumps with the best RankQuality on `V`.
 
         Cost: memory of about 100 bytes a pair of different grades at the peak; a round passes over
         all pairs of different grades, and over all features of all documents.
@@ -46,12 +46,13 @@ class StumpSettings(ForestSettings):
         return forest, {"rounds": n_rounds}
 
 
-# (margins of the pairs (m,), weights at the start (m,)) -> weights in this round
+# The arguments are the margins of the pairs, (m,), and their weights at the start, (m,). The result
+# is the weights of the pairs in the next round, (m,).
 Weigh = Callable[[F64, F64], F64]
 
 
 def by_exponential(margin: F64, start: F64) -> F64:
-    """D(i, j) = start exp(-margin), scaled to a sum of 1: RankBoost's distribution.
+    """Weigh the pairs by start exp(-margin), scaled to a sum of 1: RankBoost's distribution D.
 
     Cost: linear in the pairs.
     """
@@ -61,10 +62,10 @@ def by_exponential(margin: F64, start: F64) -> F64:
 
 
 def by_fidelity(margin: F64, start: F64) -> F64:
-    """W(i, j) = start e^(margin/2) / (1 + e^margin)^(3/2), twice FRank's gradient, summing to 1.
+    """Weigh the pairs by start e^(margin/2) / (1 + e^margin)^(3/2), scaled to a sum of 1.
 
     The fidelity loss of a pair with a known order is 1 - sqrt(P), P = 1 / (1 + exp(-margin)); its
-    derivative is -½ sqrt(P) (1 - P).
+    derivative is -½ sqrt(P) (1 - P). A weight is twice its size, times `start`.
 
     Cost: linear in the pairs.
     """
@@ -77,12 +78,13 @@ def by_fidelity(margin: F64, start: F64) -> F64:
 def boosted(
     train: Queries, weigh: Weigh, rounds: int, progress: Progress = lambda text: None
 ) -> list[tuple[int, float, float, bool]]:
-    """Stumps (feature, threshold, weight, True): h = 1 above the threshold, else 0.
+    """Boost stumps h, which are 1 above a threshold of a feature, else 0.
 
-    A round weighs the pairs i over j by W and chooses the stump with the largest |r|,
-    r = Σ W (h_i - h_j). The stump's weight is α = ½ ln(W+ / W-), where W+ and W- are the sums of W
-    over the pairs that the stump orders rightly and wrongly. RankBoost adds half of the undecided
-    pairs to both sums, so that W± = (1 ± r) / 2.
+    Returns a list of (feature, threshold, weight, True) for `Forest.stumps`. A round weighs the
+    pairs i over j by W and chooses the stump with the largest |r|, r = Σ W (h_i - h_j). The stump's
+    weight is α = ½ ln(W+ / W-), where W+ and W- are the sums of W over the pairs that the stump
+    orders rightly and wrongly. RankBoost adds half of the undecided pairs to both sums, so that
+    W± = (1 ± r) / 2.
     """
     pairs = pairs_of_grades(train)
     winner, loser = pairs.i, pairs.j
@@ -114,11 +116,13 @@ def boosted(
 
 
 def best_stump(codes: I64, potential: F64, n_bins: int) -> tuple[int, int, float]:
-    """The feature and the bin with the largest |r|, r = Σ potential of the documents above; and r.
+    """Find the feature and the threshold b with the largest |r|, r = Σ potential above b.
+
+    Returns the number of the feature, the number b of the threshold, and r.
 
     Args:
         codes: (n_docs, d) the bin of each value, from 0.
-        potential: (n_docs,) value of a document, added to r where the document is above.
+        potential: (n_docs,) summand of each document in r, where its value is above b.
         n_bins: number of thresholds of a feature; a code of b + 1 or more is above threshold b.
 
     Cost: linear in the values: a sum for each bin, then sums from above.
@@ -133,7 +137,7 @@ def best_stump(codes: I64, potential: F64, n_bins: int) -> tuple[int, int, float
 
 
 def _binned(X: F32) -> tuple[I64, F64]:
-    """Codes (n_docs, d) of the values, and thresholds (b, d) of the features.
+    """Divide the values of each feature into bins: codes (n_docs, d), thresholds (b, d).
 
     The code of a value is the number of thresholds below the value, 0 for a missing value.
     """
@@ -144,7 +148,7 @@ def _binned(X: F32) -> tuple[I64, F64]:
         x = X[:, k][~np.isnan(X[:, k])]
         if len(x):
             cuts = np.quantile(x, np.linspace(0, 1, b)[:-1], method="lower")
-            # A threshold below all values separates documents with a value from those without.
+            # A threshold below all values separates documents with a value from documents without.
             cuts = np.unique(np.append(cuts, np.nextafter(x.min(), np.float32(-np.inf))))
             thresholds[: len(cuts), k] = cuts
             codes[:, k] = np.where(np.isnan(X[:, k]), 0, np.searchsorted(cuts, X[:, k]))

@@ -21,7 +21,7 @@ from sortnet.rankers.registry import library_of
 
 Tree: TypeAlias = list[tuple[int, float, int, int, bool]]  # see `Forest.of`
 
-_HIGHEST = 30  # the highest grade whose gain of 2^grade - 1 either library can hold
+_HIGHEST = 30  # highest grade for which both libraries can compute the gain 2^grade - 1
 _LEFT, _RIGHT = 2, 3  # places of the children in a node of a `Tree`
 
 
@@ -48,12 +48,12 @@ class TreeSettings(ForestSettings):
         return "xgboost" if self.algorithm == "xgboost" else "lightgbm"
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Forest, dict[str, Any]]:
-        """Boost trees; keep the number of trees with the best RankQuality on `V`.
+        """Boost trees on `T`; keep the number of trees with the best RankQuality on `V`.
 
         Raises:
             DataError: if the library is not installed, or a grade is too high.
 
-        Cost: the library's, in one thread, so that the trees are the same everywhere.
+        Cost: one fit by the library, in one thread, so that the trees are the same everywhere.
         """
         highest = int(T.grades.max())
         if highest > _HIGHEST:
@@ -69,6 +69,7 @@ class TreeSettings(ForestSettings):
 
 
 def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]:
+    """Fit the trees by LightGBM."""
     parameters = {
         "objective": _OBJECTIVES[config.algorithm], "num_leaves": config.leaves,
         "learning_rate": config.shrinkage, "min_data_in_leaf": config.min_docs,
@@ -81,9 +82,9 @@ def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]
 
 
 def _flat(root: dict[str, Any]) -> Tree:
-    """A tree of LightGBM as a list of nodes, children behind their parents."""
+    """Convert a tree of LightGBM, nested dicts, to a list of nodes, parents before children."""
     nodes: list[list[Any]] = []
-    waiting = [(root, -1, 0)]  # nodes with the number of their parent, and their side of it
+    waiting = [(root, -1, 0)]  # (node, number of its parent, side of the parent)
     while waiting:
         node, parent, side = waiting.pop()
         if parent >= 0:
@@ -92,7 +93,7 @@ def _flat(root: dict[str, Any]) -> Tree:
             nodes.append([-1, float(node["leaf_value"]), 0, 0, False])
             continue
         threshold = float(node["threshold"])
-        # Where no value was missing in training, LightGBM reads a missing value as 0.
+        # If no value was missing in training, LightGBM treats a missing value as 0.
         missing = node["default_left"] if node["missing_type"] == "NaN" else threshold >= 0
         waiting.append((node["right_child"], len(nodes), _RIGHT))
         waiting.append((node["left_child"], len(nodes), _LEFT))
@@ -101,6 +102,7 @@ def _flat(root: dict[str, Any]) -> Tree:
 
 
 def _xgboost(xgboost: Any, train: Queries, config: TreeSettings) -> list[Tree]:
+    """Fit the trees by XGBoost."""
     parameters = {
         "objective": _OBJECTIVES[config.algorithm], "max_leaves": config.leaves, "max_depth": 0,
         "grow_policy": "lossguide", "tree_method": "hist", "eta": config.shrinkage,
@@ -115,7 +117,7 @@ def _xgboost(xgboost: Any, train: Queries, config: TreeSettings) -> list[Tree]:
 
 
 def _nodes(tree: dict[str, Any]) -> Tree:
-    """A tree of XGBoost as a list of nodes."""
+    """Convert a tree of XGBoost, parallel lists, to a list of nodes."""
     columns = [
         tree["left_children"],
         tree["right_children"],
@@ -124,13 +126,14 @@ def _nodes(tree: dict[str, Any]) -> Tree:
         tree["default_left"],
     ]
     nodes: Tree = []
-    for left, right, feature, split, missing in zip(*columns, strict=True):
+    for left, right, feature, split, default_left in zip(*columns, strict=True):
         if left < 0:
             nodes.append((-1, float(split), 0, 0, False))
             continue
-        # XGBoost sends a value equal to the threshold to the right, a `Forest` to the left.
+        # A value that equals the threshold goes right in XGBoost, but left in a `Forest`: the
+        # threshold of the `Forest` is the largest number below the threshold of XGBoost.
         below = np.nextafter(np.float32(split), np.float32(-np.inf))
-        nodes.append((feature, float(below), left, right, bool(missing)))
+        nodes.append((feature, float(below), left, right, bool(default_left)))
     return nodes
 
 

@@ -24,14 +24,14 @@ Grid: TypeAlias = Mapping[str, Sequence[Any]]  # the values of each setting to t
 Trial: TypeAlias = dict[str, Any]
 
 SEARCHES = ("grid", "optuna")
-_TRIALS = 20  # of a search by Optuna, which would never end
+_TRIALS = 20  # default for a search by Optuna, which has no end of its own
 _STOPPED_ON = 0.2  # share of an inner part's training queries that only stop the training
 
 
 class Part(NamedTuple):
-    """The data of a trial: queries to learn from, queries to stop by, and queries to score.
+    """The data of a trial: queries to learn from, to stop the training by, and to score.
 
-    Without queries to score, RankQuality on the queries to stop by is the result.
+    Without queries to score, the trial is scored by RankQuality on the queries to stop by.
     """
 
     learned: Queries
@@ -48,15 +48,15 @@ class Tuned(NamedTuple):
 
 @dataclass
 class _Trials:
-    """Trials of settings on the same parts; the same settings are tried once.
+    """Trials of settings on the same data; settings that were tried are not tried again.
 
     Attributes:
         parts: the data of each trial.
         names: the settings that trials differ in.
         most: the maximum number of trials; None: no limit.
         seconds: time after which no trial is started; None: no limit.
-        done: the finished trials, by a text of their settings.
-        began: time of the start, by the monotonic clock.
+        done: the finished trials; the key is the `repr` of their settings.
+        began: time of the start on the monotonic clock.
     """
 
     parts: Sequence[Part]
@@ -67,7 +67,7 @@ class _Trials:
     began: float = field(default_factory=time.monotonic)
 
     def quality(self, candidate: Settings) -> float | None:
-        """RankQuality of the settings, the mean over the parts; None: the budget is spent."""
+        """Try the settings: their mean RankQuality over the parts; None if the budget is spent."""
         flat = candidate.flat()
         values = {}
         for name in self.names:
@@ -84,7 +84,7 @@ class _Trials:
         return quality
 
     def _result(self, candidate: Settings) -> Trial:
-        """Fit the settings on every part: their mean RankQuality, and the iteration if known."""
+        """Fit a ranker on every part; return the mean RankQuality, and the iteration if known."""
         qualities = []
         for part in self.parts:
             ranker = fit_ranker(part.learned, part.stopping, candidate)
@@ -106,7 +106,7 @@ def tune(
     trials: int | None = None,
     seconds: float | None = None,
 ) -> Tuned:
-    """Choose settings: fit a ranker with every combination of a grid, take the best RankQuality.
+    """Fit a ranker with every combination of a grid; choose the settings with the best RankQuality.
 
     Args:
         train: labelled queries.
@@ -148,7 +148,7 @@ def tune(
         raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
     parts = [Part(train, vali, None)]
     if inner:
-        # RankQuality is chosen once, so that all parts are scored by the same measure.
+        # The measure is chosen here, once, so that all inner parts are scored by the same measure.
         settings = choose_quality(train, vali, settings)
         parts = _inner_parts(joined([train, vali]), inner, settings.seed)
     search_trials = _Trials(parts, names, trials, seconds)
@@ -160,7 +160,7 @@ def tune(
 
 
 def _check_names(settings: Settings, names: Sequence[str]) -> None:
-    """Refuse names of a grid that are no settings, or that define RankQuality."""
+    """Raise a DataError if a name is no setting, or is a setting that defines RankQuality."""
     settings.check_names(names)
     for a_setting in settings_of(type(settings)).values():  # type: ignore[arg-type]
         if a_setting.section == MEASURES and a_setting.name in names:
@@ -171,9 +171,9 @@ def _check_names(settings: Settings, names: Sequence[str]) -> None:
 
 
 def _inner_parts(queries: Queries, n_parts: int, seed: int) -> list[Part]:
-    """Parts for cross-validation: queries to learn from, to stop by, and to score.
+    """Divide the queries for cross-validation: in each part other queries are scored.
 
-    At least one query is learned from, and at least one stops the training.
+    A part has at least one query to learn from, and at least one to stop the training by.
     """
     parts: list[Part] = []
     for fitted, scored in query_folds(queries, n_parts, seed=seed):
@@ -200,7 +200,7 @@ def _by_grid(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Sett
 
 
 def _best(settings: Settings, scored: Iterable[tuple[float | None, Settings]]) -> Settings:
-    """The first settings with the highest quality; the given settings if none was tried."""
+    """The first of the scored settings with the highest quality; `settings` if none was tried."""
     best_quality = -np.inf
     for quality, candidate in scored:
         if quality is not None and quality > best_quality:
@@ -210,7 +210,10 @@ def _best(settings: Settings, scored: Iterable[tuple[float | None, Settings]]) -
 
 
 def _by_optuna(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
-    """Try combinations that Optuna draws as numbers of values, because it keeps no tuples."""
+    """Try combinations that Optuna draws from the values of all grids.
+
+    Optuna draws the numbers of the values, because it cannot store values that are tuples.
+    """
     try:
         import optuna
     except ImportError:

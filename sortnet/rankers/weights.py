@@ -1,4 +1,4 @@
-"""Weights of nets as arrays, for models and for runs that can be resumed."""
+"""Convert the weights of nets to arrays and back, for models and for runs to be resumed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})  # names in 
 
 
 def save_state(path: str | Path, state: State) -> None:
-    """Write the state that a run resumes from to one file, in one step."""
+    """Write the state from which a run can be resumed to a file, in one step."""
     tensors = weights_of(state.comparator, "current") | {_ASKED: state.asked}
     if state.best is not None:
         tensors |= weights_of(state.best, "best")
@@ -51,7 +51,7 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     Args:
         path: the file.
         make: makes the comparator of the run.
-        least: a file with fewer numbers is refused.
+        least: the least number of weights; a file with fewer numbers is refused.
         raw: the content of the file, if it has been read already.
 
     Raises:
@@ -77,13 +77,13 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
 
 
 def _state_fields(raw: bytes, path: Path) -> dict[str, Any]:
-    """Read the fields of a state that are no tensors: safetensors has them in its header."""
+    """Read the fields of a state that are no arrays, from the header of the safetensors file."""
     header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
     metadata = header.get("__metadata__") or {}
     fields = parse_json(metadata.get("state", "null"), path)
     if not isinstance(fields, dict):
         raise ModelError(f"{path}: not the state of a run")
-    # Version 0.3 stored no steps.
+    # A state that version 0.3 wrote has no `steps`.
     fields = {"steps": 0, **fields}
     check_fields(fields, {**_STATE, "has_best": bool, "steps": int}, path)
     if fields["has_best"]:
@@ -96,7 +96,7 @@ def _state_fields(raw: bytes, path: Path) -> dict[str, Any]:
 def _optimiser_state(
     learner: TrainableComparator, steps: int, tensors: dict[str, Array], path: Path
 ) -> OptimiserState:
-    """Take the state of every member's optimiser out of the tensors."""
+    """Restore the state of the optimiser of every member from the tensors."""
     if steps < 0:
         raise ModelError(f"{path}: steps cannot be {shown(steps)}")
     if not any(name.startswith(f"{_OPTIMISER}.") for name in tensors):
@@ -122,7 +122,7 @@ def _optimiser_state(
 
 
 def weights_of(learner: TrainableComparator, prefix: str) -> dict[str, Array]:
-    """Weights of all nets by `PREFIX.NUMBER.NAME`: the number of the net, the weight's name."""
+    """Copy the weights of all nets; the keys are `PREFIX.NUMBER_OF_NET.NAME_OF_WEIGHT`."""
     return {
         f"{prefix}.{k}.{name}": array
         for k, member in enumerate(learner.members)
@@ -131,7 +131,7 @@ def weights_of(learner: TrainableComparator, prefix: str) -> dict[str, Array]:
 
 
 def arrays_of(net: nn.Module) -> dict[str, Array]:
-    """Copy the weights of a net, by name."""
+    """Copy the weights of a net to arrays, by name."""
     return {name: _array(value) for name, value in net.state_dict().items()}
 
 
@@ -141,7 +141,7 @@ def _array(tensor: torch.Tensor) -> Array:
 
 
 def filled(make: Make, prefix: str, tensors: dict[str, Array], path: Path) -> TrainableComparator:
-    """Make a comparator with the weights in the tensors."""
+    """Make a comparator and load its weights, whose names begin with `prefix`."""
     learner = make(0)
     for k, member in enumerate(learner.members):
         load_weights(member, f"{prefix}.{k}.", tensors, path)
@@ -149,7 +149,7 @@ def filled(make: Make, prefix: str, tensors: dict[str, Array], path: Path) -> Tr
 
 
 def load_weights(net: nn.Module, prefix: str, tensors: dict[str, Array], path: Path) -> None:
-    """Move arrays into a net; all of them must be there and fit."""
+    """Move the arrays whose names begin with `prefix` into a net; every weight must be there."""
     weights = {
         name: take(tensors, prefix + name, random_weights.dtype, random_weights.shape, path)
         for name, random_weights in arrays_of(net).items()
@@ -158,7 +158,10 @@ def load_weights(net: nn.Module, prefix: str, tensors: dict[str, Array], path: P
 
 
 def refuse_few(tensors: Mapping[str, Array], least: int, path: Path) -> None:
-    """Refuse weights too few for the comparator, before its memory is allocated."""
+    """Raise a ModelError if there are fewer weights than the comparator has at least.
+
+    The check comes first, so that a small file cannot make a comparator of any size.
+    """
     n_numbers = sum(tensor.size for tensor in tensors.values())
     if n_numbers < least:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Sorting with a learned comparator: the sort itself, diagnostics, a live ranking."""
+"""Sorting with a learned comparator: the sort, its diagnostics, and a live ranking."""
 
 from sortnet.sorting.diagnostics import cyclic_triples, quicksort, rank_changes
 from sortnet.sorting.live import LiveRanking, pairwise

@@ -1,4 +1,4 @@
-"""Diagnostics of a sort: margins and ranks of its mistakes, cycles, how the start changes it."""
+"""Diagnostics of a sort: margins and ranks of its mistakes, cycles, and effects of the start."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from sortnet.errors import ComparatorError
 from sortnet.sorting.sort import arrangement, refuse_nan, sort
 
 _SHUFFLES = 5
-# The first bin starts at 0, the last has no upper edge.
-MARGIN_EDGES = tuple(2.0**k for k in range(-12, 7))
+# Edges between the bins of |margin|: the first bin starts at 0, and the last bin has no upper edge.
+_LEAST_EXPONENT, _GREATEST_EXPONENT = -12, 6
+_LAST_BIN = _GREATEST_EXPONENT - _LEAST_EXPONENT + 1
+MARGIN_EDGES = tuple(2.0**k for k in range(_LEAST_EXPONENT, _GREATEST_EXPONENT + 1))
 RANK_BINS = ("1", "2", "3", "4", "5", "6-7", "8-10", "11-20", "21-50", "51+")
 _LAST_RANKS = (1, 2, 3, 4, 5, 7, 10, 20, 50)
 _BIN_OF_PLACE = np.searchsorted(_LAST_RANKS, np.arange(1, 52)).astype(np.int8)
@@ -39,7 +41,7 @@ class CyclicTriples:
 
 @dataclass(frozen=True)
 class RankChange:
-    """Distances of documents between their ranks in the main ranking and in another ranking.
+    """Distances that documents move between the main ranking and another ranking.
 
     Attributes:
         against: name of the other ranking, `shuffle 1` to `shuffle 5` or `quicksort`.
@@ -57,7 +59,7 @@ class RankChange:
 def cyclic_triples(
     comparator: Comparator, queries: Queries, *, samples: int = 10_000
 ) -> CyclicTriples:
-    """Share of triples i, j, k of one query with i before j, j before k and k before i.
+    """Share of triples i, j, k of one query with i before j, j before k, but k before i.
 
     Triples are drawn uniformly, with replacement, from the triples of all queries; if there are at
     most `samples`, each is checked once. A triple with a tie (margin 0) is not a cycle.
@@ -93,7 +95,7 @@ def cyclic_triples(
 
 
 def _are_cyclic(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
-    """(m,) whether i is before j, j before k and k before i, or the reverse."""
+    """Whether (m,) each triple is a cycle: i before j before k before i, or the reverse."""
     if not len(triples):
         return np.empty(0, np.bool_)
     documents, inverse = np.unique(triples, return_inverse=True)
@@ -110,7 +112,7 @@ def _are_cyclic(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
 
 
 def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
-    """Distances that documents move if the sort starts from shuffled documents, or is a quicksort.
+    """Measure how far documents move if the sort starts from a shuffle, or is a quicksort.
 
     The default ranking is compared with the rankings from five random starts, then with the ranking
     by a quicksort from the same start. Documents of a query with the same features count as
@@ -144,7 +146,7 @@ def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
 
 
 def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
-    """Sort every query by quicksort, all queries at once: a permutation for any comparator.
+    """Sort every query by quicksort, all queries at once; any comparator gives a permutation.
 
     Every part of a level is split by its pivot, the middle document, with one call of `prefer` per
     level. Ties stay on their side of the pivot.
@@ -170,7 +172,8 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         raise ComparatorError(f"start has {len(order)} documents, the data {queries.n_docs}")
     batches = [(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))]
     prepared = comparator.prepare(queries.features) if queries.n_docs else None
-    # The number of the part that each place belongs to; documents of a part are not yet in order.
+    # The part that each place belongs to, as a number. A part is a run of documents that are not
+    # yet sorted among each other.
     part = queries.query_of_docs()
     while (np.diff(part) == 0).any():
         place = np.arange(len(part))
@@ -183,8 +186,8 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         margin = comparator.prefer(prepared, i, j)
         refuse_nan(margin, queries, i)
         batches.append((i, j, margin))
-        side = np.ones(len(part), np.int64)  # 0 before the pivot, 1 the pivot, 2 behind it
-        side[places] = np.where(margin == 0, np.sign(places - pivots), -np.sign(margin)) + 1
+        side = np.zeros(len(part), np.int64)  # -1 before the pivot, 0 the pivot, 1 behind it
+        side[places] = np.where(margin == 0, np.sign(places - pivots), -np.sign(margin))
         key = 3 * part + side
         by_side = np.argsort(key, kind="stable")
         order = order[by_side]
@@ -194,7 +197,7 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
 
 
 def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
-    """(n_docs,) document numbers, query by query, in random order within each query.
+    """Shuffle the documents (n_docs,) within each query; queries stay one after another.
 
     >>> q = Queries.from_arrays([[1.0], [3.0], [2.0]], qid=[1, 1, 2])
     >>> sorted(shuffled(q, np.random.default_rng(0)).tolist())
@@ -204,7 +207,7 @@ def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
 
 
 def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
-    """(m, 3) document numbers of triples of one query: all triples, or `samples` random ones.
+    """Document numbers (m, 3) of triples of one query: all triples, or `samples` random triples.
 
     Triples have numbers, query by query, and within a query by the combinatorial number system.
     """
@@ -225,7 +228,7 @@ def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
 
 
 def _equality_classes(queries: Queries) -> I64:
-    """(n_docs,) a class number per document: equal for a query's documents with equal features."""
+    """Class number (n_docs,) of each document; a query's documents with equal features share it."""
     bits = (queries.features + np.float32(0)).view(np.int32)  # -0.0 becomes 0.0
     rows = np.column_stack((queries.query_of_docs().astype(np.int32), bits))
     groups: I64 = np.unique(rows.view(f"V{4 * rows.shape[1]}")[:, 0], return_inverse=True)[1]
@@ -233,7 +236,7 @@ def _equality_classes(queries: Queries) -> I64:
 
 
 def _places(order: I64, classes: I64) -> I64:
-    """(n_docs,) the place of each document; equal documents share out their places by number."""
+    """Place (n_docs,) of each document; equal documents get their places by document number."""
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     place_by_number = np.empty_like(place)
@@ -242,7 +245,7 @@ def _places(order: I64, classes: I64) -> I64:
 
 
 def _change(against: str, main: I64, places: I64) -> RankChange:
-    """The distances between two rankings, given the place of each document in both."""
+    """Summarise how far documents move between two rankings, given their places in both."""
     if not len(main):
         return RankChange(against, 0.0, 0, 0.0)
     moved = np.abs(main - places)
@@ -250,7 +253,7 @@ def _change(against: str, main: I64, places: I64) -> RankChange:
 
 
 class Tally:
-    """Counts of margins, and of ranks of mistakes, over sorts of some queries at a time.
+    """Counts of margins, and of the ranks of mistakes, which grow sort by sort.
 
     Only compared pairs that have a right order are counted. So the sums over `margins` and over
     `ranks["compared"]` are equal.
@@ -270,7 +273,7 @@ class Tally:
         self._ranks = np.zeros((2, len(RANK_BINS), len(RANK_BINS)), np.int64)
 
     def see(self, docs: slice, order: I64, compared: ComparedPairs) -> None:
-        """Count the judged comparisons of the sort of some queries.
+        """Count the judged comparisons of one sort.
 
         Args:
             docs: the documents of these queries.
@@ -290,7 +293,7 @@ class Tally:
         )  # fmt: skip
 
     def facts(self, comparator: Comparator) -> dict[str, Any]:
-        """The counts, and the share of cycles of the comparator that sorted.
+        """Return the counts, and the share of cycles of the comparator that made the sorts.
 
         Of a shard, both are of the whole.
 
@@ -314,7 +317,7 @@ class Tally:
 
 
 def share_right(observed: Mapping[str, Any]) -> float:
-    """Share of right comparisons among all that a `Tally` counted; 0 if it counted none.
+    """Share of right comparisons among all comparisons that a `Tally` counted; 0 if none.
 
     >>> share_right({"margins": {"right": [2, 1], "wrong": [1, 0]}})
     0.75
@@ -328,12 +331,13 @@ def share_right(observed: Mapping[str, Any]) -> float:
 def _tally(
     i: I32, j: I32, bits: I32, ordered: Bool, wrong: Bool, bins: Any, margins: I64, ranks: I64
 ) -> None:
-    """Count the comparisons; `bits` are the margins as float32, whose exponent is the bin."""
+    """Count comparisons; `bits` are margins as raw float32 bits, whose exponent gives the bin."""
     for k in range(i.shape[0]):
         if not ordered[k]:
             continue
         is_wrong = int(wrong[k])
         exponent = ((bits[k] >> 23) & 255) - 127
-        margins[is_wrong, min(max(exponent + 13, 0), 19)] += 1
+        bin_of_margin = exponent - _LEAST_EXPONENT + 1
+        margins[is_wrong, min(max(bin_of_margin, 0), _LAST_BIN)] += 1
         bin_i, bin_j = bins[i[k]], bins[j[k]]
         ranks[is_wrong, min(bin_i, bin_j), max(bin_i, bin_j)] += 1

@@ -1,4 +1,4 @@
-"""LiveRanking: a ranking with insertion and removal of documents."""
+"""Live ranking: a ranking into which documents are inserted, and from which they are removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GAP = 1 << 128  # room for at least 128 insertions at one spot before relabelli
 
 
 class LiveRanking(Generic[Name, Document]):
-    """A ranked list, best first, into which a document is inserted with O(log n) comparisons.
+    """Ranked list, best first, that inserts a document with O(log n) comparisons.
 
     A place is found by binary search with the comparator, once; then the document gets an integer
     label between those of its neighbours, and the list is kept sorted by label. The comparator is
@@ -58,7 +58,7 @@ class LiveRanking(Generic[Name, Document]):
         self._relabel(list(self._documents))
 
     def insert(self, name: Name, document: Document) -> int:
-        """Rank a new document; returns its rank, 1 for the best. A tie goes behind.
+        """Insert a new document; return its rank, 1 for the best. In a tie it goes behind.
 
         Nothing changes if the comparator fails.
 
@@ -77,7 +77,7 @@ class LiveRanking(Generic[Name, Document]):
         return place + 1
 
     def remove(self, name: Name) -> Document:
-        """Take a document out and return it; the others keep their order.
+        """Remove a document and return it; all other documents keep their order.
 
         Raises:
             DataError: if it is not there.
@@ -94,7 +94,7 @@ class LiveRanking(Generic[Name, Document]):
         return self._documents.pop(name)
 
     def rank(self, name: Name) -> int:
-        """The rank of a document, 1 for the best.
+        """Rank of a document, 1 for the best.
 
         Raises:
             DataError: if it is not there.
@@ -114,7 +114,7 @@ class LiveRanking(Generic[Name, Document]):
         return names
 
     def __iter__(self) -> Iterator[Name]:
-        """The names, best first."""
+        """Iterate over the names, best first."""
         return iter(self._order)
 
     def __len__(self) -> int:
@@ -127,7 +127,7 @@ class LiveRanking(Generic[Name, Document]):
         return f"LiveRanking({len(self)} documents, {self.comparisons} comparisons)"
 
     def _search(self, document: Document) -> int:
-        """The place (from 0) behind the last document that beats or ties this one, by bisection."""
+        """Find the place of a new document by bisection, behind documents that beat or tie it."""
         low, high = 0, len(self._order)
         while low < high:
             middle = (low + high) // 2
@@ -144,7 +144,7 @@ class LiveRanking(Generic[Name, Document]):
         return low
 
     def _label_between(self, place: int) -> int:
-        """A label for a document at this place."""
+        """Make a label for a new document at this place, between the labels of its neighbours."""
         if not self._order:
             return 0
         if place == 0:
@@ -159,7 +159,7 @@ class LiveRanking(Generic[Name, Document]):
         return (before + after) // 2
 
     def _relabel(self, names: list[Name]) -> None:
-        """Assign evenly spaced labels again."""
+        """Assign new, evenly spaced labels to all documents."""
         self._labels = {name: place * _GAP for place, name in enumerate(names)}
         self._order: Any = SortedKeyList(names, key=self._labels.__getitem__)
 
@@ -191,7 +191,9 @@ class _Ranks(Protocol):
 
 
 def pairwise(of: _Ranks | Comparator) -> Callable[[F32, F32], float]:
-    """The margin of two documents as a function of their features, for `LiveRanking`.
+    """Make a function that returns the margin of two documents, given the features of both.
+
+    The function is the `prefer` of a `LiveRanking`.
 
     Args:
         of: a ranker, such as `Model`, which takes unscaled features; or a comparator, which takes
@@ -220,6 +222,6 @@ def pairwise(of: _Ranks | Comparator) -> Callable[[F32, F32], float]:
 
 
 def _margin_by(comparator: Comparator, a: F32, b: F32) -> float:
-    """The comparator's margin of a document over another, given their scaled features."""
+    """Margin of document a over document b by a comparator, given scaled features."""
     prepared = comparator.prepare(np.stack([a, b]).astype(np.float32, copy=False))
     return float(comparator.prefer(prepared, np.array([0]), np.array([1]))[0])

@@ -1,4 +1,4 @@
-"""Merge sort of all queries at once, for any comparator: one batch of comparisons per step.
+"""Merge sort of all queries at once, for any comparator: each step compares one batch of pairs.
 
 This module works with arrays; `sortnet.sorting.merge_sort_on_device` does the same with tensors.
 """
@@ -15,7 +15,7 @@ from sortnet.core import F32, I32, I64, Comparator
 def merge_sort_levels(
     comparator: Comparator, prepared: Any, order: I64, offsets: I64
 ) -> tuple[I64, I32, I32, F32]:
-    """Sort `order` within each query, best first; returns the ranking and the comparisons.
+    """Sort `order` within each query, best first; return the ranking and all comparisons.
 
     Runs of width 1, 2, 4, ... are merged in lockstep: a step compares the heads of every merge of
     the level, in every query, with one call of `prefer`. At most n ceil(log2 n) comparisons and
@@ -26,11 +26,13 @@ def merge_sort_levels(
     longest = np.diff(offsets).max(initial=0)
     width = 1
     while width < longest:
-        # Of each merge: the heads a and b of its two runs, the ends of the runs, the next place.
+        # Each merge has the heads a and b of its two runs, the ends of both runs, and the next
+        # place to fill.
         a, end_a, end_b = runs(offsets, width)
         b = end_a.copy()
         next_place = a.copy()
-        # The place of a document behind the whole other run; a comparison that it wins corrects it.
+        # At first each document is placed behind the whole other run. A comparison that the
+        # document wins corrects its place.
         place = np.arange(len(order))
         place[a[:, None] + np.arange(width)] += (end_b - end_a)[:, None]
         while len(a):
@@ -55,7 +57,7 @@ def merge_sort_levels(
 
 
 def runs(offsets: I64, width: int) -> tuple[I64, I64, I64]:
-    """Bounds of the merges of a level: starts of first runs, starts of second runs, and ends."""
+    """Bounds of all merges of a level: starts of first runs, starts of second runs, and ends."""
     sizes = np.diff(offsets)
     n_merges = -(-sizes // (2 * width))
     query = np.repeat(np.arange(len(sizes)), n_merges)

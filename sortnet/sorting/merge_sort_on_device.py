@@ -1,4 +1,4 @@
-"""Merge sort of all queries at once in tensors that stay on a comparator's device.
+"""Merge sort of all queries at once, in tensors that stay on the comparator's device.
 
 `sortnet.comparators.device` decides the device.
 """
@@ -20,14 +20,14 @@ from sortnet.sorting.merge_sort_levels import runs
 def merge_sort_on_device(
     on_device: OnDevice, prepared: Any, order: I64, offsets: I64
 ) -> tuple[I64, I32, I32, F32]:
-    """Sort as `merge_sort_levels` does, in tensors; waits for the device once, at the end.
+    """Sort as `merge_sort_levels` does, in tensors; wait for the device only once, at the end.
 
     A level takes as many steps as its longest merge has documents, 2n in all for a longest query
     of n. Merges that end earlier take part in the remaining steps in vain, since only the device
     knows which merges have ended.
     """
     longest = int(np.diff(offsets).max(initial=0))
-    # Merges that have ended read behind the last document.
+    # Merges that have ended go on reading, behind the last document, so the order is padded.
     source = to_device(np.pad(order, (0, longest)), on_device.device)
     nothing = torch.empty(0, dtype=torch.int32, device=on_device.device)
     levels: list[list[Tensor]] = [[nothing, nothing, nothing.float()]]
@@ -51,7 +51,7 @@ def merge_sort_on_device(
 def _merge_level(
     on_device: OnDevice, prepared: Any, source: Tensor, n: int, *bounds: I64
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Merge the runs of a level, `bounds` as `runs` gives them.
+    """Merge the runs of a level, whose `bounds` are those that `runs` returns.
 
     Returns:
         The merged documents, and of every comparison i, j, -1 where a merge had ended, and the
@@ -82,5 +82,5 @@ def _merge_level(
 
 
 def _takes_b(margin: Tensor, a: Tensor, b: Tensor, end_a: Tensor, end_b: Tensor) -> Tensor:
-    """Whether a merge takes the head of its second run next; a tie takes that of the first."""
+    """Whether each merge takes the head of its second run next; a tie takes the first run's."""
     return ((margin < 0) | (a >= end_a)) & (b < end_b)

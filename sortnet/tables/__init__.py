@@ -1,1 +1,1 @@
-"""Read CSV, TSV, JSON lines, Parquet, LETOR and data frames; give columns roles; make features."""
+"""Read tables, LETOR files and data frames; give their columns roles; make features."""

@@ -19,7 +19,7 @@ from sortnet.core import F32, I32, I64
 U8 = NDArray[np.uint8]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-# Bytes of the text.
+# Bytes that have a meaning in the text.
 _NEWLINE = ord("\n")
 _SPACE = ord(" ")
 _HASH = ord("#")
@@ -40,28 +40,29 @@ _NAN = tuple(b"nan")
 _QID_PREFIX = tuple(b"qid:")
 _DOCID = tuple(b"docid")
 
-# Numbers of faults; 0 is no fault.
+# Codes of faults; 0 means no fault.
 NO_QID, NOT_A_PAIR, INDEX_ZERO, INDEX_TWICE, INDEX_BEYOND = 1, 2, 3, 4, 5
 
-# The columns of `fields`, which has a row for each line; NEW_QID is 0 if the line before has the
-# same qid.
+# Numbers of the columns of `fields`, which has a row for each line. The value of NEW_QID is 0 if
+# the line before has the same qid.
 QID, QID_END, NEW_QID, DOCID, DOCID_END, FEATURES, N_FIELDS = range(7)
 
-# The kernel stops before the next line when it has this many odd values.
+# An odd value is a number that Python has to read. The kernel returns at the next line when it has
+# collected this many.
 ODD_ENOUGH = 1 << 14
 
-# Powers of ten up to 22 are exact in float64, so one division or product of a whole number below
-# 2^53 by them is correctly rounded (Clinger, "How to read floating point numbers accurately",
+# Powers of ten up to 22 are exact in float64. So a whole number below 2^53, divided or multiplied
+# by such a power, is rounded correctly (Clinger, "How to read floating point numbers accurately",
 # PLDI 1990).
 _POWERS = np.array([float(f"1e{k}") for k in range(61)])
 _EXACT = 1 << 53
-# An upper bound on the relative error of three roundings and of digits dropped after the 18th.
+# Upper bound on the relative error of three roundings and of dropping the digits after the 18th.
 _ERROR = 2.0**-49
 _LARGEST = 3.4028234e38
 
 
 def _compiled(function: _F) -> _F:
-    """Compile once per machine where numba can write its cache, else once per process."""
+    """Compile a function: once per machine if numba can write its cache, else once per process."""
     try:
         return cast(_F, njit(cache=True, nogil=True)(function))
     except RuntimeError:  # numba has no folder that it may write to
@@ -94,7 +95,7 @@ def _skip_blanks(buf, p):
 
 @_compiled
 def _is_missing(buf, p, end):
-    """Whether the token is NULL or nan, in capitals or not."""
+    """Whether the token is NULL or nan, in capital or small letters."""
     if end - p != 3 and end - p != 4:
         return False
     first = buf[p] | _TO_SMALL
@@ -107,7 +108,7 @@ def _is_missing(buf, p, end):
 
 @_compiled
 def _power(buf, p):
-    """Parse a signed exponent: its value, and where its digits start and end."""
+    """Parse a signed exponent; return its value, and where its digits start and end."""
     negative = buf[p] == _MINUS
     if negative or buf[p] == _PLUS:
         p += 1
@@ -122,7 +123,9 @@ def _power(buf, p):
 
 @_compiled
 def _number(buf, p):
-    """Parse a number: (value, end, sure).
+    """Parse a number; return its value, its end, and whether its float32 is certainly right.
+
+    It is certain if the float32 equals the float32 of the correctly rounded float64.
 
     It is sure if its float32 equals the float32 of the correctly rounded float64.
     """
@@ -168,7 +171,8 @@ def _number(buf, p):
     value = mantissa / power10 if exponent < 0 else mantissa * power10
     sure = value < _LARGEST
     if dropped or mantissa >= _EXACT or exponent < -22 or exponent > 22:
-        # The float64 may be off by a few units, which matters to the float32 only near a tie.
+        # The float64 may be off by a few units in the last place. The float32 is right unless the
+        # exact value is close to the middle between two float32 numbers.
         low = np.float32(value * (1 - _ERROR))
         high = np.float32(value * (1 + _ERROR))
         sure = sure and low == high
@@ -177,7 +181,7 @@ def _number(buf, p):
 
 @_compiled
 def _index(buf, p):
-    """Parse a feature's index: (index, position of the colon); the index is -1 without a number."""
+    """Parse a feature's index; return the index, -1 if there is none, and where its colon is."""
     start = p
     index = np.int64(0)
     while _ZERO <= buf[p] <= _NINE:
@@ -189,7 +193,7 @@ def _index(buf, p):
 
 @_compiled
 def _same_qid(buf, fields, line):
-    """Whether the line has the same qid as the line before."""
+    """Whether a line has the same qid as the line before."""
     previous_qid = fields[line - 1, QID]
     qid = fields[line, QID]
     length = fields[line, QID_END] - qid
@@ -203,7 +207,7 @@ def _same_qid(buf, fields, line):
 
 @_compiled
 def _index_fault(index, limit, last_line, line):
-    """The fault of a feature's index, or 0."""
+    """Code of the fault of a feature's index; 0 for a valid index."""
     if index < 0:
         return NOT_A_PAIR
     if index == 0:
@@ -237,7 +241,7 @@ def _docid(buf, p):
 
 @_compiled
 def _add_odd(odd, n_odd, line, column, start, end):
-    """Add the place of an odd value; return the number of odd values."""
+    """Record the place of an odd value, which Python has to read; return the new number of them."""
     odd[n_odd, 0] = line
     odd[n_odd, 1] = column
     odd[n_odd, 2] = start
@@ -271,7 +275,7 @@ def parse_lines(
     fields: I32,
     odd: I64,
 ) -> tuple[int, int, int, int, int, int]:
-    """Parse the lines `line:stop` into the same rows of table, grades and fields.
+    """Parse the lines `line:stop` into the same rows of `table`, `grades` and `fields`.
 
     Args:
         buf: (bytes,) uint8; ends with a newline.
@@ -339,7 +343,7 @@ def parse_lines(
 
 @_compiled
 def copy_spans(buf: U8, fields: I32, texts: U8) -> bool:
-    """Copy each line's document id into a row of `texts`; return whether all are ASCII.
+    """Copy each line's document id into a row of `texts`; return whether all ids are ASCII.
 
     `texts` has zeros, (lines, longest).
     """

@@ -1,4 +1,4 @@
-"""Roles of a table's columns: id, text, image, audio, group, grade, features, or ignored.
+"""Roles of a table's columns: id, text, image, audio, group, grade, feature, or ignored.
 
 `choose_columns` decides the roles for all readers: for labelled tables
 (`sortnet.data.read_tables`), for items (`sortnet.items.read_items`, `given_items`) and for frames
@@ -42,7 +42,7 @@ _WORDS_OF_A_TEXT = 3.0  # mean number of words that makes a column a text, at le
 
 
 def kept_as_read(*names: str | None) -> Any:
-    """A function that says whether the cells of a column must be kept as they are written.
+    """Make a function that says whether the cells of a column must be kept exactly as written.
 
     They must in a column with one of these names, and in columns named like ids, texts or groups.
     """
@@ -51,7 +51,7 @@ def kept_as_read(*names: str | None) -> Any:
 
 @dataclass(frozen=True)
 class Columns:
-    """The role of each column.
+    """Role of each column of a table.
 
     Attributes:
         id: the id column; None if items are named by row number; `files` for a folder.
@@ -81,7 +81,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class LabelledColumns(Columns):
-    """The role of each column of a labelled table; the group is the query.
+    """Role of each column of a labelled table, whose groups are the queries.
 
     Attributes:
         grade: the column of the grades, or None.
@@ -100,7 +100,7 @@ def choose_columns(
     features: Sequence[str] | None,
     known_features: Sequence[str] | None = None,
 ) -> C:
-    """Choose the role of every column: the named roles first, all others by name and values.
+    """Choose the role of every column: first the named roles, then roles by names and values.
 
     Args:
         rows: the table.
@@ -150,11 +150,8 @@ def choose_columns(
             for name, cells in usable.items()
             if name not in special and name.lower() not in _NO_FEATURES
         }
-        all_features = choose_features(candidates, rows.columns)
-        if known_features is None:
-            categories = tuple(name for name in all_features if name not in candidates)
-        categorical = {column_of(name, candidates) for name in categories}
-        features = [name for name in all_features if name in candidates and name not in categorical]
+        known_categories = None if known_features is None else categories
+        features, categories = _guessed_features(candidates, rows.columns, known_categories)
     has_content = any((text, image, audio, *named_roles.shown, *features, *categories))
     if not has_content and (not id_ or is_numeric(usable[id_])):
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
@@ -177,7 +174,7 @@ def choose_columns(
 def _known_categories(
     known_features: Sequence[str], names: Collection[str], usable: Collection[str]
 ) -> tuple[str, ...]:
-    """The features `column=value` of other data whose column is usable here."""
+    """Features `column=value` of other data, restricted to the usable columns of this table."""
     return tuple(
         feature
         for feature in known_features
@@ -185,8 +182,28 @@ def _known_categories(
     )
 
 
+def _guessed_features(
+    candidates: Mapping[str, Cells],
+    names: Collection[str],
+    known_categories: tuple[str, ...] | None,
+) -> tuple[list[str], tuple[str, ...]]:
+    """Choose features among the columns `candidates`: numeric columns, and `column=value`.
+
+    Args:
+        names: names of all columns of the table.
+        known_categories: the features `column=value` that other data have; None: the values decide.
+    """
+    features = choose_features(candidates, names)
+    categories = known_categories
+    if categories is None:
+        categories = tuple(name for name in features if name not in candidates)
+    categorical = {column_of(name, candidates) for name in categories}
+    numeric = [name for name in features if name in candidates and name not in categorical]
+    return numeric, categories
+
+
 def without_unique_text(roles: C, named_roles: Columns) -> C:
-    """Drop an id that was guessed only because a text is unique: documents need no id.
+    """Drop an id that was guessed only because its texts are unique: documents need no id.
 
     Args:
         roles: the roles that `choose_columns` chose.
@@ -198,7 +215,7 @@ def without_unique_text(roles: C, named_roles: Columns) -> C:
 
 
 def choose_features(columns: Mapping[str, Cells], names: Collection[str] = ()) -> tuple[str, ...]:
-    """Features of columns: numeric columns, and `column=value` for values of categorical columns.
+    """Names of the features: numeric columns, and `column=value` for the values of categories.
 
     A categorical column is left out if its features could be mistaken: its name has a `=`, or a
     column in `names` is called like one of the features.
@@ -218,7 +235,7 @@ def choose_features(columns: Mapping[str, Cells], names: Collection[str] = ()) -
 
 
 def column_of(feature: str, columns: Collection[str]) -> str:
-    """The column of a feature: `column` for `column=value`, unless a column has the full name.
+    """Column that a feature is made from: the full name if it is a column, else before the `=`.
 
     >>> column_of("colour=red", ["colour"]), column_of("a=b", ["a", "a=b"])
     ('colour', 'a=b')
@@ -227,7 +244,7 @@ def column_of(feature: str, columns: Collection[str]) -> str:
 
 
 def feature_matrix(rows: Rows, names: Sequence[str]) -> F64:
-    """Make the features (n, d) in float64, NaN for a missing number.
+    """Make the features (n, d) in float64; a missing number becomes NaN.
 
     A feature `column=value` is 1 for the rows that have the value, and 0 for all other rows.
 
@@ -256,7 +273,7 @@ def feature_matrix(rows: Rows, names: Sequence[str]) -> F64:
 
 
 def _finite(rows: Rows, name: str) -> F64:
-    """The numbers of a column; values that are no number, or infinite in float32, are refused."""
+    """Numbers of a column; refuse values that are no numbers, or infinite in float32."""
     cells = rows.columns[name]
     numbers, wrong = numbers_of(cells)
     infinite = np.abs(numbers) > np.finfo(np.float32).max
@@ -269,7 +286,7 @@ def _finite(rows: Rows, name: str) -> F64:
 
 
 def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
-    """Refuse columns with lists or dicts in their cells."""
+    """Refuse columns whose cells hold lists or dicts."""
     for column, cells in columns.items():
         if isinstance(cells, np.ndarray):
             continue
@@ -280,7 +297,7 @@ def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
 
 
 def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
-    """Refuse columns of numbers with decimal commas, which would silently be left out."""
+    """Refuse columns of numbers with decimal commas, which would otherwise be ignored silently."""
     for column, cells in columns.items():
         if column.lower() in _KEPT:
             continue
@@ -291,7 +308,7 @@ def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
 
 
 def _notes(rows: Rows, columns: dict[str, Cells], named_roles: Columns) -> tuple[str, ...]:
-    """Lines about columns in which at least half, but not all values are files of one kind."""
+    """Notes about columns in which at least half, but not all values name images or sounds."""
     kinds = {"images": (named_roles.image, IMAGES), "sounds": (named_roles.audio, AUDIO)}
     notes = []
     for kind, (column_of_role, suffixes) in kinds.items():
@@ -312,7 +329,7 @@ def _notes(rows: Rows, columns: dict[str, Cells], named_roles: Columns) -> tuple
 
 
 def _group_notes(rows: Rows, named_roles: Columns, ignore: Collection[str]) -> list[str]:
-    """A line about the first column that is named like a group and whose values repeat."""
+    """List of a note about the first column that is named like a group and repeats its values."""
     if named_roles.group:
         return []
     for name, cells in rows.columns.items():
@@ -327,13 +344,13 @@ def _group_notes(rows: Rows, named_roles: Columns, ignore: Collection[str]) -> l
 
 
 def _strings(cells: Cells) -> list[str]:
-    """The cells that are not missing if all of them are strings, else none."""
+    """Cells that are not missing, if all of them are strings; else an empty list."""
     values = [v for v in cells if v is not None and v != ""]
     return values if all(isinstance(v, str) for v in values) else []
 
 
 def _media(columns: dict[str, Cells], suffixes: tuple[str, ...]) -> str | None:
-    """The first column whose values are all names of files with these suffixes."""
+    """Name of the first column whose values all name files with these suffixes."""
     for name, cells in columns.items():
         values = _strings(cells)
         if values and all(_is_file(v, suffixes) for v in values):
@@ -348,7 +365,7 @@ def _is_file(value: Any, suffixes: tuple[str, ...]) -> bool:
 
 
 def _named_id(columns: dict[str, Cells]) -> str | None:
-    """The column named like an id: `id` in any case, another name if its values are unique."""
+    """Name of the id column: `id` in any case, else a name like an id with unique values."""
     by_name = {name.lower(): name for name in reversed(columns)}
     if "id" in by_name:
         return by_name["id"]
@@ -364,7 +381,7 @@ def _is_unique(cells: Cells) -> bool:
 
 
 def _unique_short_text(columns: dict[str, Cells]) -> str | None:
-    """The first column of texts that are short enough for names, and unique."""
+    """Name of the first column of unique texts that are short enough to be names."""
     for name, cells in columns.items():
         values = _strings(cells)
         if values and max(map(len, values)) <= _LONGEST_NAME and _is_unique(cells):
@@ -373,7 +390,7 @@ def _unique_short_text(columns: dict[str, Cells]) -> str | None:
 
 
 def _text(columns: dict[str, Cells]) -> str | None:
-    """The column named like a text, else the column with most words, if it has enough words."""
+    """Name of the text column: by its name, else the column with most words, if they are enough."""
     by_name = {name.lower(): name for name in reversed(columns) if _strings(columns[name])}
     for name in TEXTS:
         if name in by_name:

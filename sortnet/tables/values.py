@@ -1,4 +1,4 @@
-"""Cells of a table: missing values, and columns of numbers, dates, categories or texts.
+"""Values in the cells of a table: missing values, numbers, dates, categories and texts.
 
 A missing number becomes NaN here; `sortnet.data.scaling.fit_scaler` says how it is scaled.
 """
@@ -18,7 +18,7 @@ MISSING = frozenset(("", "null", "nan", "na", "n/a", "none", "<na>"))
 MOST_LEVELS = 50  # values of a categorical column that become features, at most
 _ROWS_A_LEVEL = 3  # mean number of rows with the same value, at least
 _LONGEST_LEVEL = 40  # characters of a category; longer values are texts
-# Such as 0,5 and 1.234,5, as programs write numbers in many countries.
+# Numbers such as 0,5 and 1.234,5, as programs write them in many countries.
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d*|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 _MINUTES = 5  # times are rounded to 5 minutes: float32 holds days of today to 3 minutes
@@ -30,7 +30,7 @@ Cells: TypeAlias = Any  # a list, a numpy array, or a categorical array of panda
 
 
 def numbers_of(cells: Cells) -> tuple[F64, Bool]:
-    """Convert cells to numbers, NaN for a missing cell or no number; also say which are no numbers.
+    """Convert cells to numbers, NaN for others; also mark values that are wrongly no numbers.
 
     A duration is a number of days, a date the number of days since 1970-01-01 (UTC); true is 1.
 
@@ -69,7 +69,7 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
 
 
 def _days(times: Any) -> F64:
-    """Convert a series of dates or durations to days."""
+    """Convert a series of dates or durations to numbers of days."""
     import pandas as pd
 
     if times.dtype.kind == "M":
@@ -89,7 +89,7 @@ def is_missing(cell: Any) -> bool:
 
 
 def is_date(cell: Any) -> bool:
-    """Whether a cell is a text with the form of a date, or of a date with a time.
+    """Whether a cell is a text in the form of a date, with or without a time.
 
     >>> [is_date(cell) for cell in ("2026-11-23", "2026-11-23T14:30", "23.11.2026", 20_780)]
     [True, True, False, False]
@@ -113,7 +113,7 @@ def are_dates(cells: Cells) -> bool | None:
 
 
 def date_text(days: float) -> str:
-    """Write a number of days since 1970 as a date, with the time (UTC) if it is not midnight.
+    """Write a number of days since 1970 as a date, with the time (UTC) unless it is midnight.
 
     Times are rounded to five minutes. A number beyond the years 1 to 9999 is written as a number.
 
@@ -129,7 +129,7 @@ def date_text(days: float) -> str:
 
 
 def is_numeric(cells: Cells) -> bool:
-    """Whether at least half of the cells that are not missing are numbers, and one at least.
+    """Whether at least one cell, and at least half of the cells with a value, is a number.
 
     >>> is_numeric(["1", "2", "x"]), is_numeric(["1", "x", "y"]), is_numeric(["", None])
     (True, False, False)
@@ -144,7 +144,7 @@ def is_numeric(cells: Cells) -> bool:
 
 
 def decimal_comma(cells: Cells) -> int | None:
-    """The first cell with a decimal comma in a column of numbers; None in any other column.
+    """Number of the first cell with a decimal comma, if the column is one of numbers; else None.
 
     In a column of numbers at least half of the cells that are not missing are numbers, with or
     without a comma.
@@ -192,7 +192,7 @@ def word(cell: Any) -> str:
 
 
 def levels(cells: Cells) -> tuple[str, ...]:
-    """The values of a categorical column that become features, sorted; none for another column.
+    """Values of a categorical column that become features, sorted; empty for any other column.
 
     A column is categorical by its type, or if its cells are texts of at most 40 characters, with at
     least 2 different values and 3 rows a value on average. Of more than 50 values the 50 most

@@ -15,7 +15,7 @@ from store.collections.collection_rows import CollectionRows, checked_name, with
 from store.database.engine import utc_now
 from store.database.schema import AnnotatorRow, BatchRow, DecisionRow, JudgementRow, LeaseRow
 
-# Statements of every answer are built once: building them takes longer than running them.
+# Statements that run at every answer are built once, here: building takes longer than running.
 _KEY = select(AnnotatorRow.number).where(
     AnnotatorRow.collection == bindparam("of"), AnnotatorRow.name == bindparam("name")
 )
@@ -25,7 +25,7 @@ _N_LISTED = 10  # names of annotators in a message
 
 @dataclass(frozen=True)
 class Annotator:
-    """An annotator; the token is the secret of their link."""
+    """An annotator, and the secret token in the address of their labelling page."""
 
     name: str
     token: str
@@ -40,7 +40,10 @@ class AnnotatorRows(CollectionRows):
         return self._annotators()
 
     def annotator(self, name: str, *, create: bool = True) -> Annotator:
-        """The annotator of a name; an unknown annotator is created, or refused without `create`."""
+        """Return the annotator of a name.
+
+        An unknown annotator is created; without `create`, a StoreError is raised.
+        """
         checked_name("annotator", name)
         if create and not self._annotator_key(name):
             with self.locked():
@@ -67,7 +70,7 @@ class AnnotatorRows(CollectionRows):
                 JudgementRow.annotator.in_(keys),
                 DecisionRow.annotator.in_(keys),
                 BatchRow.annotator.in_(keys),
-                LeaseRow.annotator.in_(keys) & LeaseRow.open,  # perhaps of another process
+                LeaseRow.annotator.in_(keys) & LeaseRow.open,  # another process may have taken it
             )
             for use in uses:
                 if connection.execute(select(exists().where(use))).scalar():
@@ -90,14 +93,14 @@ class AnnotatorRows(CollectionRows):
             return connection.scalar(_KEY, parameters)
 
     def _annotator_keys(self, names: Iterable[str]) -> dict[str, int]:
-        """The keys of annotators by name; unknown annotators are created."""
+        """Return {name: key} of annotators; create the annotators that do not exist yet."""
         return {
             name: self._annotator_key(name) or self._insert_annotator(name)
             for name in dict.fromkeys(names)
         }
 
     def _insert_annotator(self, name: str) -> int:
-        """Create an annotator with a secret token; returns their key."""
+        """Create an annotator with a secret token, and return the key of the new row."""
         values = {
             "collection": self.number,
             "name": name,
@@ -109,7 +112,7 @@ class AnnotatorRows(CollectionRows):
             return int(connection.execute(insert_row, values).scalar_one())
 
     def _renew_token(self, annotator: int | None) -> None:
-        """Give an annotator a new secret, so that the old link is refused."""
+        """Give an annotator a new secret token, so that their old link is refused."""
         change = update(AnnotatorRow).where(AnnotatorRow.number == annotator)
         with self.locked() as connection:
             connection.execute(change.values(token=secrets.token_urlsafe(16)))

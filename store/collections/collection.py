@@ -47,7 +47,7 @@ class Stored(NamedTuple):
 
     Attributes:
         judgement: the answer, with its number.
-        new: whether it was stored now; False if the question had been answered before.
+        new: whether this call stored the answer; False if the question was answered before.
         since: all judgements after the last number known to the caller.
     """
 
@@ -65,11 +65,11 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     Operations on one table are in the classes that it inherits, operations on several tables here.
 
     Attributes:
-        name: its name.
-        number: its key in the tables.
-        items_of: the key of the collection that has its items: its own, unless it is a criterion.
-        seed: random seed of its sessions.
-        settings: settings of its sessions, such as `strategy`, `holdout` and `repeats`.
+        name: the name of the collection.
+        number: the key of the collection in the tables.
+        items_of: the key of the collection that has the items: another key only in a criterion.
+        seed: random seed of the sessions.
+        settings: settings of the sessions, such as `strategy`, `holdout` and `repeats`.
         created: time in UTC.
     """
 
@@ -88,18 +88,21 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
 
     @property
     def criterion(self) -> str | None:
-        """The name of the criterion within its collection; None if it is no criterion."""
+        """The name of this criterion within its collection; None if this is no criterion."""
         return None if self.items_of == self.number else self.name.rpartition(":")[2]
 
     def asked(self) -> list[Collection]:
-        """The criteria in order of creation; the collection itself if it has no criteria."""
+        """The collections that annotators are asked about: the criteria, or this collection itself.
+
+        Criteria are in the order of creation.
+        """
         names = self.criteria()
         if not names:
             return [self]
         return [Collection(self.database, name, clock=self.clock) for name in names]
 
     def add_criterion(self, name: str) -> Collection:
-        """Add a criterion, by which the items are compared besides the other criteria.
+        """Add a criterion: one more question by which the same items are compared.
 
         Raises:
             StoreError: on a name that is taken or has a colon; if this is a criterion itself, or
@@ -110,14 +113,17 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         return Collection(self.database, f"{self.name}:{name}", clock=self.clock)
 
     def remove(self) -> None:
-        """Remove the collection with all its rows and criteria; a criterion leaves the items."""
+        """Remove the collection with all its rows and criteria.
+
+        If this is a criterion, the items stay, since they belong to its collection.
+        """
         with self.locked() as connection:
             is_removed = CollectionRow.number.in_(with_criteria(self.number))
             # Foreign keys remove the rows of all other tables.
             connection.execute(delete(CollectionRow).where(is_removed))
 
     def decide(self, *decisions: Decision) -> list[Decision]:
-        """Append decisions, all or none; they get new numbers.
+        """Append all decisions, or none after an error, and return them with their new numbers.
 
         `Decision("exclude", "eve", reason="coin tosses")` leaves eve's judgements in the store and
         in exports, but sessions, rankings and training do not count them; the opposite decision
@@ -147,7 +153,11 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def _decide_for_each(
         self, criteria: Sequence[Collection], decisions: Sequence[Decision]
     ) -> list[Decision]:
-        """Decide for each criterion; a StudyError only if the decisions fail for all criteria."""
+        """Append decisions to each criterion.
+
+        Raises:
+            StudyError: only if the decisions fail for all criteria.
+        """
         if {decision.kind for decision in decisions} & ABOUT_ONE:
             self.check_one_question()
         names = {decision.annotator for decision in decisions if decision.annotator is not None}
@@ -176,7 +186,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         return self.judgements().without(self.study().excluded)
 
     def changes(self, after: int, decided: int = 0) -> Changes:
-        """Judgements and decisions numbered above `after` and `decided`, in one snapshot."""
+        """Read, at one time, judgements numbered above `after` and decisions above `decided`."""
         with self.transaction():
             return Changes(
                 self._judgements(after),
@@ -211,9 +221,10 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         after: int | None = None,
         batch: str | None = None,
     ) -> list[Lease]:
-        """Lease to an annotator the questions with no pair under a live lease, for some seconds.
+        """Lease questions to an annotator for some seconds, and return the leases.
 
-        Nothing is leased if the annotator is excluded or paused.
+        A question is left out if one of its pairs is in another live lease. Nothing is leased if
+        the annotator is excluded or paused.
 
         Args:
             renew: ids of leases that are renewed, and come first, if they are live leases of the
@@ -222,8 +233,8 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
                 has answered since is not leased.
             batch: the batch with which the questions are written to a file.
         """
-        # Questions whose leases are lost in a power cut are leased again: no need to wait for the
-        # disk. The leases of a batch must last, because its answers are recognised by them.
+        # A lease that is lost in a power cut is taken again, so this transaction does not wait for
+        # the disk. The leases of a batch must last, because they identify its answers.
         with self.locked(durable=batch is not None):
             now = self.clock()
             key = self._annotator_keys([annotator])[annotator]
@@ -240,7 +251,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             )
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
-        """Release the leases of an annotator whose ids are in `leases`; None: all."""
+        """Release the leases of an annotator with the ids `leases`; None: all of their leases."""
         with self.locked():
             conditions = [LeaseRow.annotator == self._annotator_key(annotator)]
             if leases is not None:
@@ -248,7 +259,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             self._close_leases(*conditions)
 
     def answer(self, lease: str, judgement: Judgement, *, after: int | None = None) -> Stored:
-        """Store an answer to a leased question; if it is repeated, return the first answer.
+        """Store an answer to a leased question; return the stored answer if there is one already.
 
         The question is taken from the lease. `after` is the number of the last judgement known to
         the caller, who gets all later judgements.
@@ -279,7 +290,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             return Stored(stored, is_new, since)
 
     def undo(self, annotator: str, number: int) -> Judgement:
-        """Undo a judgement of an annotator; returns the undo, which is a judgement too.
+        """Undo a judgement of an annotator, and return the undo, which is stored as a judgement.
 
         Raises:
             JudgementError: if the judgement does not exist, is another annotator's, is an undo, or
@@ -294,7 +305,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def append(
         self, judgements: Sequence[Judgement], *, ids: Sequence[str] | None = None
     ) -> list[Judgement]:
-        """Append judgements, all or none; they get new numbers.
+        """Append all judgements, or none after an error, and return them with their new numbers.
 
         An undo refers to the number that the judgement has among `judgements`, else to a stored
         number. A later import recognises the judgements by `ids`; judgements with a known id are

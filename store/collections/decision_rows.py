@@ -1,4 +1,4 @@
-"""The decisions about a collection in the database; only here they get their numbers."""
+"""Read and append the decisions about a collection; this module alone numbers decisions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from store.collections.item_rows import ItemRows
 from store.collections.leases import LeaseRows
 from store.database.schema import AnnotatorRow, DecisionRow, LeaseRow, columns_of
 
-# Statements of every answer are built once: building them takes longer than running them.
+# Statements that run at every answer are built once, here: building takes longer than running.
 _DECISIONS = (
     select(*columns_of(Decision, DecisionRow))
     .join(AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True)
     .where(DecisionRow.collection == bindparam("of"), DecisionRow.number > bindparam("after"))
     .order_by(DecisionRow.number)
 )
-# Decisions by which an annotator, or all annotators, may not be asked any more, or may again.
+# Kinds of decisions that stop or allow again the questions to one annotator, or to all.
 _CLOSING = _DECISIONS.where(
     DecisionRow.kind.in_(("exclude", "include", "pause", "resume")),
     or_(DecisionRow.annotator == bindparam("annotator"), DecisionRow.annotator.is_(None)),
@@ -34,22 +34,23 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
     """The decisions about a collection, in the order of their numbers."""
 
     def decisions(self, after: int = 0) -> list[Decision]:
-        """All decisions with a higher number, in order."""
+        """All decisions numbered above `after`, in order."""
         with self.transaction() as connection:
             rows = connection.execute(_DECISIONS, {"of": self.number, "after": after})
             return [Decision(*row) for row in rows]
 
     def study(self) -> Study:
-        """The present state: excluded and paused annotators, retired items, gold pairs."""
+        """The state after all decisions, such as excluded annotators and retired items."""
         return study_of(self.decisions())
 
     def _insert_decisions(
         self, decisions: Sequence[Decision], annotators: Mapping[str, int]
     ) -> list[Decision]:
-        """Append decisions with new numbers, all or none, and carry them out.
+        """Append all decisions with new numbers, or none after an error, and carry them out.
 
-        Leases of an annotator or item that is out end; `renew` makes a new link. A gold pair that
-        is known with the same answer is left out. `annotators` are the keys by name.
+        A decision of the kinds `_ENDS_LEASES` ends the leases of its annotator or item; `renew`
+        makes a new link. A gold pair that is known with the same answer is left out. `annotators`
+        is {name: key}.
 
         Raises:
             StudyError: if a decision changes nothing, or contradicts a gold pair.
@@ -78,7 +79,7 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
         return numbered
 
     def _is_closed(self, annotator: int) -> bool:
-        """Whether an annotator may not be asked: excluded or paused, or all are paused."""
+        """Whether an annotator may not be asked: this annotator, or all, are excluded or paused."""
         parameters = {"of": self.number, "after": 0, "annotator": annotator}
         with self.transaction() as connection:
             rows = connection.execute(_CLOSING, parameters)
@@ -86,7 +87,7 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
         return bool(study.excluded or study.paused)
 
     def _carry_out(self, decision: Decision, annotator: int | None) -> None:
-        """Close the leases that a decision ends, and make the new link that it asks for."""
+        """Close the leases that a decision ends, or renew the token of an annotator's link."""
         if decision.kind in _ENDS_LEASES:
             if decision.item is not None:
                 item = decision.item
@@ -100,7 +101,7 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
 
 
 def _is_known_gold(decision: Decision, study: Study) -> bool:
-    """Whether a decision adds a gold pair that the study has with the same answer."""
+    """Whether a decision adds a gold pair that the study already has, with the same answer."""
     if decision.kind != "gold":
         return False
     known = study.gold.get(decision.subject)
@@ -108,7 +109,7 @@ def _is_known_gold(decision: Decision, study: Study) -> bool:
 
 
 def _subject(decision: Decision, ids: Sequence[str]) -> str:
-    """The subject of a decision in a message."""
+    """The annotator, item or pair that a decision is about, as messages name it."""
     if decision.item is None:
         annotator = decision.annotator
         return "the collection" if annotator is None else f"annotator {annotator[:60]!r}"

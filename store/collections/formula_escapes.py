@@ -9,8 +9,9 @@ from typing import Any
 from sortnet.tables.rows import Rows
 
 ESCAPED_COLUMN = "escaped"
-# Formulas of spreadsheets (https://owasp.org/www-community/attacks/CSV_Injection), and formulas
-# after apostrophes, so that an escaped text differs from a text that has an apostrophe itself.
+# The start of a text that spreadsheets run (https://owasp.org/www-community/attacks/CSV_Injection).
+# Apostrophes may precede it: a formula that has an apostrophe gets another one, so that an import
+# can remove exactly what an export added.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 
 
@@ -20,13 +21,13 @@ def is_formula(value: Any) -> bool:
 
 
 def escape_formulas(line: dict[str, Any]) -> dict[str, Any]:
-    """Put an apostrophe before each formula of a line, and say so in the column `escaped`."""
+    """Put an apostrophe before each formula of a line, and mark the line in `escaped`."""
     escaped = {name: f"'{value}" if is_formula(value) else value for name, value in line.items()}
     return {**escaped, ESCAPED_COLUMN: True}
 
 
 def without_escapes(rows: Rows) -> Rows:
-    """Rows without the apostrophes of `escape_formulas`, if they have the column `escaped`."""
+    """Remove the apostrophes of `escape_formulas` from rows with the column `escaped`."""
     if ESCAPED_COLUMN not in rows.columns:
         return rows
     columns = {

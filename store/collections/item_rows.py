@@ -1,4 +1,4 @@
-"""The items of a collection in the database, and the pairs of them that may be asked."""
+"""Read and write the items of a collection, and the pairs of items that may be asked."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from store.database.schema import (
 )
 
 FEATURE = np.dtype("<f4")  # in the database, whatever the machine's byte order
-# Statements of every answer are built once: building them takes longer than running them.
+# Statements that run at every answer are built once, here: building takes longer than running.
 _LAST = select(func.max(ItemRow.number)).where(ItemRow.collection == bindparam("of"))
 _REPLACED = ("text", "image", "audio", "features", "group_name", "context", "shown")
 
 
 class ItemRows(CollectionRows):
-    """The items of a collection; a criterion has the items of its collection."""
+    """The items of a collection; a criterion shares the items of its collection."""
 
     def items(self) -> Items:
         """All items, in the order of their numbers."""
@@ -43,7 +43,7 @@ class ItemRows(CollectionRows):
             return _items_of_rows(collection, rows)
 
     def allowed_pairs(self) -> I64 | None:
-        """(m, 2) the only pairs that may be asked, the lower number first; None: all pairs."""
+        """(m, 2) the item numbers of the pairs that may be asked, lower first; None: all pairs."""
         query = (
             select(AllowedPairRow.low, AllowedPairRow.high)
             .where(AllowedPairRow.collection == self.items_of)
@@ -65,7 +65,7 @@ class ItemRows(CollectionRows):
                 connection.execute(insert, rows)
 
     def insert_items(self, items: Items, *, replace: bool) -> None:
-        """Add items, all or none; with `replace`, they replace stored items of the same id."""
+        """Add all items, or none after an error; `replace` allows items whose ids are stored."""
         with self.locked() as connection:
             collection = self._collection_row()
             stored_ids = list(self._item_groups())
@@ -105,20 +105,23 @@ class ItemRows(CollectionRows):
             return connection.execute(query).one()
 
     def _item_groups(self) -> dict[str, str | None]:
-        """{id: group} of all items, in the order of their numbers, from 0."""
+        """{id: group} of all items, in the order of their numbers."""
         query = select(ItemRow.id, ItemRow.group_name).where(ItemRow.collection == self.items_of)
         with self.transaction() as connection:
             rows = connection.execute(query.order_by(ItemRow.number)).all()
         return {row.id: row.group_name for row in rows}
 
     def _next_item(self) -> int:
-        """The number that the next item gets; it is the number of items, which never decreases."""
+        """The number that the next new item gets, which is the present number of items."""
         with self.transaction() as connection:
             last = connection.execute(_LAST, {"of": self.items_of}).scalar()
         return 0 if last is None else int(last) + 1
 
     def _refuse_mixed(self, source: str) -> None:
-        """Refuse groups that divide judged or listed pairs, or that only some items have."""
+        """Refuse groups that only some items have, or that separate two items of a stored pair.
+
+        A stored pair is a judged pair, or one of the pairs that may be asked.
+        """
         counts = select(func.count(), func.count(ItemRow.group_name))
         with self.locked() as connection:
             of_collection = counts.where(ItemRow.collection == self.number)
@@ -141,7 +144,7 @@ class ItemRows(CollectionRows):
                     pair = f"{ids[0]!r} and {ids[1]!r} are a {adjective} pair"
                     fault = f"{pair}, so they stay in one group"
                     raise StoreError(f"collection {self.name!r}: {source}: {fault}")
-            # Questions that were asked under other groups are withdrawn.
+            # Open questions may compare items that are in two groups now.
             leases_of_pairs = _pairs_across_groups(LeaseRow, self.number)
             leases_of_pairs = leases_of_pairs.with_only_columns(LeaseRow.number)
             leases_of_sets = _pairs_of_sets_across_groups(LeaseItemRow, self.number)
@@ -151,7 +154,7 @@ class ItemRows(CollectionRows):
 
 
 def _items_of_rows(collection: Any, rows: Any) -> Items:
-    """The items in the rows of a collection, given the row of the collection."""
+    """Make `Items` of the rows of items, with names and source from the row of the collection."""
     features = np.frombuffer(b"".join(row.features for row in rows), FEATURE)
     contexts = tuple(row.context for row in rows)
     shown = tuple(row.shown for row in rows)
@@ -171,7 +174,10 @@ def _items_of_rows(collection: Any, rows: Any) -> Items:
 
 
 def _pairs_across_groups(table: Any, collection: int) -> Any:
-    """A query of the pairs of ids in a table whose items are in two groups; also of criteria."""
+    """Query the ids of the pairs in a table whose two items are in different groups.
+
+    Rows of the collection's criteria are searched too.
+    """
     first, second = aliased(ItemRow), aliased(ItemRow)
     if table is AllowedPairRow:
         left, right = table.low, table.high
@@ -185,10 +191,10 @@ def _pairs_across_groups(table: Any, collection: int) -> Any:
 
 
 def _pairs_of_sets_across_groups(table: Any, collection: int) -> Any:
-    """A query of the pairs of ids in one set whose items are in two groups; also of criteria.
+    """Query the ids of two items that are in one question, but in different groups.
 
-    The table has the items of the sets: of judgements, or of leases. For leases the query gives
-    their numbers in place of the ids.
+    Questions of the collection's criteria are searched too. `table` has the items of judgements,
+    or the items of leases; for leases the query returns the leases' numbers in place of ids.
     """
     first, second = aliased(ItemRow), aliased(ItemRow)
     first_in_set, second_in_set = aliased(table), aliased(table)
@@ -215,7 +221,7 @@ def _pairs_of_sets_across_groups(table: Any, collection: int) -> Any:
 def _rows_of_items(
     collection: int, items: Items, features: F32, numbers: dict[str, int]
 ) -> list[dict[str, Any]]:
-    """A row of each item; `numbers` has the number of each id."""
+    """Return one table row for each item; `numbers` is {id: number}."""
     no_values = (None,) * len(items)
     columns = {
         "id": items.ids,

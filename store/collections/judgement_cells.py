@@ -19,7 +19,7 @@ _LONGEST_TEXT = 64  # characters of an id or a strategy
 
 
 def read_id(place: str, value: Any) -> str:
-    """A judgement's id: up to 64 letters and digits."""
+    """Read a judgement's id, which has up to 64 letters and digits."""
     id = _read_text(place, "id", value)
     if not (id.isalnum() and id.isascii()):
         refuse(place, f"id {shown(value)} must have letters and digits only")
@@ -34,6 +34,7 @@ def _read_text(
     longest: int = _LONGEST_TEXT,
     may_have_lines: bool = False,
 ) -> str:
+    """Read a text of at most `longest` characters; line breaks only if it `may_have_lines`."""
     if (
         not isinstance(value, str)
         or len(value) > longest
@@ -44,7 +45,7 @@ def _read_text(
 
 
 def _read_real(place: str, column: str, value: Any, *, most: float) -> float:
-    """A number from 0 to `most`."""
+    """Read a number from 0 to `most`."""
     number = _number_or_nan(value)
     if not 0 <= number <= most:
         refuse(place, f"{column} {shown(value)} is not a number from 0 to {most:.0f}")
@@ -54,7 +55,7 @@ def _read_real(place: str, column: str, value: Any, *, most: float) -> float:
 def _read_whole(
     place: str, column: str, value: Any, *, least: int = 0, most: int = _LARGEST_INTEGER
 ) -> int:
-    """A whole number, which spreadsheets and pandas may write as 900.0."""
+    """Read a whole number, which spreadsheets and pandas may have written as 900.0."""
     number = _number_or_nan(value)
     if not least <= number <= most or not number.is_integer():
         refuse(place, f"{column} {shown(value)} is not a whole number from {least} on")
@@ -78,14 +79,14 @@ def _read_meta(place: str, column: str, value: Any) -> str:
 
 
 def _read_flag(place: str, column: str, value: Any) -> bool | None:
-    """True, or None for false: a judgement is flagged or says nothing."""
+    """Read true or false; false becomes None, as in a judgement that nobody flagged."""
     text = str(value).lower()
     if text not in ("true", "false", "1", "0"):
         refuse(place, f"{column} {shown(value)} is neither true nor false")
     return True if text in ("true", "1") else None
 
 
-# {optional column: its reader, which gets the place, the column and the cell}
+# {optional column: function that reads a cell, given its place, the column's name and the value}
 CELL_READERS: dict[str, Callable[[str, str, Any], Any]] = {
     "milliseconds": partial(_read_whole, most=_LARGEST_EXACT_FLOAT),
     "strategy": _read_text,

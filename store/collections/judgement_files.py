@@ -24,7 +24,7 @@ ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 _JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
 FIELDS = ("id", "number", *(name for name in _JUDGEMENT_FIELDS if name != "number"))
 _EXPORTED = (*FIELDS, "excluded")
-# Columns that only some exports have; the last two pairs are not read again.
+# Columns that only some exports have. An import ignores the last four.
 _SET_COLUMNS = ("items", "best", "worst")  # if questions are about more than two items
 _GROUP_COLUMNS = ("group", "context")  # if items have groups
 _QUESTION_COLUMNS = ("criterion", "question")  # if a question was set
@@ -32,7 +32,7 @@ _QUESTION_COLUMNS = ("criterion", "question")  # if a question was set
 
 @dataclass(frozen=True)
 class Imported:
-    """How many judgements of a file were added, and how many were already known."""
+    """The number of a file's judgements that were added, and of those already stored."""
 
     added: int
     known: int
@@ -47,7 +47,7 @@ def export_judgements(
     weights: Mapping[str, float] | None = None,
     for_spreadsheets: bool = True,
 ) -> int:
-    """Write a collection's judgements to a file, atomically; returns the number of lines.
+    """Write a collection's judgements to a file in one step, and return the number of lines.
 
     `jsonl` and `csv` hold everything, including undos, comments and flags, and `import_judgements`
     reads them; `at` is in seconds since 1970, `excluded` whether the annotator is excluded. An
@@ -100,13 +100,14 @@ def _preference_lines(
     weights: Mapping[str, float] | None,
     conversational: bool,
 ) -> list[dict[str, Any]]:
+    """Return the records of `preference_records`; raise a DataError if there are none."""
     judgements = collection.counted_judgements()
     lines = list(
         preference_records(
             judgements, items, prompt=prompt, weights=weights, conversational=conversational
         )
     )
-    if not lines:  # loaders of data sets refuse empty files, in words that do not help
+    if not lines:  # loaders of data sets refuse an empty file, with unclear messages
         no_majority, no_answer = "no pair has a majority of answers yet", "nobody has answered yet"
         fault = no_majority if judgements else no_answer
         raise DataError(f"{collection.name}: {fault}, so there is no chosen item to write")
@@ -116,7 +117,7 @@ def _preference_lines(
 def _judgement_lines(
     collection: Collection, items: Items
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """The names of the columns, and a line of each judgement."""
+    """Return the names of the columns, and one {column: cell} for each judgement."""
     decisions, judgements = collection.decisions(), collection.judgements()
     excluded = study_of(decisions).excluded
     names = list(_EXPORTED)
@@ -124,7 +125,7 @@ def _judgement_lines(
         names += _GROUP_COLUMNS
     if judgements.is_set.any():
         names += _SET_COLUMNS
-    # More judgements may have been stored since: their ids follow, and are not needed.
+    # Judgements may be stored after the line above: then more ids are read than judgements.
     ids = collection.judgement_ids()
     lines = [
         {**_cells(judgement, id, items), "excluded": judgement.annotator in excluded}
@@ -140,7 +141,7 @@ def _judgement_lines(
 
 
 def _cells(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
-    """The cells of a judgement's line, with the ids of items in place of their numbers."""
+    """Return {column: cell} for a judgement; items are written by their ids."""
     fields_and_id = {**vars(judgement), "id": id}
     cells = {name: fields_and_id[name] for name in FIELDS}
     if judgement.further:
@@ -160,6 +161,7 @@ def _cells(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
 def _write_lines(
     file: IO[str], lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
 ) -> None:
+    """Write lines as CSV with the columns `names`, or as JSON lines in all other forms."""
     if form != "csv":
         for line in lines:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -181,7 +183,7 @@ def import_judgements(
     sides: tuple[str, str] | None = None,
     probabilities: Probabilities | None = None,
 ) -> Imported:
-    """Add a file's judgements to a collection of the same items, all or none.
+    """Add all of a file's judgements to a collection of the same items, or none after an error.
 
     Each line needs left, right and answer, or winner and loser, and an annotator; items are given
     by their ids. A line about more than two has `items`, a list of three to six ids, with `best`
@@ -202,8 +204,8 @@ def import_judgements(
         annotator: of the judgements whose line names no annotator.
         sides: the fields of Label Studio's tasks that hold the left and the right item; None: by
             their names, such as text1 and text2.
-        probabilities: what the `p` of its annotators is; None: what was decided before, or a share
-            of votes without a decision.
+        probabilities: the meaning of `p` in the file; None: as decided before, or a share of
+            votes if nothing was decided.
 
     Raises:
         DataError: on the first error, with file and line; then nothing is added.
@@ -224,7 +226,7 @@ def import_judgements(
 def _decide_probabilities(
     collection: Collection, lines: Sequence[Line], probabilities: Probabilities
 ) -> None:
-    """Store what the `p` of the annotators of the lines is, where this was decided otherwise."""
+    """Store the meaning of `p` for each annotator of the lines who had another meaning so far."""
     annotators = {line.judgement.annotator for line in lines if line.judgement.p is not None}
     study = collection.study()
     decisions = [

@@ -1,4 +1,4 @@
-"""The judgements of a collection in the database, and the numbers that they get there."""
+"""Read and append the judgements of a collection; this module alone numbers judgements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from store.collections.collection_rows import CollectionRows
 from store.database.schema import AnnotatorRow, JudgementItemRow, JudgementRow, columns_of
 
 _IN_COLLECTION = JudgementRow.collection == bindparam("of")
-# Statements of every answer are built once: building them takes longer than running them.
+# Statements that run at every answer are built once, here: building takes longer than running.
 _JUDGEMENTS = (
     select(*columns_of(Judgement, JudgementRow))
     .join(AnnotatorRow, AnnotatorRow.number == JudgementRow.annotator)
@@ -57,7 +57,7 @@ class JudgementRows(CollectionRows):
     """The judgements of a collection, in the order of their numbers."""
 
     def judgements(self, after: int = 0) -> Judgements:
-        """All judgements with a higher number, in order, including undos.
+        """All judgements numbered above `after`, in order, including undos.
 
         Cost: about 5 us and 90 bytes a judgement; about 20 us if it is about more than two items.
         """
@@ -67,7 +67,7 @@ class JudgementRows(CollectionRows):
         return judgements
 
     def blocks(self, after: int = 0) -> Iterator[Judgements]:
-        """The judgements with a higher number that are stored now, in blocks, in order."""
+        """The judgements numbered above `after` that are stored now, in order, in blocks."""
         upto = self.n_judgements
         starts = range(after, upto, BLOCK)
         return (self._judgements(start, min(start + BLOCK, upto)) for start in starts)
@@ -79,7 +79,7 @@ class JudgementRows(CollectionRows):
             return connection.execute(_LAST, {"of": self.number}).scalar() or 0
 
     def judgement_ids(self) -> list[str]:
-        """The ids by which an import recognises judgements, in the order of their numbers."""
+        """The ids of all judgements, in the order of their numbers; imports compare them."""
         query = select(JudgementRow.id).where(JudgementRow.collection == self.number)
         with self.transaction() as connection:
             return list(connection.execute(query.order_by(JudgementRow.number)).scalars())
@@ -92,7 +92,7 @@ class JudgementRows(CollectionRows):
             return Judgements.of_rows(self._with_items(connection, rows))
 
     def _answer_under(self, lease: str, annotator: str) -> Judgement | None:
-        """The answer of an annotator stored under a lease; None if there is none."""
+        """The answer that an annotator gave under a lease; None if there is no answer."""
         parameters = {"of": self.number, "lease": lease, "annotator": annotator}
         with self.transaction() as connection:
             rows = connection.execute(_UNDER_LEASE, parameters).all()
@@ -102,9 +102,9 @@ class JudgementRows(CollectionRows):
     def _with_items(
         self, connection: Connection, rows: Sequence[Row[Any]]
     ) -> Sequence[Sequence[Any]]:
-        """Add the items of judgements about more than two to rows, which ascend by number.
+        """Add the items to the rows of judgements about more than two; rows ascend by number.
 
-        If all rows are about pairs, they lack `SET_FIELDS`, as they do in the table.
+        If all rows are about pairs, they are returned as read, without `SET_FIELDS`.
         """
         numbers_of_sets = [row[_NUMBER] for row in rows if row[_LEFT] is None]
         if not numbers_of_sets:
@@ -125,7 +125,7 @@ class JudgementRows(CollectionRows):
         return complete_rows
 
     def _judgement_to_undo(self, number: int) -> Judgement:
-        """The judgement with a number; a JudgementError if it does not exist."""
+        """Return the judgement with a number; raise a JudgementError if there is none."""
         judgements = self._judgements(number - 1, number)
         if len(judgements) == 0:
             raise JudgementError(f"an undo of judgement {number}, which is not there")
@@ -139,10 +139,10 @@ class JudgementRows(CollectionRows):
         ids: Sequence[str] | None = None,
         lease: str | None = None,
     ) -> list[Judgement]:
-        """Append judgements with new numbers, without those whose ids are stored; check undos.
+        """Check undos, and append the judgements whose ids are not stored, with new numbers.
 
-        The lock is held, so numbers have no gaps, and no lower number is added after a higher
-        number has been read. `annotators` are the keys by name.
+        The lock is held, so that numbers have no gaps, and nobody can read a number before all
+        lower numbers are stored. `annotators` is {name: key}.
         """
         with self.locked() as connection:
             first_number = self.n_judgements + 1
@@ -175,7 +175,7 @@ class JudgementRows(CollectionRows):
         return numbered
 
     def _item_rows(self, judgement: Judgement) -> list[dict[str, Any]]:
-        """The rows of the items of a judgement about more than two."""
+        """One row for each item of a judgement about more than two items."""
         choices = {judgement.best: "best", judgement.worst: "worst"}
         return [
             {
@@ -189,7 +189,7 @@ class JudgementRows(CollectionRows):
         ]
 
     def _numbers_by_id(self, ids: Sequence[str]) -> dict[str, int]:
-        """{id: number} of the ids that are stored, and perhaps of more stored ids."""
+        """{id: number} of stored judgements: all of `ids` that are stored, and perhaps more."""
         if len(ids) > _MOST_LOOKED_UP:
             return dict(zip(self.judgement_ids(), count(1)))
         query = select(JudgementRow.id, JudgementRow.number).where(
@@ -199,9 +199,9 @@ class JudgementRows(CollectionRows):
             return {row.id: row.number for row in connection.execute(query)}
 
     def _check_undoes(self, judgements: Sequence[Judgement], first: int) -> None:
-        """Refuse undos of judgements that are missing, another annotator's, or undone already.
+        """Refuse an undo if its judgement is missing, another annotator's, or undone already.
 
-        `first` is the first new number.
+        `first` is the number that the first new judgement gets.
         """
         if all(judgement.undoes is None for judgement in judgements):
             return
@@ -220,7 +220,7 @@ class JudgementRows(CollectionRows):
 
 
 def _columns_of_judgement(judgement: Judgement) -> dict[str, Any]:
-    """The fields of a judgement that are columns; its items only if they are two."""
+    """The columns of a judgement's row; left and right are empty if it has more than two items."""
     columns = {name: value for name, value in vars(judgement).items() if name not in SET_FIELDS}
     if judgement.further:
         columns["left"] = columns["right"] = None
@@ -228,9 +228,9 @@ def _columns_of_judgement(judgement: Judgement) -> dict[str, Any]:
 
 
 def _row_of_set(row: Sequence[Any], item_rows: Sequence[Any]) -> tuple[Any, ...]:
-    """The row of a judgement about more than two items, completed from its items' rows.
+    """Complete the row of a judgement about more than two items from the rows of its items.
 
-    The rows of the items are in the order of their places.
+    `item_rows` are in the order in which the items were shown.
     """
     left, right, *further = (item_row.item for item_row in item_rows)
     item_of_choice = {item_row.choice: item_row.item for item_row in item_rows}

@@ -1,6 +1,6 @@
 """Leases of questions, so that no two annotators are asked about the same pair at a time.
 
-The same holds for questions about more than two items: no two open questions share a pair.
+No two open questions share a pair, also if they are about more than two items.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Lease:
     batch: str | None = None
 
     def may_be_taken_over(self, by: Process) -> bool:
-        """Whether a process may ask the question: no other process that may be alive asks it.
+        """Whether the process `by` may ask the question: the process that leased it has ended.
 
-        A lease of another host stays with that host until it expires, and the lease of a batch
-        with the batch.
+        The process of another host counts as alive until the lease expires. The lease of a batch
+        is never taken over.
         """
         if self.batch is not None:
             return False
@@ -55,21 +55,21 @@ class Lease:
 _LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
     AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator
 )
-# Statements of every answer are built once: building them takes longer than running them.
+# Statements that run at every answer are built once, here: building takes longer than running.
 _IN_COLLECTION = LeaseRow.collection == bindparam("of")
-# The plain condition "open" is that of the partial index, which databases use for it only.
+# The condition is plainly "open", as in the partial index, so that databases use this index.
 _LIVE = (_IN_COLLECTION, LeaseRow.open, LeaseRow.expires > bindparam("now"))
 
 
 class _Queries(NamedTuple):
-    """Queries of the rows of leases, and of the items of those leases about more than two."""
+    """A query of rows of leases, and a query of the items of leases about more than two items."""
 
     leases: Executable
     items: Executable
 
     @classmethod
     def where(cls, *conditions: ColumnElement[bool] | Any) -> _Queries:
-        """The queries of the leases under all conditions, in the order of creation."""
+        """Make the queries of the leases that meet all conditions, in the order of creation."""
         numbers = select(LeaseRow.number).where(*conditions)
         items = select(LeaseItemRow.lease, LeaseItemRow.item)
         return cls(
@@ -96,12 +96,12 @@ class LeaseRows(CollectionRows):
         return [lease for lease in live if annotator in (None, lease.annotator)]
 
     def question(self, lease: str) -> Question:
-        """The question of a lease, live or not; a LeaseError if the lease is unknown."""
+        """Return the question of a live or ended lease; raise a LeaseError if it is unknown."""
         stored, _ = self._lease_and_whether_open(lease)
         return stored.question
 
     def question_of_batch(self, batch: str, lease: str) -> Question:
-        """The question of a lease, live or not; a LeaseError if the batch has no such lease."""
+        """Return the question of a lease; raise a LeaseError if the batch has no such lease."""
         stored, _ = self._lease_and_whether_open(lease)
         if stored.batch != batch:
             raise LeaseError(f"lease {lease!r} is not of batch {batch}")
@@ -124,10 +124,11 @@ class LeaseRows(CollectionRows):
         expires: float,
         batch: str | None = None,
     ) -> list[Lease]:
-        """Renew leases of the annotator, add leases of free questions, and close expired leases.
+        """Close expired leases, renew the annotator's leases `renew`, and lease free questions.
 
-        A renewed lease belongs to this process from then on. A lease that another process asks
-        about is not renewed: the first process that renews the lease of a killed process gets it.
+        A renewed lease belongs to this process from then on. A lease is not renewed while
+        another process asks its question; of a killed process, the first process that renews it
+        gets the lease.
         `key` is the key of the annotator.
         """
         parameters = {"of": self.number, "now": now}
@@ -172,7 +173,7 @@ class LeaseRows(CollectionRows):
             connection.execute(_CLOSE_BY_ID, {"of": self.number, "lease": id})
 
     def _lease_and_whether_open(self, id: str) -> tuple[Lease, bool]:
-        """The lease with an id, live or not, and whether it is open.
+        """Return the lease with an id, and whether the lease is open.
 
         Raises:
             LeaseError: if there is no such lease.
@@ -185,7 +186,11 @@ class LeaseRows(CollectionRows):
         raise LeaseError(f"no question was put under lease {id[:LONGEST_ID]!r}")
 
     def _live_lease_of(self, id: str, annotator: str, now: float) -> Lease:
-        """The live lease with an id; a LeaseError if it is another's, expired or closed."""
+        """Return the annotator's live lease with an id.
+
+        Raises:
+            LeaseError: if the lease is another annotator's, expired or closed.
+        """
         lease, is_open = self._lease_and_whether_open(id)
         if lease.annotator != annotator:
             raise LeaseError(f"the question under lease {id!r} was not put to {annotator!r}")
@@ -200,7 +205,7 @@ class LeaseRows(CollectionRows):
 def _read_leases(
     connection: Connection, queries: _Queries, parameters: Mapping[str, Any]
 ) -> list[tuple[Lease, bool]]:
-    """The leases that the queries find, each with whether it is open."""
+    """Return each lease that the queries find, and whether it is open."""
     rows = connection.execute(queries.leases, parameters).all()
     items: dict[int, list[int]] = {}
     for row in rows:
@@ -218,7 +223,7 @@ def _lease_of_row(row: Any, items: Sequence[int]) -> Lease:
 
 
 def _insert_items(connection: Connection, leases: Sequence[Lease]) -> None:
-    """Store the items of new leases of questions about more than two."""
+    """Store the items of new leases, whose questions are about more than two items."""
     if not leases:
         return
     ids = [lease.id for lease in leases]
@@ -233,7 +238,7 @@ def _insert_items(connection: Connection, leases: Sequence[Lease]) -> None:
 
 
 def _columns_of_lease(lease: Lease) -> dict[str, Any]:
-    """The row of a new lease, without the columns that all leases taken together share."""
+    """The columns of a new lease, without those that are equal in all leases of one call."""
     question = lease.question
     is_pair = not question.further
     low, high = question.pair if is_pair else (None, None)
@@ -254,5 +259,5 @@ def _columns_of_lease(lease: Lease) -> dict[str, Any]:
 
 
 def may_be_lease_id(id: str) -> bool:
-    """Whether a text may be a lease's id; other texts of clients never reach the database."""
+    """Whether a client's text has the form of a lease's id; other texts skip the database."""
     return 0 < len(id) <= LONGEST_ID and id.isascii() and id.isprintable()

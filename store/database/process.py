@@ -27,17 +27,17 @@ class Process(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> Process:
-        """The process in a row's columns."""
+        """Read the process from the columns of a row."""
         return cls(row.host, row.pid, row.process_start)
 
     @classmethod
     def here(cls) -> Process:
-        """This process."""
+        """Describe this process."""
         pid = os.getpid()
         return cls(socket.gethostname(), pid, process_start(pid))
 
     def has_ended(self) -> bool:
-        """Whether the process has certainly ended; False on another host, which nobody can tell."""
+        """Whether the process has certainly ended; False for a process on another host."""
         if self.host != socket.gethostname() or self.pid is None:
             return False
         start = process_start(self.pid)
@@ -47,19 +47,19 @@ class Process(NamedTuple):
 
 
 def this_process() -> dict[str, Any]:
-    """Host, pid and start of this process, as the columns of a row."""
+    """Return host, pid and start of this process, by the names of their columns."""
     return Process.here()._asdict()
 
 
 def status_of(row: Any) -> str:
-    """A run's status; `killed` if its row says `running` and its process has ended."""
+    """Return a run's status: `killed` if the row says `running`, but the process has ended."""
     if row.status == "running" and Process.of(row).has_ended():
         return "killed"
     return str(row.status)
 
 
 def in_words(status: str, host: str | None) -> str:
-    """The status, with the host's name if the run is running elsewhere.
+    """Return a run's status for a message, with the host's name if it runs on another host.
 
     >>> in_words("running", "another-host"), in_words("done", "another-host")
     ('running on another-host', 'done')
@@ -80,12 +80,12 @@ def is_process(pid: int) -> bool:
 
 
 def process_start(pid: int) -> str | None:
-    """The start of a process, as a text that no other process of the same number has.
+    """Return the time a process was started, to tell it from later processes of the same number.
 
-    `ended` for a zombie; None if the system does not tell it.
+    The text is `ended` for a zombie, and None if the system does not tell the time.
     """
     with suppress(OSError, IndexError):
-        # The name of the program, in brackets, may hold spaces and brackets.
+        # Fields are counted from the last bracket: a program's name may hold spaces and brackets.
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         facts = stat.rpartition(")")[2].split()
         state, ticks_since_boot = facts[0], facts[19]

@@ -24,7 +24,7 @@ _TO_COLLECTION = ForeignKey("collections.number", ondelete="CASCADE")
 Big = Annotated[int, mapped_column(BigInteger)]
 Key = Annotated[int, mapped_column(primary_key=True)]
 RunKey = Annotated[int, mapped_column(_TO_RUN, primary_key=True)]
-# A part of a key, which SQLite does not count up.
+# A part of a key whose value the program sets: the database must not count it up.
 Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]
 CollectionKey = Annotated[int, mapped_column(_TO_COLLECTION, primary_key=True, autoincrement=False)]
 
@@ -32,10 +32,10 @@ CollectionKey = Annotated[int, mapped_column(_TO_COLLECTION, primary_key=True, a
 class RunRow(Base):
     """A training run. Times are UTC; `data` is {split: {path, fingerprint, n_queries, ...}}.
 
-    `host`, `pid` and `process_start` are of its process, see `store.database.process`. `kept`
+    `host`, `pid` and `process_start` name the run's process, see `store.database.process`. `kept`
     says which model the folder `out` holds: {kind, measure, figures, reason}, where figures are
     {kind: figure of its model}; NULL until the run has ended, and in runs before m0011. `judge` has
-    the options of the program or model that the run asks, to resume it; NULL of a run that asks
+    the options of the program or model that the run asks, to resume it; NULL if the run asks
     nobody.
     """
 
@@ -73,7 +73,7 @@ class QueryRow(Base):
 
 
 class IterationRow(Base):
-    """One iteration of Algorithm 3.1; `tp` and `vp` are the sizes of its sets after it."""
+    """One iteration of Algorithm 3.1; `tp` and `vp` are the sizes of TP and VP at its end."""
 
     __tablename__ = "iterations"
 
@@ -105,17 +105,17 @@ class PairRow(Base):
 
     `first_iteration` is the iteration that added the pair to TP or VP, NEVER_ADDED if it is in
     neither; resuming reads it. `times` counts the iterations in which the comparator put the loser
-    first; `first_wrong` and `last_wrong` are the first and the last of them, else NEVER_WRONG.
+    first; `first_wrong` and `last_wrong` are the first and the last such iteration, or NEVER_WRONG.
     Stores before m0011 did not count all of this: there `first_wrong` is NULL, and the column of
     `last_wrong` has the last iteration that chose the pair, right or wrong.
 
-    A document is of one query, so (run, split, winner, loser) identifies a pair; reading in this
-    order gives the order of `PairSink.pairs` without a sort. No database checks `run`: the check
-    would take as long as storing two pairs, and runs are never removed.
+    Each document belongs to one query, so (run, split, winner, loser) identifies a pair. Reading in
+    this order gives the order of `PairSink.pairs` without a sort. `run` is no foreign key: checking
+    it would take as long as storing two pairs, and runs are never removed.
     """
 
     __tablename__ = "pairs"
-    # Without a rowid SQLite keeps the pairs in the key's own tree: half the size and the time.
+    # Without a rowid, SQLite stores pairs in the tree of the key, in half the space and time.
     __table_args__ = ({"sqlite_with_rowid": False},)
 
     run: Mapped[Part]
@@ -158,7 +158,7 @@ class AnswerRow(Base):
 
 
 class CollectionRow(Base):
-    """A named set of items to sort; `seed` and `settings` are for its sessions.
+    """A named set of items to sort, with the random seed and the settings of its sessions.
 
     A criterion of a collection is a row too, without items of its own: `items_of` is the number of
     the collection whose items it asks about.
@@ -180,7 +180,7 @@ class CollectionRow(Base):
 
 
 class ItemRow(Base):
-    """An item of a collection; `features` are little-endian float32; `context` is its group's.
+    """An item of a collection; `features` are little-endian float32, `context` describes the group.
 
     `shown` are further columns that annotators see, {name: text}.
     """
@@ -212,7 +212,7 @@ class AllowedPairRow(Base):
 
 
 class AnnotatorRow(Base):
-    """An annotator of a collection; the secret token is part of their link."""
+    """An annotator of a collection, and the secret token in the address of their page."""
 
     __tablename__ = "annotators"
     __table_args__ = (UniqueConstraint("collection", "name"), {"sqlite_autoincrement": True})
@@ -225,12 +225,12 @@ class AnnotatorRow(Base):
 
 
 class JudgementRow(Base):
-    """An annotator's answer about two or more items; never changed, only undone by a later row.
+    """An annotator's answer about two or more items; a later row may undo it, none changes it.
 
-    `number` is the place in the collection's order, from 1 and without gaps; imports recognise a
-    judgement by its `id`; `at` is in seconds since 1970. `left` and `right` are NULL if there are
-    more than two items, which are then in `JudgementItemRow`: so no reader takes the answer for
-    an answer about a pair.
+    `number` counts the judgements of the collection from 1 without gaps. Imports recognise a
+    judgement by its `id`. `at` is in seconds since 1970. If there are more than two items, they
+    are in `JudgementItemRow`, and `left` and `right` are NULL, so that no reader takes the answer
+    for an answer about a pair.
     """
 
     __tablename__ = "judgements"
@@ -261,7 +261,7 @@ class JudgementRow(Base):
 
 
 class JudgementItemRow(Base):
-    """An item of a judgement about more than two; `choice` is `best`, `worst` or NULL."""
+    """An item of a judgement about more than two items; `choice` is `best`, `worst` or NULL."""
 
     __tablename__ = "judgement_items"
     __table_args__ = ({"sqlite_with_rowid": False},)
@@ -276,8 +276,8 @@ class JudgementItemRow(Base):
 class DecisionRow(Base):
     """A decision of an administrator, see `sortnet.preference.study`; never changed or removed.
 
-    `number` is the place in the collection's order, from 1 and without gaps; times as in
-    `JudgementRow.at`.
+    `number` counts the decisions of the collection from 1 without gaps. `at` is in seconds since
+    1970.
     """
 
     __tablename__ = "decisions"
@@ -294,14 +294,14 @@ class DecisionRow(Base):
 
 
 class LeaseRow(Base):
-    """A leased question; at most one lease of a pair is open. Times as in `JudgementRow.at`.
+    """A leased question; a pair has at most one open lease. Times are in seconds since 1970.
 
     `low`, `high`, `left` and `right` are NULL if the question is about more than two items, which
     are then in `LeaseItemRow`.
 
-    `host`, `pid` and `process_start` are of the process that asks the question, see
-    `store.database.process`; NULL in leases from before m0011. `batch` is the name of the batch in
-    which the question was written to a file; NULL of a question that is asked.
+    `host`, `pid` and `process_start` name the process that asks the question, see
+    `store.database.process`; they are NULL in leases from before m0011. `batch` is the name of the
+    batch with which the question was written to a file, else NULL.
     """
 
     __tablename__ = "leases"
@@ -340,7 +340,7 @@ class BatchRow(Base):
     """Questions that were written to a file for a provider's batch endpoint.
 
     `about` has the facts that are stored with each answer, see `store.collections.batches`. Times
-    as in `JudgementRow.at`.
+    are in seconds since 1970.
     """
 
     __tablename__ = "batches"
@@ -355,7 +355,7 @@ class BatchRow(Base):
 
 
 class LeaseItemRow(Base):
-    """An item of a leased question about more than two."""
+    """An item of a leased question about more than two items."""
 
     __tablename__ = "lease_items"
     __table_args__ = ({"sqlite_with_rowid": False},)
@@ -368,9 +368,9 @@ class LeaseItemRow(Base):
 
 
 class ServerRow(Base):
-    """The process that serves a collection; `heartbeat` as in `JudgementRow.at`.
+    """The process that serves a collection; `heartbeat` is in seconds since 1970.
 
-    `host`, `pid` and `process_start` are of the process, see `store.database.process`;
+    `host`, `pid` and `process_start` name the process, see `store.database.process`;
     `process_start` is NULL in rows from before m0013.
     """
 
@@ -385,7 +385,7 @@ class ServerRow(Base):
 
 
 class CellRow(Base):
-    """A cell of an experiment that was worked out, see `sortnet.lab.cells`.
+    """The stored result of one cell of an experiment, see `sortnet.lab.cells`.
 
     `ranking` holds the test documents' numbers as little-endian int32, the best of each query
     first; `part` is the name of the division of the data.
@@ -403,13 +403,13 @@ class CellRow(Base):
 
 
 def columns_of(record: Any, row: type[Base]) -> list[Any]:
-    """The columns of a dataclass's fields; the annotator's name is in a table to be joined."""
+    """List a table's columns for a dataclass; `annotator` is the name from the joined table."""
     names = [field.name for field in fields(record) if field.name not in SET_FIELDS]
     return [AnnotatorRow.name if name == "annotator" else getattr(row, name) for name in names]
 
 
 def upsert(dialect: str, table: type[Base], keys: Sequence[str], changed: Iterable[str]) -> Any:
-    """A statement that inserts rows, and changes some columns of the rows whose keys exist."""
+    """Make a statement that inserts rows, or changes the columns `changed` where keys exist."""
     insert = sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
     values = {name: insert.excluded[name] for name in changed}
     return insert.on_conflict_do_update(index_elements=keys, set_=values)

@@ -1,1 +1,1 @@
-"""What is stored of experiments: the cells that were worked out."""
+"""Results of experiments in the store, cell by cell."""

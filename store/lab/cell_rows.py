@@ -37,12 +37,12 @@ def keep_cell(
     part: str,
     cell: Mapping[str, Any],
 ) -> None:
-    """Store the result of a cell, in place of the result of an earlier run of it.
+    """Store the result of a cell; an earlier result of the same cell is replaced.
 
     Args:
-        key: what identifies the cell and its data.
-        ranker, part: names of its ranker and of its part of the data.
-        cell: all that describes the cell, as plain values.
+        key: identifies the cell and its data.
+        ranker, part: the names of the cell's ranker and of its part of the data.
+        cell: the description of the cell, as plain values.
     """
     row = {
         "key": key,

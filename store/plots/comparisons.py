@@ -38,8 +38,8 @@ def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figu
     Args:
         p: (k, k) symmetric, such as `sortnet.lab.significance.as_matrix` gives; NaN if it is
             unknown.
-        names: of the k rankers, from the top and from the left.
-        means: (k,) the figures that are compared; higher is better.
+        names: names of the k rankers, in the order of the rows and columns of p.
+        means: (k,) the mean figure of each ranker; higher is better.
     """
     p_values = np.asarray(p, dtype=np.float64)
     figures = np.asarray(means, dtype=np.float64)
@@ -65,12 +65,12 @@ def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figu
 
 
 def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd: float) -> Figure:
-    """Demsar's diagram: rankers at their mean ranks; a bar joins those that do not differ.
+    """Demsar's diagram: rankers at their mean ranks; a bar joins rankers that do not differ.
 
     Args:
-        mean_ranks: (k,) of `sortnet.lab.significance.friedman`, 1 the best.
-        names: of the k rankers.
-        cd: of `sortnet.lab.significance.critical_difference`.
+        mean_ranks: (k,) mean ranks, as `sortnet.lab.significance.friedman` gives; 1 is the best.
+        names: names of the k rankers.
+        cd: the critical difference, see `sortnet.lab.significance.critical_difference`.
     """
     ranks = np.asarray(mean_ranks, dtype=np.float64)
     k = _check_sizes(names, ranks)
@@ -107,24 +107,23 @@ def curves(
 ) -> Figure:
     """A line of y over x for each value of the column `by`, in a band of one standard error.
 
-    If x are names, marks with error bars take the place of lines, in the order of the names. The
-    frame has a row for each point; its column `<y>_error`, if it has one, is the width of the band.
+    If the column x has names in place of numbers, there are marks with error bars in place of
+    lines. The names keep the order in which they occur.
 
     Args:
+        frame: a row for each point. A column `<y>_error` has its standard error.
         log: whether the scale of x is logarithmic.
-        title: of the figure; empty: y by x.
+        title: title of the figure; empty: y by x.
         remark: a text below the title, such as the conventions of the measure.
     """
     check(frame, [name for name in (x, y, by) if name], "run the study first")
-    groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False, observed=True))
-    styles = _styles(len(groups))
+    groups = _groups(frame, by)
     height = max(4.2, 1.6 + 0.22 * len(groups))
     figure, (axes,) = draw.new_figure(7, height, 1, 1, title or f"{y} by {x}", remark)
     axes.set(xlabel=x, ylabel=y)
     if frame[x].dtype.kind in "iufb":
         band_alpha = min(0.15, 1 / len(groups))
-        for (name, points), style in zip(groups, styles, strict=True):
-            look = {**style, "label": draw.literal(str(name)), "gid": str(name)}
+        for points, look in groups:
             _draw_line(axes, points.sort_values(x, kind="stable"), x, y, look, band_alpha)
         if log:
             axes.set(xscale="log")
@@ -132,38 +131,53 @@ def curves(
             axes.xaxis.set_major_locator(draw.whole_numbers())
     else:
         x_names = list(dict.fromkeys(frame[x]))
-        for number, ((name, points), style) in enumerate(zip(groups, styles, strict=True)):
-            look = {**style, "label": draw.literal(str(name)), "gid": str(name)}
+        for number, (points, look) in enumerate(groups):
+            # The groups stand side by side, so that their error bars do not cover each other.
             shift = 0.12 * (number - (len(groups) - 1) / 2)
             places = [x_names.index(x_name) + shift for x_name in points[x]]
             _draw_marks(axes, places, points, y, look)
         _label_names(axes, x_names)
     axes.margins(y=0.08)
-    if by is not None:  # beside the lines: the names of many rankers do not fit below them
+    if by is not None:  # the legend is beside the lines: many names do not fit below them
         figure.legend(loc="outside right center", title=by, frameon=False, fontsize=8.5,
                       title_fontsize=8.5, handlelength=2.6)  # fmt: skip
     return figure
 
 
+def _groups(frame: pd.DataFrame, by: str | None) -> list[tuple[pd.DataFrame, dict[str, Any]]]:
+    """The points of each value of the column `by`, and the look of their line and marks."""
+    named_groups: list[tuple[Any, pd.DataFrame]]
+    if by is None:
+        named_groups = [("", frame)]
+    else:
+        named_groups = list(frame.groupby(by, sort=False, observed=True))
+    styles = _styles(len(named_groups))
+    return [
+        (points, {**style, "label": draw.literal(str(name)), "gid": str(name)})
+        for (name, points), style in zip(named_groups, styles, strict=True)
+    ]
+
+
 def _draw_line(
     axes: Axes, points: pd.DataFrame, x: str, y: str, look: dict[str, Any], band_alpha: float
 ) -> None:
-    """A line in a band of its errors, if there are errors."""
-    places, middle = points[x].tolist(), points[y].to_numpy(np.float64)
-    axes.plot(places, middle, **look)
+    """Draw a line, in a band of its errors if there are errors."""
+    places = points[x].tolist()
+    heights = points[y].to_numpy(np.float64)
+    axes.plot(places, heights, **look)
     error = _errors(points, y)
     if error is not None:
-        axes.fill_between(places, middle - error, middle + error, color=look["color"],
+        axes.fill_between(places, heights - error, heights + error, color=look["color"],
                           alpha=band_alpha, linewidth=0, gid=look["gid"])  # fmt: skip
 
 
 def _draw_marks(
     axes: Axes, places: list[float], points: pd.DataFrame, y: str, look: dict[str, Any]
 ) -> None:
-    """Marks with error bars; no line joins them, because nothing is between two names."""
-    middle, error = points[y].to_numpy(np.float64), _errors(points, y)
+    """Draw marks with error bars; no line joins them, because nothing is between two names."""
+    heights = points[y].to_numpy(np.float64)
     look = {**look, "linestyle": "none"}
-    axes.errorbar(places, middle, yerr=error, capsize=2, elinewidth=1.0, **look)
+    axes.errorbar(places, heights, yerr=_errors(points, y), capsize=2, elinewidth=1.0, **look)
 
 
 def _errors(points: pd.DataFrame, y: str) -> F64 | None:
@@ -207,7 +221,7 @@ def _check_sizes(names: Sequence[str], figures: F64, p: F64 | None = None) -> in
 
 
 def _draw_p(axes: Axes, x: int, y: int, p: float, row_is_better: bool) -> None:
-    """A cell; an arrow points to the ranker of the row or of the column, whichever is better."""
+    """Draw a cell; an arrow points to the better ranker, of its row or of its column."""
     text_style: dict[str, Any] = {"color": FAINT, "fontweight": "normal"}
     cell_colour = _NOT_SIGNIFICANT
     text = _p_text(p)
@@ -231,7 +245,7 @@ def _p_text(p: float) -> str:
 
 
 def _draw_rank(axes: Axes, rank: float, row: float, name: str, on_the_left: bool, k: int) -> None:
-    """A line from the axis down to the ranker's row, and there to its name at the side."""
+    """Draw a line from the axis down to the ranker's row, and on to its name at the side."""
     side = 0.8 if on_the_left else k + 0.2
     label = f"{name}  {rank:.2f}" if on_the_left else f"{rank:.2f}  {name}"
     axes.plot([rank, rank, side], [0, row, row], color=FAINT, linewidth=0.8, gid=name)
@@ -249,7 +263,7 @@ def _draw_rank(axes: Axes, rank: float, row: float, name: str, on_the_left: bool
 
 
 def _draw_cd(axes: Axes, cd: float) -> None:
-    """A scale of the critical difference above the axis, from rank 1 on."""
+    """Draw the length of the critical difference above the axis, from rank 1 on."""
     axes.annotate("", (1 + cd, -2.1), (1, -2.1), annotation_clip=False,
                   arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": INK,
                               "shrinkA": 0, "shrinkB": 0})  # fmt: skip
@@ -267,7 +281,7 @@ def _rank_axis(axes: Axes, k: int, n_rows: float) -> None:
 
 
 def _styles(n: int) -> list[dict[str, Any]]:
-    """Styles of n lines: they differ by colour and mark, and after all of these by dashes."""
+    """Styles of n lines: colour and mark differ; once all are used, the dashes differ, too."""
     styles = [
         {"color": colour, "marker": mark, "linestyle": dash, "markersize": 4.5, "linewidth": 1.4}
         for dash in _DASHES

@@ -1,6 +1,7 @@
-"""Plots of a collection's labelling: intervals of the ranking, growth of certainty, annotators.
+"""Plot a collection's labelling: rank intervals, growth of certainty, answers by annotator.
 
-As in `store.plots.figures`, nothing is global, and marks or texts repeat the meaning of colours.
+As in `store.plots.figures`, no global state of Matplotlib is changed, and marks or texts repeat the
+meaning of colours.
 A frame without rows, or without a column that is drawn, is a DataError.
 """
 
@@ -19,38 +20,51 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-NAMED = 40  # items that are shown with their names, at most
-ANNOTATORS = 20  # that have their own bar, at most
-_POINTS = 200  # of a band, at most
+NAMED = 40  # most items that are shown with their names
+ANNOTATORS = 20  # most annotators with an own bar
+_POINTS = 200  # most points of a band
 LABEL_FIRST = "compare items first: sortnet label NAME"
+_INTERVAL_TITLE = "How sure each rank is"
+_INTERVAL_REMARK = "the 90 % interval of each rank; the mark is the rank itself"
 
 
 def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
-    """The rank of each item, with the interval that contains it with a probability of 90 %.
+    """Plot the rank of each item, and the interval that has the rank with a probability of 90 %.
 
-    The frame has columns `rank`, `id`, `low` and `high`, of one group. Each of up to `most` items
-    is named on its own line. The intervals of more items are a band over the ranks; the band of
-    more than 200 items has medians of neighbours.
+    The frame has the columns `rank`, `id`, `low` and `high` of one group. Up to `most` items are
+    named, one on each line. More items are drawn as a band over the ranks; with more than 200
+    items, the band shows medians of neighbouring items.
     """
     check(ranking, ("rank", "id", "low", "high"), "add items first: sortnet items add")
     ordered = ranking.sort_values("rank")
-    rank, low, high = (ordered[name].to_numpy() for name in ("rank", "low", "high"))
-    remark = "the 90 % interval of each rank; the mark is the rank itself"
     if len(ordered) > most:
-        size = -(-len(ordered) // _POINTS)
-        if size > 1:
-            rank, low, high = (_medians(values, size) for values in (rank, low, high))
-            remark = f"the 90 % interval of the ranks, medians of {size} items each"
-        figure, (axes,) = draw.new_figure(7.4, 4.6, 1, 1, "How sure each rank is", remark)
-        axes.fill_between(rank, low, high, color=BLUE, alpha=0.25, linewidth=0, gid="interval")
-        axes.plot(rank, low, color=BLUE, linewidth=0.8)
-        axes.plot(rank, high, color=BLUE, linewidth=0.8)
-        axes.plot(rank, rank, color=INK, linewidth=1.2, gid="rank")
-        axes.set(xlabel="items, best first", ylabel="rank", xlim=(1, len(ordered)))
-        axes.set_ylim(len(ordered), 1)
-        return figure
+        return _interval_band(ordered)
+    return _intervals_of_named_items(ordered)
+
+
+def _interval_band(ordered: pd.DataFrame) -> Figure:
+    """Draw the intervals of many items as a band over the ranks, without the items' names."""
+    rank, low, high = (ordered[name].to_numpy() for name in ("rank", "low", "high"))
+    remark = _INTERVAL_REMARK
+    n_items_a_point = -(-len(ordered) // _POINTS)
+    if n_items_a_point > 1:
+        rank, low, high = (_medians(values, n_items_a_point) for values in (rank, low, high))
+        remark = f"the 90 % interval of the ranks, medians of {n_items_a_point} items each"
+    figure, (axes,) = draw.new_figure(7.4, 4.6, 1, 1, _INTERVAL_TITLE, remark)
+    axes.fill_between(rank, low, high, color=BLUE, alpha=0.25, linewidth=0, gid="interval")
+    axes.plot(rank, low, color=BLUE, linewidth=0.8)
+    axes.plot(rank, high, color=BLUE, linewidth=0.8)
+    axes.plot(rank, rank, color=INK, linewidth=1.2, gid="rank")
+    axes.set(xlabel="items, best first", ylabel="rank", xlim=(1, len(ordered)))
+    axes.set_ylim(len(ordered), 1)
+    return figure
+
+
+def _intervals_of_named_items(ordered: pd.DataFrame) -> Figure:
+    """Draw the interval of each item on a line with the item's name."""
+    rank, low, high = (ordered[name].to_numpy() for name in ("rank", "low", "high"))
     height = 1.4 + 0.19 * max(len(ordered), 4)
-    figure, (axes,) = draw.new_figure(7.4, height, 1, 1, "How sure each rank is", remark)
+    figure, (axes,) = draw.new_figure(7.4, height, 1, 1, _INTERVAL_TITLE, _INTERVAL_REMARK)
     axes.hlines(rank, low, high, color=BLUE, linewidth=3.0, alpha=0.5, gid="interval")
     axes.plot(rank, rank, "o", color=INK, markersize=3.5, gid="rank")
     names = [draw.brief(name) for name in ordered["id"].astype(str)]
@@ -63,16 +77,16 @@ def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
 
 
 def _medians(values: F64, size: int) -> F64:
-    """The medians of `size` neighbours each; the last median may be of fewer values."""
+    """The median of each `size` neighbouring values; the last median may have fewer values."""
     starts = range(0, len(values), size)
     return np.array([np.median(values[start : start + size]) for start in starts])
 
 
 def certainty_growth(fits: pd.DataFrame, *, goal: float | None = None) -> Figure:
-    """Lines over the number of answers: the share expected to be right, and of the hold-out.
+    """Plot two shares in the right order by the number of answers: expected, and in the hold-out.
 
-    The frame has columns `answers`, `expected` and `holdout`, whose values may be missing; `goal`
-    is the share of the goal.
+    The frame has the columns `answers`, `expected` and `holdout`, whose values may be missing.
+    `goal` is the share to reach.
     """
     from matplotlib.ticker import PercentFormatter
 
@@ -100,9 +114,10 @@ def certainty_growth(fits: pd.DataFrame, *, goal: float | None = None) -> Figure
 
 
 def answers_by_annotator(annotators: pd.DataFrame, *, most: int = ANNOTATORS) -> Figure:
-    """Bars of the numbers of answers that annotators gave, the most first.
+    """Plot the number of answers of each annotator as bars, the highest number first.
 
-    The frame has columns `annotator` and `answers`; annotators after the first `most` are one bar.
+    The frame has the columns `annotator` and `answers`. Annotators after the first `most` share a
+    bar.
     """
     check(annotators, ("annotator", "answers"), LABEL_FIRST)
     ordered = annotators.sort_values("answers", ascending=False, kind="stable")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def simulation_figure(frame: pd.DataFrame, measures: Mapping[str, str], title: str) -> Figure:
-    """Draw one panel per measure: mean by questions with a 95 % interval, a line per strategy.
+    """Draw a panel for each measure, with a line and a 95 % interval for each strategy.
 
     Args:
         frame: a row for each `strategy` and number of `questions`, with `low` and `high` bounds.
@@ -44,7 +44,7 @@ def simulation_figure(frame: pd.DataFrame, measures: Mapping[str, str], title: s
     return figure
 
 
-# Palette of Okabe and Ito; markers and dashes keep the lines apart in grey print.
+# Most colours are of the palette of Okabe and Ito. Markers and dashes tell the lines apart in grey.
 _STYLES: tuple[dict[str, Any], ...] = tuple(
     {"color": color, "marker": marker, "linestyle": dash}
     for color, marker, dash in (

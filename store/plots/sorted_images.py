@@ -17,15 +17,15 @@ from sortnet.core import F32, I32, I64
 COLUMNS = 18  # images per line
 _FAINT, _WRONG = "#767676", "#c44e00"  # distinguishable for colour-blind readers
 _TINT = np.array([1.0, 0.91, 0.83])  # paper of an image in a wrong place
-# Sizes in widths of an image.
-_LINE = 1.5  # height of a line of images with their numbers
+# The unit of these sizes is the width of an image.
+_LINE = 1.5  # height of a line of images and of the numbers below
 _STRIP = 0.6  # height of a line of small images
 _MARGINS = 3.5, 2.4  # left and right of small images, for their caption and remark
-_INCHES = 0.56  # of an image with its margin
+_INCHES = 0.56  # width of an image with its margin
 
 
 class Panel(NamedTuple):
-    """An order of the images, (n,), best first, with its caption."""
+    """An order (n,) of the images, best first, with the two texts drawn beside it."""
 
     caption: str
     remark: str
@@ -43,8 +43,8 @@ def draw(
 ) -> None:
     """Write a PNG with one panel per order of the images.
 
-    An image in a wrong place, where another number belongs, has a tinted paper and its number
-    coloured and bold.
+    An image in the place of another number is drawn on tinted paper, with its own number coloured
+    and bold.
 
     Args:
         path: the file to write.
@@ -82,6 +82,7 @@ def draw(
 
 
 def _draw_panel(axes: Axes, images: F32, numbers: I32, order: I64, columns: int) -> None:
+    """Draw the images in an order, line by line, each with its number below."""
     for place, (image, wrong) in enumerate(zip(order, misplaced(numbers, order), strict=True)):
         x, y = place % columns, place // columns * _LINE
         axes.imshow(
@@ -93,7 +94,7 @@ def _draw_panel(axes: Axes, images: F32, numbers: I32, order: I64, columns: int)
 
 
 def _on_paper(image: F32, wrong: bool) -> NDArray[np.float64]:
-    """The colours of an image, (height, width, 3), with tinted paper if its place is wrong."""
+    """Convert an image to colours, (height, width, 3); the paper is tinted if it is `wrong`."""
     paper = _TINT if wrong else np.ones(3)
     colours: NDArray[np.float64] = paper * (1 - image[..., None])
     return colours
@@ -102,7 +103,7 @@ def _on_paper(image: F32, wrong: bool) -> NDArray[np.float64]:
 def _draw_strips(
     axes: Axes, images: F32, numbers: I32, strips: Sequence[Panel], columns: int
 ) -> None:
-    """Draw each order as a line of small images, its caption to the left, its remark right."""
+    """Draw each order as a line of small images between its caption and its remark."""
     start, end = _MARGINS
     side = min((columns - start - end) / len(numbers), 0.9 * _STRIP)
     for row, strip in enumerate(strips):
@@ -110,7 +111,7 @@ def _draw_strips(
         middle = top + side / 2
         axes.text(0, middle, strip.caption, va="center", fontsize=9.5)
         axes.text(columns, middle, strip.remark, va="center", ha="right", fontsize=9.5)
-        # A line is drawn as one picture: to draw each image takes longer than to train.
+        # A line is drawn as one picture: drawing each image takes longer than the training.
         blocks = []
         for image, wrong in zip(strip.order, misplaced(numbers, strip.order), strict=True):
             block = _on_paper(images[image], bool(wrong))
@@ -124,7 +125,7 @@ def _draw_strips(
 
 
 def misplaced(numbers: I32, order: I64) -> NDArray[np.bool_]:
-    """(n,) whether another number belongs at each place of an order.
+    """Whether each place of an order has another number than the sorted images have there, (n,).
 
     >>> misplaced(np.array([1, 3, 3]), np.array([1, 0, 2])).tolist()
     [False, True, True]

@@ -24,13 +24,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class Share:
-    """A share of answers that are the same, and the share expected of average annotators."""
+    """The share of answers that agree, and the share expected if all annotators were average."""
 
     observed: float
     expected: float
 
     def text(self) -> str:
-        """The share, and the expected share.
+        """The observed share, then the expected share.
 
         >>> Share(0.5, 0.75).text()
         '0.50 / 0.75'
@@ -58,13 +58,13 @@ def figures_of(report: Mapping[str, Any] | None) -> list[Figure]:
     ]
 
 
-def _interval(measured: Mapping[str, float] | None) -> Figure:
-    if measured is None:
+def _interval(numbers: Mapping[str, float] | None) -> Figure:
+    if numbers is None:
         return None
     return Interval(
-        value=f"{measured['value']:.2f}",
-        low=f"{measured['low']:.2f}",
-        high=f"{measured['high']:.2f}",
+        value=f"{numbers['value']:.2f}",
+        low=f"{numbers['low']:.2f}",
+        high=f"{numbers['high']:.2f}",
     )
 
 

@@ -19,9 +19,9 @@ from store.report.html_page import PageFile, refuse_page_file, render_template, 
 from store.report.instructions import instructions_html
 from store.service.item_ranking import TOP, page_cell
 
-_MOST_ROWS = 100_000  # of the ranking; more rows would be tens of megabytes
+_MOST_ROWS = 100_000  # rows of the ranking; more rows would be tens of megabytes
 _N_WITHOUT_SCRIPT = 100  # rows of the ranking that are shown without the script
-_MOST_ANSWERS = 12  # about a pair
+_MOST_ANSWERS = 12  # shown about a pair
 _P_COUNTS = {
     "measurement": "measurements",
     "words": "words: they say nothing of the errors",
@@ -62,11 +62,11 @@ def write_collection_page(
 
 
 def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
-    """The page of a collection.
+    """Render the page of a collection as HTML.
 
     Args:
-        all_facts: results of `facts_of`: one, or one for each criterion.
-        name: of the collection.
+        all_facts: the facts of the collection, or of each of its criteria, see `facts_of`.
+        name: name of the collection.
     """
     if all_facts[0]["criterion"]:
         sections = [
@@ -94,7 +94,7 @@ def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
 
 
 def _with_texts(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts of a criterion, with the texts that the template shows."""
+    """Add the texts that the template shows to the facts of a criterion."""
     calibration_rows = [
         _calibration_row(judge, p_range)
         for judge in facts["judges"]
@@ -118,15 +118,16 @@ def _with_texts(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ranking_title(facts: dict[str, Any]) -> str:
-    """Heading of the table of the ranking: all items, or the top."""
+    """Heading of the ranking table, which says whether it has all items or the top."""
     if len(facts["rows"]) == facts["items"]:
         return f"Ranking: all {facts['items']:,} items"
-    of_each = " of each group" if facts["groups"] else ""
-    return f"Ranking: the top {facts['top']}{of_each}"
+    if facts["groups"]:
+        return f"Ranking: the top {facts['top']} of each group"
+    return f"Ranking: the top {facts['top']}"
 
 
 def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The boxes below the question."""
+    """Yield title and content of each box below the question."""
     n_items = f"{facts['items']:,}"
     if facts["groups"]:
         n_items += f" in {count(facts['groups'], 'group')}"
@@ -144,7 +145,7 @@ def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _ranking_row(row: dict[str, Any], facts: dict[str, Any]) -> list[str | list[str]]:
-    """A row of the ranking, cell by cell; the cell of the item has its id and its text."""
+    """The cells of an item's row in the ranking; the second has the item's id and text."""
     cells: list[str | list[str]] = [
         str(row["rank"]),
         [row["id"], row["text"] or ""],
@@ -157,12 +158,12 @@ def _ranking_row(row: dict[str, Any], facts: dict[str, Any]) -> list[str | list[
 
 
 def _amounts(costs: dict[str, float]) -> str:
-    """Costs with their currencies; empty without a cost."""
+    """List the costs in each currency as text; empty without a cost."""
     return ", ".join(amount(cost, currency) for currency, cost in costs.items())
 
 
 def _size_row(size: dict[str, Any]) -> list[str]:
-    """A row of the table of questions by their number of items."""
+    """The cells of a row about the questions with one number of items."""
     tokens = (size["tokens_in"] + size["tokens_out"]) / max(size["comparisons"], 1)
     cost = size["cost_a_comparison"]
     return [
@@ -178,7 +179,7 @@ def _size_row(size: dict[str, Any]) -> list[str]:
 
 
 def _judge_row(judge: dict[str, Any]) -> list[str]:
-    """A row of the table of judges."""
+    """The cells of a judge's row."""
     state = "" if judge["state"] == "active" else f" ({judge['state']})"
     tokens = judge["tokens_in"] + judge["tokens_out"]
     return [
@@ -195,7 +196,7 @@ def _judge_row(judge: dict[str, Any]) -> list[str]:
 
 
 def _calibration_row(judge: dict[str, Any], p_range: dict[str, Any]) -> list[str]:
-    """A row of the table of calibration."""
+    """The cells of a calibration row: a judge's answers whose `p` is in one range."""
     return [
         judge["name"],
         _P_COUNTS[judge["probabilities"]],
@@ -220,10 +221,10 @@ def _figure_cell(figure: Figure) -> str:
 
 
 def _reliability(facts: dict[str, Any]) -> Iterator[str]:
-    """Sentences about the reliability of the ranking."""
+    """Yield sentences about the reliability of the ranking."""
     remaining = facts["remaining"]
     yield _sentence(remaining["why"])
-    # If the goal is not reached, `why` has the first detail, the share that may be wrong.
+    # Unless the goal is reached, `why` already says the first detail, the share of wrong pairs.
     details = remaining["details"] if remaining["reached"] else remaining["details"][1:]
     for sentence in filter(None, (*details, remaining["apart"])):
         yield _sentence(sentence)
@@ -237,6 +238,7 @@ def _reliability(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _holdout_sentence(remaining: dict[str, Any]) -> str:
+    """Compare the held-out accuracy with the accuracy that the model expects."""
     n_answers = remaining["holdout_n"]
     if not n_answers:
         return "No held-out answers yet could check the model."
@@ -251,6 +253,7 @@ def _holdout_sentence(remaining: dict[str, Any]) -> str:
 
 
 def _agreement_sentences(agreement: dict[str, Any]) -> Iterator[str]:
+    """Yield sentences about the agreement between judges, and of judges with themselves."""
     alpha, n_shared = agreement["krippendorff_alpha"], agreement["shared_pairs"]
     if alpha is not None and n_shared >= ENOUGH_SHARED:
         pairs = count(n_shared, "pair")

@@ -12,13 +12,13 @@ from sortnet.metrics import Empty, Metric, conventions, count_empty, measured, o
 
 
 def metrics_of(config: Settings) -> list[Metric]:
-    """All measures, the RankQuality first."""
+    """All measures that a run reports, the RankQuality first."""
     quality = config.rank_quality
     return list(dict.fromkeys((quality, *map(config.metric, measured(quality)))))
 
 
 def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) -> list[str]:
-    """The conventions of the measures: a line for those with the same number of empty queries."""
+    """Describe the conventions of measures, a line for each number of empty queries."""
     by_count: dict[int, list[Metric]] = {}
     for metric in metrics:
         values = outcomes(metric, queries, np.arange(queries.n_docs))

@@ -1,4 +1,4 @@
-"""An evaluation of a model on labelled queries: its measures, their conventions, every query."""
+"""Evaluate a model on labelled queries: mean measures, their conventions, and every query."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _RULES = ("gain", "relevant_from", "empty")  # settings that an evaluation may c
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """An evaluation of a model.
+    """The result of evaluating a model.
 
     Attributes:
         model: folder of the model.
         queries: the queries in the order of the data.
         measures: {measure: mean over the queries}.
-        by_query: {measure: its value for each query}; NaN for a query that is left out.
+        by_query: {measure: value for each query}; NaN for a query that is left out.
         rules: the settings of the measures.
         conventions: the conventions of the measures, in words.
     """
@@ -49,8 +49,8 @@ def evaluate_model(
 
     Args:
         model: folder of the model.
-        measures: names of measures; none: the measures of every evaluation.
-        rules: settings that differ from those of the training: gain, relevant_from, empty.
+        measures: names of measures; empty: the measures `MEASURED`.
+        rules: settings `gain`, `relevant_from` and `empty` that replace the training's.
 
     Raises:
         SortNetError: if the model, the data or a measure cannot be used.

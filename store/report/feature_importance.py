@@ -1,4 +1,4 @@
-"""The permutation importance of a model's features on data, with its conventions."""
+"""Measure the permutation importance of a model's features on data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def measure_importance(
     threads: int | None = None,
     progress: Progress = lambda text: None,
 ) -> FeatureImportance:
-    """Shuffle each feature of labelled queries, and measure the loss of quality.
+    """Shuffle each feature of labelled queries, and measure how much the quality drops.
 
     Args:
         model: folder of the model.
@@ -72,6 +72,7 @@ def measure_importance(
 
 
 def _rows(importance: Importance) -> list[dict[str, Any]]:
+    """One row for each feature, with name, number, and mean and standard deviation of the drop."""
     figures = {"mean": importance.mean, "std": importance.std}
     if importance.splits is not None:
         figures["splits"] = importance.splits

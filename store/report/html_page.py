@@ -1,4 +1,4 @@
-"""A self-contained HTML page: rendered from a template, written in one step."""
+"""Render self-contained HTML pages from templates, and write them in one step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PageFile: TypeAlias = str | Path | IO[str]
 
 
 def render_template(template: str, *, script: str | None = None, **values: Any) -> str:
-    """Render the page of a template, with its style inside and the time it was written.
+    """Render a template as a page that contains its style and the present time.
 
     The page's Content-Security-Policy allows only this style, images inside the page, and the
     script in the file `script`, if there is one.
@@ -41,7 +41,7 @@ def render_template(template: str, *, script: str | None = None, **values: Any) 
 
 
 def write_page(file: PageFile, page: str) -> None:
-    """Write a page to a file, which appears whole or not at all, or to an open text file.
+    """Write a page to an open text file, or to a path, completely or not at all.
 
     Raises:
         SortNetError: if something would be lost, the disk is full, or the folder cannot be written.
@@ -53,7 +53,7 @@ def write_page(file: PageFile, page: str) -> None:
 
 
 def refuse_page_file(file: PageFile, *inputs: str) -> None:
-    """Refuse a file that could not be written, or would replace an input, before the page is made.
+    """Refuse a file that cannot be written or is an input, before the page is made.
 
     Raises:
         SortNetError: under the conditions of `write_page`.
@@ -63,11 +63,11 @@ def refuse_page_file(file: PageFile, *inputs: str) -> None:
 
 
 def _read_asset(name: str) -> str:
-    """The text of a file beside the templates."""
+    """Read a file in the folder of templates."""
     return (files("store.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _policy_hash(text: str) -> str:
-    """The hash by which a policy names a style or a script inside the page."""
+    """The hash that allows a style or a script in a Content-Security-Policy."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"

@@ -1,4 +1,4 @@
-"""Instructions of a collection as safe HTML, or as text if no Markdown parser is installed."""
+"""Render instructions as safe HTML, or as text if no Markdown parser is installed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _AS_HTML = Markup('<div class="formatted">{}</div>')
 
 
 def instructions_html(text: str) -> Markup:
-    """The instructions for a page, empty if there are none.
+    """Return the HTML of instructions; empty if there are none.
 
-    Markdown is rendered by the same rules as on the page of `sortnet serve`. Without the extra of
-    `serve`, which has the parser, the text is shown unchanged.
+    Markdown is rendered by the same rules as on the page of `sortnet serve`. Without the extra
+    `serve`, which installs the parser, the text is shown unchanged.
     """
     if not text:
         return Markup()
@@ -20,5 +20,5 @@ def instructions_html(text: str) -> Markup:
         from store.report.markdown import rendered
     except ImportError:
         return _AS_TEXT.format(text)
-    # `rendered` has escaped all HTML in the text.
+    # `rendered` has escaped all HTML of the text, so the result is safe.
     return _AS_HTML.format(Markup(rendered(text)))

@@ -1,4 +1,4 @@
-"""The table of a run's iterations as text, in 80 columns: its header, lines and cells."""
+"""Format a run's iterations as a text table of at most 80 columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMAT = "{:>4} {:>9} {:>7} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7} {}"
 
 
 def header(quality: str) -> list[str]:
-    """The two header lines of the table."""
+    """The two header lines of the table for a RankQuality, or for a labelling."""
     if quality == LABELLING:
         above = _LABELLING.format("", "", "expected", "hold-out", "hold-out", "")
         below = _LABELLING.format("judgements", "answers", "right", "answers", "right", "seconds")
@@ -33,7 +33,7 @@ def header(quality: str) -> list[str]:
 
 
 def line(row: Mapping[str, Any], quality: str) -> str:
-    """Format a row of `flat` or of the store's frame; `*` marks the best so far."""
+    """Format an iteration, as from `flat` or the store's frame; `*` marks the best so far."""
     if quality == LABELLING:
         return _labelling_line(row)
     mark = "*" if row["best"] is True else ""
@@ -41,7 +41,8 @@ def line(row: Mapping[str, Any], quality: str) -> str:
 
 
 def _labelling_line(row: Mapping[str, Any]) -> str:
-    # The row has the share of the goal at that time: of pairs in the right order, or of the top.
+    """Format a recorded refit of a collection's labelling."""
+    # The name of the training measure depends on the goal at that time: all pairs, or the top.
     shares = [share(value) for name, value in row.items() if name.startswith("train_")]
     known_shares = [text for text in shares if text != _UNKNOWN]
     return _LABELLING.format(
@@ -55,7 +56,7 @@ def _labelling_line(row: Mapping[str, Any]) -> str:
 
 
 def cells(row: Mapping[str, Any], measures: Sequence[str], number: str = "{}") -> list[str]:
-    """The figures of a row as text; `number` is the format of whole numbers."""
+    """Format the figures of an iteration; `number` is the format of whole numbers."""
     shares = [share(row.get(f"{part}_{name}")) for name in measures for part in SPLITS]
     return [
         str(row["iteration"]),
@@ -71,7 +72,7 @@ def cells(row: Mapping[str, Any], measures: Sequence[str], number: str = "{}") -
 
 
 def wrong_share(row: Mapping[str, Any], part: str) -> str:
-    """The share of a part's comparisons that were wrong.
+    """Format the share of wrong comparisons in the training or the validation part.
 
     >>> wrong_share({"comparisons_vali": 80, "miscompared_vali": 10}, "vali")
     '12.5%'
@@ -81,12 +82,12 @@ def wrong_share(row: Mapping[str, Any], part: str) -> str:
 
 
 def seconds(row: Mapping[str, Any]) -> float:
-    """Seconds of sorting and training in an iteration."""
+    """Seconds that an iteration spent on sorting and training."""
     return float((row["seconds_sort"] or 0) + (row["seconds_train"] or 0))
 
 
 def flat(record: Iteration) -> dict[str, Any]:
-    """An iteration with the columns of the store's frame, such as `vali_map`."""
+    """Convert an iteration to a row with the columns of the store's frame, such as `vali_map`."""
     row = asdict(record)
     del row["observed"]
     for split, values in row.pop("measures").items():
@@ -103,11 +104,11 @@ def quality_of(config: Mapping[str, Any]) -> str:
 
 
 def total(*numbers: int | None, number: str = "{}") -> str:
-    """The sum of the numbers that are known, in a format."""
+    """Format the sum of the numbers that are not None; `-` if all are None."""
     known_numbers = [n for n in numbers if n is not None]
     return number.format(sum(known_numbers)) if known_numbers else _UNKNOWN
 
 
 def share(value: float | None) -> str:
-    """A share with four digits."""
+    """Format a share with four digits; `-` if it is unknown."""
     return _UNKNOWN if value is None or math.isnan(value) else f"{value:.4f}"

@@ -1,16 +1,16 @@
-"""The model that a run kept, in words: a ranker, its figure, and why it was kept."""
+"""Describe the model that a run kept: the ranker, its figure, and why it was kept."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-Kept: TypeAlias = Mapping[str, Any]  # as `store.Run.kept`: kind, measure, figures, reason
+Kept: TypeAlias = Mapping[str, Any]  # the value of `store.Run.kept`: kind, measure, figures, reason
 _NAMES = {"sortnet": "the comparator", "posterior": "the posterior"}
 
 
 def kept_name(model: Kept) -> str:
-    """The name of the ranker that was kept.
+    """Name the ranker that a run kept.
 
     >>> kept_name({"kind": "posterior"})
     'the posterior'
@@ -20,12 +20,12 @@ def kept_name(model: Kept) -> str:
 
 
 def kept_figure(model: Kept) -> float:
-    """The figure of the model that was kept."""
+    """The value of the measure for the kept model."""
     return float(model["figures"][model["kind"]])
 
 
 def kept_model(model: Kept) -> str:
-    """The model that was kept, its figure, the figures of the other models, and the reason.
+    """Describe the kept model: its figure, the figures of the other models, and the reason.
 
     >>> figures = {"sortnet": 0.75, "posterior": 1.0}
     >>> kept_model({"kind": "posterior", "measure": "accuracy", "figures": figures,

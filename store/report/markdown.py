@@ -1,4 +1,4 @@
-"""Render Markdown, which anybody may have written, as HTML of a few harmless elements."""
+"""Render Markdown from untrusted authors as HTML of a few harmless elements."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from functools import cache, lru_cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-# Headings of a text are below the headings of the page.
+# Headings of a text become lower headings, below those of the page.
 LEVELS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}
 _N_CACHED = 256  # texts
 
 
 @lru_cache(_N_CACHED)
 def rendered(text: str) -> str:
-    r"""The text as HTML: HTML in it is escaped, links lead to http and https, images are left out.
+    r"""Render a text as HTML: escape its HTML, keep only web links, and leave out images.
 
     >>> rendered("**Be** fair. <script>x</script>")
     '<p><strong>Be</strong> fair. &lt;script&gt;x&lt;/script&gt;</p>\n'
@@ -31,7 +31,7 @@ def rendered(text: str) -> str:
 
 @cache
 def _markdown() -> MarkdownIt:
-    """A parser of CommonMark with tables and strikethrough, which escapes HTML."""
+    """Make a parser of CommonMark with tables and strikethrough that escapes HTML."""
     options = {"html": False, "xhtmlOut": False}
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     parser.disable("image")
@@ -44,7 +44,7 @@ def _is_web(url: str) -> bool:
 
 
 def _attributes(token: Token) -> dict[str, str | int | float]:
-    """The attributes that an element keeps: a link's address, the first number of a list."""
+    """Return the attributes to keep: the address of a link, the first number of a list."""
     href = str(token.attrs.get("href", ""))
     if _is_web(href):
         return {"href": href, "target": "_blank", "rel": "noopener noreferrer nofollow"}

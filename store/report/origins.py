@@ -1,4 +1,4 @@
-"""The model that a run began with, in words."""
+"""Describe the model that a run began with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def from_which(facts: Mapping[str, Any]) -> str:
-    """The model's folder, and its run if one is recorded.
+    """Name the folder of the model that a run began with, and the model's run if recorded.
 
     >>> from_which({"path": "old", "run": "3f2a5b"}), from_which({"path": "old", "run": None})
     ('old (run 3f2a5b)', 'old')

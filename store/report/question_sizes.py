@@ -1,4 +1,4 @@
-"""Facts of questions about two, three or more items: comparisons, accuracy, time, calls, cost."""
+"""Compare questions about two, three or more items: accuracy, time, calls and cost."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _PER_COMPARISON = ("calls", "tokens_in", "tokens_out", "cost")
 def facts_of_sizes(
     judgements: Judgements, study: Study, spent: Callable[[I64], dict[str, Any]] | None = None
 ) -> list[dict[str, Any]]:
-    """Facts of the questions about each number of items, the lowest number first.
+    """Return facts of the questions about each number of items, the lowest number first.
 
-    An answer counts once, and so do its time and cost. `checked` is the number of comparisons whose
-    order is known, from gold pairs or from what most other annotators answered in the hold-out.
-    `accuracy` is the share of these comparisons that are right. Answers of the hold-out are not
-    checked.
+    An answer about several items counts once, and so do its time and cost. `checked` is the number
+    of comparisons whose order is known, from gold pairs or from the hold-out answers of most other
+    annotators; hold-out answers themselves are not checked. `accuracy` is the share of the checked
+    comparisons that are right.
 
     Args:
         judgements: all judgements, including undos.
-        spent: gives the calls, tokens and cost of some rows, undone rows too; None: these facts
-            are left out.
+        spent: function that returns calls, tokens and cost of rows of judgements, also of undone
+            ones; None: these facts are left out.
 
     Cost: a sort of the judgements.
     """
@@ -63,7 +63,7 @@ def facts_of_sizes(
 
 
 def _per_comparison(costs: dict[str, Any], n_comparisons: int) -> dict[str, float | None]:
-    """Calls, tokens and cost a comparison; None if they are unknown or nothing was compared."""
+    """Calls, tokens and cost per comparison; None if they are unknown or nothing was compared."""
     figures: dict[str, float | None] = {}
     for name in _PER_COMPARISON:
         is_known = n_comparisons > 0 and costs[name] is not None
@@ -74,18 +74,20 @@ def _per_comparison(costs: dict[str, Any], n_comparisons: int) -> dict[str, floa
 def _right_and_checked(
     votes: SharedVotes, judgements: Judgements, study: Study
 ) -> tuple[Bool, Bool]:
-    """(m,), (m,) whether each of the m votes is right, and whether its right side is known.
+    """Return whether each vote is right, (m,), and whether the right side is known, (m,).
 
     Sides are 1 for the item with the lower number, -1 for the other item, 0 for neither.
     """
     holdout = judgements.strategies.get(HOLDOUT, -1)
     is_holdout = judgements.strategy[votes.rows] == holdout
     side = np.sign(votes.better - 0.5)
+    # The right side is the majority of the hold-out, without the annotator's own answers.
     holdout_side = np.where(is_holdout, side, 0.0)
     balance_of_pair = np.bincount(votes.pair, holdout_side, 1)[votes.pair]
     annotator_and_pair = np.cumsum(votes.first) - 1
     own_balance = np.bincount(annotator_and_pair, holdout_side, 1)[annotator_and_pair]
     right_side = np.sign(balance_of_pair - own_balance)
+    # The answer of a gold pair is known, whatever the hold-out says.
     better_item = {pair: decision.item for pair, decision in study.gold.items()}
     if better_item:
         pairs = zip(votes.low.tolist(), votes.high.tolist(), strict=True)

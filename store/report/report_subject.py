@@ -1,4 +1,4 @@
-"""Find the run or the collection that a report is about; both may have the same name."""
+"""Find the run or the collection that a report is about; a run may have a collection's name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Subject(NamedTuple):
 
 
 def subject_of(store: str | None, name: str) -> Subject:
-    """The run or the collection of a name; a note says which is taken if both have the name.
+    """Find the run or the collection with a name; if both have it, a note says which is taken.
 
     A run's whole id and `last` mean the run. A collection's name takes precedence over a prefix of
     a run's id.

@@ -27,9 +27,9 @@ class Sources:
 
     Attributes:
         model: the run's model; None if it was not found.
-        data: its queries.
+        data: the run's queries.
         notes: one line for each missing part.
-        name_of: gives the name of a document, from its id; an item of a collection with its text.
+        name_of: function that returns a document's name from its id; an item's name has its text.
     """
 
     model: Ranker | None = None
@@ -44,7 +44,7 @@ def find_sources(
     """Load the run's model and data from the given paths, else from the recorded paths.
 
     Raises:
-        SortNetError: if a given path is not the run's.
+        SortNetError: if a given model or file does not belong to the run.
     """
     notes: list[str] = []
     ranker = None
@@ -69,7 +69,7 @@ def find_sources(
 
 
 def _document_namer(run: Run) -> Callable[[str], str]:
-    """A function that adds the start of its text to the id of an item of a collection."""
+    """Return a function that names a document by its id, and an item also by its text."""
     from store.collections.collection import Collection
     from store.service.judged_queries import Source
 
@@ -87,6 +87,7 @@ def _document_namer(run: Run) -> Callable[[str], str]:
 
 
 def _load_model(run: Run, folder: str | None) -> Ranker:
+    """Load the model in a folder; raise a ModelError if it is not the model of the run."""
     from sortnet.rankers.load_ranker import load_ranker
 
     if folder is None:
@@ -100,7 +101,7 @@ def _load_model(run: Run, folder: str | None) -> Ranker:
 
 
 def _splits_of(run: Run, path: str) -> list[Split]:
-    """The parts of the run whose file has this content: both parts if one file was divided."""
+    """The parts of the run that were read from this file: both, if the run divided one file."""
     from sortnet.data import fingerprint
 
     digest = fingerprint(path)
@@ -120,13 +121,13 @@ def read_part(
     cache: Path | None = None,
     like: Ranker | None = None,
 ) -> Queries:
-    """Read a part of the run's data: the given file, or the recorded file if it is unchanged.
+    """Read a part of a run's data from the given file, or from the recorded file.
 
     Args:
-        like: the run's model, whose features the documents get; None: the features of the file.
+        like: the run's model, whose features are read; None: read the features of the file.
 
     Raises:
-        DataError: if it no longer exists, or has changed.
+        DataError: if the recorded file no longer exists, or has changed.
     """
     from sortnet.core import NamedColumns
     from sortnet.data import fingerprint, read_queries
@@ -164,6 +165,7 @@ def read_part(
 
 
 def _judged_part(run: Run, split: Split, source: Source) -> Queries:
+    """Read a part of a run's data from the judgements of a collection; refuse changed data."""
     from store.collections.collection import Collection
     from store.service.judged_queries import read_judged
 

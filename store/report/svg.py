@@ -1,4 +1,4 @@
-"""Figures as SVG inside a page."""
+"""Convert figures to SVG for HTML pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 
 def picture(title: str, about: str, alt: str, figure: Figure) -> dict[str, str]:
-    """A figure for the page's template; its source is a data URL of SVG."""
+    """Return the values with which a template shows a figure, as a data URL of SVG."""
     file = io.BytesIO()
     figure.savefig(file, format="svg", metadata={"Date": None})
     source = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()

@@ -1,4 +1,4 @@
-"""The pairs that a run got wrong, with the ids of their documents."""
+"""List the pairs that a run got wrong, with the ids of their documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def wrong_pairs(
     ids: bool = True,
     progress: Progress = lambda text: None,
 ) -> Iterator[pd.DataFrame]:
-    """Frames of pairs, each of one part and of a size that fits into memory; one at least.
+    """Yield the stored pairs of a run in frames; each frame fits into memory and has one part.
+
+    Without pairs, one frame without rows is yielded.
 
     Args:
         split: the part; None: all parts.
@@ -45,7 +47,7 @@ def wrong_pairs(
 
 
 def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
-    """Pairs of one part with their documents' ids; empty ids where the part has none."""
+    """Add the ids of both documents to pairs of one part; empty ids if the part has none."""
     if not docids:
         return pairs
     docids_of_part = docids.get(pairs["split"].iloc[0]) if len(pairs) else None
@@ -57,7 +59,7 @@ def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
 
 
 def _docids(run: Run, split: Split | None, progress: Progress) -> dict[Split, Str]:
-    """The document ids of each part of a run whose data still exists and has ids."""
+    """Return {part: ids of its documents}, without parts whose data is gone or has no ids."""
     docids: dict[Split, Str] = {}
     for part in [split] if split else SPLITS:
         progress(f"reading the {PARTS[part]} data")

@@ -1,4 +1,4 @@
-"""Answers of a machine judge about the documents of a run, and the pairs to learn from."""
+"""Answers of a machine judge about a run's documents, and the training pairs made of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sortnet.preference.base import TARGETS, Pair, by_pair, unordered_pair
 
 @dataclass(frozen=True)
 class JudgeAnswer:
-    """An answer about two documents of one query, as they were shown.
+    """An answer about two documents of one query, which were shown left and right.
 
     Attributes:
         left, right: the documents' numbers in their split.
         answer: one of `sortnet.preference.ANSWERS`.
         p: how probably the left document is better; None if the judge does not say.
-        milliseconds, cost, comment, flagged, meta: as `sortnet.preference.Judgement` has them.
+        milliseconds, cost, comment, flagged, meta: see `sortnet.preference.Judgement`.
         at: time of storage, in seconds since 1970.
     """
 
@@ -37,12 +37,12 @@ class JudgeAnswer:
 
     @property
     def pair(self) -> Pair:
-        """The two documents, the lower number first."""
+        """The numbers of the two documents, the lower one first."""
         return unordered_pair(self.left, self.right)
 
     @property
     def target(self) -> float:
-        """Probability that the left document is better; NaN if the judge could not say.
+        """Probability that the left document is better; NaN if the judge did not decide.
 
         >>> JudgeAnswer(0, 1, "left").target, JudgeAnswer(0, 1, "left", p=0.7).target
         (1.0, 0.7)
@@ -53,9 +53,9 @@ class JudgeAnswer:
 
 
 def target_of(answers: Sequence[JudgeAnswer]) -> float:
-    """Probability that the document of the lower number is better; NaN if the judge cannot say.
+    """Probability that the document of the lower number is better; NaN if the judge did not decide.
 
-    The mean of both answers, if the pair was asked in both orders.
+    If the judge was asked in both orders, this is the mean of both answers.
 
     >>> target_of([JudgeAnswer(4, 2, "left", p=0.9), JudgeAnswer(2, 4, "right", p=0.3)])
     0.2
@@ -70,12 +70,12 @@ def target_of(answers: Sequence[JudgeAnswer]) -> float:
 
 
 def targets_of(answers: Iterable[JudgeAnswer]) -> dict[tuple[int, int], float]:
-    """{(lower, higher): probability that the document of the lower number is better}."""
+    """Return {(lower, higher): probability that the document of the lower number is better}."""
     return {pair: target_of(answers_of_pair) for pair, answers_of_pair in by_pair(answers).items()}
 
 
 def judged_pairs(targets: Mapping[tuple[int, int], float]) -> Pairs:
-    """The pairs to learn from; pairs that the judge could not say anything about are left out."""
+    """Make training pairs of probabilities, and leave out the pairs with NaN."""
     answered = {pair: target for pair, target in targets.items() if not math.isnan(target)}
     documents = np.array([*answered], np.int64).reshape(-1, 2)
     return Pairs.judged(documents[:, 0], documents[:, 1], soft=[*answered.values()])

@@ -1,4 +1,4 @@
-"""The record of a run's judge, which resumes the run: JSON without keys and functions."""
+"""The JSON record of a run's judge, used to resume the run; it has no keys and no functions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import part_of_judge
 
 _KEY_FUNCTION = "key_is_from_function"
-# Names in a record that a resumed run cannot change: the answers would be of two judges.
+# A resumed run cannot change these names: the run would mix the answers of two judges.
 _FIXED = ("model", "function", "question", "both_orders", "prompt_hash")
 
 
 def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
-    """The record of a judge; it has the name of a key's variable, and the name of a function.
+    """Make the record of a judge, with names in place of a function or a secret key.
 
     >>> record = record_of(LanguageModel("qwen3", "http://localhost:8000", key=lambda: "sk-1"), "?")
     >>> record["model"], record["key"], record["key_is_from_function"]
@@ -38,6 +38,7 @@ def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
 
 
 def _record_of_model(model: LanguageModel) -> dict[str, Any]:
+    """Make the record of a language model; of a key that is a function it says only that."""
     return {
         "model": model.model,
         "server": model.server,
@@ -65,7 +66,7 @@ def _record_of_model(model: LanguageModel) -> dict[str, Any]:
 
 
 def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
-    """The judge of a record; a function is replaced by a function that raises an error."""
+    """Make the judge that a record describes; a judge that was a function raises an error."""
     if record.get("function") is not None:
         return Function(_missing_function, record["function"], record["workers"])
     if record.get("judge") is not None:
@@ -80,7 +81,7 @@ def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
 
 
 def _recorded_model(record: Mapping[str, Any]) -> LanguageModel:
-    """The language model of a record; settings that version 0.4 did not record are defaults."""
+    """Make the language model of a record; settings that version 0.4 left out are defaults."""
     return LanguageModel(
         record["model"],
         record["server"],
@@ -110,7 +111,7 @@ def _missing_function(left: object, right: object) -> str:
 
 
 def is_stored_whole(record: Mapping[str, Any]) -> bool:
-    """Whether a record has everything that is needed to ask the judge again.
+    """Whether a record suffices to ask the judge again: neither judge nor key is a function.
 
     >>> is_stored_whole(record_of(Program("python judge.py"), "?"))
     True
@@ -121,7 +122,7 @@ def is_stored_whole(record: Mapping[str, Any]) -> bool:
 
 
 def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str | None:
-    """The argument that makes a judge another judge than the stored one; None if there is none.
+    """Name an argument that makes a judge differ from the stored judge; None if they are the same.
 
     Answers of two judges must not be mixed. A program may have another command: it may have been
     moved or mended.

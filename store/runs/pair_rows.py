@@ -13,7 +13,7 @@ from sortnet.core.pairs import packed
 from store.database.schema import PairRow
 from store.runs.postgresql_pairs import COLUMNS, AddedPairs, changes, copy_pairs
 
-# Within SQLite's 32,766 variables per statement; longer statements were no faster.
+# SQLite allows 32,766 variables in a statement; more rows in a statement were no faster.
 ROWS_A_STATEMENT = 2000
 DOCS_A_CHUNK = 10_000
 NOT_COUNTED = -2  # in place of NULL, in `first_wrong` of stores before m0011
@@ -25,7 +25,7 @@ UPSERT = " ON CONFLICT (run, split, winner, loser) DO UPDATE SET {} WHERE {}".fo
 
 
 def add_pairs(connection: Connection, added: AddedPairs) -> int:
-    """Add pairs and count the wrong ones; returns how many their iteration added to TP or VP.
+    """Add pairs and their mistakes; return how many pairs the iteration added to TP or VP.
 
     Cost: SQLite takes a statement for 2,000 pairs, then a count of the stored pairs of these
     documents: RETURNING takes 0.5 us per row, counting 0.07. PostgreSQL copies new pairs into the
@@ -53,17 +53,17 @@ def read_pairs(
     *conditions: ColumnElement[bool],
     docs: tuple[int, int] | None = None,
 ) -> ComparedPairs:
-    """A run's pairs in order of (winner, loser).
+    """Read a run's pairs, in order of (winner, loser).
 
     Args:
         conditions: only pairs that meet these.
-        docs: only pairs whose winner is docs[0] to docs[1] - 1; None: all.
+        docs: only pairs whose winner has a number from docs[0] to docs[1] - 1; None: all.
 
     Raises:
         ValueError: on an invalid document number.
 
-    Cost: one statement for 10,000 documents. Numbers come joined in one text: numpy parses it in
-    a fifth of the time that a driver needs to make rows.
+    Cost: one statement for 10,000 documents. The database joins all numbers in one text:
+    numpy parses the text in a fifth of the time that a driver needs to make rows.
     """
     of_split = (PairRow.run == run, PairRow.split == split)
     extremes = select(
@@ -78,15 +78,15 @@ def read_pairs(
     for document in (first, last, lowest_loser, highest_loser):
         if not 0 <= document < 2**31:
             raise ValueError(f"{split} pairs of run {run} have a document {document}")
-    key = PairRow.winner * 2**32 + PairRow.loser  # as `ComparedPairs` has it
+    key = PairRow.winner * 2**32 + PairRow.loser  # the key of `ComparedPairs`
     joined = select(func.aggregate_strings(cast(key, Text), ",")).where(*of_split, *conditions)
     chunks = [np.empty(0, np.int64)]
     for start in range(first, last + 1, DOCS_A_CHUNK):
-        # One range in a statement: if there are two, SQLite may search by the wider range.
+        # The statement has one range of winners: of two, SQLite might search the wider one.
         docs_of_chunk = (start, min(start + DOCS_A_CHUNK, last + 1))
         text = connection.execute(joined.where(*_within(docs_of_chunk))).scalar()
         if text:
-            # A database may join in any order; sorting sorted numbers is quick.
+            # A database may join numbers in any order; numbers in order are sorted quickly.
             chunks.append(np.sort(np.fromstring(text, np.int64, sep=",")))
     return ComparedPairs.of_keys(np.concatenate(chunks))
 
@@ -94,7 +94,7 @@ def read_pairs(
 def read_table(
     connection: Connection, run: int, split: Split, chunk: int, *conditions: ColumnElement[bool]
 ) -> Iterator[I64]:
-    """A run's pairs in order of (winner, loser), at most `chunk` at a time, (m, 6) each.
+    """Yield tables (m, 6) of at most `chunk` pairs of a run, in order of (winner, loser).
 
     The columns are winner, loser, first iteration, first and last iteration wrong, times. Each
     statement starts where the previous statement ended, in the key's order.
@@ -130,7 +130,7 @@ def read_table(
 
 
 def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
-    """A table of `read_table` without the iterations that a store before m0011 did not count.
+    """Replace NOT_COUNTED, which stands for iterations that old stores did not count, in a table.
 
     Args:
         has_mistakes_only: whether the run added only wrong pairs to TP and VP (--pairs wrong). Then
@@ -145,7 +145,7 @@ def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
 
 
 def _joined(rows: Any) -> Any:
-    """The statement that returns all numbers of all rows in one text, see `read_pairs`."""
+    """Make a statement that returns all numbers of all rows in one text, see `read_pairs`."""
     first, *further = (cast(column, Text) for column in rows.subquery().c)
     text_of_row: ColumnElement[str] = first
     for column in further:
@@ -154,14 +154,14 @@ def _joined(rows: Any) -> Any:
 
 
 def _within(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
-    """The conditions that the winner is one of these documents, in the order of the key."""
+    """The conditions that a winner is from docs[0] to docs[1] - 1; none if `docs` is None."""
     if docs is None:
         return []
     return [PairRow.winner >= docs[0], PairRow.winner < docs[1]]
 
 
 def _insert(connection: Connection, added: AddedPairs) -> int:
-    """`add_pairs` in SQLite, where a transaction that writes is the only one."""
+    """Do `add_pairs` in SQLite, where no other transaction writes at the same time."""
     pairs = added.pairs
     iteration = added.iteration
     rows = np.stack([added.query, pairs.i, pairs.j], 1)
@@ -182,9 +182,9 @@ def _insert(connection: Connection, added: AddedPairs) -> int:
 def _upsert(
     connection: Connection, added: AddedPairs, rows: I64, first_iteration: int, wrong_in: int
 ) -> None:
-    """Insert or update rows of (query, winner, loser); all have the same other columns."""
+    """Insert or update rows (query, winner, loser), which are equal in all other columns."""
     times = int(wrong_in != NEVER_WRONG)
-    # The values that all rows share are part of the statement: no binding per row.
+    # Values that all rows share are written into the statement: binding them per row is slow.
     row = (
         f"({int(added.run)}, '{added.split}', ?, ?, ?, {int(first_iteration)}, {int(wrong_in)}, "
         f"{times}, {int(wrong_in)})"

@@ -1,4 +1,4 @@
-"""Pairs into PostgreSQL by COPY, which takes whole arrays as they are."""
+"""Write pairs to PostgreSQL by COPY, which takes whole arrays in binary form."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ COLUMNS = "run, split, query, winner, loser, first_iteration, last_iteration, ti
 
 
 class AddedPairs(NamedTuple):
-    """Rows of an iteration to be stored.
+    """Pairs of an iteration that are to be stored.
 
     Attributes:
-        pairs: the pairs, in order, with those that were wrong.
+        pairs: the pairs, in order, with a mark of the wrong ones.
         query: (m,) the number of each pair's query.
         in_set: whether the iteration adds the pairs to TP or VP.
     """
@@ -35,12 +35,12 @@ class AddedPairs(NamedTuple):
 
 
 def changes(new: str) -> tuple[str, str]:
-    """SQL of what an iteration changes in a stored pair: the new values, and the condition.
+    """Return SQL for the values that an iteration changes in a stored pair, and the condition.
 
-    A pair's mistake is counted once an iteration: adding the iteration again changes nothing.
+    A mistake is counted once per iteration: adding an iteration again changes nothing.
 
     Args:
-        new: name of the table of the iteration's pairs.
+        new: name of the table that has the iteration's pairs.
     """
     added = f"{new}.first_iteration < pairs.first_iteration"
     wrong_again = f"{new}.last_iteration > pairs.last_iteration"
@@ -57,7 +57,7 @@ def changes(new: str) -> tuple[str, str]:
 
 
 def copy_pairs(connection: Connection, added: AddedPairs) -> int:
-    """`add_pairs` in PostgreSQL: stored pairs are updated, then new pairs are copied.
+    """Do `add_pairs` in PostgreSQL: update stored pairs, then copy new pairs.
 
     Writers of different pairs do not wait for each other. If two writers add the same new pair, the
     second one waits for the first one's commit and then starts again: now the pair is stored.
@@ -93,7 +93,7 @@ def copy_pairs(connection: Connection, added: AddedPairs) -> int:
 def _update_stored(
     connection: Connection, added: AddedPairs, first_iteration: np.int32, wrong_in: I32
 ) -> tuple[I64, int]:
-    """Update the stored pairs among the added ones.
+    """Update the pairs of `added` that are stored already.
 
     Returns:
         The keys of the stored pairs, and how many of them another iteration added to TP or VP.
@@ -146,14 +146,14 @@ def _copy(connection: Connection, into: str, *columns: NDArray[Any] | np.generic
                 stop = start + ROWS_A_CHUNK
                 copy.write(_binary_rows(row, [array[start:stop] for array in arrays]))
             copy.write(b"\xff\xff")
-    except error_of.Error as error:  # as SQLAlchemy would raise it
+    except error_of.Error as error:  # callers expect the errors of SQLAlchemy
         raise DBAPIError.instance(
             statement, None, error, error_of.Error, hide_parameters=True, dialect=connection.dialect
         ) from error
 
 
 def _binary_rows(row: np.dtype[Any], columns: Sequence[NDArray[Any]]) -> bytes:
-    """Rows in the binary format of COPY: the number of fields, then each field's size and value."""
+    """Encode rows for COPY: the number of fields, then the size and the value of each field."""
     rows = np.empty(len(columns[0]), row)
     rows["n_fields"] = len(columns)
     for k, values in enumerate(columns):

@@ -9,12 +9,12 @@ from typing import Any
 
 
 def remembered(path: str) -> dict[str, str]:
-    """A path or a pattern as it was typed, and the folder in which it was typed."""
+    """Return the facts to record of a path or pattern: its text, and the current folder."""
     return {"path": path, "folder": str(Path.cwd())}
 
 
 def find_data(facts: Mapping[str, Any]) -> str:
-    """The path of remembered data.
+    """Find the path of data from the facts of `remembered`.
 
     A relative path begins at the folder in which it was typed. If there is no such file, as after
     the folder was moved, it begins at the current folder. Runs of version 0.3 remember no folder.
@@ -30,5 +30,5 @@ def find_data(facts: Mapping[str, Any]) -> str:
 
 
 def exists(path: str) -> bool:
-    """Whether there is a file or folder of that path, or a file that matches the pattern."""
+    """Whether a file or folder has this path, or matches it as a pattern."""
     return Path(path).exists() or bool(glob(path))  # noqa: PTH207  # the pattern may be absolute

@@ -13,6 +13,8 @@ from sortnet.config import Config
 if TYPE_CHECKING:
     from store.runs.run import Run
 
+_NOT_SETTINGS = ("tuning", "from")  # facts that the record of a run has beside its settings
+
 
 def resume_command(out: str) -> str:
     """The command that resumes the run whose model is in that folder."""
@@ -38,16 +40,15 @@ def again(run: Run) -> str | None:
 
 
 def is_before_the_end_of_training(run: Run) -> bool:
-    """Whether an unfinished run ended before the learning rate of its one training came down.
+    """Whether an unfinished run ended before its learning rate was lowered.
 
-    Version 0.3 ran a whole cycle of the learning rate in each iteration.
+    A run that divides one training among its iterations lowers the rate towards its end.
     """
     if run.phase != "training":
         return False
     if run.versions.get("sortnet", "").startswith("0.3."):
-        return False
-    no_settings = ("tuning", "from")  # facts beside the settings
-    settings = {name: value for name, value in run.config.items() if name not in no_settings}
+        return False  # version 0.3 ran a whole cycle of the rate in each iteration
+    settings = {name: value for name, value in run.config.items() if name not in _NOT_SETTINGS}
     return Config.from_json(settings).divides_one_training
 
 

@@ -1,4 +1,4 @@
-"""Add items to a collection, with the features that all of its items then have."""
+"""Add items to a collection, so that old and new items have the same features."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ROLES = ("id", "text", "image", "audio", "group", "context")  # of columns, whic
 
 @dataclass(frozen=True)
 class ItemsFile:
-    """A file of items, and how it is added to a collection.
+    """A file of items, and options of adding the items to a collection.
 
     Attributes:
         path: the file or folder.
-        columns: the columns that are named; the roles of other columns are guessed.
+        columns: the columns whose roles are named; other roles are guessed.
         ignore: columns to leave out.
-        described: whether features are made of texts and images; None: as `with_features`.
+        described: whether features are computed from texts and images; None: see `with_features`.
         embed: whether sentence embeddings are among the features.
         pairs: a file of the only pairs that may be asked.
         gold: a file of pairs whose answer is known.
@@ -52,13 +52,13 @@ class AddedItems:
 
     Attributes:
         collection: name of the collection.
-        n_new: items of the file.
-        n_replaced: items of the file that replaced older ones.
+        n_new: number of items in the file.
+        n_replaced: number of older items that the file replaced.
         items: all items of the collection.
         roles: the columns of the file by their roles.
-        n_pairs: pairs that may be asked; 0: all may be.
-        lone_groups: groups of one item.
-        is_outdated_on_pages: whether a running server shows the items as they were before.
+        n_pairs: number of pairs that may be asked; 0: all pairs may be asked.
+        lone_groups: groups with one item only.
+        is_outdated_on_pages: whether a running server still shows the replaced items.
     """
 
     collection: str
@@ -81,17 +81,17 @@ def with_features(
     update: bool = False,
     progress: Progress = lambda text: None,
 ) -> Items:
-    """Old and new items with the same features; features of texts and images are made again.
+    """Join old and new items with the same features; compute features of texts and images again.
 
     Args:
-        old: the items of the collection; None: it is new.
+        old: the items of the collection; None: the collection is new.
         has_numbers: whether the new items came with columns of numbers.
-        described: whether features are made of texts and images; None: if the old items have such
-            features, `embed` is given, or the new items have no numbers.
-        embed: whether sentence embeddings are among these features.
+        described: whether features are computed from texts and images; None: if the old items have
+            such features, `embed` is given, or the new items have no numbers.
+        embed: whether these features include sentence embeddings.
         update: whether an item with a known id replaces the old one, or is refused.
 
-    Cost: as `describe`.
+    Cost: see `describe`.
     """
     all_items = new
     computed_names: set[str] = set()
@@ -120,9 +120,9 @@ def add_items(
     """Add items to a collection, which is created if there is none of that name.
 
     Args:
-        has_numbers: as `with_features`.
+        has_numbers: see `with_features`.
         columns: the role of each column of the table that the items came from.
-        pairs, seed: as `Store.add_items`.
+        pairs, seed: see `Store.add_items`.
 
     Raises:
         DataError: on items whose features or groups differ from the collection's.
@@ -197,7 +197,7 @@ def add_file(
 
 
 def _with_stored_groups(columns: Columns, collection: Collection, path: str) -> Columns:
-    """The columns, with the collection's group and context columns if no group column is named."""
+    """Add the collection's group and context columns to columns that name no group column."""
     stored_columns = collection.settings.get("columns", {})
     if columns.group or not stored_columns.get("group") or not is_table(Path(path)):
         return columns

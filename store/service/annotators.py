@@ -1,4 +1,4 @@
-"""Reports of a collection's annotators, and the gold pairs that annotators are scored by."""
+"""Report on the annotators of a collection, and change the gold pairs that score them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class AnnotatorReports:
     Attributes:
         collection: name of the collection.
         reports: a report for each annotator.
-        harmful: annotators with a fault; without their answers the other annotators' held-out
-            answers are predicted better.
+        harmful: annotators with a fault whose answers worsen the prediction of the other
+            annotators' held-out answers.
     """
 
     collection: str
@@ -29,9 +29,9 @@ class AnnotatorReports:
 
 
 def report_annotators(collection: Collection) -> AnnotatorReports:
-    """Reports of all annotators.
+    """Report on all annotators of a collection.
 
-    Cost: a fit to all judgements, and one without the answers of each annotator with a fault.
+    Cost: a fit to all judgements, and for each annotator with a fault a fit without their answers.
     """
     from sortnet.preference.annotator_reports import FINE
     from store.service.labelling import LabellingService
@@ -57,7 +57,7 @@ class GoldPairs:
         collection: name of the collection.
         n_pairs: gold pairs of the collection.
         rate: share of the questions that are about gold pairs.
-        n_known: changes that were already in place.
+        n_known: number of changes that had been made before.
     """
 
     collection: str
@@ -69,11 +69,11 @@ class GoldPairs:
 def change_gold(
     collection: Collection, file: str | None, rate: float | None, *, remove: bool = False
 ) -> GoldPairs:
-    """Add the pairs of a file to the gold pairs, or remove them, and set the share of questions.
+    """Add or remove gold pairs, and set the share of the questions that are about gold pairs.
 
     Args:
-        file: the pairs; None: they stay as they are.
-        rate: share of the questions that are about gold pairs; None: it stays as it is.
+        file: file of pairs to add or remove; None: no pair changes.
+        rate: share of the questions that are about gold pairs; None: the share stays.
 
     Raises:
         DataError: if the file cannot be used.

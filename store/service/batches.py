@@ -1,4 +1,4 @@
-"""Ask a language model by files: questions for a provider's batch endpoint, and their answers.
+"""Write questions to files for a provider's batch endpoint, and read the files of answers.
 
     write_batch: questions, chosen together -> leases without an end -> requests.jsonl
     read_batch: answers.jsonl -> each answer under its lease
@@ -45,10 +45,10 @@ from store.service.batch_requests import BatchRequests
 from store.service.judge_as_annotator import mark_model
 from store.service.labelling import LabellingService, new_session
 
-LARGEST_BATCH = 50_000  # requests, as many as providers take
-_ATTEMPTS = 5  # at the questions, if other processes lease the same pairs meanwhile
-_TOGETHER = 200  # answers of one transaction
-_RELEASED_TOGETHER = 10_000  # leases of one statement, as databases limit its length
+LARGEST_BATCH = 50_000  # most requests that providers take
+_ATTEMPTS = 5  # times to choose questions, as other processes may lease the same pairs meanwhile
+_TOGETHER = 200  # answers stored in one transaction
+_RELEASED_TOGETHER = 10_000  # leases released in one statement, whose length databases limit
 _MOST_NOTES = 20  # lines about single answers
 
 
@@ -79,13 +79,13 @@ class WrittenBatch:
 def write_batch(
     service: LabellingService, judge: LanguageModel, annotator: str, n: int, file: str
 ) -> WrittenBatch:
-    """Choose questions for a model together, lease them without an end, and write the requests.
+    """Choose questions for a model, lease them without an end, and write the requests to a file.
 
     Args:
-        service: fitted to the answers so far.
-        n: number of questions; fewer are written if there are fewer, a quota is smaller, the
-            model's limits of calls, tokens and cost leave no room by the estimate, or its cache of
-            answers has some of them, which are stored at once.
+        service: a service that is fitted to the answers so far.
+        n: most questions to write. Fewer are written if there are fewer, if a quota is smaller, if
+            by the estimate the model's limits of calls, tokens and cost would be exceeded, or if
+            the cache has answers, which are stored at once.
         file: JSON lines for a provider's batch endpoint; it must not exist.
 
     Raises:
@@ -160,7 +160,7 @@ def _refuse_batch(
     """Refuse a batch that cannot be written, before questions are chosen.
 
     Raises:
-        SortNetError: saying why.
+        SortNetError: with the reason.
     """
     refuse_output(file)
     if Path(file).exists():
@@ -177,7 +177,7 @@ def _refuse_batch(
 def _store_cached(
     service: LabellingService, annotator: str, batch: str, requests: BatchRequests
 ) -> None:
-    """Store the answers of the cache under the leases of their questions."""
+    """Store the answers found in the cache under the leases of their questions."""
     if not requests.cached:
         return
     with service.collection.locked():
@@ -195,26 +195,26 @@ def _store_verdict(
     question: Question,
     verdict: Verdict,
 ) -> bool:
-    """Store an answer to a request; returns whether it is new."""
+    """Store an answer to a request, and return whether it was not stored before."""
     collection = service.collection
     mark_model(service, annotator)
     if id.order == 1:
         return service.answer(id.lease, verdict.judgement(question, annotator)).new
     judgement = verdict.judgement(question.turned, annotator)
     judgement = replace(judgement, at=collection.clock())
-    # The id keeps the answer in the reverse order, which has no lease, from being stored twice.
+    # The answer in the reverse order has no lease: its id keeps it from being stored twice.
     digest = hashlib.sha256(str(id).encode()).hexdigest()[:16]
     return bool(collection.append([judgement], ids=[digest]))
 
 
 def open_batches(collection: Collection) -> list[Batch]:
-    """The batches of a collection and of its criteria that have questions without an answer."""
+    """List the batches of a collection, or of its criteria, that have unanswered questions."""
     batches = chain.from_iterable(criterion.batches() for criterion in collection.asked())
     return [batch for batch in batches if batch.n_open]
 
 
 def cancel_batch(collection: Collection, name: str) -> int:
-    """Take back the open questions of a batch; returns their number.
+    """Take back the open questions of a batch, and return the number of these questions.
 
     Raises:
         StoreError: if the collection has no such batch, or the batch has no question left.
@@ -240,14 +240,14 @@ def _check_open(batch: Batch) -> None:
 
 @dataclass
 class BatchAnswers:
-    """Answers of batches, stored under the leases of their questions.
+    """Reads files of answers, and stores the answers under the leases of their questions.
 
     Attributes:
         collection: the collection that has the batches.
-        goal: when to stop; None: the goal of the study.
+        goal: the goal at which labelling stops; None: the goal of the study.
         notify: called with a line about each answer that is not stored.
-        stored: number of answers.
-        repeated: number of answers that were stored before.
+        stored: number of new answers.
+        repeated: number of answers that had been stored before.
         failed: number of requests without an answer; their pairs are free again.
         refused: number of answers that belong to no open question here.
         annotators: number of stored answers by annotator.
@@ -304,21 +304,21 @@ class BatchAnswers:
 
     @property
     def _n_recognised(self) -> int:
-        """The number of lines that are answers, or failures, of requests of this collection."""
+        """The number of lines so far that belong to requests of this collection."""
         return self.stored + self.repeated + self.failed
 
     def settle(self) -> None:
-        """Fit the models to the answers."""
+        """Fit the models of all criteria to the stored answers."""
         for service in self.services.values():
             service.settle()
 
     def close(self) -> None:
-        """Close the services."""
+        """Close the services of all criteria."""
         for service in self.services.values():
             service.close()
 
     def _take(self, lines: Sequence[AnswerLine | Fault]) -> None:
-        """Store the answers of some lines, the answers to one batch in one transaction."""
+        """Store the answers of some lines, in one transaction for each batch."""
         for name, answers in self._answers_by_batch(lines).items():
             batch, collection = self._batches[name]
             service = self._service(collection)
@@ -330,7 +330,7 @@ class BatchAnswers:
     def _answers_by_batch(
         self, lines: Sequence[AnswerLine | Fault]
     ) -> dict[str, list[tuple[RequestId, AnswerLine]]]:
-        """The answers to each batch, with the ids of their requests; other lines are noted."""
+        """Group answers with their requests' ids by batch; count and note all other lines."""
         answers_by_batch: dict[str, list[tuple[RequestId, AnswerLine]]] = {}
         for line in lines:
             if isinstance(line, Fault):
@@ -357,7 +357,7 @@ class BatchAnswers:
     def _take_one(
         self, service: LabellingService, batch: Batch, id: RequestId, line: AnswerLine
     ) -> None:
-        """Store an answer; if it cannot be stored, count it and note why."""
+        """Store and count an answer; if it cannot be stored, note the reason."""
         if batch.cancelled is not None:
             self.refused += 1
             self._note(f"line {line.number}: batch {batch.name} was cancelled")
@@ -397,6 +397,7 @@ class BatchAnswers:
         self._unanswered.clear()
 
     def _note_foreign(self, batch: str, number: int) -> None:
+        """Note, once for each batch, that an answer belongs to a batch of another collection."""
         if batch in self._noted_batches:
             return
         self._noted_batches.add(batch)
@@ -415,9 +416,9 @@ class BatchAnswers:
 def _lease_questions(
     service: LabellingService, annotator: str, n: int, about: Mapping[str, Any]
 ) -> tuple[str, list[Lease]]:
-    """Lease up to n questions for a new batch; returns its name, and the leases.
+    """Lease up to n questions for a new batch, and return the batch's name and the leases.
 
-    No batch is made if there is no question.
+    If there is no question, no batch is made.
     """
     collection = service.collection
     leases: list[Lease] = []
@@ -452,7 +453,7 @@ def _lease_questions(
 
 
 def _copy_of_session(service: LabellingService) -> Session:
-    """A session with the answers of a service, to which expected answers may be added."""
+    """Copy the session of a service, so that expected answers can be added to the copy."""
     session = service.session
     copy = new_session(service.collection, service.items, service.study, goal=session.goal)
     copy.replay(session.judgements())
@@ -461,12 +462,12 @@ def _copy_of_session(service: LabellingService) -> Session:
 
 
 def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
-    """The verdict in a line of answers.
+    """Read the verdict in a line of answers.
 
-    An answer that cannot be read is a skip, as is a prompt that was too long.
+    An answer that cannot be read counts as a skip, as does a prompt that was too long.
 
     Raises:
-        Fault: if there is no answer.
+        Fault: if the request has no answer.
     """
     about = batch.about
     meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
@@ -479,7 +480,7 @@ def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     except Fault as fault:
         raise Fault(without_secrets(str(fault))[:200]) from None
     text = without_secrets(reply.text)
-    # Some servers say nothing of the tokens of a prompt or an answer.
+    # Some servers do not count tokens: then the prompt has the mean number of the batch.
     tokens = [
         reply.tokens_in or about["tokens"],
         reply.tokens_out or len(text) // CHARACTERS + 1,

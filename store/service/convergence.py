@@ -1,4 +1,4 @@
-"""How the ranking of a collection converges, as a run: an iteration at some refits."""
+"""Record how the ranking of a collection converges: some refits are iterations of a run."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from store.database.process import this_process
 from store.database.schema import IterationRow, RunRow
 from store.runs.run import Run
 
-QUALITY = "order"  # the share of pairs in the right order: expected, and of the hold-out
-TOP = "top-{}"  # the share of the top items that are expected to belong there
-FEW = 5  # with fewer answers to the hold-out no share is given
+QUALITY = "order"  # measure: the share of pairs in the right order
+TOP = "top-{}"  # measure: the share of the top items that are expected to belong there
+FEW = 5  # fewer answers in the hold-out are too few for a share
 _SETTING = "labelling_run"
 
 
 class Convergence:
-    """The run of a collection's labelling, the same for all its sessions and processes.
+    """Records refits in the run of a collection's labelling, which all sessions share.
 
-    An iteration is a refit; its number is the number of the last judgement that was fitted. The
-    first refit after each quarter more judgements is recorded, and the last refit of a process: so
-    there are few, and no answer waits for them. A row that cannot be written is left out.
+    An iteration is a refit; its number is the number of the last judgement that was fitted. A
+    refit is recorded whenever the judgements have grown by a quarter, and at the end of a process.
+    So there are few records, and no answer waits for them. If a record cannot be written, it is
+    left out.
 
     Args:
-        last_number: the number of the last judgement before this process.
+        last_number: the number of the last judgement that earlier processes stored.
     """
 
     def __init__(self, collection: Collection, last_number: int) -> None:
@@ -48,13 +49,13 @@ class Convergence:
     def add(
         self, number: int, answers: int, remaining: Remaining, goal: Goal, seconds: float
     ) -> None:
-        """Note a refit to the judgements up to a number, and record it if it is time to.
+        """Note a refit to the judgements up to a number, and record the refit if it is due.
 
         Args:
             answers: number of answers that were fitted.
             seconds: duration of the refit.
 
-        Cost: nothing, or two short transactions; four for the first of a process.
+        Cost: two short transactions if the refit is recorded; four the first time in a process.
         """
         if number <= self._refit_number:
             return
@@ -73,7 +74,7 @@ class Convergence:
             self._record()
 
     def close(self) -> None:
-        """Record the last refit; the run has ended, until another process resumes it."""
+        """Record the last refit, and mark the run as done; another process may resume the run."""
         if self._refit_number > self._recorded_number:
             self._record()
         self._is_closed = True
@@ -82,6 +83,7 @@ class Convergence:
                 self._run.finish("done")
 
     def _record(self) -> None:
+        """Write the last refit to the store, and mark the run as running at the first record."""
         if self._is_closed:
             return
         with suppress(StoreError):
@@ -93,10 +95,11 @@ class Convergence:
 
 
 def recorded(collection: Collection, goal: Goal) -> list[dict[str, float | None]]:
-    """The recorded refits, oldest first, each with three figures.
+    """Return a row of figures for each recorded refit, oldest first.
 
-    `answers` is the number of answers; `expected` the share expected right, None if the goal was
-    another one then; `holdout` the share right of the hold-out, None if it had few answers.
+    `answers` is the number of answers. `expected` is the share that the model expects to be right,
+    None if another goal applied then. `holdout` is the right share of the held-out answers, None
+    if they were few.
 
     Cost: one transaction.
     """
@@ -126,7 +129,7 @@ def _measure_of(goal: Goal) -> str:
 
 
 def _run_of(collection: Collection) -> Run:
-    """The run of a collection's labelling, started if there is none."""
+    """Find the run of a collection's labelling, or start it."""
     id_ = collection.setting(_SETTING, uuid4().hex[:12])
     row = {
         "id": id_,

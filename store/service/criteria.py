@@ -57,29 +57,30 @@ class Criteria:
         return []
 
     def _for_all_criteria(self, annotator: str, chosen: Sequence[Asked]) -> list[Asked]:
-        """The questions that one service chose, leased by every service.
+        """Ask for every criterion about the items that one service chose.
 
-        Questions that some criteria have an answer to come first, then the chosen questions. About
-        the same items the criteria are asked in their order.
+        Items that the annotator has judged by some of the criteria already come first. Questions
+        about the same items follow each other, in the order of the criteria.
         """
+        questions = self._lease_by_all(annotator, chosen)
+        questions.sort(key=lambda question: self.services.index(question.service))
         questions_by_items: dict[tuple[int, ...], list[Asked]] = {}
-        for question in self._lease_by_all(annotator, chosen):
+        for question in questions:
             questions_by_items.setdefault(question.items, []).append(question)
         chosen_items = list(dict.fromkeys(question.items for question in chosen))
         started_items = [items for items in questions_by_items if items not in chosen_items]
-        ordered: list[Asked] = []
-        for items in started_items + chosen_items:
-            ordered += sorted(
-                questions_by_items[items],
-                key=lambda question: self.services.index(question.service),
-            )
-        return ordered
+        return [
+            question
+            for items in started_items + chosen_items
+            for question in questions_by_items[items]
+        ]
 
     def _lease_by_all(self, annotator: str, chosen: Sequence[Asked]) -> list[Asked]:
-        """Lease the questions that one service chose by the other services, too.
+        """Lease questions about the chosen items from the other services.
 
-        Returns the chosen questions, and all questions that the other services have leased to the
-        annotator.
+        Returns:
+            The chosen questions, and all questions that the other services have leased to the
+            annotator.
         """
         questions = list(chosen)
         for service in self.services:
@@ -97,7 +98,7 @@ class Criteria:
         return questions
 
     def service_of(self, criterion: str | None) -> LabellingService:
-        """The service of that criterion; a StudyError if there is none."""
+        """The service of a criterion; a StudyError if no service has the criterion."""
         for service in self.services:
             if service.collection.criterion == criterion:
                 return service
@@ -108,7 +109,7 @@ class Criteria:
         return sum(service.answered(annotator) for service in self.services)
 
     def last(self, annotator: str) -> tuple[LabellingService, Judgement] | None:
-        """An annotator's last answer that can be undone, and its service; None if there is none."""
+        """An annotator's last answer that can be undone, and its service; None without answers."""
         newest: tuple[LabellingService, Judgement] | None = None
         for service in self.services:
             judgement = service.session.last(annotator)

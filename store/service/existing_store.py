@@ -1,4 +1,4 @@
-"""The store, the run or the collection that a command or a training names."""
+"""Open the store, run or collection that a command or a training names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from store.service.judged_queries import Source
 
 ITEMS_MAKER = "sortnet items add"  # the command that creates a store with collections
-# Errors raised for values that the tables should not contain.
+# Errors that code raises when it meets values that SortNet never writes to the tables.
 _INVALID_VALUE_ERRORS = (
     ValueError,
     TypeError,
@@ -34,13 +34,13 @@ _INVALID_VALUE_ERRORS = (
 def open_existing(
     url: URL | str | None, maker: str = "sortnet train", *, write: bool = False
 ) -> Iterator[Store]:
-    """Open an existing store, so that a misspelt name creates none.
+    """Open a store that must exist, so that a misspelt name creates no new store.
 
     Args:
         maker: the command that creates a store, named in the message if there is none.
 
     Raises:
-        StoreError: if it cannot be opened, or contains invalid values.
+        StoreError: if the store cannot be opened, or contains invalid values.
     """
     from store import open_store
 
@@ -78,7 +78,7 @@ def open_collection(
 
 
 def open_to_write(url: URL | str | None) -> Store:
-    """Open the store for writing; after a schema upgrade, note where the copy is."""
+    """Open a store for writing; if its schema was upgraded, note where the old file was copied."""
     from store import open_store
 
     opened = open_store(url)
@@ -92,7 +92,7 @@ def open_to_write(url: URL | str | None) -> Store:
 
 @contextmanager
 def open_run(store: str | None, name: str) -> Iterator[Run]:
-    """Open the run with that id; for a store without runs the error names the next step."""
+    """Open a run by its id; if the store has no runs, the error names the next step."""
     with open_existing(store) as opened:
         if opened.runs_frame().empty:
             raise StoreError(f"{opened.database.name} has no runs yet: sortnet train makes one")
@@ -100,7 +100,7 @@ def open_run(store: str | None, name: str) -> Iterator[Run]:
 
 
 def collections_of(url: URL | str | None) -> list[str]:
-    """The names of the store's collections; none if there is no store yet."""
+    """List the names of a store's collections; empty if the store does not exist."""
     from store import open_store
 
     parsed = _existing(url)
@@ -112,7 +112,7 @@ def collections_of(url: URL | str | None) -> list[str]:
 
 
 def _existing(url: URL | str | None) -> URL | None:
-    """The parsed URL; None if it names a file that does not exist."""
+    """Parse the URL of a store; None if it names a file that does not exist."""
     from store.database.engine import parse_url
 
     parsed = parse_url(url)
@@ -121,12 +121,12 @@ def _existing(url: URL | str | None) -> URL | None:
 
 
 def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
-    """The collection that the arguments of `train` name; None if they name files.
+    """Find the collection that the arguments of `train` name; None if they name files.
 
-    An existing file or folder goes before a collection of the same name.
+    An existing file or folder takes precedence over a collection of the same name.
 
     Raises:
-        SortNetError: if nothing has the name.
+        SortNetError: if no file, folder or collection has the name.
     """
     from store.service.judged_queries import Source
 
@@ -146,7 +146,7 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
 
 
 def collection_behind(path: str, url: URL | str | None) -> str:
-    """Hint for a path that could not be used: the collection of that name; empty without one."""
+    """Name the collection that an unusable path may mean, as a hint; empty if there is none."""
     from store.service.judged_queries import PREFIX
 
     with suppress(StoreError):  # a store that cannot be read has no collection to name

@@ -1,4 +1,4 @@
-"""Judgements of a collection as a file; pairs for preference tuning with annotators' weights."""
+"""Write judgements to a file, in formats for preference tuning with annotators' weights."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def write_judgements(
     """Write the judgements of a collection to a file.
 
     Args:
-        form: the format. `FORMS_OF_PAIRS` need a fit of the annotators' reliability.
-        prompt, for_spreadsheets: as `export_judgements`.
+        form: the format; `FORMS_OF_PAIRS` take a fit of the annotators' reliability.
+        prompt, for_spreadsheets: see `export_judgements`.
 
     Returns:
         the number of judgements, or of pairs, that were written.

@@ -1,4 +1,4 @@
-"""The ranking of a collection's items as a frame, with the service that ranked them."""
+"""Rank the items of a collection by its judgements, as a frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from store.service.labelling import LabellingService
 
 COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
-TOP = "among_top"  # a column if the goal is a number of top items
+TOP = "among_top"  # an additional column if the goal is a number of top items
 _FORMATS = {"score": "{:.2f}", TOP: "{:.0%}"}
 
 
@@ -26,9 +26,9 @@ class ItemRanking:
     """The ranking of a collection, or of a criterion of a collection.
 
     Attributes:
-        frame: a row for each item, best first, as `ranking_frame`; with the `criterion`.
-        service: the service whose model ranks, with the items.
-        group: the only group that is ranked; None: all are.
+        frame: the frame of `ranking_frame`; of a criterion, with the column `criterion`.
+        service: the service whose model ranked the items.
+        group: the only group that is ranked; None: all groups.
     """
 
     frame: pd.DataFrame
@@ -37,7 +37,7 @@ class ItemRanking:
 
 
 def ranking_cell(column: str, value: Any) -> str:
-    """A figure of a ranked item as tables show it.
+    """Format a figure of a ranked item for tables.
 
     >>> ranking_cell("score", 0.123), ranking_cell("among_top", 0.5), ranking_cell("rank", 3)
     ('0.12', '50%', '3')
@@ -46,7 +46,7 @@ def ranking_cell(column: str, value: Any) -> str:
 
 
 def page_cell(column: str, value: Any) -> str:
-    """A figure of a ranked item as pages show it: with a space before the percent sign.
+    """Format a figure of a ranked item for pages, with a space before the percent sign.
 
     >>> page_cell("among_top", 0.5)
     '50 %'
@@ -57,11 +57,11 @@ def page_cell(column: str, value: Any) -> str:
 def rank_collection(
     collection: Collection, *, group: str | None = None, top: int | None = None
 ) -> list[ItemRanking]:
-    """Rank the items of a collection by its judgements, by each of its criteria.
+    """Rank the items of a collection by each of its criteria, or by its only question.
 
     Args:
-        group: the only group that is ranked; None: all are.
-        top: items of each group that are in the frame; None: all are.
+        group: the only group that is ranked; None: all groups.
+        top: number of items of each group in the frame; None: all items.
 
     Raises:
         StoreError: if the items have no such group.
@@ -72,7 +72,7 @@ def rank_collection(
 
 
 def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
-    """One row per item, best first, group by group; indexed by the items' numbers."""
+    """Make a frame with a row for each item, group by group, best first, indexed by item number."""
     import pandas as pd
 
     columns = {name: getattr(ranked, name)[ranked.order] for name in COLUMNS if name != "id"}
@@ -86,6 +86,7 @@ def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
 
 
 def _ranking_of(collection: Collection, group: str | None, top: int | None) -> ItemRanking:
+    """Fit a collection or a criterion, and rank its items, see `rank_collection`."""
     from store.service.labelling import LabellingService
 
     service = LabellingService(collection)
@@ -107,6 +108,7 @@ def _ranking_of(collection: Collection, group: str | None, top: int | None) -> I
 
 
 def _check_group(name: str, items: Items, group: str) -> None:
+    """Refuse a group that the items of a collection do not have."""
     groups = list(dict.fromkeys(items.groups or ()))
     if group in groups:
         return

@@ -1,4 +1,4 @@
-"""The judgements of a collection as queries to learn from."""
+"""Turn the judgements of a collection into queries for training and validation."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _SOURCE = re.compile(rf"{PREFIX}(?P<name>.+?)(?:#(?P<events>[0-9]+))?", re.DOTAL
 
 @dataclass(frozen=True)
 class Source:
-    """A collection as it was after some of its judgements, as data of a run.
+    """The training data of a run: a collection, and the number of its last judgement that counts.
 
     Attributes:
         name: name of the collection.
-        events: the number of the last judgement that counts; None: all.
+        events: the number of the last judgement that counts; None: all judgements count.
 
     >>> str(Source("essays", 120)), Source.parse("collection:essays#120")
     ('collection:essays#120', Source(name='essays', events=120))
@@ -45,7 +45,7 @@ class Source:
 
     @classmethod
     def parse(cls, text: str) -> Source | None:
-        """The collection that a text names; None if it names a file."""
+        """Read a text such as `collection:essays#120`; None if it names a file."""
         match = _SOURCE.fullmatch(text)
         if match is None:
             return None
@@ -54,11 +54,11 @@ class Source:
 
 
 class JudgedData(NamedTuple):
-    """Training and validation part of a collection's judgements.
+    """The training and the validation part of a collection's judgements.
 
     Attributes:
-        facts: a hash of the items and of the answers that count. Weights and features that were
-            computed are not in it: their last bits depend on the threads and the machine.
+        facts: a hash of the items and of the answers that count. Computed weights and features are
+            left out, because their last bits depend on the threads and the machine.
     """
 
     train: Queries
@@ -66,7 +66,7 @@ class JudgedData(NamedTuple):
     facts: str
 
     def fingerprint(self, part: Queries) -> str:
-        """A hash that tells a part from other data, in hexadecimal."""
+        """Hash a part of the data, so that a run can tell whether its data changed."""
         return _hash(self.facts, part.offsets, part.rows)
 
 
@@ -79,18 +79,18 @@ def read_judged(
     describer: Describer | None = None,
     progress: Progress = lambda text: None,
 ) -> JudgedData:
-    """The judgements of a collection as queries: a part to learn from, and a part to choose by.
+    """Read the judgements of a collection as queries, in a training and a validation part.
 
-    A query is a group of items. A judgement weighs as much as its annotator is reliable; the
-    answers of an annotator who mostly says the opposite count the other way round. The comparisons
-    that follow from an answer about a set weigh less than as many answers about pairs, see
+    A query is a group of items. The weight of a judgement is the reliability of its annotator; the
+    answers of an annotator who mostly says the opposite are reversed. The comparisons of an answer
+    about more than two items weigh less than the same number of answers about pairs, see
     `Votes.comparisons`.
 
     Args:
         events: number of the last judgement that counts; None: all count.
         seed: decides which documents are held out.
-        as_before: names the documents that are held out, see `hold_out_documents`.
-        describer: a model's, which makes the features of the items; None: a new one is fitted.
+        as_before: the documents to hold out, as an earlier run did, see `hold_out_documents`.
+        describer: the describer of a model, which computes the features; None: fit a new one.
 
     Raises:
         DataError: if there are no judgements, no features, or too few judgements for two parts.
@@ -123,7 +123,7 @@ def read_judged(
 
 
 def annotator_weights(collection: Collection) -> dict[str, float]:
-    """The weight of each annotator's answers, see `Session.weighted`: 1 is the average.
+    """Weigh the answers of each annotator, see `Session.weighted`; 1 is the average weight.
 
     Excluded annotators, and annotators who never said which item is better, are left out.
     """
@@ -133,7 +133,7 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
 
 
 def _facts(items: Items, votes: Votes) -> str:
-    """A hash of items as they are stored, and of answers that no decision has left out."""
+    """Hash the stored items, and the answers that no decision has excluded."""
     columns = [items.ids, items.groups, items.texts, items.images, items.feature_names]
     answers = [votes.left, votes.right, votes.target, votes.annotator]
     if votes.weight is not None:
@@ -142,6 +142,7 @@ def _facts(items: Items, votes: Votes) -> str:
 
 
 def _hash(*values: Any) -> str:
+    """Hash arrays by their bytes, and other values by their `repr`, in hexadecimal."""
     digest = hashlib.sha256()
     for value in values:
         if isinstance(value, np.ndarray):
@@ -152,7 +153,7 @@ def _hash(*values: Any) -> str:
 
 
 def _queries(items: Items, votes: Votes, weights: Mapping[str, float], source: Source) -> Queries:
-    """The items as documents, with the votes as soft judgements.
+    """Make queries with the items as documents and the weighted votes as soft judgements.
 
     Raises:
         DataError: if there are no votes.
@@ -170,7 +171,7 @@ def _queries(items: Items, votes: Votes, weights: Mapping[str, float], source: S
         source=str(source),
     )
     weight = np.array([*weights.values()])[votes.annotator]
-    # A negative weight: the annotator mostly says the opposite.
+    # A negative weight belongs to an annotator who mostly says the opposite.
     target = np.where(weight < 0, 1 - votes.target, votes.target)
     if votes.weight is not None:
         weight = weight * votes.weight

@@ -13,7 +13,7 @@ from sortnet.messages import count
 from store.service.judge_as_annotator import EndReason, Judging, LabellingEnd
 from store.service.labelling import LabellingService
 
-_TURN = 20  # answers of one of several judges before the next one is asked
+_TURN = 20  # answers of a judge before the next judge is asked, if there are several
 
 
 def ask_in_turn(
@@ -22,13 +22,13 @@ def ask_in_turn(
     max_calls: int | None,
     progress: Progress,
 ) -> LabellingEnd | None:
-    """Ask the judges in turn until the goal is reached or none of them can be asked.
+    """Ask several judges in turn, until the goal is reached or no judge can be asked.
 
     Args:
         connections: the judges by the names of their annotators.
-        max_calls: calls of each judge in the collection, earlier calls counted; None: no limit.
+        max_calls: most calls of each judge in the collection, with earlier calls; None: no limit.
 
-    Returns how the last turn ended; None if nobody had to be asked.
+    Returns the end of the last turn; None if the goal was reached before.
 
     Raises:
         SortNetError: if a judge fails.
@@ -62,7 +62,7 @@ def ask_in_turn(
 
 
 def _calls_after(connection: JudgeConnection, n_left: int, end: LabellingEnd) -> int:
-    """Calls that a judge has left after a turn: by its budget, or a call for each answer."""
+    """The calls that a judge has left: by its budget, else one call less for each answer."""
     budget = connection.budget
     if budget is not None and budget.limits.max_calls is not None:
         return budget.limits.max_calls - budget.calls
@@ -70,9 +70,9 @@ def _calls_after(connection: JudgeConnection, n_left: int, end: LabellingEnd) ->
 
 
 def _limit_calls(connection: JudgeConnection, n_allowed: int) -> None:
-    """Let the judge's budget, if it has one, allow no more than that many calls.
+    """Lower the limit of a judge's budget to `n_allowed` calls, if the judge has a budget.
 
-    A judge without a call left is not asked, so that its budget does not matter.
+    A judge without a call left is not asked, so its budget stays.
     """
     budget = connection.budget
     if budget is None or n_allowed <= 0:
@@ -83,7 +83,7 @@ def _limit_calls(connection: JudgeConnection, n_allowed: int) -> None:
 
 
 def _calls_so_far(service: LabellingService, annotator: str) -> int:
-    """The number of calls that a judge's answers in the collection took."""
+    """Count the calls that a judge's answers in the collection took."""
     judgements = service.judgements()
     if annotator not in judgements.annotators:
         return 0
@@ -102,9 +102,9 @@ def _ask(
     number: int | None,
     progress: Progress,
 ) -> LabellingEnd:
-    """Let a judge give a number of answers; None: until the goal is reached.
+    """Ask a judge for `number` answers; None: until the goal is reached.
 
-    A new annotator who gives no answer is removed again.
+    If a new judge gives no answer, its annotator is removed again.
     """
     collection = service.collection
     is_new = annotator not in {existing.name for existing in collection.annotators()}

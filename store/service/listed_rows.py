@@ -1,4 +1,4 @@
-"""Rows of a store's tables as plain values: its collections, a collection's newest judgements."""
+"""List the collections of a store, and the newest judgements of a collection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COUNTS = ("items", "features", "annotators", "judgements")
 
 
 def collection_rows(store: Store) -> list[dict[str, Any]]:
-    """A row for each collection with its counts, oldest first."""
+    """Return a row for each collection, oldest first, with its number of items, answers etc."""
     rows = rows_of(store.collections_frame()[["name", "created", *_COUNTS]])
     return [row | {"created": _iso_time(row["created"])} for row in rows]
 
@@ -26,9 +26,9 @@ class NewestJudgements:
 
     Attributes:
         rows: a row for each judgement, oldest first.
-        n_older: judgements that are not among the rows.
-        n_answers: answers that count, of the rows and the older ones.
-        n_annotators: annotators who gave these answers.
+        n_older: number of judgements older than the rows.
+        n_answers: number of answers that count, among all judgements.
+        n_annotators: number of annotators who gave these answers.
     """
 
     rows: list[dict[str, Any]]
@@ -38,7 +38,7 @@ class NewestJudgements:
 
 
 def newest_judgements(collection: Collection, limit: int) -> NewestJudgements:
-    """The newest judgements of a collection, at most `limit`."""
+    """Return the newest judgements of a collection, at most `limit`, with counts of all."""
     frame = collection.judgements_frame()
     rows = [row | {"at": _iso_time(row["at"])} for row in rows_of(frame.tail(limit))]
     counted = frame[frame["answer"].isin(ORDER_ANSWERS) & ~frame["undone"] & ~frame["excluded"]]
@@ -51,5 +51,5 @@ def newest_judgements(collection: Collection, limit: int) -> NewestJudgements:
 
 
 def _iso_time(text: str | None) -> str | None:
-    """A time in ISO 8601; None if a damaged store has no time."""
+    """Convert a stored time to ISO 8601; None if a damaged store has no time."""
     return None if text is None else text.replace(" ", "T")

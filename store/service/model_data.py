@@ -1,4 +1,4 @@
-"""Data for a model, read with the features and the columns that the model was trained with."""
+"""Read data with the features and the columns that a model was trained with."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of queries, or a file or folder of items, for a model.
+    """A file of queries, or a file or folder of items, that a model is applied to.
 
     Attributes:
         path: the file or folder.
-        columns: the names of columns; a column that is not named is the model's.
+        columns: the names of columns; other names are taken from the model.
         part: name of a part of the file that the model was trained on; None: all queries.
         cache: folder of parsed data; None: nothing is cached.
     """
@@ -33,13 +33,13 @@ class DataFile:
     cache: Path | None = None
 
     def read(self, model: Ranker, progress: Progress, *, labelled: bool) -> Queries:
-        """The queries, or the items, with the features of the model.
+        """Read the queries, or the items, with the features of the model.
 
         Args:
             labelled: whether every document needs a grade.
 
         Raises:
-            SortNetError: if the data cannot be used, or has no such part.
+            SortNetError: if the data cannot be used, or do not have the part.
         """
         facts_of_part: dict[str, Any] | None = None
         if self.part is not None:
@@ -67,10 +67,10 @@ class DataFile:
 
 
 def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
-    """Facts about a part of the one file that the model was trained on.
+    """Return the recorded facts about a part of the file that the training divided.
 
     Raises:
-        SortNetError: if it was not trained on one file, or the file has another content.
+        SortNetError: if the model was not trained on one file, or `path` has another content.
     """
     facts = _recorded_facts(model, part)
     if facts is None:
@@ -86,7 +86,7 @@ def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
 
 
 def _recorded_facts(model: Ranker, part: str) -> dict[str, Any] | None:
-    """Facts that a model folder has about a part of one file; None without such facts."""
+    """The facts in model.json about a part of a divided file; None if there are none."""
     from sortnet.data.parts import is_part
 
     recorded = model.info.get("data")

@@ -1,4 +1,4 @@
-"""The model of a folder that a command or a training names; its error hints at the next step."""
+"""Load the model that a command or a training names; errors name the next step."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def load_model(model: str, progress: Progress, threads: int | None = None) -> Ranker:
-    """Load the model of a folder, and set the number of threads that it runs in.
+    """Load the model in a folder, and set the number of threads for ranking.
 
     Raises:
-        SortNetError: if there is no such model, or the name is a collection's.
+        SortNetError: if there is no model, or `model` is the name of a collection.
     """
     from sortnet.rankers.load_ranker import load_ranker
 
@@ -28,7 +28,7 @@ def load_model(model: str, progress: Progress, threads: int | None = None) -> Ra
     set_threads(threads)
     names: list[str] = []
     if not Path(model).exists():
-        with suppress(StoreError):  # without a store the name can only be a folder's
+        with suppress(StoreError):  # without a store there are no collections
             names = collections_of(None)
     if model in names:
         argument = shlex.quote(model)

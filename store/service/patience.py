@@ -1,4 +1,4 @@
-"""Wait for a store whose server is away, so that an answer that was paid for is not lost."""
+"""Wait for a database server that is away, so that no answer that was paid for is lost."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 class StorePatience:
-    """Attempts at a store, repeated while its server is away; shared by several threads.
+    """Repeats reads and writes while the store's server is away; several threads may share it.
 
     Args:
         database: the database of the store.
-        seconds: time for which its server may be away. Then every attempt fails at once, until an
-            attempt succeeds.
+        seconds: time for which the server may be away. After this time every attempt fails at once,
+            until an attempt succeeds.
         name: name of the judge in messages.
         notify: called with a message when the waiting begins.
     """
@@ -34,7 +34,7 @@ class StorePatience:
         self._name = name
         self._notify = notify
         self._lock = threading.Lock()
-        self._until: float | None = None  # None: the server was there at the last attempt
+        self._until: float | None = None  # end of the wait; None: nobody waits
         self._stopped = threading.Event()
 
     def do(self, work: Callable[[], T]) -> T:
@@ -60,11 +60,11 @@ class StorePatience:
             seconds = min(2 * seconds, LONGEST_WAIT)
 
     def stop(self) -> None:
-        """End all waits: every further attempt is the last one."""
+        """End all waits; from now on, an attempt that fails is not repeated."""
         self._stopped.set()
 
     def _wait(self, seconds: float) -> bool:
-        """Wait before the next attempt; returns False if there must be none."""
+        """Wait before the next attempt, and return False if there must be no further attempt."""
         with self._lock:
             if self._until is None:
                 self._until = time.monotonic() + self._seconds

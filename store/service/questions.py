@@ -1,4 +1,4 @@
-"""The questions that annotators of a collection are asked, by its criteria, and their changes."""
+"""Show and change the questions that a collection asks: text, goal, deadline, quotas etc."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QuestionChanges:
-    """Changes of what annotators are asked; None and empty: no change.
+    """Changes of what annotators are asked; a value that is None or empty changes nothing.
 
     Attributes:
         question: the question about each pair.
         instructions: a file of Markdown, or `none`.
         criterion: the criterion that is changed; a new one is added.
-        goal: when the asking is to stop.
+        goal: the goal at which the asking stops.
         deadline: seconds since 1970 after which nothing is asked; 0: no deadline.
-        overlap: annotators who answer each pair before new pairs are asked.
+        overlap: number of annotators who answer each pair before new pairs are asked.
         set_size: number of items of a question.
-        worst: whether the worst of more than two items is asked for, too.
-        quotas: (annotator, answers in all; 0: no quota).
-        kinds: (annotator, `person` or `model`).
+        worst: whether a question about more than two items also asks for the worst item.
+        quotas: pairs (annotator, most answers); 0: no quota.
+        kinds: pairs (annotator, kind), where kind is `person` or `model`.
     """
 
     question: str | None = None
@@ -48,7 +48,7 @@ class QuestionChanges:
     kinds: tuple[tuple[str, str], ...] = ()
 
     def decisions(self) -> list[Decision]:
-        """The decisions to store.
+        """Turn the changes into decisions to store.
 
         Raises:
             DataError: if the file of instructions cannot be read.
@@ -70,6 +70,7 @@ class QuestionChanges:
         return decisions
 
     def _amounts(self) -> Iterator[tuple[str, float]]:
+        """Yield the kind and the amount of each decision that is a number."""
         if self.goal is not None:
             yield "goal", self.goal.wrong
             yield "top", self.goal.top
@@ -93,8 +94,8 @@ def change_questions(
         goal: the goal among the decisions.
 
     Raises:
-        DataError: on a goal of a top that has room for all items, or a question about more items
-            than there are; then no criterion is added.
+        DataError: if the goal is a top of all items, or a question is about more items than there
+            are; then no criterion is added.
     """
     if criterion is None:
         _check_goal_and_set_size(collection, goal, decisions)
@@ -109,7 +110,7 @@ def change_questions(
 def _check_goal_and_set_size(
     collection: Collection, goal: Goal | None, decisions: Sequence[Decision]
 ) -> None:
-    """Refuse a top that has room for all items, and questions about more items than there are."""
+    """Refuse a top of all items, and questions about more items than there are."""
     if goal is not None and goal.top:
         _refuse_top_of_all(collection, goal.top)
     for decision in decisions:
@@ -119,13 +120,15 @@ def _check_goal_and_set_size(
 
 
 def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> None:
-    """Refuse questions about more items than any group has; smaller groups are asked about fewer.
+    """Refuse questions about more items than the largest group has.
+
+    In smaller groups, questions are about fewer items.
 
     Args:
         retired: items that nobody is asked about.
 
     Raises:
-        DataError: if there are fewer items, or all groups have fewer.
+        DataError: if the largest group has fewer than `set_size` items.
     """
     n_items, in_group = largest_group(items, retired)
     if set_size > max(n_items, 2):
@@ -136,7 +139,9 @@ def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> 
 
 
 def largest_group(items: Items, retired: Iterable[int] = ()) -> tuple[int, str]:
-    """The number of items in the largest group, and ` in the largest group` if there are groups.
+    """Return the number of items in the largest group, and words for a message about it.
+
+    The words are ` in the largest group`, or empty if there are no groups.
 
     Args:
         retired: items that are not counted.
@@ -149,11 +154,12 @@ def largest_group(items: Items, retired: Iterable[int] = ()) -> tuple[int, str]:
 
 
 def question_facts(collection: Collection) -> list[dict[str, Any]]:
-    """Facts about what annotators are asked, for each criterion or for the only question."""
+    """Return facts about each criterion's question, or about the only question."""
     return [_facts(criterion) for criterion in collection.asked()]
 
 
 def _facts(collection: Collection) -> dict[str, Any]:
+    """Return the question of a collection with its goal, quotas and number of judgements."""
     study = collection.study()
     deadline: str | None = None
     if study.deadline:
@@ -176,7 +182,7 @@ def _facts(collection: Collection) -> dict[str, Any]:
 
 
 def _refuse_top_of_all(collection: Collection, top: int) -> None:
-    """Refuse a top that has room for all items that are not retired."""
+    """Refuse a top that all items of each group would belong to; retired items do not count."""
     n_items, in_group = largest_group(collection.items(), collection.study().retired)
     if top >= n_items:
         raise DataError(
@@ -185,7 +191,7 @@ def _refuse_top_of_all(collection: Collection, top: int) -> None:
 
 
 def _read_instructions(file: str) -> str:
-    """The text of a file; empty if it is called `none`."""
+    """Read the instructions in a file; the name `none` means no instructions."""
     if file == "none":
         return ""
     try:

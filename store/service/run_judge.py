@@ -30,19 +30,20 @@ from store.service.patience import StorePatience
 
 PairOfSplit: TypeAlias = tuple[Split, int, int]  # the documents' numbers, the lower one first
 
-STRATEGY = "loop"  # of the questions: the learning loop chose the pairs
-ATTEMPTS = 2  # at a pair at which the judge fails
+STRATEGY = "loop"  # strategy of the questions: the learning loop chose the pairs
+ATTEMPTS = 2  # how often a judge that fails is asked about a pair
 _PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
 
 def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, seed: int) -> I64:
-    """The pairs of the validation part that its share of a budget of answers is spent on.
+    """The pairs of the validation part to ask about, given a budget of answers.
 
-    About equally many are of each query, the same for the same seed. The rest of the budget is
-    left to the training part.
+    Each query has about equally many of the pairs. The rest of the budget is left to the training
+    part.
 
     Args:
         judgements: the budget.
+        seed: decides which pairs are drawn.
     """
     n_pairs = answers_about_vali(judgements)
     part = SortedPart(vali, comparator, n_pairs, np.random.default_rng([seed, len(SPLITS)]))
@@ -55,9 +56,9 @@ class _Pool(WorkerPool[Question]):
 
     Attributes:
         split: the part that is asked about.
-        waiting: questions that no worker has been asked; their items are the documents' numbers.
-        judgements: answers that may be given in all.
-        n_stored: pairs with a stored answer.
+        waiting: questions that no worker has been asked yet; their items are document numbers.
+        judgements: the number of answers that may be given in all.
+        n_stored: the number of pairs with a stored answer.
         targets: the probability that the first document is better, for each answered pair.
     """
 
@@ -113,7 +114,8 @@ class _Pool(WorkerPool[Question]):
         return self.split == "vali"
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
-        orders = (question, question.turned)  # the second one if the judge is asked in both orders
+        # There is one verdict, or a second verdict if the judge is asked in both orders.
+        orders = (question, question.turned)
         answers = [
             JudgeAnswer(order.left, order.right, verdict.answer, **verdict.facts(), at=time.time())
             for order, verdict in zip(orders, verdicts, strict=False)
@@ -130,17 +132,17 @@ class _Pool(WorkerPool[Question]):
 
 
 class RunJudge:
-    """Answers about the documents of a run: read from the store, or asked and stored at once.
+    """A judge of the documents of a run: gives stored answers, and asks for and stores new ones.
 
     Args:
-        judge: who is asked.
-        run: keeps the answers.
+        judge: the machine that is asked.
+        run: the run that stores the answers.
         documents: the documents of each part, in the order of their numbers.
         question: the question about each pair.
         seed: decides which document of a pair is shown left.
-        judgements: answers that may be given in all.
+        judgements: the number of answers that may be given in all.
         again: the command or the call that resumes the run.
-        closed: whether nothing is asked any more, as the run has ended.
+        closed: whether nothing is asked any more, because the run has ended.
         notify: called with messages about failures.
     """
 
@@ -205,13 +207,13 @@ class RunJudge:
                 worker.end()
 
     def parts(self, train: Queries, vali: Queries, vali_keys: I64) -> tuple[Queries, Queries]:
-        """The parts to learn from: T, which has this judge, and V with this judge's answers.
+        """The training part with this judge, and the validation part with its answers.
 
         Args:
-            vali_keys: the pairs of V to ask about.
+            vali_keys: the pairs of the validation part to ask about.
 
         Raises:
-            SortNetError: if the judge fails, saying how to go on.
+            SortNetError: if the judge fails; the message has the command that resumes the run.
         """
         if len(vali_keys):
             self._answers("vali", vali, *unpacked(vali_keys))
@@ -231,7 +233,7 @@ class RunJudge:
         }
 
     def _undecided(self) -> str | None:
-        """The fault that all answers about a part are ties or skips; None if some are not."""
+        """The fault if all answers about a part are ties or skips, in words; else None."""
         for split, part in _PARTS.items():
             targets = list(self._targets_of(split).values())
             n_skipped = sum(map(math.isnan, targets))
@@ -274,7 +276,7 @@ class RunJudge:
         """Ask about pairs, and store the answers.
 
         Raises:
-            SortNetError: if the judge fails, saying how to go on.
+            SortNetError: if the judge fails; the message has the command that resumes the run.
         """
         if not self._workers:
             self._connections.enter_context(self.judge.open_connections())

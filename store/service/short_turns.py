@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Seconds for which other work may hold the interpreter while somebody answers. An answer needs it
-# about fifty times, at each step of the database.
+# Seconds for which other work may hold the interpreter while somebody answers. Storing an answer
+# takes about fifty steps of the database, and each step may wait for the interpreter.
 _SWITCH_INTERVAL = 0.0005
 
 

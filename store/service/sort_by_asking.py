@@ -45,8 +45,8 @@ from store.service.sort_collection import collection_to_sort
 from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import open_store
 
-_LONGEST_NAME = 60  # characters of a command that is an annotator's name
-_EXAMPLES = 50  # prompts whose mean length an estimate takes
+_LONGEST_NAME = 60  # most characters of an annotator's name; a command may be longer
+_EXAMPLES = 50  # prompts whose mean length is used in an estimate
 
 
 def sort(
@@ -169,12 +169,12 @@ def sort(
 
 @dataclass(frozen=True)
 class SortEstimate:
-    """What a call of `sort` would take; nothing was asked, sent or stored.
+    """Questions, calls and cost that a call of `sort` would take; nothing was asked or sent.
 
     Attributes:
         questions: expected number of questions to the goal, or to `max_calls`.
-        calls: estimated calls of each language model by name, with tokens and cost.
-        prompt: an example of what a language model would be sent; None without a language model.
+        calls: {name of a language model: its estimated calls, with tokens and cost}.
+        prompt: an example of a prompt to a language model; None without a language model.
     """
 
     questions: int
@@ -203,7 +203,7 @@ def estimate(
     ignore: Sequence[str] = (),
     seed: int = 0,
 ) -> SortEstimate:
-    """Estimate what `sort` with the same arguments takes, from no answers at all.
+    """Estimate the questions, calls and cost of `sort` with the same arguments.
 
     Raises:
         SortNetError: as `sort`.
@@ -221,7 +221,7 @@ def estimate(
     _check_set_size(given_items, set_size)
     if set_size is not None and set_size > 2:
         for annotator, machine_judge in judges.items():
-            # A language model is checked below, where its prompts are made.
+            # A language model's prompts are made below, which checks them.
             if not isinstance(machine_judge, LanguageModel):
                 check_takes_sets(machine_judge.connect(f"judge {annotator}"), set_size)
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "estimate.db")) as opened:
@@ -234,11 +234,12 @@ def estimate(
             expected_questions = service.remaining.questions
             examples = example_questions(service, _EXAMPLES)
     n_items = len(given_items.items)
-    n_questions = n_items * (n_items - 1) // 2
+    limits = [n_items * (n_items - 1) // 2]  # no pair is asked twice
     if expected_questions is not None:
-        n_questions = min(expected_questions, n_questions)
+        limits.append(expected_questions)
     if max_calls is not None:
-        n_questions = min(n_questions, max_calls * len(judges))
+        limits.append(max_calls * len(judges))
+    n_questions = min(limits)
     questions_a_judge = math.ceil(n_questions / len(judges))
     models = {
         annotator: machine_judge
@@ -257,10 +258,10 @@ def estimate(
 
 
 def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, MachineJudge]:
-    """The judges by the names under which their answers are stored.
+    """Return {name under which answers are stored: judge}.
 
     Raises:
-        SortNetError: on something that is no judge, or no judge at all.
+        SortNetError: if a value is no judge, or there is no judge.
 
     >>> list(judges_by_name({"length": lambda left, right: "left"}))
     ['length']
@@ -274,7 +275,10 @@ def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, Machin
 
 
 def _annotator_name(judge: MachineJudge) -> str:
-    """The name of a judge: its model and variant, its command, or its function's name."""
+    """Name a judge by its model and variant, its command, or its function.
+
+    A long name is cut, and a hash tells it from other names.
+    """
     name = judge.annotator
     if isinstance(judge, LanguageModel) and judge.variant:
         name = f"{name} {judge.variant}"
@@ -285,16 +289,17 @@ def _annotator_name(judge: MachineJudge) -> str:
 
 
 def _check_texts(**texts: object) -> None:
+    """Refuse a value that is neither a text nor None."""
     for name, text in texts.items():
         if text is not None and not isinstance(text, str):
             raise SortNetError(f"{name}: {shown(text)} is no text")
 
 
 def _goal(given_items: GivenItems, top: int | None, wrong: float) -> Goal:
-    """The goal of the session.
+    """Make the goal of the session.
 
     Raises:
-        SortNetError: on an impossible number, or a top that has room for all items.
+        SortNetError: on an impossible number, or a top of all items.
     """
     check_whole_number("top", top)
     if not isinstance(wrong, int | float) or not 0 < wrong < 1:
@@ -310,21 +315,21 @@ def _goal(given_items: GivenItems, top: int | None, wrong: float) -> Goal:
 
 
 def _check_set_size(given_items: GivenItems, set_size: int | None) -> None:
-    """Refuse an impossible number of items of a question."""
+    """Refuse questions about an impossible number of items."""
     check_whole_number("set_size", set_size, least=2, most=MOST_ITEMS)
     if set_size is not None:
         check_set_size(given_items.items, set_size)
 
 
 def _decide_set_size(collection: Collection, set_size: int | None) -> None:
-    """Let questions be about that many items from now on; None: as before."""
+    """Store that questions are about `set_size` items from now on; None changes nothing."""
     if set_size is not None and set_size != collection.study().set_size:
         collection.decide(Decision("set-size", amount=set_size))
 
 
 @cache
 def _process_store() -> Path:
-    """File of the store of this process, which is removed at its end."""
+    """Create a folder for the store of this process, which is removed when the process ends."""
     folder = tempfile.mkdtemp(prefix="sortnet-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder, "sort.db")

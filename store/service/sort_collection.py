@@ -1,4 +1,4 @@
-"""The collection of a call of `sortnet.sort`: created, or found by its name and added to."""
+"""Create the collection of a call of `sortnet.sort`, or find it by name and add items."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ def collection_to_sort(
     seed: int,
     progress: Progress,
 ) -> Collection:
-    """The collection of the items, created or added to, that asks the question.
+    """Find or create the collection that has all the items and asks the question.
 
     Args:
-        name: name of the collection; None: a hash of the items, question and instructions.
-        question, instructions: texts for the judge; None: the collection's.
+        name: name of the collection; None: a hash of the items, the question and instructions.
+        question, instructions: texts for the judge; None: the texts of the collection.
 
     Raises:
-        StoreError: if it has items that were not passed, or another question and answers to it.
+        StoreError: if the collection has items that were not passed, or answers to another
+            question.
     """
     if name is None:
         name = f"sort {_digest(given_items, question, instructions)}"
@@ -59,7 +60,7 @@ def collection_to_sort(
 def _add_new_items(
     store: Store, name: str, given_items: GivenItems, seed: int, progress: Progress
 ) -> Collection:
-    """Add the items that the collection lacks; it is created if there is none of that name."""
+    """Add the items that the collection lacks; create the collection if it does not exist."""
     items = given_items.items
     if name in set(store.collections_frame()["name"]):
         collection = store.collection(name)
@@ -103,7 +104,7 @@ def _check_all_passed(name: str, stored_ids: Iterable[str], passed_ids: Iterable
 
 
 def _check_same_texts(name: str, stored: Items, passed: Items) -> None:
-    """Refuse an item whose text differs from the text that judges answered about."""
+    """Refuse an item whose text differs from the stored text, which answers are about."""
     text_of_id = dict(zip(stored.ids, stored.texts, strict=True))
     for id, text in zip(passed.ids, passed.texts, strict=True):
         if id in text_of_id and text != text_of_id[id]:
@@ -114,7 +115,7 @@ def _check_same_texts(name: str, stored: Items, passed: Items) -> None:
 
 
 def _digest(given_items: GivenItems, question: str | None, instructions: str | None) -> str:
-    """A hash of the items with their groups, in any order, the question and the instructions."""
+    """Hash the question, the instructions, and the items with their groups in any order."""
     items = given_items.items
     groups = items.groups or (None,) * len(items)
     contents = sorted(
@@ -128,7 +129,7 @@ def _digest(given_items: GivenItems, question: str | None, instructions: str | N
 
 
 def _file_hash(items: Items, file: str | None) -> str | None:
-    """A hash of the content of an image or sound file; None without a file."""
+    """Hash the content of an image or sound file; None without a file."""
     if file is None:
         return None
     path = Path(items.root or "", file)

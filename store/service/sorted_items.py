@@ -1,4 +1,4 @@
-"""Items that were sorted by asking a judge: their order, and a ranker of other items."""
+"""The result of `sortnet.sort`: the sorted items, and a ranker trained on the answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from store.store import open_store
 if TYPE_CHECKING:
     import pandas as pd
 
-_QUANTILES = (0.05, 0.95)  # of the ranks in draws: a 90 % interval
+_QUANTILES = (0.05, 0.95)  # quantiles of drawn ranks that bound a 90 % interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +45,12 @@ class SortedItems:
         name: name of the collection.
         store: the store that has the collection.
         reason: why the asking ended.
-        status: how far the goal is, in a line.
+        status: a line about the distance from the goal.
         answered: number of answers of this call.
         answered_in_all: number of answers in the collection.
         spent: calls, tokens and cost of each language model in this call.
         seed: seed of the ranker's training.
-        goal: when the asking was to stop; None: the collection's own goal.
+        goal: the goal at which the asking was to stop; None: the goal of the collection.
     """
 
     frame: pd.DataFrame
@@ -71,7 +71,7 @@ class SortedItems:
 
     @cached_property
     def ranker(self) -> ItemRanker:
-        """A ranker of other items, trained on the answers as `train` does, when it is first used.
+        """A ranker of other items, which is trained on the answers at its first use, as by `train`.
 
         Raises:
             DataError: if the items have no features, or there are too few answers.
@@ -112,7 +112,7 @@ class ItemRanker:
     """Ranks items that nobody was asked about, by their features.
 
     Attributes:
-        ranker: a ranker of documents, which `sortnet rank` takes from its folder.
+        ranker: the ranker of documents, as a model folder holds it.
     """
 
     ranker: Ranker
@@ -125,9 +125,9 @@ class ItemRanker:
             columns: `text`, `id`, `group` and `ignore`, as `sortnet.sort` takes them.
 
         Returns a frame with `rank`, `item` and `score`, indexed by the places in the input. It has
-        `low` and `high` where the ranker says how sure it is: a posterior gives the 90 % interval
-        of the rank, soft trees or a committee the range of the ranks over their heads or members.
-        A score says how good an item is, not only its place.
+        `low` and `high` if the ranker knows how sure a rank is: a posterior gives the 90 % interval
+        of the rank, soft trees and committees the range of the ranks by their heads or members.
+        Scores also tell how far apart two items are.
 
         Raises:
             DataError: if the items lack a feature that the ranker was trained on.
@@ -141,7 +141,7 @@ class ItemRanker:
         rank[order] = _places_within_queries(queries)
         scores = self.ranker.real_scores(queries)
         intervals = _rank_intervals(self.ranker, queries)
-        # Queries are grouped, so an item is at another row than in the input.
+        # Queries group the items, so that an item may be in another row than in the input.
         row_of_item = {item: row for row, item in enumerate(queries.rows.tolist())}
         rows = [row_of_item[item] for item in given_items.number]
         frame = pd.DataFrame(
@@ -166,6 +166,7 @@ class ItemRanker:
         self.ranker.save(folder)
 
     def _queries(self, given_items: GivenItems) -> Queries:
+        """Make queries of items, with the features that the ranker was trained on."""
         describer = self.ranker.describer
         if describer is None:
             raise SortNetError("the ranker knows no features of items")
@@ -180,7 +181,7 @@ class ItemRanker:
 
 
 def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str]) -> pd.DataFrame:
-    """The frame of a ranking, with a row for each value that was passed, see `SortedItems.frame`.
+    """Make the frame `SortedItems.frame`, with a row for each value that was passed.
 
     Args:
         ids: ids of the ranked items, in the order of the collection.
@@ -210,15 +211,16 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
 
 
 def _places_within_queries(queries: Queries) -> I64:
-    """(n_docs,) 1, 2, ... within each query."""
+    """Number the places 1, 2, ... within each query, (n_docs,)."""
     sizes = np.diff(queries.offsets)
     return np.concatenate([np.arange(1, size + 1) for size in sizes])
 
 
 def _rank_intervals(ranker: Ranker, queries: Queries) -> tuple[I64, I64] | None:
-    """(n_docs,) lowest and highest rank of each document; None if the ranker has only one score.
+    """Return the lowest and the highest rank of each document, (n_docs,) each.
 
-    The interval holds 90 % of a posterior's draws, or all heads or members of another ranker.
+    Between them are 90 % of the ranks in draws of a posterior, or all ranks by the heads or members
+    of another ranker. None if the ranker has only one score for a document.
     """
     if isinstance(ranker, PosteriorRanker):
         scores = _draws(ranker, queries)
@@ -239,7 +241,7 @@ def _rank_intervals(ranker: Ranker, queries: Queries) -> tuple[I64, I64] | None:
 
 
 def _draws(ranker: PosteriorRanker, queries: Queries) -> F64:
-    """(n_docs, k) the scores in k draws of a posterior, each with its own residual."""
+    """Draw k scores for each document from a posterior, (n_docs, k), with random residuals."""
     mean_and_draws = ranker.comparator.prepare(ranker.scaled(queries).features)
     draws: F64 = mean_and_draws[:, 1:]
     noise = np.random.default_rng(0).normal(size=draws.shape)
@@ -248,9 +250,9 @@ def _draws(ranker: PosteriorRanker, queries: Queries) -> F64:
 
 
 def _scores_of_heads(ranker: Model, queries: Queries) -> F64:
-    """(n_docs, k) the score by each head of soft trees, or each member of a committee.
+    """Score documents by each head of soft trees, or each member of a committee, (n_docs, k).
 
-    k is 0 if a member has no scores, but only margins.
+    k is 0 if a member has only margins, and no scores.
     """
     features = ranker.scaled(queries).features
     columns: list[F64] = []
@@ -259,7 +261,7 @@ def _scores_of_heads(ranker: Model, queries: Queries) -> F64:
             scores: Any = net.prepare(features)
         else:
             scores = net.scores(features)
-        if scores is None:  # its margins are no differences of scores
+        if scores is None:  # the margins of this net are no differences of scores
             return np.empty((queries.n_docs, 0))
         columns.append(np.asarray(scores, np.float64).reshape(queries.n_docs, -1))
     return np.hstack(columns)

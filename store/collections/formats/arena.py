@@ -1,4 +1,4 @@
-"""Battles of Chatbot Arena: the models are the items."""
+"""Read battles of Chatbot Arena, whose two models are items of the collection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _N_NAMED = 3  # models that a message names
 
 
 def check_models(path: str, battles: Sequence[Record], finder: ItemFinder) -> None:
-    """Raise a DataError if models are no items of the collection."""
+    """Raise a DataError if some models are no items of the collection."""
     models = dict.fromkeys(
         str(battle[side]) for battle in battles for side in ("model_a", "model_b")
     )
@@ -30,7 +30,7 @@ def check_models(path: str, battles: Sequence[Record], finder: ItemFinder) -> No
 
 
 def read_battle(place: str, battle: Record) -> Iterator[dict[str, Any]]:
-    """The vote of a battle: its judge is the annotator, "both bad" is a tie."""
+    """Yield the vote of a battle: its judge is the annotator, and "both bad" is a tie."""
     winner = str(battle["winner"]).strip()
     annotators = (battle.get(name) for name in ("judge", "judge_hash", "annotator"))
     yield {

@@ -17,10 +17,10 @@ _TIES = ("tie", "equal", "draw", "same", "both")
 
 
 def compared_question(path: str, records: Sequence[Record]) -> str | None:
-    """The question whose answers compare fields of their records; None if nobody answered.
+    """Find the question whose answers compare fields of a record; None if nobody answered.
 
     Raises:
-        DataError: if several questions compare fields, or questions are answered and none does.
+        DataError: if several questions compare fields, or no answered question does.
     """
     comparing: dict[str, None] = {}
     not_comparing: dict[str, None] = {}
@@ -45,7 +45,7 @@ def compared_question(path: str, records: Sequence[Record]) -> str | None:
 def read_record(
     finder: ItemFinder, question: str | None, place: str, record: Record
 ) -> Iterator[dict[str, Any]]:
-    """The votes of the submitted responses to one question; suggestions are left out."""
+    """Yield the votes of the submitted responses to one question; skip suggestions."""
     fields = record["fields"]
     if not isinstance(fields, dict):
         refuse(place, "is no record of Argilla: fields is an object")
@@ -61,7 +61,7 @@ def read_record(
                 refuse(place, f"the answer {shown(value)} is no field of it: {listed(fields)}")
             ranks = dict.fromkeys(fields_of_items, 1)
         if isinstance(value, str) and value in fields:
-            # A label is the best of the fields that hold items.
+            # A label names the best field; the other fields with items count as worse.
             pairs = [(value, name) for name in fields_of_items if name != value]
             ranks = {**dict.fromkeys(fields_of_items, 2), value: 1}
         else:
@@ -73,17 +73,29 @@ def read_record(
 
 
 def _responses(record: Record) -> Iterator[tuple[str, Record]]:
-    """Each (question, {value, user_id, status}) of a record, written by the SDK or the REST API."""
+    """Yield (question, {value, user_id, status}) from the form of the SDK or of the REST API."""
     responses = record["responses"]
     if isinstance(responses, dict):
-        for question, answers in responses.items():
-            for answer in answers if isinstance(answers, list) else ():
+        yield from _responses_of_sdk(responses)
+    elif isinstance(responses, list):
+        yield from _responses_of_api(responses)
+
+
+def _responses_of_sdk(responses: Record) -> Iterator[tuple[str, Record]]:
+    """Yield the responses in {question: [response, ...]}."""
+    for question, answers in responses.items():
+        if isinstance(answers, list):
+            for answer in answers:
                 if isinstance(answer, dict):
                     yield question, answer
-    elif isinstance(responses, list):
-        for response in responses:
-            values = response.get("values") if isinstance(response, dict) else None
-            for question, answer in values.items() if isinstance(values, dict) else ():
+
+
+def _responses_of_api(responses: Sequence[Any]) -> Iterator[tuple[str, Record]]:
+    """Yield the responses in [{"values": {question: {"value": value}}, ...}, ...]."""
+    for response in responses:
+        values = response.get("values") if isinstance(response, dict) else None
+        if isinstance(values, dict):
+            for question, answer in values.items():
                 if isinstance(answer, dict):
                     yield question, {**response, "value": answer.get("value")}
 
@@ -98,7 +110,7 @@ def _refuse_list_of_fields(path: str, question: str, value: Any, fields: Record)
 
 
 def _ranks(value: Any, fields: Record) -> Ranks | None:
-    """The ranks that an answer gives to fields; None if the answer is not about fields."""
+    """Return {field: rank} of an answer; None if the answer names anything but fields."""
     if isinstance(value, str) and value in fields:
         return {value: 1}
     if not isinstance(value, list) or not value:
@@ -114,7 +126,7 @@ def _ranks(value: Any, fields: Record) -> Ranks | None:
 def _vote(
     place: str, ranks: Ranks, pair: tuple[str, str], fields: Record, finder: ItemFinder
 ) -> dict[str, Any]:
-    """The vote about the items in two fields, by the ranks of the fields."""
+    """Return the vote about the items in two fields: the field of the lower rank is better."""
     first, second = pair
     if not all(isinstance(ranks[name], int) for name in pair):
         refuse(place, f"rank {shown(ranks[first])} or {shown(ranks[second])} is no whole number")

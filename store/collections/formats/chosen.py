@@ -16,12 +16,12 @@ COLUMNS = ("chosen", "rejected")
 
 
 def read_record(finder: ItemFinder, place: str, record: Record) -> Iterator[dict[str, Any]]:
-    """The vote of a record; the ids beside the texts, which our export writes, take precedence."""
+    """Yield the vote of a record, by the ids that our export writes, else by the two texts."""
     winner, loser = record.get("chosen_id"), record.get("rejected_id")
     if not {winner, loser} <= finder.ids:
         chosen, prompt = record["chosen"], record.get("prompt")
         if prompt is None and isinstance(chosen, list):
-            prompt = chosen  # an implicit prompt, which is part of both conversations
+            prompt = chosen  # both conversations begin with an implicit prompt
         group = {"prompt": text_of(prompt, role="user"), "group": record.get("group")}
         winner, loser = finder.pair(place, chosen, record["rejected"], group)
     yield {"winner": winner, "loser": loser, "annotator": record.get("annotator")}
@@ -35,15 +35,15 @@ def preference_records(
     weights: Mapping[str, float] | None = None,
     conversational: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """One record per pair on which the annotators have a majority, in the order of first answers.
+    """Yield a record for each pair with a majority of annotators, in the order of first answers.
 
     `prompt`, `chosen` and `rejected` are the columns of TRL's preference type with an explicit
     prompt, in its standard or conversational format
     (https://huggingface.co/docs/trl/dataset_formats). `weight` is the sum of the weights of the
     annotators who prefer the chosen item, minus the weights of those who prefer the rejected item:
-    1 is one average annotator. A pair whose weight is not above 0 is left out, as are ties. An
+    1 is one average annotator. A tied pair, or a pair whose weight is not above 0, is left out. An
     annotator who answered a pair several times has one vote. An answer about more than two items
-    counts for each pair of which it says which item is better.
+    counts for each pair of items that it ranks.
 
     Args:
         judgements: with undos, and without the judgements of excluded annotators.
@@ -79,9 +79,10 @@ def preference_records(
 
 
 def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int]]:
-    """{pair: {annotator: vote}}: 1 for the item with the lower number, -1 for the other item.
+    """Return {pair: {annotator: vote}}.
 
-    A vote is 0 if the annotator's answers about the pair cancel out.
+    A vote is 1 for the item with the lower number, and -1 for the other item. A vote is 0
+    if the annotator's answers about the pair cancel out.
     """
     undone = {judgement.undoes for judgement in judgements}
     balances: dict[Pair, Counter[str]] = {}

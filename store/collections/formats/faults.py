@@ -1,4 +1,4 @@
-"""Refuse a file, naming the place of the fault."""
+"""Refuse a file with an error that names the place of the fault."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from sortnet.errors import DataError
 
 
 def refuse(place: str, fault: str) -> NoReturn:
-    """Raise a DataError about a file, or about a row of it."""
+    """Raise a DataError that names a file, or a row of the file."""
     raise DataError(f"{place}: {fault}")

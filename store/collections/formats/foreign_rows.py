@@ -12,7 +12,7 @@ from store.collections.formats import arena, argilla, chosen, label_studio
 from store.collections.formats.faults import refuse
 from store.collections.formats.item_finder import ItemFinder, Record
 
-# The votes of a record; the text names its place in the file.
+# A function that yields the votes of a record, given the record's place for messages.
 ReadRecord: TypeAlias = Callable[[str, Record], Iterator[dict[str, Any]]]
 
 # The columns that a file of each format has.
@@ -31,7 +31,7 @@ def votes_of_foreign_rows(
     form: str | None = None,
     sides: tuple[str, str] | None = None,
 ) -> Rows:
-    """Rows of ids, answers and annotators for the rows of another tool; other rows unchanged.
+    """Turn rows of another tool into rows of ids, answers and annotators; keep all other rows.
 
     Args:
         form: a key of `FOREIGN_COLUMNS`; None: by the columns.
@@ -81,7 +81,7 @@ def _record_reader(
     finder: ItemFinder,
     sides: tuple[str, str] | None,
 ) -> ReadRecord:
-    """The reader of one record, after the checks that need all records."""
+    """Make the checks that need all records, and return the reader of one record."""
     if form == "arena":
         arena.check_models(path, records, finder)
         return arena.read_battle

@@ -1,4 +1,4 @@
-"""Tasks of Label Studio: its JSON export of a Pairwise tag."""
+"""Read tasks of Label Studio, from its JSON export of a Pairwise tag."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from store.collections.formats.item_finder import ItemFinder, Record
 
 COLUMNS = ("data", "annotations")
 _MOST_SECONDS = 1e9  # for an answer
-# How the names of two fields begin or end that say which of the two is shown on the left.
+# Beginnings or ends of field names that tell the left field from the right field.
 _SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("0", "1"))
 
 
 def check_controls(path: str, tasks: Sequence[Record]) -> None:
-    """Refuse results of no or several Pairwise tags: to choose which to read would be a guess."""
+    """Refuse results of several Pairwise tags, or of other tags only: no tag is clearly meant."""
     results = [
         result
         for task in tasks
@@ -26,7 +26,9 @@ def check_controls(path: str, tasks: Sequence[Record]) -> None:
         for annotation in task["annotations"]
         for result in _results(annotation)
     ]
-    controls = {str(r.get("from_name")) for r in results if r.get("type") == "pairwise"}
+    controls = {
+        str(result.get("from_name")) for result in results if result.get("type") == "pairwise"
+    }
     if len(controls) > 1:
         names = listed(sorted(controls))
         refuse(path, f"has answers of the Pairwise tags {names}: import one at a time")
@@ -38,10 +40,9 @@ def check_controls(path: str, tasks: Sequence[Record]) -> None:
 def read_task(
     finder: ItemFinder, fields: tuple[str, str] | None, place: str, task: Record
 ) -> Iterator[dict[str, Any]]:
-    """The votes of a task: an answer or a skip of each annotation; predictions are left out.
+    """Yield an answer or a skip for each annotation of a task; leave out predictions.
 
-    `fields` are the names of the fields that hold the left and the right item; None: by their
-    names.
+    `fields` names the fields with the left and the right item; None: guess from their names.
     """
     data, annotations = task["data"], task["annotations"]
     if not isinstance(data, dict) or not isinstance(annotations, list):
@@ -67,6 +68,7 @@ def read_task(
 
 
 def _results(annotation: Any) -> list[Record]:
+    """List the results of an annotation that are objects; empty if it is malformed."""
     results = annotation.get("result") if isinstance(annotation, dict) else None
     if not isinstance(results, list):
         return []
@@ -75,7 +77,9 @@ def _results(annotation: Any) -> list[Record]:
 
 def _selected_sides(annotation: Any) -> list[Any]:
     """The sides that the Pairwise results of an annotation select."""
-    values = [r.get("value") for r in _results(annotation) if r.get("type") == "pairwise"]
+    values = [
+        result.get("value") for result in _results(annotation) if result.get("type") == "pairwise"
+    ]
     return [value.get("selected") for value in values if isinstance(value, dict)]
 
 
@@ -88,7 +92,7 @@ def _annotator(annotation: Record) -> Any:
 
 
 def _fields_of_sides(place: str, data: Record, finder: ItemFinder) -> tuple[str, str]:
-    """The fields of the left and the right item: the only two whose names tell the sides."""
+    """Find the two fields whose names tell which holds the left and which the right item."""
     field_of_lower = {field.lower(): field for field in data}
     pairs = [
         (left_field, field_of_lower[right])
@@ -104,7 +108,7 @@ def _fields_of_sides(place: str, data: Record, finder: ItemFinder) -> tuple[str,
 
 
 def _right_names(left_name: str) -> set[str]:
-    """The names that the field on the right may have, given the name of the field on the left.
+    """The possible names of the right field, given the name of the left field.
 
     >>> _right_names("text1"), _right_names("left_text")
     ({'text2'}, {'right_text'})
@@ -124,7 +128,7 @@ def _milliseconds(seconds: Any) -> int | None:
 
 
 def _seconds_since_1970(iso_time: Any) -> float | None:
-    """Seconds since 1970 of a time in ISO form; None for anything else, or without a time zone."""
+    """Convert an ISO time to seconds since 1970; None if it has no time zone or is no time."""
     try:
         time = datetime.fromisoformat(iso_time)
     except (TypeError, ValueError):
