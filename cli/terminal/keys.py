@@ -16,7 +16,7 @@ END = "end"  # Ctrl-D, or the terminal is gone
 _GONE = "\x04"  # Ctrl-D
 HELD = 0.08  # seconds; a key repeated faster is held down and counts once
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)|.", re.DOTALL)
-# {character or escape sequence: name of its key}
+# The name of the key that sends a character or escape sequence.
 _NAMES = {
     "\x1b[A": "up",
     "\x1bOA": "up",

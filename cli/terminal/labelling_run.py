@@ -78,13 +78,13 @@ def label_criteria(
 
 
 def _lease_seconds(options: LabelOptions) -> float:
-    """Seconds of a lease: more than a judge's slowest answer and a wait for the store take."""
+    """Seconds of a lease, enough for the slowest answer of a judge and a wait for the store."""
     judge = options.judge
     if not is_asked(judge):
         return options.lease
     slowest: float = 4 * judge["timeout"] * judge["batch"]
     patience: float = judge["store_patience"]
-    # The lease is twice as long as these, because it is renewed only when half of it is over.
+    # A lease is renewed when half of its time is over, so the other half must be long enough.
     return max(options.lease, 2 * (slowest + patience))
 
 
@@ -146,7 +146,7 @@ def _annotator_if_answering(collection: Collection, annotator: str) -> Iterator[
 def _label_criterion(
     service: LabellingService, askers: Mapping[str, Asker], number: int | None
 ) -> list[dict[str, Any]]:
-    """Ask each annotator about a criterion, in turns if there are several; return their facts."""
+    """Ask the annotators about a criterion, one after another; return the facts of each."""
     if len(askers) == 1:
         ((annotator, asker),) = askers.items()
         return [_ask_annotator(Asking(service, annotator), number, asker)]
@@ -187,7 +187,7 @@ def _ask_annotator(asking: Asking, number: int | None, asker: Asker) -> dict[str
 def _ask_person(
     asking: Asking, number: int | None, *, place: str | None
 ) -> tuple[str, dict[str, Any]]:
-    """Ask the person at the terminal; with a fixed `place` this is an `Asker`.
+    """Ask the person at the terminal; return why the labelling ended, and further facts.
 
     Args:
         place: the id of the item whose rank is to be found; None: ask about all items.

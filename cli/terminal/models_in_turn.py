@@ -50,7 +50,7 @@ def label_in_turn(
 
 
 def _size_of_round(n_left: int | None, n_annotators: int) -> int:
-    """Answers of each annotator in a round: 20, or an equal share if fewer answers are left.
+    """Number of answers of each annotator in a round: 20, or an equal share if few are left.
 
     >>> _size_of_round(None, 3), _size_of_round(10, 3), _size_of_round(500, 2)
     (20, 4, 20)

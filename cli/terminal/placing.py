@@ -93,7 +93,7 @@ class _Search:
                 return live.insert(self._item, self._item)
 
     def _prefer(self, item: int, pivot: int) -> float:
-        """Compare the item and the pivot: 1 if the item is better, -1 if not, 0 for a tie.
+        """Compare the two items: 1 if `item` is better, -1 if `pivot` is better, 0 for a tie.
 
         If the annotator skips or cannot decide the pair, the result is the difference of the
         model's scores.

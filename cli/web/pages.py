@@ -226,7 +226,7 @@ def pages_of(collection: Collection, *, together: bool = False, **options: Any) 
 
 
 class People:
-    """The annotators and the admin of a collection with their secret links, which are stored."""
+    """The secret links of the annotators and of the admin of a collection; the store keeps them."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection

@@ -6,7 +6,6 @@ if models share errors, also d weights and n residuals of these errors. Shapes l
 
 from __future__ import annotations
 
-import math
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -97,7 +96,8 @@ class Large:
     def root(self, rng: np.random.Generator) -> F64:
         """(16, d + n + a) a matrix R whose product RᵀR estimates the covariance of the unknowns."""
         n_draws = 16
-        return self.draw(n_draws, rng) / math.sqrt(n_draws)
+        root: F64 = self.draw(n_draws, rng) / n_draws**0.5
+        return root
 
     def covariance(self) -> None:
         """Return None, because the covariance is too large to be written out."""

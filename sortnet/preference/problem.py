@@ -127,7 +127,7 @@ class Problem:
         return self._transposed(slope, self.features)
 
     def diagonal(self, curvature: F64) -> F64:
-        """Approximate the diagonal of a matrix that is pulled back, from the matrix's diagonal."""
+        """Approximate the diagonal of the curvature in unknowns from the diagonal in scores."""
         return self._transposed(curvature, self.features**2)
 
     def _transposed(self, slope: F64, X: F64) -> F64:

@@ -250,7 +250,7 @@ def _neighbours_among_drawn(view: View, weight: F64, rng: np.random.Generator) -
 
 
 def committee(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the pair on which a committee of score vectors, drawn from the posterior, disagrees.
+    """Choose the pair on which a committee, score vectors from the posterior, disagrees most.
 
     Disagreement is p (1 - p), where p is the share of the committee that prefers item i.
     """
@@ -299,7 +299,7 @@ def _bits(view: View, i: I64, j: I64) -> F64:
 
 
 def _candidates(view: View, rng: np.random.Generator) -> CandidatePairs:
-    """Pairs to choose from: all pairs if they are few, else a sample as told at `bald`."""
+    """Pairs to choose from: all pairs if they are few, else a sample, see `bald`."""
     if view.every is not None:
         return _sampled(view.every, rng)
     n = len(view.seen)
