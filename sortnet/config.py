@@ -425,8 +425,8 @@ class Config(Settings):
         return super().from_json(upgraded_settings(values, _MISSING_SETTINGS))
 
 
-# Values of settings that are left open where nothing chooses them, by the situation of a run. Where
-# several situations apply, the later one counts.
+# Values of the settings that neither the user nor a trial chooses, for each situation of a run. If
+# several situations apply to a run, the value of the last situation counts.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "nets": {
         "hidden": (32,), "units": "tanh", "tau": "tanh", "dropout": 0.0, "scaling": "query+rank",

@@ -78,10 +78,15 @@ class _Hits:
         return values[np.minimum(self.starts, len(values) - 1)]  # the last query may be empty
 
 
-def _hits(grades: NDArray[Any], offsets: I64, lowest: int) -> _Hits:
-    """The documents whose grade is `lowest` or more, given the grades in ranked order."""
+def _find_hits(grades: NDArray[Any], offsets: I64, lowest: int) -> _Hits:
+    """Find the relevant documents, whose grade is `lowest` or higher.
+
+    Args:
+        grades: (n_docs,) query by query, in ranked order.
+        offsets: (n_queries + 1,) where each query begins in `grades`.
+    """
     places = np.flatnonzero(grades >= lowest)
-    bounds = np.searchsorted(places, offsets)
+    bounds = np.searchsorted(places, offsets)  # where each query begins in `places`
     counts = np.diff(bounds)
     query = np.repeat(np.arange(len(counts)), counts)
     return _Hits(
@@ -164,7 +169,7 @@ def _err(metric: Metric, hits: _Hits) -> F64:
 
 
 def _spearman(metric: Metric, hits: _Hits) -> F64:
-    order, n_lower, n_equal = _tied(hits, -hits.grade.astype(np.int64))
+    order, n_lower, n_equal = _sorted_by_value(hits, -hits.grade.astype(np.int64))
     rank_by_grade = np.empty(len(order), np.float64)
     rank_by_grade[order] = n_lower + (n_equal + 1) / 2
     n = hits.counts.astype(np.float64)
@@ -178,7 +183,7 @@ def _spearman(metric: Metric, hits: _Hits) -> F64:
 
 
 def _kendall(metric: Metric, hits: _Hits) -> F64:
-    n_wrong, n_pairs = _discordant(hits)
+    n_wrong, n_pairs = _count_discordant(hits)
     n = hits.counts.astype(np.float64)
     with np.errstate(invalid="ignore"):  # 0 / 0 where all have one grade
         correlation: F64 = (n_pairs - 2 * n_wrong) / np.sqrt(n_pairs * n * (n - 1) / 2)
@@ -186,7 +191,7 @@ def _kendall(metric: Metric, hits: _Hits) -> F64:
 
 
 def _concordance(metric: Metric, hits: _Hits) -> F64:
-    n_wrong, n_pairs = _discordant(hits)
+    n_wrong, n_pairs = _count_discordant(hits)
     return np.where(n_pairs > 0, 1.0 - n_wrong / np.maximum(n_pairs, 1), np.nan)
 
 
@@ -194,25 +199,33 @@ def _exact(metric: Metric, hits: _Hits) -> F64:
     return np.floor(_concordance(metric, hits))
 
 
-def _discordant(hits: _Hits) -> tuple[F64, F64]:
-    """(n_queries,) the pairs of two grades in the wrong order, and all pairs of two grades.
+def _count_discordant(hits: _Hits) -> tuple[F64, F64]:
+    """Count the pairs of documents of each query that differ in grade.
 
-    They are counted as in merge sort: each level counts the pairs across the halves of its blocks.
+    The pairs in the wrong order are counted as in merge sort: each level counts the pairs across
+    the halves of its blocks.
+
+    Returns:
+        (n_queries,) the pairs in the wrong order, and (n_queries,) all pairs.
     """
-    n = hits.counts.astype(np.float64)
-    _, _, n_equal = _tied(hits, hits.grade)
+    n_wrong = np.zeros(len(hits.counts))
+    longest = int(hits.counts.max())
+    n_levels = (longest - 1).bit_length()
+    for level in range(n_levels):
+        n_wrong += _count_discordant_of_level(hits, level)
+    _, _, n_equal = _sorted_by_value(hits, hits.grade)
     n_equal_others = (n_equal - 1).astype(np.float64)
-    n_tied = hits.sum(n_equal_others, np.ones(len(n_equal), np.bool_)) / 2
-    n_wrong = np.zeros(len(n))
-    for level in range(int(hits.counts.max() - 1).bit_length()):
-        n_wrong += _discordant_of_level(hits, level)
+    all_hits = np.ones(len(n_equal), np.bool_)
+    n_tied = hits.sum(n_equal_others, all_hits) / 2  # the sum counts a pair at both documents
+    n = hits.counts.astype(np.float64)
     return n_wrong, n * (n - 1) / 2 - n_tied
 
 
-def _discordant_of_level(hits: _Hits, level: int) -> F64:
-    """(n_queries,) pairs of a lower grade in the left half of a block and a higher in the right.
+def _count_discordant_of_level(hits: _Hits, level: int) -> F64:
+    """(n_queries,) pairs of a lower grade in the left and a higher grade in the right half.
 
-    A block has the ranks of two runs that merge sort merges at that level.
+    The halves are of the same block, which has the ranks of two runs that merge sort merges at
+    this level.
     """
     place = hits.rank - 1
     block = hits.starts[hits.query] + (place >> (level + 1))
@@ -226,7 +239,7 @@ def _discordant_of_level(hits: _Hits, level: int) -> F64:
     return hits.sum(n_lower_left, ~is_left)
 
 
-def _tied(hits: _Hits, value: NDArray[Any]) -> tuple[I64, I64, I64]:
+def _sorted_by_value(hits: _Hits, value: NDArray[Any]) -> tuple[I64, I64, I64]:
     """Sort hits by query and value.
 
     Returns:
@@ -323,7 +336,7 @@ def measured(quality: Metric) -> tuple[str, ...]:
     return () if quality.row.of_pairs else MEASURED
 
 
-def _known() -> str:
+def _known_measures() -> str:
     """The end of a message about an unknown measure, with the names of all measures."""
     with_or_without_cutoff = [
         kind
@@ -361,7 +374,7 @@ class Metric:
 
     def __post_init__(self) -> None:
         if self.kind not in MEASURES:
-            raise MetricError(f"unknown metric {self.kind!r}; {_known()}")
+            raise MetricError(f"unknown metric {self.kind!r}; {_known_measures()}")
         if self.cutoff is None and self.row.needs_cutoff:
             raise MetricError(f"metric {self.kind!r} needs a cutoff, as in {self.kind}@10")
         if self.cutoff is not None and (self.row.of_pairs or self.row.whole):
@@ -416,11 +429,11 @@ def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Me
     spelling = typed.lower()
     kind = typed if typed in MEASURES else _KIND_OF.get(spelling)
     if match is None or kind is None:
-        raise MetricError(f"unknown metric {name!r}; {_known()}")
+        raise MetricError(f"unknown metric {name!r}; {_known_measures()}")
     row = MEASURES[kind]
     cutoff = match["cutoff"]
     if cutoff is None and (row.needs_cutoff or f"{spelling}@n" in row.spellings):
-        raise MetricError(f"metric {name!r} needs a cutoff, as in {kind}@10; {_known()}")
+        raise MetricError(f"metric {name!r} needs a cutoff, as in {kind}@10; {_known_measures()}")
     return Metric(kind, None if cutoff is None else int(cutoff), gain, relevant_from)
 
 
@@ -452,7 +465,7 @@ def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F
     if len(bounds) == 0 or bounds[0] != 0 or bounds[-1] != len(grades):
         raise MetricError(f"offsets do not span the {len(grades)} grades")
     _refuse_high(metric, grades)
-    hits = _hits(grades, bounds, metric.lowest_relevant)
+    hits = _find_hits(grades, bounds, metric.lowest_relevant)
     values = np.full(len(bounds) - 1, np.nan)
     if len(hits.rank):
         has_hits = hits.counts > 0

@@ -73,37 +73,41 @@ class Store:
         self.copy: Path | None = None
         self.database = Database(url, write=False)
         try:
-            is_current = self._look(write=write)
             if write:
-                self.database = self.database.to_write()
-            if write and not is_current:
-                with self.database.transaction(write=True) as connection:
-                    self.copy = upgrade.upgrade(connection, name=self.database.name)
+                self._open_to_write()
+            else:
+                self._open_to_read()
         except BaseException:
             self.close()
             raise
 
-    def _look(self, *, write: bool) -> bool:
-        """Whether the schema is the newest; refuses other programs' databases before any change.
+    def _open_to_write(self) -> None:
+        """Create or upgrade the tables, unless the schema is the newest."""
+        is_newest = False
+        if self.database.exists:
+            # Another program's database is refused here, before any change. This transaction only
+            # reads, because a transaction that writes would wait for other writers.
+            with self.database.transaction() as connection:
+                revision = upgrade.look(connection, name=self.database.name)
+            is_newest = revision == upgrade.NEWEST
+        self.database = self.database.to_write()
+        if not is_newest:
+            with self.database.transaction(write=True) as connection:
+                self.copy = upgrade.upgrade(connection, name=self.database.name)
 
-        An older schema that is only read is shown as the newest by views.
-        """
-        if write and not self.database.exists:
-            return False
+    def _open_to_read(self) -> None:
+        """Show an older schema as the newest by views; refuse an empty database."""
         views: list[str] = []
-        # To open the database to write would wait for other writers.
         with self.database.transaction() as connection:
             revision = upgrade.look(connection, name=self.database.name)
-            if revision is None and not write:
+            if revision is None:
                 raise StoreError(
                     f"{self.database.name} is empty: sortnet train or sortnet items add fills it"
                 )
-            is_current = revision == upgrade.NEWEST
-            if not is_current and not write:
+            if revision != upgrade.NEWEST:
                 views = list(upgrade.as_newest(connection))
         if views:
             self.database.before_reading(*views)
-        return is_current
 
     def __enter__(self) -> Store:
         return self
@@ -137,7 +141,7 @@ class Store:
         Args:
             command: the command line, or the function that was called.
             config: every setting, as JSON values.
-            versions: of SortNet, Python, torch and so on.
+            versions: versions of SortNet, Python, torch and so on.
             data: {split: values}, such as path and fingerprint; the numbers of queries,
                 documents and features of both parts are added.
             out: the folder of the run's model.

@@ -23,20 +23,25 @@ _NOTES = (
 
 
 def annotators_result(annotators: AnnotatorReports) -> Result:
-    """A row for each annotator; the next step excludes an annotator whose answers do harm."""
-    name, reports = annotators.collection, annotators.reports
-    if not reports:
-        command = f"sortnet label {shlex.quote(name)}"
+    """A row for each annotator; the next step excludes the annotators whose answers do harm."""
+    collection = annotators.collection
+    if not annotators.reports:
+        command = f"sortnet label {shlex.quote(collection)}"
         return Result("annotators", [], next=Step(command, f"no annotators yet: {command}"))
-    rows, commands = [], []
-    for report in reports:
+    rows = []
+    exclude_commands = []
+    for report in annotators.reports:
         is_harmful = report.name in annotators.harmful
         rows.append({**asdict(report), "exclude": is_harmful})
         if is_harmful:
-            arguments = ["exclude", name, report.name, "--reason", report.verdict]
-            commands.append(shlex.join(["sortnet", "annotators", *map(printable, arguments)]))
-    sentence = "\n".join(f"next: {command}" for command in commands)
-    step = Step(commands[0], sentence) if commands else None
+            arguments = ["exclude", collection, report.name, "--reason", report.verdict]
+            command = shlex.join(["sortnet", "annotators", *map(printable, arguments)])
+            exclude_commands.append(command)
+    step = None
+    if exclude_commands:
+        # The text shows a line for each command; a step has one command, which is the first.
+        lines = "\n".join(f"next: {command}" for command in exclude_commands)
+        step = Step(exclude_commands[0], lines)
     return Result("annotators", rows, text=[Table(_COLUMNS, rows)], notes=_NOTES, next=step)
 
 

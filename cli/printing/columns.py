@@ -21,7 +21,7 @@ from sortnet.messages import count, printable
 from sortnet.tables.roles import column_of
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)")
-_PURPOSES = {"train": "to train on", "vali": "to choose by", "test": "to test with"}
+_PURPOSE_OF_PART = {"train": "to train on", "vali": "to choose by", "test": "to test with"}
 _LEAST_RUN = 4  # least length of a run of numbered names that is shortened to its ends
 
 
@@ -142,12 +142,19 @@ def fewer_bins_line(train: Queries) -> str | None:
 
 
 def division_line(path: str, data: Mapping[str, Mapping[str, Any]], seed: int) -> str:
-    """Number of queries, or rows, in each part of a divided file."""
-    unit, units = ("row", "rows") if "rows" in data["train"] else ("query", "queries")
-    sizes = ", ".join(
-        f"{len(data[part][units]):,} {purpose}" for part, purpose in _PURPOSES.items()
-    )
-    return f"{path} is divided by {unit}, seed {seed}: {sizes}"
+    """A line with the number of queries in each part of a divided file, or the number of rows.
+
+    Args:
+        data: {part: its facts}; the facts list the part's `queries`, or its `rows`.
+    """
+    is_by_row = "rows" in data["train"]
+    key_of_members = "rows" if is_by_row else "queries"
+    unit = "row" if is_by_row else "query"
+    sizes = [
+        f"{len(data[part][key_of_members]):,} {purpose}"
+        for part, purpose in _PURPOSE_OF_PART.items()
+    ]
+    return f"{path} is divided by {unit}, seed {seed}: {', '.join(sizes)}"
 
 
 def _queries(n_queries: int) -> str:

@@ -92,7 +92,7 @@ def _answer_in_words(row: dict[str, Any]) -> str:
 
 
 def _items(row: dict[str, Any]) -> str:
-    """The ids of the items of a question, in their places."""
+    """The ids of a question's items, from the first place to the last."""
     return ", ".join(map(printable, row["items"] or (row["left"], row["right"])))
 
 

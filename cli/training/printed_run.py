@@ -86,7 +86,7 @@ class PrintedRun(Watcher):
         if training.finished:
             say(f"the run in {training.folder} has finished already")
         elif chose and training.config.divides_one_training:
-            lines.append(_budget(training.job, training.config))
+            lines.append(_budget_line(training.job, training.config))
         if lines:
             self._put("\n".join([*lines, ""]))
 
@@ -182,7 +182,7 @@ def _interval_lines(vali: Queries, figures: Mapping[str, float]) -> list[str]:
     return [f"vali: {interval(figures['accuracy'], len(vali.judged))}"]
 
 
-def _budget(job: TrainingJob, config: Config) -> str:
+def _budget_line(job: TrainingJob, config: Config) -> str:
     """A line that tells how one training is divided among the iterations."""
     budget = Budget.of(job.train, config)
     text = f"one training of {budget.steps:,} steps, in {count(budget.iterations, 'iteration')}"

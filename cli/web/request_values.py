@@ -18,6 +18,8 @@ from store.collections.collection_rows import LONGEST_NAME
 ANSWERS_OF_PAGES = tuple(answer for answer in ANSWERS if answer != "undo")
 DECISIONS_WITH_WHOLE_NUMBER = ("quota", "overlap", "top")
 LONGEST_MS = 24 * 3600 * 1000
+_LONGEST_SEARCH = 200  # characters of a search text; the rest is ignored
+_MOST_PAGE_DIGITS = 7
 
 
 async def read_body(request: Request) -> dict[str, Any]:
@@ -124,16 +126,20 @@ def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
 
 
 def view_in(request: Request) -> View:
-    """The rows of the ranking that a page asks for: ?find=TEXT&sort=-score&page=2."""
+    """The view of the ranking that a request asks for by ?find=TEXT&sort=-score&page=2.
+
+    A minus before the column sorts it downwards. Page 0 is page 1.
+    """
     parameters = request.query_params
-    sort, page = parameters.get("sort", "rank"), parameters.get("page", "1")
+    sort = parameters.get("sort", "rank")
     column = sort.removeprefix("-")
     if column not in SORTS:
         raise HTTPException(422, f"the ranking is sorted by {', '.join(SORTS)}")
-    if not page.isdecimal() or not 0 < len(page) < 8:
+    page = parameters.get("page", "1")
+    if not page.isdecimal() or len(page) > _MOST_PAGE_DIGITS:
         raise HTTPException(422, "'page' is not a whole number from 1 on")
-    find = parameters.get("find", "")[:200]
-    return View(find, column, down=sort.startswith("-"), page=max(int(page), 1))
+    search = parameters.get("find", "")[:_LONGEST_SEARCH]
+    return View(search, column, down=sort.startswith("-"), page=max(int(page), 1))
 
 
 def _checked(body: dict[str, Any], name: str, is_valid: Callable[[Any], bool], fault: str) -> Any:

@@ -117,7 +117,7 @@ class NeuralComparator(nn.Module, ABC):
         return None
 
     def on_device(self) -> OnDevice | None:
-        """`prefer` for tensors, if the net is on a GPU and no subclass overrides `prefer`."""
+        """The margins on the net's GPU; None on the CPU, or if a subclass overrides `prefer`."""
         if self.device.type == "cpu" or type(self).prefer is not NeuralComparator.prefer:
             return None
         return OnDevice(self.device, self._compare)

@@ -37,7 +37,7 @@ class CmpNN(NeuralComparator):
         hidden: dual pairs of units per layer; the paper tries 10, 20 and 30 in one layer.
         units: `tanh` or `sigmoid`, the hidden units' s.
         dropout: share of dual pairs dropped in training.
-        seed: of the initial weights and of dropout.
+        seed: seed of the initial weights and of dropout.
 
     >>> import numpy as np
     >>> net = CmpNN(3, hidden=4, seed=1)

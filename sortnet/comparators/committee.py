@@ -43,7 +43,7 @@ class Committee:
         return joined([member.kernel() for member in self.members])
 
     def on_device(self) -> OnDevice | None:
-        """`prefer` for tensors, if every member offers it."""
+        """The summed margins on the device; None if a member has none, or `prefer` is replaced."""
         members = []
         for member in self.members:
             on_device = member.on_device()

@@ -54,7 +54,7 @@ class DirectRanker(NeuralComparator):
         dropout: share of units dropped in training.
         feature_part: f, any module (n, d) -> (n, width), in place of the layers of `hidden`.
             A model with such a part needs it again when it is loaded.
-        seed: of the initial weights and of dropout.
+        seed: seed of the initial weights and of dropout.
 
     >>> import numpy as np
     >>> net = DirectRanker(2, hidden=(4, 3), seed=1)

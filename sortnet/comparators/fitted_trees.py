@@ -93,7 +93,7 @@ class FittedTrees:
         return _half_logits(self.weights["thresholds"], self.weights["log_steepness"])
 
     def feature_shares(self) -> F64:
-        """(d,) the share of all splits that each column has, by the softmax; they sum to 1."""
+        """(d,) the mean share of each column in the inputs of all splits; the shares sum to 1."""
         shares: F64 = self._chosen.mean(axis=1, dtype=np.float64)
         return shares
 

@@ -180,12 +180,12 @@ class Pairs:
 
     @property
     def winner(self) -> I64:
-        """(m,) int64 the documents that should be first, ascending."""
+        """(m,) int64 the document of each pair that should be first, in ascending order."""
         return self.key >> 32
 
     @property
     def loser(self) -> I64:
-        """(m,) int64 the documents that should be behind the winners."""
+        """(m,) int64 the document of each pair that should be behind the winner."""
         return self.key & _SECOND
 
     def __len__(self) -> int:

@@ -186,10 +186,11 @@ def read_fold(
         cache=cache,
         like=like,
     )
-    vali = _part(vali_file, train, labelled, cache)
+    vali = _read_like_train(vali_file, train, labelled=labelled, cache=cache)
     if test_file is None or not with_test:
         return Fold(train, vali, None)
-    return Fold(train, vali, _part(test_file, train, labelled, cache))
+    test = _read_like_train(test_file, train, labelled=labelled, cache=cache)
+    return Fold(train, vali, test)
 
 
 def file_of(folder: Path, part: str) -> Path | None:
@@ -202,14 +203,21 @@ def file_of(folder: Path, part: str) -> Path | None:
     return paths[0] if paths else None
 
 
-def _part(
-    path: Path, train: Queries, labelled: bool, cache: str | os.PathLike[str] | None
+def _read_like_train(
+    path: Path, train: Queries, *, labelled: bool, cache: str | os.PathLike[str] | None
 ) -> Queries:
-    queries = read_queries(
+    """Read the validation or test part, with the features of the training part.
+
+    Raises:
+        DataError: if this part has feature names and the training part has none, or the reverse.
+    """
+    part = read_queries(
         path, n_features=train.n_features, labelled=labelled, cache=cache, like=train
     )
-    if queries.feature_names is None and train.feature_names is not None:
+    has_names = part.feature_names is not None
+    train_has_names = train.feature_names is not None
+    if train_has_names and not has_names:
         raise DataError(f"{path}: has no feature names, {train.source} has them")
-    if queries.feature_names is not None and train.feature_names is None:
+    if has_names and not train_has_names:
         raise DataError(f"{path}: has feature names, {train.source} has none")
-    return queries
+    return part

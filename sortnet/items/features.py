@@ -65,12 +65,12 @@ class Describer:
 
     @property
     def of_texts(self) -> bool:
-        """Whether items need texts."""
+        """Whether features are computed from texts, so that all items need texts."""
         return any(name.startswith(_TEXT) for name in self.made)
 
     @property
     def of_images(self) -> bool:
-        """Whether items need images."""
+        """Whether features are computed from images, so that all items need images."""
         return any(name.startswith(_IMAGE) for name in self.made)
 
     @classmethod

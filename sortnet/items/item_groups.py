@@ -19,7 +19,7 @@ _LISTED = 3  # groups named in a message
 
 
 def lone_groups(items: Items) -> list[str]:
-    """The groups of one item, about which nothing can be asked.
+    """The names of the groups with one item, about which nothing can be asked.
 
     Raises:
         DataError: if all groups have one item.
@@ -60,7 +60,7 @@ def read_pairs(path: Path, items: Items) -> I64:
             itself, a pair across groups, or a file without pairs.
     """
     rows = read_rows(path)
-    left, right = (_numbers(rows, column, items) for column in _columns(rows))
+    left, right = (_numbers(rows, column, items) for column in _id_columns(rows))
     for row, (a, b) in enumerate(zip(left, right, strict=True)):
         fault = "is paired with itself" if a == b else fault_across(items, a, b)
         if fault:
@@ -73,7 +73,7 @@ def read_pairs(path: Path, items: Items) -> I64:
 
 
 def fault_across(items: Items, a: int, b: int) -> str:
-    """Words for the fault that two items are of different groups; empty if they are not."""
+    """The fault of a pair whose items are in different groups, in words; empty without a fault."""
     groups = items.groups
     if groups is None or groups[a] == groups[b]:
         return ""
@@ -83,14 +83,14 @@ def fault_across(items: Items, a: int, b: int) -> str:
     )
 
 
-def _columns(rows: Rows) -> tuple[str, ...]:
-    """The two columns of ids.
+def _id_columns(rows: Rows) -> tuple[str, ...]:
+    """The names of the two columns of ids: `left` and `right`, or else the only two columns.
 
     Raises:
-        DataError: if they are neither `left` and `right` nor the only columns.
+        DataError: if `left` or `right` is missing, and there are not two columns.
     """
     names = tuple(rows.columns)
-    if {*_SIDES} <= {*names}:
+    if all(side in names for side in _SIDES):
         return _SIDES
     if len(names) != 2:
         raise DataError(

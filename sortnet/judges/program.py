@@ -257,7 +257,7 @@ class RunningProgram:
         return ending + self._last_error_line()
 
     def _last_error_line(self) -> str:
-        """The last line of stderr after a colon; empty if there is none."""
+        """A colon and the last line of stderr, to end a message; empty if stderr is empty."""
         lines = self._errors.decode("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f": {printable(last[:_SHOWN])}" if last else ""

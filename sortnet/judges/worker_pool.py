@@ -95,7 +95,7 @@ class WorkerPool(ABC, Generic[Q]):
 
     @abstractmethod
     def _asked_question(self, question: Q, *, turned: bool) -> AskedQuestion:
-        """A question as a worker reads it; `turned`: in the reverse order of places."""
+        """A question as a worker reads it; `turned` reverses the order of the items."""
 
     def _is_fresh(self, question: Q) -> bool:
         """Whether a question checks the judge, so that no answer of a cache may be taken."""

@@ -40,7 +40,7 @@ class Cell:
     Attributes:
         ranker: what is fitted, and what of its settings is searched.
         split: where the data come from.
-        seed: of the ranker.
+        seed: seed of the ranker.
         quality: RankQuality, which chooses; None: by the grades, see `choose_quality`.
         relevant_from: the lowest grade that is relevant.
         binarise: whether training and validation grades become relevant or not.

@@ -72,12 +72,12 @@ def simulate_votes(
     Args:
         features: (n, d).
         votes: a pair can be asked as often as it has votes, by four annotators at most.
-        strategies: of `VOTE_STRATEGIES`.
+        strategies: names of `VOTE_STRATEGIES`.
         budgets: numbers of answers after which accuracy is measured.
         group: (m,) of each vote, if every group is a separate collection: the seeds take them in
             turn. None: all votes are about one collection.
         seeds: number of splits.
-        seed: of all of them.
+        seed: seed of all splits.
         jobs: processes.
 
     Raises:

@@ -46,8 +46,8 @@ def made_sets(
         n_sets: how many sets.
         n: objects of a set.
         d: features of an object.
-        seed: of the draw.
-        prefix: of the queries' names, which are numbers from 1.
+        seed: seed of the draw.
+        prefix: prefix of the queries' names, which are numbers from 1.
 
     Returns:
         `n_sets` queries of n documents; grades from n - 1, for the first, to 0.

@@ -37,13 +37,13 @@ class MadeSets(Split):
 
     Attributes:
         problem: medoid or hypervolume.
-        number: of the split, from 1; with `seed` it decides which sets are drawn.
+        number: number of the split, from 1; with `seed` it decides which sets are drawn.
         n: objects of a set.
         d: features of an object.
         train: sets to learn from, those that validate included.
         test: sets to test with, of each size.
         smallest, largest: objects of a test set; 0: `n`.
-        seed: of all splits.
+        seed: seed of all splits.
     """
 
     problem: str

@@ -116,7 +116,7 @@ def simulate(
     the features if there are any.
 
     Args:
-        strategies: of `SAMPLERS`.
+        strategies: names of `SAMPLERS`.
         budgets: numbers of questions after which the ranking is scored.
         n: how many items.
         d: how many features; 0 is the protocol `ids`, else `features`.
@@ -124,7 +124,7 @@ def simulate(
         top: number of best items that are wanted: of the strategies `top` and `sets-4`, of the
             sorts other than `merge-sort`, and of the figure `top`; 0: all, in order.
         seeds: number of truths.
-        seed: of all of them.
+        seed: seed of all truths.
         jobs: processes.
 
     Raises:

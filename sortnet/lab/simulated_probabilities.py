@@ -61,8 +61,8 @@ def answered(
     Args:
         kind: a key of `PROBABILITIES`.
         n_items: number of items, with scores from a normal distribution.
-        n_answers: of the model.
-        seed: of all random choices.
+        n_answers: number of answers of the model.
+        seed: seed of all random choices.
         n_of_people: answers of three people together; their errors are twice as large.
 
     >>> [judgement.p for judgement in answered("always .99", 5, 2, seed=0).judgements]

@@ -82,7 +82,7 @@ class HoldOut(OfficialFold):
 
     Attributes:
         folder: its three parts are joined first.
-        number: of the division, from 1; with `seed` it decides which queries are drawn.
+        number: number of the division, from 1; with `seed` it decides which queries are drawn.
         test: the share of the queries to test with.
         vali: the share of the others to choose by.
     """
@@ -108,7 +108,7 @@ class DividedFile(Split):
 
     Attributes:
         file: its path, or a pattern of several.
-        seed: of the division.
+        seed: seed of the division.
         columns: the names of its columns.
     """
 

@@ -23,8 +23,8 @@ class Size:
     Attributes:
         documents: to learn from, of made data.
         tested: to test with, of made data.
-        draws: of made data, each a repetition.
-        folds: of a folder, the first ones; None: all.
+        draws: number of draws of made data, each a repetition.
+        folds: number of a folder's folds, the first of them; None: all folds.
         step: the factor between two budgets of answers.
         most: documents of the largest training part, where their number is studied.
         sets: to learn from, of made sets.
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
     columns: NamedColumns = UNNAMED  # of the folds' tables
 
     def folds(self) -> list[OfficialFold]:
-        """The folds of the folder, as many as the size says."""
+        """The first folds of the folder, up to the size's number of folds."""
         return folds_of(str(self.folder), self.columns)[: self.size.folds]
 
     def seeds(self) -> range:

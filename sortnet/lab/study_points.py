@@ -91,13 +91,13 @@ def on_made_data(
 
 
 def _net(learner: str, n_classes: int) -> Entry:
-    """The papers' net for made data: 70 units, and as many as there are classes."""
+    """The papers' net for made data, with layers of 70 units and of a unit for each class."""
     kind, settings = _LEARNERS[learner]
     return ENTRIES[kind].changed(hidden=(70, n_classes), **_FIXED, **settings)
 
 
 def _on_shares(plan: Plan, field: str, shares: Iterable[Any]) -> list[Point]:
-    """Points of folds of which a share of the training part is left."""
+    """Points of folds that keep only a share of the training part."""
     return [
         Point(
             Cell(
@@ -133,7 +133,7 @@ def rank_qualities(plan: Plan) -> list[Point]:
 
 
 def loop_iterations(plan: Plan) -> list[Point]:
-    """The paper's SortNet, whose iterations are looked at."""
+    """The paper's SortNet; the figure shows each of its iterations."""
     ranker = _Placed(entry_of(_PAPER_SORTNET), "", None)
     return _on_folds(plan, [ranker], quality="map", observe=iterations)
 
@@ -179,9 +179,9 @@ def runtimes(plan: Plan) -> list[Point]:
 
 
 def sorted_neighbours(plan: Plan) -> list[Point]:
-    """Nets whose sorted lists are looked at.
+    """Nets whose neighbours in the sorted lists are observed.
 
-    Of a folder the upper half of the grades is relevant, as in the papers.
+    In a folder the upper half of the grades is relevant, as in the papers.
     """
     splits: list[Split] = [*(plan.folds() if plan.folder else plan.made())]
     relevant_from = 3
@@ -271,7 +271,13 @@ def pair_weightings(plan: Plan) -> list[Point]:
 
 
 def set_points(models: Sequence[Entry], draws: int, seed: int, **sizes: int) -> list[Point]:
-    """Points of models whose test sets are of many sizes; `sizes` are of `MadeSets`.
+    """Points of models that are tested on sets of many sizes.
+
+    Args:
+        models: the models.
+        draws: number of draws of the data; each model has a point for each draw.
+        seed: seed of the draws and of the models.
+        sizes: fields of `MadeSets`, such as `train` and `test`, the numbers of sets.
 
     Raises:
         DataError: if the sets cannot be drawn.
@@ -281,7 +287,7 @@ def set_points(models: Sequence[Entry], draws: int, seed: int, **sizes: int) -> 
         MadeSets("medoid", number, smallest=smallest, largest=largest, seed=seed, **sizes)
         for number in range(1, draws + 1)
     ]
-    return [Point(cell, cell.ranker.name, None) for cell in cells_of(models, splits, seed)]
+    return [Point(cell, series=cell.ranker.name, x=None) for cell in cells_of(models, splits, seed)]
 
 
 def set_sizes(plan: Plan) -> list[Point]:

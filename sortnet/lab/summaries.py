@@ -32,7 +32,7 @@ def group_means(
     """The mean of columns over the rows of each group, and how they spread.
 
     Args:
-        groups: of a frame, as its `groupby` returns them.
+        groups: groups of a frame, as its `groupby` returns them.
         values: the columns; each gives a column of its name, and one with an ending.
         spread: the standard error of the mean, sd / sqrt(n), or sd, both with n - 1.
         ending: of the names of columns of the spread; None: `spread`.
@@ -98,7 +98,7 @@ def latex(summary: pd.DataFrame, *, caption: str = "") -> str:
     """A table for LaTeX with booktabs: mean and spread, the best of a measure as printed in bold.
 
     Args:
-        summary: of `summary`.
+        summary: frame of `summary`.
         caption: such as the conventions of the measures; plain text, it is escaped.
 
     >>> import pandas as pd

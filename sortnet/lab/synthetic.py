@@ -25,12 +25,12 @@ class MadeClasses(Split):
 
     Attributes:
         classes: grades from 0, drawn alike.
-        features: of a document.
+        features: number of features of a document.
         noise: standard deviation of the noise on the grades of all parts; a noisy grade is rounded
             and cut to the grades there are.
         n_train: training documents.
         n_test: documents that the test lists are drawn from, and as many for validation.
-        seed: of the draw.
+        seed: seed of the draw.
         label_ratio: the share of the documents of the upper half of the classes that is left in
             the training and validation part (section 4.6).
         lists: validation and test queries.
@@ -126,10 +126,10 @@ class TrainingShare(OfficialFold):
 
     Attributes:
         folder: as of `OfficialFold`.
-        share: of the training queries that is kept, drawn at random; one query at least.
+        share: share of the training queries that is kept, drawn at random; one query at least.
         label_ratio: the share of the training documents of the upper half of the grades that is
             kept (Köppel et al. 2025, section 4.6).
-        seed: of the draw.
+        seed: seed of the draw.
     """
 
     share: float = 1.0

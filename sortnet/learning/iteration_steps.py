@@ -137,7 +137,7 @@ class IterationSteps:
         answers: int,
         extra_parts: Mapping[str, Queries],
     ) -> Iteration:
-        """The record of the iteration before its training.
+        """Make the record of an iteration, after its sorts and before its training.
 
         Args:
             rankings: the sorts of T and V.

@@ -52,9 +52,9 @@ class AnnotatorReport:
     """A report on one annotator.
 
     Attributes:
-        name: of the annotator.
-        answers: number of answers about the order that are not undone; an answer about a set is
-            one.
+        name: name of the annotator.
+        answers: number of answers about the order that are not undone; an answer about a set counts
+            once.
         reliability: c in Φ(c (s_left - s_right) + b): 1 for the average annotator, 0 for coin
             tosses, negative if the worse item is preferred. None without an answer, and while
             no answer of others says anything about the items.
@@ -68,10 +68,10 @@ class AnnotatorReport:
         gold, gold_answers: share of gold pairs answered right, None without gold answers; number of
             gold answers.
         skipped, cant_say, undone: number of skips, can't-says and undos.
-        median_seconds: from showing to answering.
+        median_seconds: median time from showing a question to its answer.
         too_fast: whether half of a person's answers took less than 0.7 seconds.
         state, reason: `active`, `excluded`, `paused` or `revoked`; the reason of the exclusion.
-        verdict: what is wrong, in words; empty if nothing is.
+        verdict: the annotator's fault, in words; empty without a fault.
         model: whether it is a model, which is measured by people's answers and gold pairs.
         probabilities: what the annotator's probabilities count as: `measurement`, `share`,
             `ignored`; `words` if measurements say nothing about the errors. Empty without
@@ -115,8 +115,8 @@ def annotator_reports(
     Args:
         numbers: {name: number in the posterior}, None for annotators who are not in it.
         judgements: all judgements, including undos, and judgements of excluded annotators.
-        posterior: of the scores, without the excluded annotators.
-        study: its present state.
+        posterior: posterior of the scores, without the excluded annotators.
+        study: present state of the study.
         features: whether items have features: then answers about some items inform the scores of
             all items.
 
@@ -160,7 +160,7 @@ class _Counts:
         self.is_informed = _is_informed(table, rows, n, study, features)
 
     def row(self, name: str) -> int:
-        """The row of an annotator; the last row for a name without judgements."""
+        """The row of an annotator in all counts; the last row, of zeros, for an unknown name."""
         last_row = len(self.votes) - 1
         return min(self.table.annotators.get(name, last_row), last_row)
 
@@ -195,11 +195,11 @@ class _Agreements(NamedTuple):
         )
 
     def share(self, row: int) -> float | None:
-        """The share of equal answers of one annotator; None if there are no pairs of answers."""
+        """The share of equal answers of an annotator; None if there are no pairs of answers."""
         return float(self.same[row] / self.compared[row]) if self.compared[row] else None
 
     def expected_share(self, row: int) -> float | None:
-        """The expected share of equal answers of one annotator; None as above."""
+        """The share of equal answers that is expected of average annotators; None without pairs."""
         return float(self.expected_same[row] / self.compared[row]) if self.compared[row] else None
 
 
@@ -299,10 +299,10 @@ def _reliability_and_bias(
     An annotator who is not in the posterior is measured by its scores.
 
     Args:
-        posterior: of the scores.
+        posterior: posterior of the scores.
         table: the judgements.
-        rows: of the annotator's answers.
-        number: of the annotator in the posterior; None if they are not in it.
+        rows: rows of the annotator's answers.
+        number: the annotator's number in the posterior; None if the posterior lacks the annotator.
     """
     annotators = posterior.annotators
     if number is None:

@@ -57,11 +57,11 @@ class SessionAsking:
 
     Args:
         history, fitting: the events of the session, and the model fitted to them.
-        groups: of the items.
+        groups: the groups of the items.
         pairs: the pairs that may be asked.
         study: gold pairs and their share, overlap.
         strategies: the first strategy that returns a pair is used.
-        seed: of all random choices.
+        seed: seed of all random choices.
         holdout, repeats: shares of hold-out questions and of repeated questions.
     """
 
@@ -100,14 +100,14 @@ class SessionAsking:
         repeats_end = holdout + repeats
         gold_start = 1 - gold_rate
         return (
-            _Share(holdout, repeats_end, self._repeat),
-            _Share(gold_start, holdout, self._gold),
-            _Share(max(gold_start, repeats_end), 1, self._gold),
-            _Share(holdout, 1, self._overlap),
-            _Share(0, holdout, self._holdout),
-            _Share(holdout, 1, self._informative),
-            _Share(0, 1, self._holdout),
-            _Share(0, 1, self._skipped),
+            _Share(holdout, repeats_end, self._choose_repeat),
+            _Share(gold_start, holdout, self._choose_gold),
+            _Share(max(gold_start, repeats_end), 1, self._choose_gold),
+            _Share(holdout, 1, self._choose_overlap),
+            _Share(0, holdout, self._choose_holdout),
+            _Share(holdout, 1, self._choose_informative),
+            _Share(0, 1, self._choose_holdout),
+            _Share(0, 1, self._choose_skipped),
         )
 
     def next_question(self, annotator: str, taken: set[Pair], set_size: int = 2) -> Question | None:
@@ -174,7 +174,7 @@ class SessionAsking:
             measuring=self._fitting.measuring(annotator),
         )
 
-    def _informative(self, request: _Request) -> Question | None:
+    def _choose_informative(self, request: _Request) -> Question | None:
         """A question about a pair chosen by the strategies, and further items up to the set size.
 
         The strategy `random` says `uniform` in its questions, because they belong to no hold-out.
@@ -191,7 +191,7 @@ class SessionAsking:
             return self._question(request, items, name)
         return None
 
-    def _holdout(self, request: _Request) -> Question | None:
+    def _choose_holdout(self, request: _Request) -> Question | None:
         """A hold-out question: half of the time a pair that another annotator has answered."""
         annotator, rng = request.annotator, request.rng
         shared = [pair for pair in self._history.holdout_pairs(annotator) if request.free(*pair)]
@@ -204,7 +204,7 @@ class SessionAsking:
             return None
         return self._question(request, new_pair, HOLDOUT, (1 - share) / self._pairs.count)
 
-    def _repeat(self, request: _Request) -> Question | None:
+    def _choose_repeat(self, request: _Request) -> Question | None:
         """A question that this annotator answered some time ago, each item in another place."""
         drawn = self._history.draw_once(request.annotator, request.rng, but_last=_REPEAT_AFTER)
         if drawn is None:
@@ -215,15 +215,15 @@ class SessionAsking:
         first, *later = earlier.items
         return self._question_in_places([*later, first], "repeat", 1 / n_choices)
 
-    def _skipped(self, request: _Request) -> Question | None:
+    def _choose_skipped(self, request: _Request) -> Question | None:
         """The oldest question that the annotator skipped; asked when nothing else is left."""
         for judgement in self._history.skipped(request.annotator):
             if self._may_be_asked(judgement, request.taken):
                 return self._question(request, judgement.items, "skipped")
         return None
 
-    def _gold(self, request: _Request) -> Question | None:
-        """A question with a pair whose answer is known, which this annotator has not answered."""
+    def _choose_gold(self, request: _Request) -> Question | None:
+        """A question with a gold pair that this annotator has not answered."""
         pairs = [pair for pair in self._study.gold if request.free(*pair)]
         if not pairs:
             return None
@@ -234,7 +234,7 @@ class SessionAsking:
             items = grown_set(view, pair, request.set_size, request.rng)
         return self._question(request, items, "gold", 1 / len(pairs))
 
-    def _overlap(self, request: _Request) -> Question | None:
+    def _choose_overlap(self, request: _Request) -> Question | None:
         """The oldest question that has fewer answers of different people than the overlap."""
         if self._study.overlap <= 1:
             return None

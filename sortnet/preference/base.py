@@ -175,10 +175,10 @@ class Judgement:
         number: its place in the order of the collection's events, from 1; 0 if not stored yet.
         undoes: for an undo, the number of the judgement to undo.
         at: time in seconds since 1970, if known.
-        comment: of the annotator on the question.
+        comment: comment of the annotator on the question.
         flagged: whether the annotator marked the question for the administrator.
         p: the probability that the left item is better, if given; see `Probabilities`.
-        cost: of the answer, in the currency of the prices.
+        cost: cost of the answer, in the currency of the prices.
         meta: further facts about the answer, as JSON.
         further: the items from the third place on, as in `Question`.
         best, worst: the items chosen by the answer `best`; `worst` is None if it was not asked for.

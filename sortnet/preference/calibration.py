@@ -9,11 +9,11 @@ import numpy as np
 
 from sortnet.core import F64, I64, Bool
 from sortnet.core.pairs import packed
-from sortnet.preference.base import Judgement, Pair
+from sortnet.preference.base import Judgement, Pair, unordered_pair
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.shared_votes import SharedVotes
 
-# How probable an annotator calls the item that was preferred: edges of the ranges.
+# Edges of the ranges of the probability that an annotator gives to the preferred item.
 EDGES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.99, 1.0)
 
 
@@ -44,9 +44,12 @@ class CalibrationRange:
 def calibration(
     judgements: Iterable[Judgement], annotator: str, gold: Iterable[Pair] = ()
 ) -> list[CalibrationRange]:
-    """Ranges of an annotator's probabilities with answers; the least sure first.
+    """Divide an annotator's answers into ranges by their probability; the least sure range first.
 
-    Ties, and answers without a probability, are left out. Of a gold pair the better item is first.
+    Ties, and answers without a probability, are left out. A range without answers is left out, too.
+
+    Args:
+        gold: pairs whose better item is known; the better item is the first.
 
     Cost: a sort of the judgements.
 
@@ -58,57 +61,67 @@ def calibration(
     table = Judgements.of(judgements)
     votes = SharedVotes.of(table)
     is_own = votes.annotator == table.annotators.get(annotator, -1)
-    is_sure = is_own & (votes.better != 0.5) & ~np.isnan(table.p[votes.rows])
-    if not is_sure.any():
+    is_counted = is_own & (votes.better != 0.5) & ~np.isnan(table.p[votes.rows])
+    if not is_counted.any():
         return []
-    counts = _counts_of_preferred(votes, ~is_own)[votes.pair[is_sure]]
+    counts = _preference_counts(votes, ~is_own)[votes.pair[is_counted]]
     n_others = counts.sum(axis=1)
-    n_same = np.where(votes.better[is_sure] == 1, counts[:, 0], counts[:, 1])
-    right, is_gold = _right_and_gold(votes, is_sure, gold)
-    p = _p_of_preferred(table, votes.rows[is_sure])
-    number = np.searchsorted(EDGES[1:-1], p, side="right")
+    n_same = np.where(votes.better[is_counted] == 1, counts[:, 0], counts[:, 1])
+    is_right, is_gold = _compare_with_gold(votes, is_counted, gold)
+    p = _p_of_preferred(table, votes.rows[is_counted])
+    range_numbers = np.searchsorted(EDGES[1:-1], p, side="right")
     ranges = []
-    for k in np.unique(number).tolist():
-        within = number == k
-        n_others_within, n_gold = int(n_others[within].sum()), int(is_gold[within].sum())
+    for k in np.unique(range_numbers).tolist():
+        is_within = range_numbers == k
+        n_others_within = int(n_others[is_within].sum())
+        n_gold_within = int(is_gold[is_within].sum())
         ranges.append(
             CalibrationRange(
-                EDGES[k],
-                EDGES[k + 1],
-                int(within.sum()),
-                float(p[within].mean()),
-                _share(n_same[within].sum(), n_others_within),
-                n_others_within,
-                _share(right[within].sum(), n_gold),
-                n_gold,
+                low=EDGES[k],
+                high=EDGES[k + 1],
+                answers=int(is_within.sum()),
+                said=float(p[is_within].mean()),
+                others=_share(n_same[is_within].sum(), n_others_within),
+                n_others=n_others_within,
+                gold=_share(is_right[is_within].sum(), n_gold_within),
+                n_gold=n_gold_within,
             )
         )
     return ranges
 
 
-def _counts_of_preferred(votes: SharedVotes, some: Bool) -> I64:
-    """(p, 2) how many of some answers to each pair prefer the lower number, and the other item."""
+def _preference_counts(votes: SharedVotes, is_counted: Bool) -> I64:
+    """(n_pairs, 2) numbers of counted votes for the lower and for the higher item number."""
     n_pairs = len(votes.starts)
-    lower = np.bincount(votes.pair[some & (votes.better == 1)], minlength=n_pairs)
-    higher = np.bincount(votes.pair[some & (votes.better == 0)], minlength=n_pairs)
-    return np.stack((lower, higher), axis=1)
+    n_lower = np.bincount(votes.pair[is_counted & (votes.better == 1)], minlength=n_pairs)
+    n_higher = np.bincount(votes.pair[is_counted & (votes.better == 0)], minlength=n_pairs)
+    return np.stack((n_lower, n_higher), axis=1)
 
 
-def _right_and_gold(votes: SharedVotes, some: Bool, gold: Iterable[Pair]) -> tuple[Bool, Bool]:
-    """Whether each of some answers is right, and whether it is about a gold pair."""
-    better_of = {(min(pair), max(pair)): pair[0] for pair in gold}
-    low, high = votes.low[some], votes.high[some]
-    gold_low, gold_high = np.array([*better_of], np.int64).reshape(-1, 2).T
-    is_gold = np.isin(packed(low, high), packed(gold_low, gold_high))
-    preferred = np.where(votes.better[some] == 1, low, high)
-    right = np.zeros(len(low), np.bool_)
+def _compare_with_gold(
+    votes: SharedVotes, is_counted: Bool, gold: Iterable[Pair]
+) -> tuple[Bool, Bool]:
+    """Compare the counted votes with the gold pairs.
+
+    Returns:
+        For each counted vote, whether it prefers the better item of a gold pair, and whether it is
+        about a gold pair.
+    """
+    better_of_pair = {unordered_pair(better, worse): better for better, worse in gold}
+    gold_pairs = np.array([*better_of_pair], np.int64).reshape(-1, 2)
+    low = votes.low[is_counted]
+    high = votes.high[is_counted]
+    is_gold = np.isin(packed(low, high), packed(gold_pairs[:, 0], gold_pairs[:, 1]))
+    preferred = np.where(votes.better[is_counted] == 1, low, high)
+    is_right = np.zeros(len(low), np.bool_)
     for k in np.flatnonzero(is_gold).tolist():
-        right[k] = better_of[int(low[k]), int(high[k])] == preferred[k]
-    return right, is_gold
+        pair = int(low[k]), int(high[k])
+        is_right[k] = preferred[k] == better_of_pair[pair]
+    return is_right, is_gold
 
 
 def _p_of_preferred(table: Judgements, rows: I64) -> F64:
-    """The probability of the item that each of these answers prefers."""
+    """The probability that each answer gives to the item it prefers."""
     p = table.p[rows]
     return np.where(table.words(rows) == 1, p, 1 - p)
 

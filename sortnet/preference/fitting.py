@@ -1,4 +1,4 @@
-"""The model of a session: when it is fitted to the answers, and by which of them."""
+"""The model of a session: the times of its fits, and the answers that each fit uses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class CurrentOrder(NamedTuple):
 
     Attributes:
         items: (n,) best first; group by group if there are groups.
-        among_top: (n,) how probably each is of its group's top; None if the goal is no top.
+        among_top: (n,) the probability that each item is in the top of its group; None if the goal
+            is no top.
     """
 
     items: I64
@@ -50,20 +51,20 @@ class SessionFitting:
     """Fits the scores of a session to its answers from time to time; thread-safe.
 
     Args:
-        features: (n, d) of the items.
+        features: (n, d) the features of the items.
         history: the events of the session.
         groups: the groups of the items.
         study: which annotators are models, and the gold pairs.
         goal: the goal of the session.
         lock: guards the history and the fits; it is not held during a fit.
-        seed: of all random choices.
+        seed: seed of all random choices.
         keep: folder in which fits to many answers are kept; None: nowhere.
         call: calls the functions of a fit that takes more than a few milliseconds.
 
     Attributes:
         fits: the last fits.
         fitted_at: number of events to which the last fits were made.
-        order: the items in order, by the answers that came after the last fit, too.
+        order: the items in order, which also includes the answers after the last fit.
     """
 
     def __init__(
@@ -150,11 +151,13 @@ class SessionFitting:
 
     def catch_up(self) -> None:
         """Update the posterior by the events since the last fit; the lock must be held."""
-        posterior, n_events = self.fits.choosing.posterior, len(self._history.events)
+        posterior = self.fits.choosing.posterior
+        n_events = len(self._history.events)
         n_late = n_events - self._observed
         if posterior.covariance is None or not 0 < n_late <= _AT_A_TIME:
             return
-        n_annotators, models = len(posterior.reliability), self.models()
+        n_annotators = len(posterior.reliability)
+        models = self.models()
         late = self._history.votes(n_events, after=self._observed, holdout=False)
         of_pairs = late.where(late.of_pairs)
         for row, probit in zip(of_pairs.rows(), of_pairs.probits(), strict=True):
@@ -177,12 +180,14 @@ class SessionFitting:
         annotators = self.fits.choosing.posterior.annotators
         number = self._history.annotators.get(annotator, len(annotators.scale))
         annotators = annotators.padded(max(number + 1, len(annotators.scale)))
-        reliability, scale = float(annotators.reliability[number]), float(annotators.scale[number])
+        reliability = float(annotators.reliability[number])
+        scale = float(annotators.scale[number])
         return (reliability, scale) if scale > 0 else None
 
     def typical_measuring(self) -> Measuring | None:
-        """Reliability and scale of the annotator with the most answers, if the answers are
-        measurements. Before any answer: of an annotator whose answers are to be measurements.
+        """The reliability and the scale of the annotator with the most answers; see `measuring`.
+
+        Before any answer, of an annotator whose answers will be measurements.
         """
         names = [*self._history.annotators] or [*self._study.probabilities]
         if not names:
@@ -197,8 +202,9 @@ class SessionFitting:
     def weights(self) -> tuple[Votes, dict[str, float]]:
         """All answers about the order, and each annotator's weight: see `Session.weighted`."""
         with self._lock:
-            votes, n_events = self._history.soft_votes(), len(self._history.events)
+            votes = self._history.soft_votes()
             names = [*self._history.annotators]
+            n_events = len(self._history.events)
             votes_and_gold = self._with_known(self._history.votes(n_events))
         if not len(votes):
             return votes, {}
@@ -208,21 +214,32 @@ class SessionFitting:
         return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
     def better_without(self, annotator: str) -> bool:
-        """Whether others' answers are predicted better without an annotator's answers."""
+        """Whether others' answers are predicted better without an annotator's answers.
+
+        False if the annotator has no answers.
+        """
         with self._lock:
-            number, basis = self._history.annotators.get(annotator), self.fits.basis
+            number = self._history.annotators.get(annotator)
+            if number is None:
+                return False
             votes = self._history.votes(len(self._history.events))
-        if number is None:
-            return False
+            basis = self.fits.basis
         return predicted_better_without(number, basis, votes, seed=self._seed)
 
     def widened_by(self) -> str | None:
         """The name of the annotator whose answers made the intervals wider, by the last fit."""
         with self._lock:
-            fits, votes = self.fits, self._with_known(self._history.votes(self.fitted_at))
+            fits = self.fits
+            votes = self._with_known(self._history.votes(self.fitted_at))
             names = [*self._history.annotators]
-        posterior, features = fits.all.posterior, fits.basis.features
-        number = widened_by(posterior, features, votes, self._groups, self._goal, seed=self._seed)
+        number = widened_by(
+            fits.all.posterior,
+            fits.basis.features,
+            votes,
+            self._groups,
+            self._goal,
+            seed=self._seed,
+        )
         return None if number is None else names[number]
 
     def _refit(self, *, keep_net: bool = False) -> None:
@@ -230,21 +247,25 @@ class SessionFitting:
         fits = self._fit(n_events, self.fits, keep_net=keep_net)
         order = self._order_by(fits)  # before the lock, so that a question does not wait
         with self._lock:
-            self.fits, self.order = fits, order
+            self.fits = fits
+            self.order = order
             self.fitted_at = self._observed = n_events
 
     def _fit(self, n_events: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
         """Fits to the first events, which start from the fits before."""
         with self._lock:
-            n_annotators, at = len(self._history.annotators), self._milestone(n_events)
+            n_annotators = len(self._history.annotators)
+            at = self._milestone(n_events)
             everything = self._with_known(self._history.votes(n_events))
             usable = self._with_known(self._history.votes(n_events, holdout=False))
         call = self._call if n_events and not self.small else operator.call
         # Only what a session that starts with these events would compute, too, is kept.
         keep = self._keep if everything.n_answers >= ENOUGH and not keep_net else None
-        basis, start = None, None
+        basis = None
+        start = None
         if before is not None:
-            basis, start = before.basis, before.choosing.theta
+            basis = before.basis
+            start = before.choosing.theta
         if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
             net = basis if keep_net else None
             basis = self._choose_basis(at, call, net=net, keep=keep)
@@ -273,9 +294,11 @@ class SessionFitting:
         return basis
 
     def _order_by(self, fits: Fits) -> CurrentOrder:
-        posterior, top = fits.choosing.posterior, self._goal.top
+        posterior = fits.choosing.posterior
         items = np.lexsort((-posterior.scores, self._groups.of))
-        return CurrentOrder(items, among_top(posterior, self._groups, top) if top else None)
+        if not self._goal.top:
+            return CurrentOrder(items, None)
+        return CurrentOrder(items, among_top(posterior, self._groups, self._goal.top))
 
     def _with_known(self, votes: Votes) -> Votes:
         """Votes with the models of the study marked, and the answers to its gold pairs added."""

@@ -120,7 +120,7 @@ def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> 
     Args:
         parts: (n,) each item's connected component in the graph of answers.
         judged: (n,) whether there is an answer about the item.
-        groups: of the items.
+        groups: groups of the items.
         features: whether the items have features.
 
     >>> parts = np.array([0, 0, 1, 1, 2])

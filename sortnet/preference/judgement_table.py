@@ -146,7 +146,7 @@ class Judgements(Sequence[Judgement]):
             JudgementError: as `Judgement` does for one of the rows.
         """
         table = cls._of_unchecked(rows)
-        if not table._is_sound():
+        if not table._has_sound_rows():
             for row in rows:
                 Judgement(*row)
         return table
@@ -390,22 +390,21 @@ class Judgements(Sequence[Judgement]):
             raise JudgementError(f"a judgement whose {name} has more than {bits} bits") from None
         return column
 
-    def _is_sound(self) -> bool:
+    def _has_sound_rows(self) -> bool:
         """Whether `Judgement` takes each row without an error."""
         is_sound = self._has_sound_items()
         is_sound &= self.answer >= 0
         is_sound &= (self.answer == UNDO) == (self.undoes >= 0)
         is_sound &= (self.milliseconds >= -1) & (self.milliseconds < 2**53)
-        # Not p >= 0, because NaN stands for None.
+        # The opposite is tested, because NaN stands for None and must pass.
         is_sound &= ~((self.p < 0) | (self.p > 1))
         is_sound &= ~((self.cost < 0) | (self.cost == np.inf))
         if not is_sound.all():
             return False
-        return all(
-            len(text) <= longest
-            for name, longest in (("comment", LONGEST_COMMENT), ("meta", LONGEST_META))
-            for text in self.texts[name].values()
-        )
+        for name, longest in (("comment", LONGEST_COMMENT), ("meta", LONGEST_META)):
+            if any(len(text) > longest for text in self.texts[name].values()):
+                return False
+        return True
 
     def _has_sound_items(self) -> Bool:
         """(m,) whether items, answer and choice go together: `check_items` and `check_choice`."""

@@ -37,30 +37,32 @@ _HYPER = 1.0  # standard deviation of the logarithm of that variance around the 
 def matched_prior(
     problem: Problem, prior: Prior, theta: F64, solver: Precision, root: F64, variance: F64
 ) -> Prior:
-    """MacKay's update: squares of the unknowns over the number of well-determined ones.
+    """Update the prior by MacKay's rule: squared unknowns / number of determined unknowns.
 
-    Of many unknowns, what the update leaves out is added, see `lost_weights`; with few unknowns,
-    `likely_priors` corrects it.
+    The rule leaves out a part of the evidence's slope. With many unknowns `lost_weights` adds this
+    part; with few unknowns `likely_priors` corrects the prior.
 
     Args:
-        problem: with the answers.
-        prior: the present one.
-        theta: the mode.
-        solver: of the posterior's precision at the mode.
-        root: of the covariance of the unknowns.
-        variance: of the unknowns.
+        problem: the problem, with the answers.
+        prior: the present prior.
+        theta: the mode of the unknowns.
+        solver: solves by the posterior's precision at the mode.
+        root: root of the covariance of the unknowns.
+        variance: variances of the unknowns.
     """
     n, d = problem.features.shape
     guess = first_guess(d)
-    lost_by_weights, lost_by_residuals = 0.0, 0.0
+    lost_by_weights = 0.0
+    lost_by_residuals = 0.0
     most = 1.0
     if problem.large:
         scores_root = problem.to_scores(root)
         lost_by_weights, lost_by_residuals = lost_weights(
             problem, theta, scores_root, prior, solver
         )
-        # Variances estimated from draws are too large as often as too small: with only the former
-        # cut, items with few answers would count as determined, and their residuals vanish.
+        # Variances estimated from draws are too large as often as too small. If only the large
+        # variances were cut, items with few answers would count as determined, and their residuals
+        # would vanish.
         most = np.inf
 
     def matched(part: slice, present: float, guessed: float, lost: float) -> float:
@@ -78,14 +80,19 @@ def matched_prior(
 def lost_weights(
     problem: Problem, theta: F64, root: F64, prior: Prior, solver: Precision
 ) -> tuple[float, float]:
-    """Loss of the answers' weights as the variance of feature weights, or of residuals, grows:
-    Σ -dw / d log(variance) times the variance of z of each answer.
+    """Loss of the answers' weights as the variance of feature weights, or of residuals, grows.
 
-    With the variance the mode grows by H⁻¹ Λ θ, and there the answers' weights w are smaller. Half
-    of this loss is the part of the evidence's slope that MacKay's update leaves out: with three
-    answers to an item, the update alone finds a third of the variance.
+    The loss is Σ -dw / d log(variance) times the variance of z, summed over the answers. If the
+    variance grows, the mode grows by H⁻¹ Λ θ, where the answers' weights w are smaller. MacKay's
+    rule leaves out half of this loss from the evidence's slope: with three answers to an item, the
+    rule alone finds a third of the variance.
 
-    `root` is of the covariance of scores and biases, `solver` of the precision at the mode.
+    Args:
+        problem: the problem, with the answers.
+        theta: the mode of the unknowns.
+        root: root of the covariance of scores and biases.
+        prior: the present prior.
+        solver: solves by the posterior's precision at the mode.
     """
     n, d = problem.features.shape
     weight = problem.likelihood(theta).weight
@@ -102,15 +109,16 @@ def lost_weights(
 
 
 def matched_scales(problem: Problem, theta: F64, variance: F64) -> Scales:
-    """The scales, with those of side biases and ties matched to the scores.
+    """The scales, after the scales of side biases and of ties are matched to the scores.
 
-    `variance` is of the unknowns.
+    `theta` is the mode of the unknowns, and `variance` their variances.
     """
-    first_bias, scales = sum(problem.features.shape), problem.scales
+    scales = problem.scales
     if scales.tie:
         is_word = (problem.by_annotator > 0) & problem.votes.of_pairs
         is_word[problem.measured] = False
-        z, target = problem.z(theta)[is_word], problem.votes.target[is_word]
+        z = problem.z(theta)[is_word]
+        target = problem.votes.target[is_word]
         likeliest = minimize_scalar(
             lambda log: -genuine(z, target, np.exp(log)).log_p.sum(),
             bounds=_LOG_TIE,
@@ -118,6 +126,7 @@ def matched_scales(problem: Problem, theta: F64, variance: F64) -> Scales:
             options={"xatol": 0.02},
         )
         scales = replace(scales, tie=float(np.exp(likeliest.x)))
+    first_bias = sum(problem.features.shape)
     biases = slice(first_bias, first_bias + problem.n_annotators)
     side_sd = side_spread((theta**2 + variance)[biases])
     return replace(scales, annotators=replace(scales.annotators, side_sd=side_sd))
@@ -128,12 +137,12 @@ def matched_shared(
 ) -> float:
     """Variance of the errors that models share, relative to the variance of the scores.
 
-    The update is MacKay's, as in `matched_prior`. Where nothing says how the errors differ, their
-    variance stays near the expected one. If judges never contradict each other, the scores are
-    larger than their prior expects. That says nothing about the errors, so the scores' excess is
-    divided out of both.
+    The rule is MacKay's, as in `matched_prior`. Without answers that show how the errors differ,
+    their variance stays near `expected`. If judges never contradict each other, the scores are
+    larger than their prior expects. This excess says nothing about the errors, so the squared
+    errors are divided by it.
 
-    `variance` is of the unknowns.
+    `theta` is the mode of the unknowns, and `variance` their variances.
     """
     if not problem.has_shared_errors or problem.votes.only_of_models:
         return problem.scales.shared
@@ -149,12 +158,15 @@ def matched_shared(
 
 
 def _matched_variance(square: float, unsure: F64, expected: float) -> float:
-    """MacKay's update of a variance, relative to the present prior.
+    """Update a prior variance by MacKay's rule: squared unknowns / number of determined unknowns.
 
     Args:
-        square: sum of the squared unknowns, in units of the prior.
-        unsure: of each unknown, the share of its prior variance that the answers have left.
-        expected: the variance before any answer, which counts as a few unknowns.
+        square: sum of the squared unknowns, divided by the present prior variance.
+        unsure: for each unknown, its posterior variance as a share of the present prior variance.
+        expected: the variance expected before any answer, which counts as a few unknowns.
+
+    Returns:
+        The new variance as a multiple of the present prior variance.
     """
     n_determined = float(np.sum(1 - np.minimum(unsure, 1.0)))
     return (square + _SHARED_BELIEF * expected) / (n_determined + _SHARED_BELIEF)
@@ -163,15 +175,21 @@ def _matched_variance(square: float, unsure: F64, expected: float) -> float:
 def matched_annotators(
     problem: Problem, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
 ) -> Annotators:
-    """Reliabilities, by comparing answers with scores that are fitted without them: a person's
-    answers without this person's, and a model's answers without the answers of all models.
+    """Reliabilities of the annotators, by comparing their answers with scores fitted without them.
 
-    `root` is of the covariance of scores and biases.
+    A person's answers are compared with scores fitted without this person's answers; a model's
+    answers with scores fitted without the answers of all models.
+
+    `root` is the root of the covariance of scores and biases.
     """
-    votes, scores = problem.votes, problem.to_scores(theta)
-    by_model, by_person = votes.of_kind(MODEL), votes.of_kind(PERSON)
-    gap, variance = np.zeros(len(votes)), np.zeros(len(votes))
-    noise, counts = np.ones(len(votes)), np.ones(len(votes))
+    votes = problem.votes
+    scores = problem.to_scores(theta)
+    by_model = votes.of_kind(MODEL)
+    by_person = votes.of_kind(PERSON)
+    gap = np.zeros(len(votes))
+    variance = np.zeros(len(votes))
+    noise = np.ones(len(votes))
+    counts = np.ones(len(votes))
     gap[by_person], variance[by_person] = _without_own(problem, theta, root, by_person)
     if problem.has_shared_errors:
         gap[by_model], variance[by_model] = _without_models(problem, prior, rng)
@@ -181,7 +199,8 @@ def matched_annotators(
         noise[by_model] += problem.scales.shared * errors
         shares = _independent_shares(problem, gap, noise, prior)
         counts[by_model] = shares[votes.annotator[by_model]]
-    # Some annotators answer with ties more often; of models only the order is measured.
+    # Some annotators answer with ties more often than others. A model's ties are left out, because
+    # only the order of its answers is measured.
     rows = by_person | (by_model & (votes.target != 0.5))
     bias = problem.side * scores[len(problem.features) + votes.annotator]
     tie = np.where(by_model, 0.0, problem.scales.tie)
@@ -204,20 +223,24 @@ def measures_alone(problem: Problem) -> bool:
 
 
 def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
-    """The annotators, with scales of measurements by how well these agree with all answers.
+    """The annotators, after their scales of measurements are matched to all answers.
 
-    MacKay's update of a variance: squared errors over the number of measurements that are not
-    taken up by unknowns. `root` is of the covariance of scores and biases. Scales of people
-    beside others are learned from others' answers, see `reliabilities`.
+    MacKay's rule is: squared errors / number of measurements that no unknown takes up. The scale of
+    a person among other annotators is learned from the others' answers, see `reliabilities`.
+
+    `root` is the root of the covariance of scores and biases.
     """
-    votes, annotators = problem.votes, problem.scales.annotators
+    votes = problem.votes
+    annotators = problem.scales.annotators
     rows = problem.measured
     if problem.compares_annotators:
         rows = rows[votes.of_kind(MODEL)[rows]]
     if votes.probit is None or not len(rows):
         return annotators
-    annotator, scale = votes.annotator[rows], annotators.scale.copy()
-    z, weight = problem.z(theta)[rows], problem.likelihood(theta).weight[rows]
+    annotator = votes.annotator[rows]
+    scale = annotators.scale.copy()
+    z = problem.z(theta)[rows]
+    weight = problem.likelihood(theta).weight[rows]
     taken_up = np.minimum(weight * problem.variance(root, rows), 1.0)
     square = squared_error(z, votes.probit[rows], scale[annotator])
     for number in np.unique(annotator).tolist():
@@ -235,31 +258,37 @@ def left_out(problem: Problem, theta: F64, root: F64, rows: I64) -> tuple[F64, F
 
 
 def _without_own(problem: Problem, theta: F64, root: F64, rows: Bool) -> tuple[F64, F64]:
-    """Means and variances of s_left - s_right of some answers, without the answers of the same
-    annotator.
+    """Means and variances of s_left - s_right for each answer in these rows.
+
+    The scores s are fitted without the answers of the same annotator.
     """
-    votes, scores = problem.votes.where(rows), problem.to_scores(theta)
+    votes = problem.votes.where(rows)
+    scores = problem.to_scores(theta)
     reliability = problem.reliability[rows]
-    _, slope, weight = problem.likelihood(theta)
-    slope, weight = slope[rows], weight[rows]
+    likelihood = problem.likelihood(theta)
+    slope = likelihood.slope[rows]
+    weight = likelihood.weight[rows]
     gap = scores[votes.left] - scores[votes.right]
     if not len(votes):
         return gap, gap
     if problem.large:
-        slope, weight = reliability * slope, reliability**2 * weight
+        slope = reliability * slope
+        weight = reliability**2 * weight
         for sets in votes.sets:
             slope[sets.rows], weight[sets.rows] = summed_over_answers(
                 sets.layout, slope[sets.rows], weight[sets.rows]
             )
         return unseen(gap, _squared_gaps(root, votes), slope, weight)
-    n_items, covariance = len(problem.features), root.T @ root
+    n_items = len(problem.features)
+    covariance = root.T @ root
     side = problem.side[rows]
     return unseen_in_blocks(gap, covariance, votes, (slope, weight), reliability, side, n_items)
 
 
 def _without_models(problem: Problem, prior: Prior, rng: np.random.Generator) -> tuple[F64, F64]:
-    """Means and variances of s_left - s_right of the models' answers, by people's answers and gold
-    pairs alone.
+    """Means and variances of s_left - s_right for each answer of a model.
+
+    The scores s are fitted to people's answers and gold pairs alone.
     """
     by_model = problem.votes.of_kind(MODEL)
     votes = problem.votes.where(by_model)
@@ -278,19 +307,23 @@ def _without_models(problem: Problem, prior: Prior, rng: np.random.Generator) ->
 
 
 def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) -> F64:
-    """(a,) number of independent answers that each answer of a model counts for, at most 1: answers
-    of one model have errors in common, such as its taste for long texts.
+    """(a,) number of independent answers that an answer of each annotator counts for, at most 1.
+
+    An answer of a model counts for less than 1, because all answers of a model have errors in
+    common, such as its taste for long texts.
 
     The number is the information gᵀ (W⁻¹ + E)⁻¹ g on c, with the covariance E of the errors and the
     weights W = 2 / π of answers at z = 0, as a share of what `reliabilities` takes it for.
     """
-    by_model, shares = problem.votes.of_kind(MODEL), np.ones(problem.n_annotators)
+    by_model = problem.votes.of_kind(MODEL)
+    shares = np.ones(problem.n_annotators)
     ratio = problem.scales.shared
     prior_of_errors = Prior(ratio * prior.weight, ratio * prior.residual)
     average = replace(problem.scales, annotators=Annotators.average(problem.n_annotators))
     for number in np.unique(problem.votes.annotator[by_model]).tolist():
         is_own = by_model & (problem.votes.annotator == number)
-        own_votes, own_gap = replace(problem.votes.where(is_own), kind=None), gap[is_own]
+        own_votes = replace(problem.votes.where(is_own), kind=None)
+        own_gap = gap[is_own]
         alone = replace(problem, votes=own_votes, scales=average)
         weight = np.full(len(own_gap), 2 / np.pi)
         for sets in own_votes.sets:

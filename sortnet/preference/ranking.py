@@ -39,14 +39,14 @@ class SessionRanking:
 
     Args:
         history, fitting: the events of the session, and the model fitted to them.
-        groups: of the items.
+        groups: the groups of the items.
         pairs: the pairs that may be asked.
-        study: which pairs are gold.
-        goal: of the session.
-        lock: of the history and the fits.
+        study: the gold pairs.
+        goal: the goal of the session.
+        lock: guards the history and the fits.
         holdout: share of hold-out questions.
         set_size: number of items of a question outside the hold-out.
-        seed: of all random choices.
+        seed: seed of all random choices.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Annotators as the model has them: reliability, blind answers, scale of measurements."""
+"""Parameters of annotators in a session: reliability, blind answers, scale of measurements."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _MEASURED = 1_000  # measurements of an annotator by which the scale is learned,
 
 @dataclass(frozen=True, eq=False)
 class Annotators:
-    """Annotators as the model has them: (a,) estimates and their standard deviations.
+    """Estimates of the parameters of each annotator, (a,), and their standard deviations.
 
     Attributes:
         reliability: c, 1 for an average annotator, 0 for random answers, negative for inverted
             answers.
-        side: bias b to the left side, in units of an answer's noise.
+        side: bias b towards the left side, in units of an answer's noise.
         blind: share of answers that do not depend on the items.
         scale: standard deviation of the errors of the probits of their probabilities, see
             `measured`; 0 if probabilities say no more than the words.
@@ -58,7 +58,8 @@ class Annotators:
     @classmethod
     def average(cls, n_annotators: int) -> Annotators:
         """Annotators without answers: estimates by the prior."""
-        ones, zeros = np.ones(n_annotators), np.zeros(n_annotators)
+        ones = np.ones(n_annotators)
+        zeros = np.zeros(n_annotators)
         return cls(ones, SPREAD * ones, zeros, SIDE * ones, zeros, zeros, SCALE * ones)
 
     def padded(self, n_annotators: int) -> Annotators:
@@ -70,7 +71,10 @@ class Annotators:
 
 
 def side_spread(square: F64) -> F64:
-    """(a,) prior spreads of the side biases, given their expected squares: the weights of a t."""
+    """(a,) prior spreads of the side biases, given their expected squares.
+
+    The prior is a Student's t, a normal distribution whose spread depends on the square.
+    """
     spread: F64 = np.sqrt((NU * SIDE**2 + square) / (NU + 1))
     return spread
 
@@ -90,7 +94,7 @@ def reliabilities(
 
     Args:
         before: the present estimates; side biases and the scales of models stay.
-        gap, variance: (m,) mean and variance of s_left - s_right, as without these answers.
+        gap, variance: (m,) mean and variance of s_left - s_right, if the answer were not given.
         bias: (m,) side bias of the annotator who answers.
         votes: the answers.
         tie, ties: as in `answers`.
@@ -161,7 +165,7 @@ def reliabilities(
 
 
 def matched_scale(scale: float, square: float, free: float) -> float:
-    """The scale of an annotator's measurements, given the present one.
+    """Update the scale of an annotator's measurements.
 
     Args:
         scale: the present scale; the errors are standard normal if it is right.
@@ -209,12 +213,12 @@ def _of_measurements(
 ) -> tuple[F64, F64]:
     """(candidates, scales) log-likelihoods of an annotator's measurements, and the scales.
 
-    Without scales they are a fine grid around the likeliest scale of a coarse grid.
+    If `scales` is None, a fine grid around the likeliest scale of a coarse grid is used.
     """
     mean = c[:, None] * gap + bias
     spread = np.sqrt(noise + c[:, None] ** 2 * variance)
     sign = np.sign(probit)
-    is_beyond = np.abs(probit) >= MOST_PROBIT  # it says "at least"
+    is_beyond = np.abs(probit) >= MOST_PROBIT  # such a probit means "at least"
 
     def log_p(scale: float) -> F64:
         error = (probit / scale - mean) / spread

@@ -154,7 +154,7 @@ class DenseSettings(ContextSettings):
         return super().fixed | _FIXED[self.architecture]
 
     def net(self, n_columns: int) -> FateNet | FetaNet:
-        units = self.units or self.fixed["units"]
+        units = self.fixed["units"] if self.units is None else self.units
         if self.architecture == "fate":
             return FateNet(n_columns, hidden=self.layers, units=units, seed=self.seed).eval()
         return FetaNet(

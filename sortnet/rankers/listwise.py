@@ -101,7 +101,15 @@ def descend(
     score: Callable[[Queries], Tensor],
     progress: Progress,
 ) -> dict[str, int]:
-    """Minimise the mean loss of scaled queries, in place; keep the epoch best on V.
+    """Train a net by the mean loss of its queries, and keep the weights of the best epoch.
+
+    Args:
+        net: the net, whose weights are changed in place.
+        T: the training queries, scaled.
+        V: the validation queries, scaled; the best epoch has the highest RankQuality on V.
+        config: the settings of the ranker.
+        score: (n_docs,) scores of queries by the net, with gradients.
+        progress: called with a line at each epoch.
 
     Returns:
         The epoch that was kept, and the number of epochs.

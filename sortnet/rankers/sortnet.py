@@ -140,7 +140,7 @@ def _return_freed_memory(record: Iteration, state: State) -> None:
 
 
 def checked_config(train: Queries, vali: Queries, config: Config) -> Config:
-    """Check the parts of a training; return the settings with a RankQuality.
+    """Check the training and validation queries; return the settings with a RankQuality.
 
     Raises:
         DataError: if the parts have different features, there is nothing to learn, or RankQuality

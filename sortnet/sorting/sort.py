@@ -104,7 +104,8 @@ def _sorted_run(
 ) -> tuple[slice, Sorting]:
     """Sort the queries `first` .. `last` - 1, see `sorted_runs`.
 
-    A function of its own, so that their features are freed before the next ones are read.
+    This is a function of its own, so that the queries' features are freed before the next queries
+    are read.
     """
     docs = slice(int(queries.offsets[first]), int(queries.offsets[last]))
     offsets = queries.offsets[first : last + 1] - docs.start
@@ -113,7 +114,7 @@ def _sorted_run(
         order = _arranged(X, offsets)
     else:
         order = np.asarray(start[docs], np.int64) - docs.start
-    numbers = None if form is None else _numbers_of(form, X)
+    numbers = None if form is None else _kernel_numbers(form, X)
     if numbers is not None:
         i, j, margin = _sort_compiled(*numbers, order, offsets, docs.start)
         if isinstance(form, Score):  # the kernel wrote the differences
@@ -126,7 +127,8 @@ def _sorted_run(
             from sortnet.sorting.merge_sort_on_device import merge_sort_on_device
 
             order, i, j, margin = merge_sort_on_device(on_device, prepared, order, offsets)
-        i, j = i + np.int32(docs.start), j + np.int32(docs.start)
+        i = i + np.int32(docs.start)
+        j = j + np.int32(docs.start)
     refuse_nan(margin, queries, i)
     return docs, Sorting(order + docs.start, ComparedPairs.of(i, j, margin=margin))
 
@@ -166,7 +168,7 @@ def _arranged(X: F32, offsets: I64) -> I64:
 def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F32:
     """(m,) certainty of a comparator about documents i and j, each pair of one query.
 
-    It is abs(margin), divided by the spread of the votes where the margin is a mean of votes.
+    The certainty is abs(margin); if the margin is a mean of votes, it is divided by their spread.
 
     Cost: preparing every document, some queries at a time.
     """
@@ -203,43 +205,49 @@ def _prepared_runs(
     by_query = np.argsort(i, kind="stable")
     ascending = i[by_query]
     for first, last in _chunks(queries, _BATCHED_CHUNK, _VALUES):
-        begin, end = queries.offsets[first], queries.offsets[last]
-        rows = by_query[slice(*np.searchsorted(ascending, (begin, end)))]
+        begin, end = queries.offsets[[first, last]]
+        first_row, end_row = np.searchsorted(ascending, (begin, end))
+        rows = by_query[first_row:end_row]
         if len(rows):
             prepared = comparator.prepare(queries.features[begin:end])
             yield rows, prepared, i[rows] - begin, j[rows] - begin
 
 
 def _chunks(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int, int]]:
-    """Runs of queries of about so many documents, and at most so many values of features."""
-    return runs_of_queries(queries.offsets, min(n_docs, n_values // max(queries.n_features, 1)))
+    """Runs of queries with about `n_docs` documents and at most `n_values` values of features."""
+    most_docs = n_values // max(queries.n_features, 1)
+    return runs_of_queries(queries.offsets, min(n_docs, most_docs))
 
 
 def _sort_compiled(
     E: F64, weights: F64, order: I64, offsets: I64, shift: int
 ) -> tuple[I32, I32, F32]:
-    """Sort `order` in place by compiled code; returns the comparisons, documents shifted."""
-    n = np.diff(offsets)
-    most_comparisons = n * np.ceil(np.log2(np.maximum(n, 1))).astype(np.int64)
-    room = np.concatenate(([0], np.cumsum(most_comparisons)))
-    i, j, margin = _empty_columns(int(room[-1]))
-    n_comparisons = merge_sort(E, weights, order, offsets, room, i, j, margin)
+    """Sort `order` in place by compiled code.
+
+    Returns:
+        The columns i, j and margin of the comparisons; `shift` is added to document numbers.
+    """
+    n_docs = np.diff(offsets)
+    most_comparisons = n_docs * np.ceil(np.log2(np.maximum(n_docs, 1))).astype(np.int64)
+    first_rows = np.concatenate(([0], np.cumsum(most_comparisons)))
+    i, j, margin = _empty_columns(int(first_rows[-1]))
+    n_comparisons = merge_sort(E, weights, order, offsets, first_rows, i, j, margin)
     packed_offsets = np.concatenate(([0], np.cumsum(n_comparisons)))
     packed = _empty_columns(int(packed_offsets[-1]))
-    pack(room, packed_offsets, shift, i, j, margin, *packed)
+    pack(first_rows, packed_offsets, shift, i, j, margin, *packed)
     return packed
 
 
 def _empty_columns(m: int) -> tuple[I32, I32, F32]:
-    """Room for the i, the j and the margin of m comparisons."""
+    """Allocate the columns i, j and margin of m comparisons."""
     return np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float32)
 
 
 def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
     """Refuse margins that are not numbers; the message names the first such document i."""
-    bad = np.isnan(margin)
-    if bad.any():
-        doc = int(i[np.argmax(bad)])
+    is_nan = np.isnan(margin)
+    if is_nan.any():
+        doc = int(i[np.argmax(is_nan)])
         query = int(np.searchsorted(queries.offsets, doc, side="right")) - 1
         raise ComparatorError(
             f"the comparator's margin is not a number (query {queries.qids[query]}, row "
@@ -247,7 +255,7 @@ def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
         )
 
 
-def _numbers_of(form: Form, X: F32) -> tuple[F64, F64] | None:
+def _kernel_numbers(form: Form, X: F32) -> tuple[F64, F64] | None:
     """Prepare documents for the kernel: scores, (n,), and no weights; or `DualUnits.numbers`."""
     if isinstance(form, Score):  # a difference of float32 scores is rounded the same in float64
         return form.scores(X), np.empty(0)
@@ -258,14 +266,18 @@ def _numbers_of(form: Form, X: F32) -> tuple[F64, F64] | None:
 # multiply-add in a*b - c*d would make a document differ from its twin.
 @njit(fastmath={"reassoc"})
 def _margin(E, w, i, j):  # type: ignore[no-untyped-def]
+    """The margin of document i over document j, by the numbers and weights of `_kernel_numbers`.
+
+    A matrix has dual units, whose terms e and e' `DualUnits.numbers` explains.
+    """
     if E.ndim == 1:  # decided at compile time, since each form has its own margin
         return E[i] - E[j]
     total = 0.0
-    H = w.shape[0]
+    H = w.shape[0]  # number of dual units
     for h in range(H):
-        e = E[i, h] * E[j, H + h]
-        dual = E[j, h] * E[i, H + h]
-        total += w[h] * (e - dual) / ((1.0 + e) * (1.0 + dual))
+        e_ij = E[i, h] * E[j, H + h]
+        e_ji = E[j, h] * E[i, H + h]
+        total += w[h] * (e_ij - e_ji) / ((1.0 + e_ij) * (1.0 + e_ji))
     return total
 
 
@@ -275,7 +287,7 @@ def merge_sort(
     w: F64,
     order: I64,
     offsets: I64,
-    room: I64,
+    first_rows: I64,
     out_i: I32,
     out_j: I32,
     out_margin: F32,
@@ -283,11 +295,11 @@ def merge_sort(
     """Sort `order` within each query in place, best first.
 
     Args:
-        E, w: the numbers and weights of `_numbers_of`.
+        E, w: the numbers and weights of `_kernel_numbers`.
         order: (n,) document numbers in the arrangement to start from.
-        offsets: (n_queries + 1,) of the queries in `order`.
-        room: (n_queries + 1,) where each query may write its comparisons.
-        out_i, out_j, out_margin: (room[-1],) the comparisons, filled.
+        offsets: (n_queries + 1,) where each query begins in `order`.
+        first_rows: (n_queries + 1,) the first row for each query's comparisons, and the end.
+        out_i, out_j, out_margin: (first_rows[-1],) columns that the comparisons are written to.
 
     Returns:
         (n_queries,) the number of each query's comparisons.
@@ -299,7 +311,7 @@ def merge_sort(
         source = order[begin:end].copy()
         target = np.empty_like(source)
         n = end - begin
-        row = room[query]  # of the next comparison
+        row = first_rows[query]  # row of the next comparison
         width = 1
         while width < n:
             for start in range(0, n, 2 * width):
@@ -334,7 +346,7 @@ def merge_sort(
             source, target = target, source
             width *= 2
         order[begin:end] = source
-        n_comparisons[query] = row - room[query]
+        n_comparisons[query] = row - first_rows[query]
     return n_comparisons
 
 
@@ -367,7 +379,7 @@ def arrange(key: F64, offsets: I64, order: I64) -> None:
 
 @in_threads
 def pack(
-    room: I64,
+    first_rows: I64,
     packed_offsets: I64,
     shift: int,
     i: I32,
@@ -377,9 +389,12 @@ def pack(
     packed_j: I32,
     packed_margin: F32,
 ) -> None:
-    """Copy each query's comparisons from its room to `packed_offsets`, documents shifted."""
+    """Copy the comparisons of each query from its `first_rows` to its `packed_offsets`.
+
+    `shift` is added to all document numbers.
+    """
     for query in prange(packed_offsets.shape[0] - 1):
-        row = room[query]
+        row = first_rows[query]
         out = packed_offsets[query]
         for k in range(packed_offsets[query + 1] - out):
             packed_i[out + k] = i[row + k] + shift

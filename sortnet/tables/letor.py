@@ -243,15 +243,23 @@ class _Block:
             fault = "is infinite in float32"
         raise self.fault(start, f"feature {column + 1}: {self.shown(start, end)} {fault}")
 
-    def refuse_cut(self, fewest: int, largest: int) -> None:
-        """Refuse an unfinished line with fewer features than all other lines of the file.
+    def refuse_cut(self, fewest_before: int, largest: int) -> None:
+        """Refuse an unfinished last line that lacks features, because the file was cut there.
 
-        `fewest` and `largest` are the least number of features and the largest index before.
+        In a dense file each earlier line has all features up to the largest index: a last line with
+        fewer features is refused. In a sparse file only a last line without features is refused.
+
+        Args:
+            fewest_before: least number of features in a line of the file's earlier blocks.
+            largest: largest feature index in the file up to this block.
         """
         n_last = self.fields[-1, kernel.FEATURES]
-        fewest = min(fewest, int(self.fields[:-1, kernel.FEATURES].min(initial=MAX_FEATURES)))
+        fewest_in_block = int(self.fields[:-1, kernel.FEATURES].min(initial=MAX_FEATURES))
+        fewest = min(fewest_before, fewest_in_block)
         is_dense = fewest == largest
-        if (is_dense and n_last < fewest) or (n_last == 0 and largest > 0):
+        lacks_some = is_dense and n_last < fewest
+        lacks_all = n_last == 0 and largest > 0
+        if lacks_some or lacks_all:
             raise self.fault(self.newlines[-1], f"{n_last} features")
 
     def docids(self) -> NDArray[np.bytes_] | Str | None:

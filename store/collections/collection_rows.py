@@ -238,20 +238,25 @@ def _count(table: Any, collection: Any) -> Any:
 
 
 def find_collection(connection: Connection, store: str, name: str) -> Any:
-    """The row of the collection with a name; a StoreError if there is none."""
+    """Find the row of a collection or criterion by its full name.
+
+    Raises:
+        StoreError: listing the known names, if there is no such collection or criterion.
+    """
     if is_name(name):
         query = select(CollectionRow.__table__).where(CollectionRow.name == name)
         row = connection.execute(query).first()
         if row is not None:
             return row
     parent_name, _, criterion = name.rpartition(":")
-    if parent_name:
-        parent = find_collection(connection, store, parent_name)
-        criteria = ", ".join(_names_of_criteria(connection, parent.number)) or "none"
-        fault = (
-            f"collection {parent_name!r} has no criterion {criterion[:40]!r}; criteria: {criteria}"
-        )
-        raise StoreError(f"{store}: {fault}")
-    names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
-    collections = ", ".join(names.scalars().fetchmany(_N_LISTED)) or "none yet"
-    raise StoreError(f"{store}: no collection {name!r}; collections: {collections}")
+    if not parent_name:
+        names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
+        collections = ", ".join(names.scalars().fetchmany(_N_LISTED)) or "none yet"
+        raise StoreError(f"{store}: no collection {name!r}; collections: {collections}")
+    # If the parent is missing too, the error is about the parent.
+    parent = find_collection(connection, store, parent_name)
+    criteria = ", ".join(_names_of_criteria(connection, parent.number)) or "none"
+    raise StoreError(
+        f"{store}: collection {parent_name!r} has no criterion {criterion[:40]!r}; "
+        f"criteria: {criteria}"
+    )

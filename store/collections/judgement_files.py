@@ -59,7 +59,7 @@ def export_judgements(
 
     Args:
         prompt: the prompt of every record; empty: the context of the group, else its name.
-        weights: of the annotators, see `annotator_weights`; None: 1 each.
+        weights: weights of the annotators, see `annotator_weights`; None: 1 each.
         for_spreadsheets: put an apostrophe before the texts of `csv` that a spreadsheet would run
             as formulas. If there are such texts, the column `escaped` says so, and an import
             removes the apostrophes. Other forms do not change texts.
@@ -200,8 +200,9 @@ def import_judgements(
     exactly one item in the group of its prompt.
 
     Args:
-        form: of the file; None: by its suffix (JSONL, JSON, CSV, TSV or Parquet) and its columns.
-        annotator: of the judgements whose line names no annotator.
+        form: format of the file; None: by its suffix (JSONL, JSON, CSV, TSV or Parquet) and its
+            columns.
+        annotator: annotator of the judgements whose line names no annotator.
         sides: the fields of Label Studio's tasks that hold the left and the right item; None: by
             their names, such as text1 and text2.
         probabilities: the meaning of `p` in the file; None: as decided before, or a share of

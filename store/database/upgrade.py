@@ -38,7 +38,8 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
     copy = None
     if stored_revision is not None and sqlite:
         copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
-    # Before new tables are created: they may refer to a table that is created again here.
+    # This is done before new tables are created, because these may refer to a table that is
+    # created again here.
     for new, names in _columns_to_let_be_null(connection).items():
         _let_be_null(connection, new, names)
     Base.metadata.create_all(connection)

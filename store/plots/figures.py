@@ -32,7 +32,7 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
     """The sizes of TP and VP, the new pairs and the share wrong, of every iteration.
 
     Args:
-        iterations: of `Run.iterations_frame`.
+        iterations: frame of `Run.iterations_frame`.
     """
     counts = [
         f"{name}_{split}" for name in ("new", "comparisons", "miscompared") for split in PARTS

@@ -27,7 +27,7 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.pairs_in_doubt import Doubt, in_doubt
 from store import Collection
-from store.report.labelling_pictures import pictures_of
+from store.report.labelling_pictures import draw_pictures
 from store.report.question_sizes import facts_of_sizes
 from store.service.labelling import LabellingService
 
@@ -129,7 +129,7 @@ def facts_of(
         "top": n_top,
         "ranking": _first_of_each_group(rows, n_top),
         "rows": rows if top is None else _first_of_each_group(rows, top),
-        "pictures": pictures_of(service, judges) if pictures else [],
+        "pictures": draw_pictures(service, judges) if pictures else [],
         "in_doubt": [_doubt(doubt, items) for doubt in doubts],
     }
 

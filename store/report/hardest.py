@@ -45,7 +45,7 @@ def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[dict[str
     The hardness of a query is the number of times its pairs were wrong, from iteration 1 on.
 
     Args:
-        pairs: of `store.frames.after_the_first`.
+        pairs: frame of `store.frames.after_the_first`.
         sources: where to look up their documents.
         top: number of queries per part.
     """
@@ -115,7 +115,7 @@ def recurring(pairs: pd.DataFrame, sources: Sources) -> Table | None:
     pairs were wrong equally often, the caption has their number.
 
     Args:
-        pairs: of `store.frames.after_the_first`.
+        pairs: frame of `store.frames.after_the_first`.
         sources: where to look up their documents.
     """
     if pairs.empty or pairs.attrs["counted"] < 2:

@@ -21,7 +21,7 @@ from store.plots.labelling import (
     certainty_growth,
     ranking_intervals,
 )
-from store.report.svg import picture
+from store.report.svg import Picture, picture
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService, new_session
 
@@ -30,23 +30,21 @@ _MOST_ITEMS, _MOST_ANSWERS = 500, 20_000  # in larger collections no fit is repe
 _ENOUGH_FITS = 3  # recorded fits that are drawn without more
 
 
-def pictures_of(
-    service: LabellingService, judges: Sequence[dict[str, Any]]
-) -> list[dict[str, str]]:
-    """The pictures for which there are enough answers."""
-    draw_functions: tuple[Callable[[], dict[str, str]], ...] = (
+def draw_pictures(service: LabellingService, judges: Sequence[dict[str, Any]]) -> list[Picture]:
+    """Draw the pictures of a collection's report for which there are enough answers."""
+    drawings: list[Callable[[], Picture]] = [
         partial(_intervals_picture, service),
         partial(_growth_picture, service),
         partial(_annotators_picture, judges),
-    )
+    ]
     pictures = []
-    for draw in draw_functions:
-        with suppress(DataError):  # nothing to draw yet
+    for draw in drawings:
+        with suppress(DataError):  # there are not enough answers for this picture yet
             pictures.append(draw())
     return pictures
 
 
-def _intervals_picture(service: LabellingService) -> dict[str, str]:
+def _intervals_picture(service: LabellingService) -> Picture:
     """Intervals of the ranks; with groups, only of the group with the most answers."""
     ranking, items = service.ranking, service.items
     order = ranking.order
@@ -74,7 +72,7 @@ def _intervals_picture(service: LabellingService) -> dict[str, str]:
     return picture(title, caption, alt, ranking_intervals(frame))
 
 
-def _growth_picture(service: LabellingService) -> dict[str, str]:
+def _growth_picture(service: LabellingService) -> Picture:
     goal = service.session.goal
     points = growth_of(service)
     figure = certainty_growth(pd.DataFrame(points), goal=None if goal.top else 1 - goal.wrong)
@@ -140,7 +138,7 @@ def _point(n_answers: int, remaining: Remaining) -> dict[str, Any]:
     return dict(plain(point))
 
 
-def _annotators_picture(judges: Sequence[dict[str, Any]]) -> dict[str, str]:
+def _annotators_picture(judges: Sequence[dict[str, Any]]) -> Picture:
     columns = {
         "annotator": [judge["name"] for judge in judges],
         "answers": [judge["answers"] for judge in judges],

@@ -132,7 +132,7 @@ def render(
     Args:
         run: the run.
         sources: where to look up documents; its notes are shown. None: nowhere.
-        conventions: of the measures; none: the conventions of the run's settings.
+        conventions: conventions of the measures; none: the conventions of the run's settings.
         top: number of hardest queries per part.
 
     Raises:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
+from typing import TypeAlias
 
 from matplotlib.figure import Figure
 
+# A picture for the template of a page: its title, alternative text, caption and source.
+Picture: TypeAlias = dict[str, str]
 
-def picture(title: str, about: str, alt: str, figure: Figure) -> dict[str, str]:
+
+def picture(title: str, about: str, alt: str, figure: Figure) -> Picture:
     """Return the values with which a template shows a figure, as a data URL of SVG."""
     file = io.BytesIO()
     figure.savefig(file, format="svg", metadata={"Date": None})

@@ -161,15 +161,22 @@ class Run:
                 missing.
 
         Raises:
-            StoreError: on a name that is no column.
+            StoreError: on a name that is no column, or without `iteration`.
         """
         unknown = sorted(set(iteration) - set(MEASURED))
-        if unknown or "iteration" not in iteration:
-            fault = f"no column {unknown[0]!r}" if unknown else "'iteration' is missing"
+        fault = ""
+        if unknown:
+            fault = f"no column {unknown[0]!r}"
+        elif "iteration" not in iteration:
+            fault = "'iteration' is missing"
+        if fault:
             raise StoreError(f"record of an iteration: {fault}; columns: {', '.join(MEASURED)}")
         row = {"run": self.number, "created": utc_now(), **plain(iteration)}
-        stored = upsert(self.database.dialect, IterationRow, ["run", "iteration"], iteration)
-        self.database.retrying(lambda db: db.execute(stored, row), write=True)
+        # `created` stays as it was if the iteration is recorded again.
+        insert_or_replace = upsert(
+            self.database.dialect, IterationRow, ["run", "iteration"], changed=iteration.keys()
+        )
+        self.database.retrying(lambda db: db.execute(insert_or_replace, row), write=True)
 
     @property
     def kept(self) -> dict[str, Any] | None:

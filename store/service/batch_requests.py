@@ -83,7 +83,7 @@ class BatchRequests:
                 self.cached.append((lease, verdicts))
                 continue
             if not self.limit:
-                self.limit = self._limit_exceeded_with(questions)
+                self.limit = self._limit_exceeded_by(questions)
             if self.limit:
                 self.left_out.append(lease)
                 continue
@@ -105,13 +105,14 @@ class BatchRequests:
             self.price.currency,
         )
 
-    def _limit_exceeded_with(self, questions: Sequence[AskedQuestion]) -> str:
-        """The limit that the requests so far and those about some questions exceed; empty: none."""
-        n_characters = self.n_characters + sum(
-            len(self.prompt.of(question)) for question in questions
-        )
+    def _limit_exceeded_by(self, questions: Sequence[AskedQuestion]) -> str:
+        """The limit that the batch would exceed with further questions; empty if there is none."""
+        n_characters = self.n_characters
+        tokens_out = self.tokens_out
+        for question in questions:
+            n_characters += len(self.prompt.of(question))
+            tokens_out += AnswerForm.of(question).tokens
         tokens_in = n_characters // CHARACTERS
-        tokens_out = self.tokens_out + sum(AnswerForm.of(question).tokens for question in questions)
         return exceeded_limit(
             self.judge.limits,
             calls=self.n_requests + len(questions),

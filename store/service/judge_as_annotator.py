@@ -78,7 +78,7 @@ def check_takes_sets(judge: JudgeConnection, set_size: int) -> None:
 def asked_question_of(
     service: LabellingService, lease: Lease, *, turned: bool = False
 ) -> AskedQuestion:
-    """A leased question as a judge is asked it; `turned`: in the reverse order of places."""
+    """A leased question as a judge is asked; `turned` reverses the order of the items."""
     study = service.study
     question = lease.question.turned if turned else lease.question
     return asked_question(
@@ -201,7 +201,7 @@ class Judging(WorkerPool[Lease]):
         return self.service.lease_seconds / 4
 
     def _hold(self) -> None:
-        """Renew the leases, so that nobody else gets their questions meanwhile."""
+        """Renew the annotator's leases, so that nobody else gets the same questions meanwhile."""
         self._patience.do(partial(self.service.held, self.annotator))
 
     def _keep_up(self) -> None:

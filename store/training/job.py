@@ -329,5 +329,5 @@ def _to_ask(part: Queries) -> Queries:
 
 
 def _judge_to_come(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """Stand for the judge of a run, which needs the store of the run to keep its answers."""
+    """Take the judge's place until the run has begun: the judge keeps its answers in the run."""
     raise RuntimeError("asked before the run has begun")

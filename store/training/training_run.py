@@ -266,7 +266,10 @@ def _stored_run(
     record: Mapping[str, Any],
     judge: Mapping[str, Any] | None,
 ) -> Run:
-    """The run in the store, which is added if the process was killed before it had added it."""
+    """The run in the store; a new run is added.
+
+    A resumed run is added too if its process was killed before it had stored the run.
+    """
     if record["phase"] != CHOOSING or store.has_run(record["run"]):
         return store.run(record["run"])
     versions = {
@@ -338,7 +341,7 @@ def _choose(
 def _stored_config(
     record: Mapping[str, Any], settings: Mapping[str, Any], trials: Sequence[Trial]
 ) -> dict[str, Any]:
-    """The settings as the store has them: with the trials, and the model to begin with."""
+    """The settings to store, with the trials and the model that the run begins with."""
     stored = dict(settings)
     if trials:
         stored["tuning"] = [_without_outcomes(trial) for trial in trials]
@@ -353,11 +356,15 @@ def _without_outcomes(trial: Trial) -> dict[str, Any]:
 
 
 def vali_pairs_of(job: TrainingJob) -> I64:
-    """The pairs of the validation part that the judge of a run is asked about."""
-    assert job.config.judgements is not None
-    seed = job.config.seed
-    comparator = make_comparator(job.config.with_defaults, job.train.n_features)(seed)
-    return vali_pairs(job.vali, comparator, job.config.judgements, seed)
+    """Choose the pairs of the validation part that a run's judge is asked about.
+
+    Each call of the same job chooses the same pairs.
+    """
+    n_judgements = job.config.judgements
+    assert n_judgements is not None  # a run with a judge has a budget of judgements
+    make_with_seed = make_comparator(job.config.with_defaults, job.train.n_features)
+    comparator = make_with_seed(job.config.seed)
+    return vali_pairs(job.vali, comparator, n_judgements, job.config.seed)
 
 
 def parse_state(

@@ -27,7 +27,7 @@ class RunChange:
 
 
 def watch(run: Run, interval: float = 1.0) -> Iterator[RunChange]:
-    """Look at a run until it ends; each trial and each iteration comes once.
+    """Look at a run until it ends, and yield its new trials and iterations after each look.
 
     Args:
         run: the run, as `Store.run` gives it; its settings are read again.

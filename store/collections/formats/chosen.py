@@ -48,7 +48,7 @@ def preference_records(
     Args:
         judgements: with undos, and without the judgements of excluded annotators.
         prompt: the prompt of every record; empty: the context of the group, else its name.
-        weights: of the annotators; None: 1 each.
+        weights: weights of the annotators; None: 1 each.
 
     Raises:
         DataError: if an item has no text, or a conversation no prompt.
