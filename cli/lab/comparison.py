@@ -20,9 +20,9 @@ class Comparison:
     """Figures of a comparison, and tests of their differences.
 
     Args:
-        results: of the cells of the comparison.
-        measures: by name, the first decides the order.
-        convention: of the figures, by its name.
+        results: results of the cells of the comparison.
+        measures: names of the measures; the first measure decides the order.
+        convention: name of the convention of the figures.
         data: path or name of the data, by which published figures are found.
         spread: what stands beside a mean in the summary.
 
